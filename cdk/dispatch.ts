@@ -3,6 +3,7 @@ import { Duration } from 'aws-cdk-lib';
 import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Alias, FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
 import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
 import { SqsDlq } from 'aws-cdk-lib/aws-lambda-event-sources';
@@ -15,7 +16,7 @@ import { TABLE } from '../lib/store/schema.ts';
 import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
-import { wakeBatchesAtOnce } from './limits.ts';
+import { ledPartitions, wakeBatchesAtOnce } from './limits.ts';
 import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(60);
@@ -99,6 +100,7 @@ export class Dispatch extends Construct {
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
+    this.#letLead(props.reservedConcurrency);
     const atOnce = wakeBatchesAtOnce(props.reservedConcurrency);
     consumeQueue(this.function, wake.queue, {
       batchSize: 10,
@@ -113,6 +115,21 @@ export class Dispatch extends Construct {
           retryAttempts: 2,
           maxEventAge: Duration.minutes(1),
         }),
+      ],
+    });
+  }
+
+  /** The function invokes itself to lead a partition for a while. */
+  #letLead(reservedConcurrency: number | undefined): void {
+    const partitions = ledPartitions(reservedConcurrency);
+    const { role } = this.function;
+    if (partitions === 0 || role === undefined) return;
+    this.function.addEnvironment('FAIRLEAD_LED_PARTITIONS', String(partitions));
+    // Not among the policies that the function waits for: this one waits for the function.
+    new Policy(this, 'Lead', {
+      roles: [role],
+      statements: [
+        new PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [this.function.functionArn] }),
       ],
     });
   }

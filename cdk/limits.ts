@@ -8,6 +8,9 @@ import type { SchedulerProps } from './props.ts';
 /** A tick, five batches of wakes, which is what Lambda begins with, and as many shards as a new table's stream has. */
 const RESERVED_FOR_DISPATCH = 10;
 
+/** Partitions that functions may lead at once: where nothing is said of it, and where nothing is reserved. Each takes an invocation. */
+const LED_MAX = { byDefault: 32, unreserved: 2 } as const;
+
 /** Batches of wakes at once where nothing else bounds them, or leaves no room for the tick beside them. */
 const WAKE_BATCHES_MAX = 2;
 
@@ -33,10 +36,12 @@ export function checkLimits(props: SchedulerProps): void {
 export function reservedConcurrencyOf(
   scope: Construct,
   given: SchedulerProps['reservedConcurrency'],
+  partitions: number,
 ): { readonly dispatch: number | undefined; readonly ingest: number | undefined } {
   const chosen = given ?? (scope.node.tryGetContext(RESERVED_CONTEXT) === 'none' ? 'none' : {});
   if (chosen === 'none') return { dispatch: undefined, ingest: undefined };
-  return { dispatch: chosen.dispatch ?? RESERVED_FOR_DISPATCH, ingest: chosen.ingest };
+  const byDefault = RESERVED_FOR_DISPATCH + Math.min(partitions, LED_MAX.byDefault);
+  return { dispatch: chosen.dispatch ?? byDefault, ingest: chosen.ingest };
 }
 
 /**
@@ -45,6 +50,13 @@ export function reservedConcurrencyOf(
  */
 export function wakeBatchesAtOnce(reservedForDispatch: number | undefined): number | undefined {
   return (reservedForDispatch ?? 0) < RESERVED_FOR_DISPATCH ? WAKE_BATCHES_MAX : undefined;
+}
+
+/** Partitions that functions may lead at once: each has an invocation for as long as much goes on there, beside all the others. */
+export function ledPartitions(reservedForDispatch: number | undefined): number {
+  return reservedForDispatch === undefined
+    ? LED_MAX.unreserved
+    : Math.max(0, reservedForDispatch - RESERVED_FOR_DISPATCH);
 }
 
 function checkCount(prop: string, value: number | undefined, min: number, max: number): void {

@@ -171,8 +171,9 @@ export interface SchedulerProps<Type extends string = string> {
   /**
    * Concurrency that is taken out of the account's, so that a function runs whatever else the account does; it is also
    * the function's bound. `'none'`, here or as the context `fairlead:reservedConcurrency`, takes nothing: a new account
-   * has a quota of 10, of which AWS lets nothing be reserved.
-   * @default - 10 for the dispatch function, so that the tick always runs; none for the ingest function
+   * has a quota of 10, of which AWS lets nothing be reserved. Where several shards of the stream want one partition, the dispatch function
+   * leads it for half a minute at a time: what is reserved beyond 10 says of how many partitions, `'none'` of two.
+   * @default - 10 for the dispatch function and one more for each partition, up to 32, so that the tick always runs; none for the ingest function
    */
   readonly reservedConcurrency?:
     | 'none'

@@ -138,7 +138,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.bus = props.eventBus ?? this.#ownBus(encryptionKey);
     if (encryptionKey !== undefined) allowLogs(this, encryptionKey);
     const functions = functionSettings(props);
-    const reserved = reservedConcurrencyOf(this, props.reservedConcurrency);
+    const reserved = reservedConcurrencyOf(this, props.reservedConcurrency, props.partitions ?? 1);
     const ingest = new Ingest(this, 'Ingest', {
       bus: this.bus,
       sources,

@@ -17,6 +17,7 @@ import type { PublishContext } from '../lib/dispatch/outcomes.ts';
 import type { ScheduleIngestContext } from '../lib/dispatch/schedule-ingest.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Metrics } from '../lib/metrics/contract.ts';
+import { askingToLead, lambdaForLeads } from '../lib/queue/lambda/leads.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';
@@ -43,6 +44,18 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
+/** Partitions that functions may lead at once (`askingToLead`): the construct says how many there is room for. */
+const LED_PARTITIONS = 'FAIRLEAD_LED_PARTITIONS';
+
+/** How a function asks itself to lead; undefined: it may not. */
+function lead(): DispatchContext['lead'] {
+  const partitions = Number(process.env[LED_PARTITIONS] ?? 0);
+  const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
+  return partitions > 0 && functionName !== undefined
+    ? askingToLead({ client: lambdaForLeads(), functionName, partitions })
+    : undefined;
+}
+
 /** Where a function says what it does. */
 export interface FunctionTold {
   readonly log: Log;
@@ -51,8 +64,17 @@ export interface FunctionTold {
 
 export type FunctionContext = DispatchContext & IngestContext & ScheduleIngestContext & PublishContext;
 
+/** What a function does beside what all do. */
+export interface FunctionDuties {
+  /** It takes invocations that ask it to lead. */
+  readonly mayLead?: boolean | undefined;
+}
+
 /** What a process has, whatever is declared. */
-function build({ log, metrics }: FunctionTold): {
+function build(
+  { log, metrics }: FunctionTold,
+  { mayLead = false }: FunctionDuties,
+): {
   readonly declarations: Declarations;
   /** One context for each version, as long as it is the newest. */
   readonly under: (declared: Declared) => FunctionContext;
@@ -84,6 +106,7 @@ function build({ log, metrics }: FunctionTold): {
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),
+    lead: mayLead ? lead() : undefined,
   };
   const queueOf = (queueUrls: Readonly<Record<string, string>>): SqsJobQueue =>
     new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
@@ -107,10 +130,10 @@ function build({ log, metrics }: FunctionTold): {
 /** What composes a function's context: from the environment at its first call, anew once something else is declared. */
 export type Compose = () => Promise<FunctionContext>;
 
-export function composition(told: FunctionTold): Compose {
+export function composition(told: FunctionTold, duties: FunctionDuties = {}): Compose {
   let built: ReturnType<typeof build> | undefined;
   return async () => {
-    built ??= build(told);
+    built ??= build(told, duties);
     return built.under(await built.declarations.current());
   };
 }

@@ -1,19 +1,28 @@
-/** Whatever hints that there is something to do causes a pass: stream records, wake messages, the minute's tick. */
+/**
+ * Whatever hints that there is something to do causes a pass: stream records, wake messages, the minute's tick. And where one pass follows the
+ * other, the function asks itself to lead.
+ */
 import { inspect } from 'node:util';
 import type { Context, DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
+import { leadForAWhile } from '../lib/dispatch/lead-for-a-while.ts';
 import { leaveWord, namesOf } from '../lib/dispatch/lease.ts';
 import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
 import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
+import { leadIn } from '../lib/queue/lambda/leads.ts';
 import { decodeOutcomes, decodeWake, type LookWake, wakeIn } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { changesIn, type JobChange } from '../lib/store/dynamodb/stream.ts';
 import { type Compose, composition, type FunctionContext } from './composition.ts';
 
-type DispatchEvent = DynamoDBStreamEvent | SQSEvent | { readonly 'detail-type'?: string };
+type DispatchEvent =
+  | DynamoDBStreamEvent
+  | SQSEvent
+  | { readonly 'detail-type'?: string }
+  | { readonly asks: 'lead'; readonly partition: number };
 
 /** A batch that comes again is counted again; what it is of happened once. */
 function count({ metrics }: FunctionContext, changes: readonly JobChange[]): void {
@@ -90,6 +99,11 @@ async function dispatchRecords(context: FunctionContext, records: readonly Dynam
 }
 
 async function dispatchAsked(context: FunctionContext, event: SQSEvent | object): Promise<void> {
+  const led = leadIn(event);
+  if (led !== undefined) {
+    await leadForAWhile(context, led);
+    return;
+  }
   const { passes, looks, outcomes } = asksOf(event);
   const ends = await Promise.allSettled([
     ...passes.map((pass) => dispatchAll(context, pass)),
@@ -132,4 +146,4 @@ export const dispatching =
   };
 
 const { log, metrics, wrap } = lambdaEntry();
-export const handler = wrap(dispatching(composition({ log, metrics })));
+export const handler = wrap(dispatching(composition({ log, metrics }, { mayLead: true })));

@@ -12,6 +12,7 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, type IngestMessage, ingest } from '../../lib/dispatch/ingest.ts';
+import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import { jobFrom, jobIdOf } from '../../lib/dispatch/request.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
@@ -283,8 +284,18 @@ export class CloudWorld {
       caches: new Map(),
       led: new Set(),
       open: new Map(),
+      lead: (partition) => this.#askToLead(partition),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
+  }
+
+  /** Lambda takes the event, as with a client's wake. */
+  async #askToLead(partition: number): Promise<void> {
+    await this.time.sleep(this.#latencies.call());
+    this.time.after(this.#latencies.invoked(), () => {
+      const led = this.#dispatch.invoke(async (context) => void (await leadForAWhile(context, partition)));
+      this.#counted(led).catch(() => undefined);
+    });
   }
 
   #producer(): StoreClient {

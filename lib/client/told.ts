@@ -10,7 +10,7 @@
  * partition, word is left for it in the table, which is cheaper, and sooner there than by way of a function.
  */
 import type { Job } from '../core/job.ts';
-import { isResident, namesOfNew } from '../dispatch/lease.ts';
+import { keepsLease, namesOfNew } from '../dispatch/lease.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { LeaseStore, SubmitStore } from '../store/contract.ts';
@@ -103,7 +103,7 @@ export class Told {
     const atMonotonicMs = monotonicMs();
     const { look: before } = this.#seen.get(partition) ?? {};
     const { epoch = 0 } = lease ?? {};
-    const isLed = lease?.isHeld === true && isResident(lease.holder ?? '');
+    const isLed = lease?.isHeld === true && keepsLease(lease.holder ?? '');
     const leases = epoch - (before?.epoch ?? epoch);
     const isBusy =
       before !== undefined && leases * EACH_MS >= BUSY_LEASES * (atMonotonicMs - before.atMonotonicMs);

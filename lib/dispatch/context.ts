@@ -37,6 +37,10 @@ export interface DispatchBudget {
   readonly newsShare: number;
   /** A job that became ready so long ago is seen by every read: clocks differ, writes take their time, and the index lags. */
   readonly seenWithinMs: number;
+  /** Jobs that start and that end, a second: from so many on a function is asked to lead a partition for which several compete, */
+  readonly leadFrom: number;
+  /** and while there are as many as this it goes on. Leading costs an invocation that lasts; below this, more than it saves. */
+  readonly leadWhile: number;
 }
 
 export const DISPATCH_BUDGET: DispatchBudget = {
@@ -54,6 +58,8 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   checkAfterMs: 60_000,
   newsShare: 0.1,
   seenWithinMs: 10_000,
+  leadFrom: 24,
+  leadWhile: 16,
 };
 
 /** What a process knows of passes without the lease of a partition. */
@@ -62,6 +68,21 @@ export interface OpenPartition {
   readonly epoch?: number | undefined;
   /** By this process's monotonic clock: until then it does not give the lease back open, since others make passes, too. */
   readonly busyUntilMonotonicMs: number;
+  /** What is counted of its leases. */
+  readonly taken?: TakenLeases | undefined;
+}
+
+/** Leases that this process has taken of a partition, since some time. */
+export interface TakenLeases {
+  readonly atMonotonicMs: number;
+  /** The last one before that, and the last one now. */
+  readonly since: number;
+  readonly epoch: number;
+  readonly own: number;
+  /** Of these, those for which it waited, before which another had it, or under which another left word. */
+  readonly contended: number;
+  /** Jobs that it has started and settled. */
+  readonly moved: number;
 }
 
 export interface DispatchContext {
@@ -85,6 +106,8 @@ export interface DispatchContext {
   readonly caches: PartitionCaches;
   /** Partitions that a dispatcher that runs on had when this process asked for them last: it looks before it asks again. */
   readonly led: Set<number>;
+  /** Asks for somebody who leads a partition for a while (`leadForAWhile`), at least once. Undefined: nobody can be asked. */
+  readonly lead?: ((partition: number) => Promise<void>) | undefined;
   /** By partition: the epoch under which it is open, as far as this process knows. */
   readonly open: Map<number, OpenPartition>;
 }

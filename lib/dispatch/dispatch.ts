@@ -6,6 +6,7 @@ import { DUE_WORK, type NamedJob, type WakeCount, type Wakes } from '../store/re
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
+import { noteLed } from './lead-for-a-while.ts';
 import {
   dropNames,
   type HeldLease,
@@ -148,7 +149,14 @@ async function dispatchUnder(
       await leaveWord(context, partition, { jobs: namesOf(trigger.jobs), hints: trigger.jobs });
       await context.queue.sendWake(partition, 0);
     }
-    return reportOf(end, run.reports);
+    const report = reportOf(end, run.reports);
+    if (context.lead !== undefined && trigger.reason === 'stream') {
+      await noteLed(context, lease.fence, {
+        moved: report.admitted + report.settled,
+        isContended: lease.waited || run.hasHeard,
+      });
+    }
+    return report;
   } finally {
     // Also when a pass failed: a process may be frozen when it has answered, and its messages with it.
     await Promise.all(run.beside);
@@ -319,6 +327,8 @@ class PassRun {
   readonly reports: PassReport[] = [];
   /** What goes on beside the passes. */
   readonly beside: Promise<unknown>[] = [];
+  /** Others have left word of jobs. */
+  hasHeard = false;
   #lease: HeldLease;
   #hints: readonly JobImage[];
   /** The next pass looks up what is in flight, and promotes what is due. */
@@ -395,6 +405,7 @@ class PassRun {
     );
     this.#hints = [...this.#hints, ...hints];
     this.#named = jobs;
+    this.hasHeard ||= jobs.length > 0;
     this.#hearsOfDueWork = isOfDueWork;
     if (!isBlank && !isOfDueWork && jobs.length === 0) return;
     this.#promotes = true;
@@ -537,8 +548,8 @@ export async function dispatchAll(
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       noteRun(context, report, tookMs);
-      // Nothing was to do that this process had not done: a line for each of its jobs would be most of its log.
-      if (report.kind !== 'known')
+      // It made no pass: a line for each of these would be most of its log.
+      if (report.passes > 0 || report.kind === 'lost')
         context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
       return report;
     }),

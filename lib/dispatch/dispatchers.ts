@@ -2,7 +2,7 @@
 import { buildRing, roleOf } from '../core/ring.ts';
 import type { DispatcherRecord, LeaseRecord } from '../store/records.ts';
 import { type Depth, depthOf, LOOK_BOUNDS } from './depth.ts';
-import { residentIn } from './lease.ts';
+import { functionIn, residentIn } from './lease.ts';
 import { type OperateContext, partitionsOf } from './operate.ts';
 
 /** `resident`: a process that runs on (`fairlead dispatcher`). `function`: whoever is triggered. */
@@ -76,7 +76,7 @@ function ledPartition(
   return {
     partition,
     ledBy: isLed ? role : 'nobody',
-    ...(name === undefined ? {} : { holder: { role, id: resident?.dispatcherId ?? name } }),
+    ...(name === undefined ? {} : { holder: { role, id: resident?.dispatcherId ?? functionIn(name) } }),
     ...(takenAtMs === undefined ? {} : { sinceMs: takenAtMs }),
     epoch: lease?.epoch ?? 0,
     depth,

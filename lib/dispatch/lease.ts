@@ -45,6 +45,19 @@ const RESIDENT_PREFIX = 'resident/';
 export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
   `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
 
+const LEADING_PREFIX = 'leading/';
+
+/** How a function is named in a lease that it keeps between its passes for a while. */
+export const leadingHolder = (holder: string): string => `${LEADING_PREFIX}${holder}`;
+
+/** The function by which a holder is named. */
+export const functionIn = (holder: string): string =>
+  holder.startsWith(LEADING_PREFIX) ? holder.slice(LEADING_PREFIX.length) : holder;
+
+/** Whether a holder keeps the lease between its passes: it is told by word, and nobody waits for it. */
+export const keepsLease = (holder: string): boolean =>
+  isResident(holder) || holder.startsWith(LEADING_PREFIX);
+
 /** Whether a holder is a dispatcher that runs on, not a function. */
 export const isResident = (holder: string): boolean => holder.startsWith(RESIDENT_PREFIX);
 
@@ -266,10 +279,7 @@ export async function openLease(context: DispatchContext, partition: number): Pr
 
 /** Notes under which epoch a partition is open; undefined: it is not. */
 export function noteOpen({ open }: DispatchContext, partition: number, epoch: number | undefined): void {
-  open.set(partition, {
-    epoch,
-    busyUntilMonotonicMs: open.get(partition)?.busyUntilMonotonicMs ?? -Infinity,
-  });
+  open.set(partition, { busyUntilMonotonicMs: -Infinity, ...open.get(partition), epoch });
 }
 
 /** Whether a store that takes so long to answer needs passes with a longer lease. */
@@ -284,7 +294,8 @@ export function mayBeLeftOpen(context: DispatchContext, { fence, slowMs }: HeldL
 
 /** Notes that passes of a partition need the lease: this process does not give it back open for so long. */
 export function noteBusy({ open, clock }: DispatchContext, partition: number, forMs: number): void {
-  open.set(partition, { busyUntilMonotonicMs: clock.monotonicMs() + forMs });
+  const { taken } = open.get(partition) ?? {};
+  open.set(partition, { busyUntilMonotonicMs: clock.monotonicMs() + forMs, taken });
 }
 
 const RETRY_LEAST_MS = 10;
@@ -308,9 +319,12 @@ export async function takeLease(
   context: DispatchContext,
   { partition, patienceMs, roomPatienceMs = 0, jobs, hints, isToldElsewhere = false }: LeaseWish,
 ): Promise<HeldLease | undefined> {
-  const { store, clock, random } = context;
-  const answer = await awaitLease(context, partition, patienceMs);
-  if ('fence' in answer) return answer;
+  const { store, clock, random, led } = context;
+  // Of whoever kept it when this process asked last, it is not asked again, as a rule: word comes first, then a look.
+  if (!led.has(partition)) {
+    const answer = await awaitLease(context, partition, patienceMs);
+    if ('fence' in answer) return answer;
+  }
   const untilMonotonicMs = clock.monotonicMs() + roomPatienceMs;
   const names = await namesFor(context, partition, { jobs, hints });
   const leave = (): Promise<'left' | 'full'> =>
@@ -327,7 +341,9 @@ export async function takeLease(
     if (lease !== undefined) return { ...lease, waited: true };
   }
   // A look tells as much as a try that fails: whoever has the lease now has still to read the counter.
-  if ((await holderOf(context, partition)) !== undefined) return undefined;
+  const holder = await holderOf(context, partition);
+  if (holder === undefined || !keepsLease(holder)) led.delete(partition);
+  if (holder !== undefined) return undefined;
   return tryLease(context, partition, jobs === undefined ? 'blank' : 'named');
 }
 
@@ -352,7 +368,7 @@ export async function isBusy({ store, clock, holder }: DispatchContext, partitio
     lease?.takenAtMs !== undefined &&
     lease.holder !== undefined &&
     lease.holder !== holder &&
-    !isResident(lease.holder) &&
+    !keepsLease(lease.holder) &&
     clock.nowMs() - lease.takenAtMs < BUSY_WITHIN_MS
   );
 }
@@ -367,30 +383,31 @@ export async function takeLeaseUnlessHeld(
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  if (isResident(answer.holder)) await leaveWord(context, partition, { jobs, hints, isToldElsewhere: true });
+  if (keepsLease(answer.holder)) await leaveWord(context, partition, { jobs, hints, isToldElsewhere: true });
   return undefined;
 }
 
 /**
- * The lease, or who has it still when it was tried for so long; whoever runs on is not waited for. Between tries it is looked at:
- * a look costs a fifth of a try that fails, so there may be more of them, and less time passes between two holders.
+ * The lease, or who has it still when it was tried for so long; who keeps it between its passes is not waited for. Between tries it is looked
+ * at: a look costs a fifth of a try that fails, so there may be more of them, and less time passes between two holders.
  */
 async function awaitLease(
   context: DispatchContext,
   partition: number,
   patienceMs: number,
+  isPassedBy: (holder: string) => boolean = keepsLease,
 ): Promise<HeldLease | { readonly holder: string }> {
   const { clock, random, led } = context;
   const untilMonotonicMs = clock.monotonicMs() + patienceMs;
   if (led.has(partition)) {
     const holder = await holderOf(context, partition);
-    if (holder !== undefined && isResident(holder)) return { holder };
+    if (holder !== undefined && isPassedBy(holder)) return { holder };
     led.delete(partition);
   }
   for (let tries = 0; ; tries += 1) {
     const answer = await askForLease(context, partition);
     if ('fence' in answer) return { ...answer, waited: tries > 0 };
-    if (isResident(answer.holder)) {
+    if (isPassedBy(answer.holder)) {
       led.add(partition);
       return answer;
     }
@@ -400,6 +417,16 @@ async function awaitLease(
       await clock.sleep(pauseMs);
     } while ((await holderOf(context, partition)) !== undefined);
   }
+}
+
+/** The lease for whoever is to keep it. A function that keeps it is waited for, as its time may be over soon. */
+export async function takeLeaseToLead(
+  context: DispatchContext,
+  partition: number,
+  patienceMs: number,
+): Promise<HeldLease | undefined> {
+  const answer = await awaitLease(context, partition, patienceMs, isResident);
+  return 'fence' in answer ? answer : undefined;
 }
 
 /** The lease with a new term, longer where the store answers slowly, or undefined if it is lost. */

@@ -5,6 +5,7 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
+import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
 import { SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
@@ -170,12 +171,32 @@ describe('functions', () => {
     );
 
   it('concurrency is reserved for passes, so that the tick runs whatever else the account does', () => {
-    expect(reservedBy(template)).toEqual([['JobsDispatch', 10]]);
+    expect(reservedBy(template)).toEqual([['JobsDispatch', 11]]);
     const other = synthesize({ reservedConcurrency: { dispatch: 20, ingest: 5 } });
     expect(reservedBy(other.template)).toEqual([
       ['JobsIngest', 5],
       ['JobsDispatch', 20],
     ]);
+  });
+
+  it('functions lead as many partitions as there are invocations for, beside all the others', () => {
+    const ledBy = (props: SchedulerProps): unknown => {
+      const stack = emptyStack();
+      const { dispatchFunction } = new Scheduler(stack, 'Jobs', props);
+      const [properties] = resourcesOf(Template.fromStack(stack), 'AWS::Lambda::Function').flatMap(
+        ([id, { Properties }]) => (id === logicalId(dispatchFunction) ? [Properties] : []),
+      );
+      return [
+        properties?.ReservedConcurrentExecutions,
+        at(properties, 'Environment', 'Variables', 'FAIRLEAD_LED_PARTITIONS'),
+      ];
+    };
+    expect(ledBy({})).toEqual([11, '1']);
+    expect(ledBy({ partitions: 4 })).toEqual([14, '4']);
+    expect(ledBy({ partitions: 200 })).toEqual([42, '32']);
+    expect(ledBy({ reservedConcurrency: { dispatch: 10 } })).toEqual([10, undefined]);
+    expect(ledBy({ reservedConcurrency: { dispatch: 12 } })).toEqual([12, '2']);
+    expect(ledBy({ reservedConcurrency: 'none' })).toEqual([undefined, '2']);
   });
 
   it('an account with nothing to reserve can say so, in the code or in its context', () => {

@@ -135,4 +135,39 @@ describe('an end of which nobody has told', () => {
     expect(settled).toBe(1);
     expect(looked).not.toContain(ended.id);
   });
+
+  it('is found beside any number of jobs that take longer than estimated', async () => {
+    const [long, short] = [450, 50];
+    const on = stage({
+      pool: {
+        types: { resize: { defaultCostMs: 1_000, timeoutMs: 3_600_000 } },
+        fleets: { images: { types: ['resize'], slots: long + short } },
+      },
+    });
+    let looked = 0;
+    const store = storeWith<JobStore>(on.store, {
+      lookUpJobs: (asked) => {
+        looked += asked.ids.length;
+        return on.store.lookUpJobs(asked);
+      },
+    });
+    const context = on.dispatcher({ store });
+    const jobsOf = (count: number): Promise<readonly Job[]> =>
+      on.put(...Array.from({ length: count }, () => on.job()));
+    await jobsOf(long);
+    await on.pass({}, context);
+    await on.startEverywhere();
+    await on.advance(30_000);
+    await jobsOf(short);
+    await on.pass({}, context);
+    const ending = await on.startEverywhere();
+    await on.advance(1_200);
+    for (const each of ending) await on.end(each);
+    await on.store.wake({ partition: 0, jobs: [{ id: 'other', version: 1, isWaiting: true }] });
+    looked = 0;
+    const { settled } = await on.pass({ reason: 'stream', jobs: await jobsOf(short) }, context);
+    expect(settled).toBe(short);
+    // Beside those that it was told of, and the one that word named.
+    expect(looked).toBeLessThanOrEqual(400 + short + 1);
+  });
 });

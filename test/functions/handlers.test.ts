@@ -351,6 +351,20 @@ describe('the dispatch function', () => {
     });
   });
 
+  it('leads a partition if it asks itself to, by its own name only', async () => {
+    const asked = { asks: 'lead', partition: 0 } as const;
+    const leading = dispatchHandler(asked);
+    await on.advance(500);
+    expect(on.store.inspect(0).lease).toMatchObject({ holder: `leading/${composed.holder}` });
+    await on.finish(leading);
+    const { epoch } = on.store.inspect(0).lease;
+    await on.finish(dispatchHandler(asked, `${DISPATCH_ARN}:wake`));
+    await on.advance(500);
+    // It is a wake there, as of anybody: one pass.
+    expect(on.store.inspect(0).lease).not.toHaveProperty('holder');
+    expect(on.store.inspect(0).lease.epoch).toBeLessThanOrEqual(epoch + 1);
+  });
+
   it('looks ahead with the tick', async () => {
     await on.put(on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 20_000 }));
     await on.finish(dispatchHandler({ 'detail-type': 'Scheduled Event' }));

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { parseEnv } from 'node:util';
 import { CloudFormationClient, ListStackResourcesCommand } from '@aws-sdk/client-cloudformation';
-import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { GetFunctionConfigurationCommand, InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
@@ -216,6 +216,31 @@ describe('the dispatch function, by the alias that clients may invoke', () => {
       const log = await invoke({ Records: [record] });
       expect(log).toContain('what was invoked by an alias is no wake');
       expect(log).not.toContain('"dispatched"');
+    } finally {
+      lambda.destroy();
+    }
+  });
+});
+
+describe('the dispatch function, asked by itself to lead', () => {
+  it('keeps the partition until little goes on there, and is one that may ask', {
+    timeout: TEST_MS,
+  }, async () => {
+    const lambda = new LambdaClient(clientConfiguration);
+    const FunctionName = output('WakeFunctionArn').replace(/:[^:]+$/, '');
+    try {
+      const { Environment } = await lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+      expect(Environment?.Variables).toMatchObject({ FAIRLEAD_LED_PARTITIONS: '1' });
+      const { FunctionError, LogResult = '' } = await lambda.send(
+        new InvokeCommand({
+          FunctionName,
+          LogType: 'Tail',
+          Payload: JSON.stringify({ asks: 'lead', partition: 0 }),
+        }),
+      );
+      const log = Buffer.from(LogResult, 'base64').toString();
+      expect(FunctionError, log).toBeUndefined();
+      expect(log).toMatch(/"led for a while".*"partition":0,"end":"handed over"/);
     } finally {
       lambda.destroy();
     }

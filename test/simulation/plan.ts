@@ -68,6 +68,7 @@ export const WORLD_FAULTS = [
   'functionEnds',
   'handlerBusy',
   'machineSuspended',
+  'functionLeads',
 ] as const;
 
 /** What happens when other things are declared while the world runs. */
@@ -208,6 +209,7 @@ const LATER: Partial<Record<FaultClass, number>> = {
   functionEnds: 0x510e527f,
   handlerBusy: 0x1f83d9ab,
   machineSuspended: 0x5be0cd19,
+  functionLeads: 0x428a2f98,
 };
 
 /** A job is moved this far into the future at most. */
@@ -240,6 +242,7 @@ export function planOf(seed: number): SimulationPlan {
   const leaseMs = dice.pick([5_000, 10_000, 20_000]);
   const endless = dice.chance(0.3);
   const resident = drawResidents(diceOf(seeded(seed ^ RESIDENT_DICE)), calm, leaseMs);
+  const leads = diceOf(seeded(seed ^ LEAD_DICE));
   const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates, ...NOT_DRAWN };
   const plan: SimulationPlan = {
     seed,
@@ -254,6 +257,9 @@ export function planOf(seed: number): SimulationPlan {
       checkMax: dice.pick([1, 3, 10]),
       parkKept: dice.pick([1, 4]),
       checkAfterMs: churn ? 5_000 : dice.pick([15_000, 30_000, 60_000]),
+      // Where little goes on it is asked for, too, and leads for as long as it may.
+      leadFrom: leads.pick([1, DISPATCH_BUDGET.leadFrom]),
+      leadWhile: leads.pick([0, DISPATCH_BUDGET.leadWhile]),
     },
     jobs: drawJobs(dice, configuration, churn),
     processes: configuration.fleets.flatMap(({ fleet, slots }) =>
@@ -340,6 +346,7 @@ function drawResidents(
 /** Of its own, so that it changes no other draw. */
 const RESOURCE_DICE = 0x5e50;
 const BATCH_DICE = 0xba7c;
+const LEAD_DICE = 0x1ead;
 
 /** Some types' running jobs of one resource are limited, where no conflict group says more. */
 function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {

@@ -209,8 +209,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/load.ts',
-        from: 'const isTold = !input.hasMissed &&',
-        to: 'const isTold = input.hasMissed !== undefined &&',
+        from: '!input.hasMissed &&',
+        to: '',
       },
     ],
   },
@@ -539,8 +539,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'overForMs < UNTOLD_MS && ',
+        file: 'lib/dispatch/pass/likely-over.ts',
+        from: 'forMs < UNTOLD_MS && ',
         to: '',
       },
     ],
@@ -601,6 +601,34 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/pass/admit.ts',
         from: '...candidates.takeLifted(),',
+        to: '',
+      },
+    ],
+  },
+  'lead-unseen': {
+    removes: 'the pass that is asked for when a function leads no more, and nobody has come to lead next',
+    foundBy: {
+      test: 'test/dispatch/lead-for-a-while.test.ts',
+      name: 'hears what was left while it gave the lease back',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lead-for-a-while.ts',
+        from: 'if (!(await isSucceeded(context, term, lead.lease))) await queue.sendWake(partition, 0);',
+        to: 'await isSucceeded(context, term, lead.lease);',
+      },
+    ],
+  },
+  'lead-alone': {
+    removes: 'the competition from what makes a function ask for one that leads: much that goes on is enough',
+    foundBy: {
+      test: 'test/dispatch/lead-for-a-while.test.ts',
+      name: 'nobody where one process makes all passes',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/lead-for-a-while.ts',
+        from: 'contended >= Math.max(COUNT_LEASES, CONTENDED_SHARE * own) &&',
         to: '',
       },
     ],

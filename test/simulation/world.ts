@@ -12,6 +12,7 @@ import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/dispatch/declaration.ts';
 import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
+import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
@@ -184,6 +185,7 @@ export class World {
   #unhandled = 0;
   #busyCount = 0;
   #busyRound = 0;
+  #leads = 0;
 
   constructor(options: WorldOptions) {
     const { plan } = options;
@@ -567,6 +569,7 @@ export class World {
       caches,
       led: new Set(),
       open: new Map(),
+      lead: async (partition) => this.#askToLead(partition),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
     const declarations = this.#rollouts?.declarationsOf(node, store);
@@ -776,6 +779,10 @@ export class World {
         await dispatchAll(context, trigger);
         return true;
       }
+      // Nobody competes: asked for all the same.
+      const [first] = trigger.jobs;
+      if (first !== undefined && this.faults.happens('functionLeads', `${what}/${this.#busyRound}`, 10))
+        this.#askToLead(first.partition);
       const [published, passed] = await Promise.allSettled([
         publishOutcomes(context.events, trigger.jobs),
         dispatchAll(context, trigger),
@@ -812,6 +819,23 @@ export class World {
     for (const trigger of triggersOf([wake])) {
       void this.#dispatch(trigger, `${trigger.reason} of ${wake.partition}`).then((isDone) => {
         if (!isDone && tries < 5) this.time.after(REDELIVER_MS, () => this.#wake(wake, tries + 1));
+      });
+    }
+  }
+
+  /** Asked once, it may be invoked twice, or never. */
+  #askToLead(partition: number): void {
+    this.#leads += 1;
+    const name = `lead-${this.#leads}`;
+    const copies = this.faults.happens('messageDuplicated', name)
+      ? 2
+      : this.faults.happens('messageLost', name)
+        ? 0
+        : 1;
+    for (let copy = 0; copy < copies; copy += 1) {
+      void this.#invoke('dispatch', `${name} of ${partition}`, async (context) => {
+        await leadForAWhile(context, partition);
+        return true;
       });
     }
   }

@@ -1,12 +1,13 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
-import { isResident } from '../lease.ts';
+import { keepsLease } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { wakeLater } from '../timers.ts';
 import type { Admission } from './admit.ts';
+import { endsLikelyAtMs } from './likely-over.ts';
 import { isCalm } from './load.ts';
 import type { PlannedPass } from './plan.ts';
 import { isInTime, type PassReport } from './scope.ts';
@@ -25,7 +26,8 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   watch(pass, admission);
   ledgerCache.undoLifts();
   // Out of time: what was settled in memory, and what the images showed, was not written.
-  cached.fullAtMonotonicMs = pass.planner.room <= 0 ? context.clock.monotonicMs() : undefined;
+  const isFull = pass.planner.room <= 0;
+  cached.fullAtMonotonicMs = isFull ? context.clock.monotonicMs() : undefined;
   if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached, commits.turn);
   return {
     kind: again ? 'again' : 'done',
@@ -34,6 +36,9 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     lostClaims,
     hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
     isCalm: isCalmAfter(pass, admission),
+    isFull,
+    endsLikelyAtMs: isFull ? endsLikelyAtMs(pass) : Infinity,
+    lines: Math.max(1, pass.state.ledgers.length) * context.configuration.types.length,
   };
 }
 
@@ -46,7 +51,7 @@ const isCalmAfter = (
   !parks &&
   !isTruncated &&
   between === undefined &&
-  !isResident(context.holder) &&
+  !keepsLease(context.holder) &&
   isCalm(state.reservations, nowMs);
 
 /** What the pass leaves behind, for whoever watches. */

@@ -1,5 +1,4 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
-import type { PoolConfiguration } from '../../core/configuration.ts';
 import { isJobId, type MovingJob } from '../../core/job.ts';
 import {
   type Carried,
@@ -13,8 +12,9 @@ import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
-import { isResident, isSlow } from '../lease.ts';
+import { isSlow, keepsLease } from '../lease.ts';
 import {
+  forgetLines,
   forgetMissed,
   forgetUnlessAt,
   isOutdated,
@@ -25,6 +25,7 @@ import {
 } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
 import { Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
+import { lookUpLikelyOver } from './likely-over.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { OutdatedPass, PassInput, PassScope } from './scope.ts';
 
@@ -95,6 +96,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const { letGo } = cached;
   // Who missed hints does not know what has changed: heads, and keys that have come.
   if (input.hasMissed) forgetMissed(cached.lines);
+  else if (input.readsAnew === true) forgetLines(cached.lines);
   // Who lifts all keys that came must see all jobs that are due.
   const promotes = input.promotes || (liftsKeys(context) && cached.lines.coming === undefined);
   // What a pass promotes that needs the lease after all would be told to nobody.
@@ -197,69 +199,6 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
   return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);
 }
 
-/** Slots are scarce when so large a part of them is taken. */
-const SCARCE_SHARE = 0.9;
-/** What an attempt takes beside its job's own time, until its end is stored. */
-const OVERHEAD_SHARE = 0.1;
-/** For so long after that the stream has hardly told of the end. */
-const UNTOLD_MS = 200;
-/** A slot of longer attempts stands still for a small part of its time only. */
-const SHORT_MS = 5_000;
-const LOOKS_MAX = 400;
-/** With more keys than that a pass reads lines for so long that smaller passes start less. */
-const KEYS_MAX = 2_000;
-
-/** Whether nearly all slots that the partition has are taken: then each end that is found lets something start. */
-function areSlotsScarce(
-  { fleets, partitions }: PoolConfiguration,
-  { reservations, workers }: Pick<PartitionState, 'reservations' | 'workers'>,
-): boolean {
-  const inFlight = reservations.reduce((sum, { jobs }) => sum + jobs.size, 0);
-  const declared = fleets.reduce((sum, { slots }) => sum + (slots ?? 0), 0) / partitions;
-  const slots = workers.reduce((sum, worker) => sum + worker.slots, declared);
-  return inFlight >= SCARCE_SHARE * slots;
-}
-
-/**
- * Jobs in flight that should have ended by what they were estimated to take. Where word was left, all of them, as others are about to be told
- * of some; elsewhere short ones, while the stream may still have to tell of them. So a job is looked up a few times at most,
- * however much longer it takes.
- */
-function likelyOver(
-  { reservations }: Pick<PartitionState, 'reservations'>,
-  { nowMs, isWordLeft }: { readonly nowMs: number; readonly isWordLeft: boolean },
-): readonly string[] {
-  const ids: string[] = [];
-  for (const { reservedAtMs, jobs } of reservations) {
-    for (const { id, estimatedCostMs } of jobs.values()) {
-      const overForMs = nowMs - reservedAtMs - estimatedCostMs * (1 + OVERHEAD_SHARE);
-      if (overForMs < 0 || ids.length >= LOOKS_MAX) continue;
-      if (isWordLeft || (overForMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS)) ids.push(id);
-    }
-  }
-  return ids;
-}
-
-/** What has become of those, as far as they have ended or wait again: read strongly consistent, so as good as what the stream tells. */
-async function lookUpLikelyOver(
-  { context, input, nowMs }: PassScope,
-  state: PartitionState,
-  { isWordLeft, tookMs }: { readonly isWordLeft: boolean; readonly tookMs: number },
-): Promise<readonly MovingJob[]> {
-  // A store that takes as long to answer tells no sooner than the stream.
-  if (!isWordLeft && tookMs > UNTOLD_MS) return [];
-  if (state.ledgers.length > KEYS_MAX) return [];
-  // Everything is looked up later on.
-  if (input.checksAll || !areSlotsScarce(context.configuration, state)) return [];
-  const told = new Set(input.hints.map(({ id }) => id));
-  const ids = likelyOver(state, { nowMs, isWordLeft }).filter((id) => !told.has(id));
-  if (ids.length === 0) return [];
-  const found = await context.store.lookUpJobs({ ids, unreadable: () => {} });
-  return found
-    .filter((job) => job !== undefined)
-    .filter(({ state: now }) => now !== 'claimed' && now !== 'running');
-}
-
 /** Read strongly consistent, and under the lease nobody else admits them meanwhile. Without it, a claim of one may be lost. */
 async function withFound(
   scope: PassScope,
@@ -271,7 +210,11 @@ async function withFound(
   const { told = [], named = [], isToldOfDueWork = false, hints, justStored } = input;
   // Who has made the last pass, too, is shown ends by the stream as before.
   const isWordLeft = named.length > 0 || (isToldOfDueWork && !isOwnTurn);
-  const over = await lookUpLikelyOver(scope, state, { isWordLeft, tookMs });
+  // Who keeps the partition hears of what others were told of at once.
+  const over = await lookUpLikelyOver(scope, state, {
+    isWordLeft: isWordLeft && !keepsLease(scope.context.holder),
+    tookMs,
+  });
   if (told.length === 0 && !isWordLeft && over.length === 0) return input;
   // Whoever told of a job before it was stored has told nobody else.
   const early = new Set([...told, ...named.filter(({ version }) => version === 0).map(({ id }) => id)]);
@@ -293,14 +236,19 @@ function watch(
   // What waits in this partition and lives in another is found by reading only.
   const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
   lines.parks = isBlind;
-  const isTold = !input.hasMissed && !isCarrying && !isBlind && quiet?.declared === deployed?.version;
+  const isTold =
+    !input.hasMissed &&
+    input.readsAnew !== true &&
+    !isCarrying &&
+    !isBlind &&
+    quiet?.declared === deployed?.version;
   noteWatched(lines, isTold ? (quiet?.sinceMs ?? nowMs) : nowMs, budget.seenWithinMs);
   if (!isTold || quiet === undefined) return;
   noteQuiet(
     lines,
     configuration.types.map(({ type }) => type),
     // A wake or a tick tells of no job: it is a reason to look.
-    { quiet, hasHints: !input.fires, isToldFirst: isResident(holder) },
+    { quiet, hasHints: !input.fires, isToldFirst: keepsLease(holder) },
   );
 }
 

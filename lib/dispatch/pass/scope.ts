@@ -18,6 +18,12 @@ export interface PassReport {
   readonly hints: readonly JobImage[];
   /** Nothing waits, and little happens: passes may go on without the lease. */
   readonly isCalm: boolean;
+  /** Nothing had room when it ended. */
+  readonly isFull: boolean;
+  /** Epoch ms, where nothing had room: from then on a job in flight has likely ended that nobody may have told of. Infinity: there is none. */
+  readonly endsLikelyAtMs: number;
+  /** Lines in which jobs may wait: of each type, one for each key that was charged. */
+  readonly lines: number;
 }
 
 /** Somebody has superseded a pass. What it had done by then counts. */
@@ -48,6 +54,8 @@ export interface PassInput {
   readonly checksAll: boolean;
   /** Hints were missed: what is remembered of lines may not be all there is. */
   readonly hasMissed: boolean;
+  /** What is remembered of lines is read again: jobs may have come of which nobody has told yet. @default false */
+  readonly readsAnew?: boolean | undefined;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */

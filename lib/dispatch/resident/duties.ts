@@ -8,8 +8,8 @@ import {
   roleStep,
 } from '../../core/ring.ts';
 import type { DispatcherRecord } from '../../store/records.ts';
+import { giveBack, Lead, type LeadEnd, type LeadScope, type LeadTotals, wake } from '../lead.ts';
 import { tryLease } from '../lease.ts';
-import { giveBack, Lead, type LeadEnd, type LeadScope, wake } from './lead.ts';
 import type { LoadMeter } from './load.ts';
 import type { Membership } from './membership.ts';
 import type { ResidentSettings } from './options.ts';
@@ -36,6 +36,8 @@ interface Duty {
 }
 
 export class Duties {
+  readonly #settings: ResidentSettings;
+  readonly #membership: Membership;
   readonly #scope: LeadScope;
   readonly #all: Duty[] = [];
 
@@ -45,11 +47,18 @@ export class Duties {
     meter: LoadMeter,
     membership: Membership,
   ) {
-    const totals = { passes: 0, admitted: 0, settled: 0 };
-    this.#scope = { settings, context, meter, membership, totals };
+    this.#settings = settings;
+    this.#membership = membership;
+    this.#scope = {
+      settings,
+      context,
+      isEntitled: () => membership.isMember(),
+      totals: { passes: 0, admitted: 0, settled: 0 },
+      note: (passMs) => meter.note(passMs),
+    };
   }
 
-  get totals(): Readonly<LeadScope['totals']> {
+  get totals(): Readonly<LeadTotals> {
     return this.#scope.totals;
   }
 
@@ -68,7 +77,7 @@ export class Duties {
 
   /** What the ring of these members makes of this one. */
   assign(members: readonly DispatcherRecord[]): void {
-    const { dispatcherId } = this.#scope.settings;
+    const { dispatcherId } = this.#settings;
     const byName = new Map(members.map((member) => [member.dispatcherId, member]));
     const ring = buildRing([...byName.keys(), dispatcherId]);
     for (const duty of this.#known()) {
@@ -122,15 +131,20 @@ export class Duties {
   }
 
   #become(duty: Duty, to: PartitionRole, fields: Readonly<Record<string, unknown>> = {}): void {
-    const { settings, membership } = this.#scope;
     const { partition, role: from } = duty;
-    settings.log.info('dispatcher changed its role', { ...membership.life, partition, from, to, ...fields });
+    this.#settings.log.info('dispatcher changed its role', {
+      ...this.#membership.life,
+      partition,
+      from,
+      to,
+      ...fields,
+    });
     duty.role = to;
   }
 
   /** Takes the lease whenever it can, and leads, until it is to end. */
   async #tryToLead(duty: Duty, end: AbortSignal): Promise<void> {
-    const { settings, context, membership } = this.#scope;
+    const { settings, context, isEntitled } = this.#scope;
     const { clock, log, pollMs } = settings;
     const { partition } = duty;
     /** Word may have been left for it. */
@@ -138,7 +152,7 @@ export class Duties {
     while (!end.aborted) {
       let pauseMs = pollMs;
       try {
-        const lease = membership.isMember() ? await tryLease(context.now, partition) : undefined;
+        const lease = isEntitled() ? await tryLease(context.now, partition) : undefined;
         if (lease !== undefined) {
           owesWake = true;
           const why = await this.#lead(duty, new Lead(this.#scope, lease, end));

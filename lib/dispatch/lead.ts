@@ -1,15 +1,12 @@
 /** Leading one partition under one lease: passes whenever there is a cause, and the lease renewed between them. */
-import type { JobImage } from '../../store/job-fields.ts';
-import type { NamedJob, WakeCount } from '../../store/records.ts';
-import type { DispatchContext } from '../context.ts';
-import { dropNames, type HeldLease, hear, renewLease } from '../lease.ts';
-import { pass } from '../pass/pass.ts';
-import type { PassInput, PassReport } from '../pass/scope.ts';
-import { nextDueMs } from '../timers.ts';
-import type { LoadMeter } from './load.ts';
-import type { Membership } from './membership.ts';
-import type { ResidentReport, ResidentSettings } from './options.ts';
-import type { ResidentContext } from './resident-context.ts';
+import type { JobImage } from '../store/job-fields.ts';
+import type { NamedJob, WakeCount } from '../store/records.ts';
+import type { DispatchContext } from './context.ts';
+import { dropNames, type HeldLease, hear, renewLease } from './lease.ts';
+import { Pace } from './pace.ts';
+import { pass } from './pass/pass.ts';
+import type { PassInput, PassReport } from './pass/scope.ts';
+import { nextDueMs } from './timers.ts';
 
 /** After word was left that did not say of what, another pass this much later: the index may not have shown it. */
 const SECOND_PASS_MS = 2_000;
@@ -22,17 +19,36 @@ const LIVELY_POLL_MS = 28;
 /** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
 export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
 
+export interface LeadSettings
+  extends Pick<DispatchContext, 'store' | 'queue' | 'clock' | 'budget' | 'log' | 'metrics'> {
+  /** How often the wake counter is read where nothing goes on. */
+  readonly pollMs: number;
+  /** How long the partition goes without a pass at most. */
+  readonly passEveryMs: number;
+}
+
+export interface LeadTotals {
+  passes: number;
+  admitted: number;
+  settled: number;
+}
+
+/** Who leads, as far as leading goes. */
 export interface LeadScope {
-  readonly settings: ResidentSettings;
-  readonly context: ResidentContext;
-  readonly meter: LoadMeter;
-  readonly membership: Membership;
-  readonly totals: { -readonly [Count in keyof Omit<ResidentReport, 'end'>]: number };
+  readonly settings: LeadSettings;
+  /** With what it dispatches: a newer declaration makes it another one. */
+  readonly context: { readonly now: DispatchContext; renew(version: number): Promise<void> };
+  /** Whether it may lead still. */
+  readonly isEntitled: () => boolean;
+  /** Counted on. */
+  readonly totals: LeadTotals;
+  /** Hears how long a pass took. */
+  readonly note?: ((passMs: number) => void) | undefined;
 }
 
 /** Whoever comes next takes over at once: a function by the message, and by the counter it looks up what is in flight. */
 export async function wake(
-  { store, queue, log }: Pick<ResidentSettings, 'store' | 'queue' | 'log'>,
+  { store, queue, log }: Pick<LeadSettings, 'store' | 'queue' | 'log'>,
   partition: number,
 ): Promise<void> {
   try {
@@ -45,11 +61,12 @@ export async function wake(
 
 /** Gives a lease back. What was begun under it may still arrive: who takes it fences that. Answers whether it was this one's till now. */
 export async function giveBack(
-  { store, log }: Pick<ResidentSettings, 'store' | 'log'>,
+  { store, log }: Pick<LeadSettings, 'store' | 'log'>,
   { fence }: HeldLease,
+  wakesSeen?: WakeCount,
 ): Promise<boolean> {
   try {
-    return (await store.releaseLease({ fence, isWriting: true })) === 'released';
+    return (await store.releaseLease({ fence, isWriting: true, wakesSeen })) === 'released';
   } catch (error) {
     log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
     return true;
@@ -57,19 +74,21 @@ export async function giveBack(
 }
 
 /** What a pass is made for. */
-type Cause = Pick<PassInput, 'checksAll' | 'fires' | 'isToldOfDueWork'> & {
+type Cause = Pick<PassInput, 'checksAll' | 'fires' | 'isToldOfDueWork' | 'readsAnew'> & {
   readonly named: readonly NamedJob[];
 };
 
 export class Lead {
   readonly #scope: LeadScope;
+  readonly #pace: Pace;
   readonly #partition: number;
   readonly #end: AbortSignal;
   /** What it leads under; a newer declaration asks for an epoch of its own. */
   readonly #led: DispatchContext;
   /** The wakes up to which it has looked. */
   #lookedAt: WakeCount;
-  #hints: readonly JobImage[] = [];
+  /** What it was shown, and has not used. */
+  hints: readonly JobImage[] = [];
   /** The first pass comes at once. */
   #goesOn = true;
   #checkAllAtMonotonicMs: number;
@@ -81,6 +100,7 @@ export class Lead {
   constructor(scope: LeadScope, lease: HeldLease, end: AbortSignal) {
     const { clock, passEveryMs } = scope.settings;
     this.#scope = scope;
+    this.#pace = new Pace(clock);
     this.#partition = lease.fence.partition;
     this.#end = end;
     this.#led = scope.context.now;
@@ -96,27 +116,34 @@ export class Lead {
     for (;;) {
       const ended = await this.#keep();
       if (ended !== undefined) return ended;
+      if (this.#pace.leftMs() > 0) {
+        await clock.sleep(this.#pace.leftMs(), this.#end);
+        continue;
+      }
       const wakes = await store.readWakes(this.#partition);
       const news = await hear(settings, this.#partition, this.#lookedAt, wakes);
       const isTold = news.isBlank || news.isOfDueWork || news.jobs.length > 0;
       const checksAll = news.isBlank || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
       const looks = checksAll || news.isOfDueWork || this.#goesOn || this.#isTime();
-      if (!looks && !isTold) {
+      const readsAnew = this.#pace.isTimeToRead();
+      if (!looks && !isTold && !readsAnew && !this.#pace.isTimeForEnds()) {
         await this.#pause();
         continue;
       }
       const { jobs: named, isOfDueWork: isToldOfDueWork, hints } = news;
-      this.#hints = [...this.#hints, ...hints];
-      const outcome = await this.#pass({ named, isToldOfDueWork, checksAll, fires: looks });
+      this.hints = [...this.hints, ...hints];
+      this.#pace.begin(readsAnew);
+      const outcome = await this.#pass({ named, isToldOfDueWork, checksAll, readsAnew, fires: looks });
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await context.renew(outcome.version);
         continue;
       }
       this.#lookedAt = wakes;
-      this.#hints = outcome.hints;
+      this.hints = outcome.hints;
       this.#goesOn = outcome.kind === 'again';
       this.#noteLife(outcome, isTold);
+      this.#pace.end(outcome);
       this.#planNext(checksAll, news.isBlank || news.isOfDueWork);
       const [dueMs] = await Promise.all([
         nextDueMs(context.now, this.#partition),
@@ -155,9 +182,9 @@ export class Lead {
 
   /** Sees to the lease before a pass. Answers why it leads no more; undefined: it does. */
   async #keep(): Promise<LeadEnd | undefined> {
-    const { settings, context, membership } = this.#scope;
-    if (this.#end.aborted || !membership.isMember())
-      return (await giveBack(settings, this.lease)) ? 'handed over' : 'superseded';
+    const { settings, context, isEntitled } = this.#scope;
+    if (this.#end.aborted || !isEntitled())
+      return (await giveBack(settings, this.lease, this.#lookedAt)) ? 'handed over' : 'superseded';
     if (context.now !== this.#led) {
       // Under an epoch of its own: what was reserved by the former declaration must be told from what is by this one.
       await giveBack(settings, this.lease);
@@ -189,19 +216,20 @@ export class Lead {
     }
   }
 
-  async #pass({ named, isToldOfDueWork, checksAll, fires }: Cause): ReturnType<typeof pass> {
-    const { settings, meter } = this.#scope;
+  async #pass({ named, isToldOfDueWork, checksAll, readsAnew, fires }: Cause): ReturnType<typeof pass> {
+    const { settings, note } = this.#scope;
     const beside: Promise<unknown>[] = [];
     const startedMs = settings.clock.monotonicMs();
     let outcome: Awaited<ReturnType<typeof pass>>;
     try {
       outcome = await pass(this.#led, this.lease, {
-        hints: this.#hints,
+        hints: this.hints,
         named,
         isToldOfDueWork,
         checksAll,
         // Where no function runs, nobody tells of anything: what waits is found by looking.
         hasMissed: checksAll,
+        readsAnew,
         promotes: true,
         // Who was told of jobs, and of nothing else, need not look for what nobody told of.
         fires,
@@ -210,7 +238,7 @@ export class Lead {
       });
     } finally {
       await Promise.all(beside);
-      meter.note(settings.clock.monotonicMs() - startedMs);
+      note?.(settings.clock.monotonicMs() - startedMs);
     }
     if (outcome.kind === 'done' || outcome.kind === 'again') this.#count(outcome, startedMs);
     else if (outcome.kind === 'lost') settings.metrics?.add('lostRaces', 1);

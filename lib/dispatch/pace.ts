@@ -1,0 +1,89 @@
+/**
+ * When whoever keeps a partition makes its next pass, though nobody has told of anything: to find jobs in their lines before the stream
+ * tells of them, and ends before it tells of those. Both are quicker than the stream for a few reads, and worth it only where much goes on.
+ */
+import type { Clock } from '../runtime/contract.ts';
+import type { PassReport } from './pass/scope.ts';
+
+/** Passes follow each other no closer than this where slots are free: each takes what has come since, for one commit and one send. */
+const PACE_MS = 170;
+/** After a time without, so many may: where little goes on, a job starts at once. */
+const RESERVE = 3;
+
+/** Lines that are read for each job that is found in them, six read units, */
+const LINES_PER_JOB = 12;
+/** and as how many lines whatever else a pass reads counts. */
+const LINES_OF_A_PASS = 16;
+/** By then the stream has told of it. */
+const READ_WITHIN_MS = 400;
+/** How long it takes until a change of what goes on is believed, and by how much less than that a beginning. */
+const RATE_OVER_MS = 2_000;
+const BEGINNING_SHARE = 0.25;
+
+/** Ends are looked for as often where no slot is free. */
+const ENDS_EVERY_MS = 100;
+
+export class Pace {
+  readonly #clock: Clock;
+  /** When the next pass may begin; what is behind that by more than the reserve is lost. */
+  #nextAtMonotonicMs = -Infinity;
+  #beganAtMonotonicMs = -Infinity;
+  #isFull = false;
+  #endsLikelyAtMs = Infinity;
+  /** Jobs that passes have admitted lately, a second, and when that was counted. */
+  #rate = 0;
+  readonly #startedAtMonotonicMs: number;
+  #countedAtMonotonicMs: number;
+  #readAtMonotonicMs = -Infinity;
+  #readEveryMs = Infinity;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#startedAtMonotonicMs = clock.monotonicMs();
+    this.#countedAtMonotonicMs = this.#startedAtMonotonicMs;
+  }
+
+  /** For so long no pass is made, whatever there is to do. */
+  leftMs(): number {
+    return this.#isFull ? 0 : Math.max(0, this.#nextAtMonotonicMs - this.#clock.monotonicMs());
+  }
+
+  /** Whether to look for jobs of which nobody has told yet: by the pass that is nearest to when it is due. */
+  isTimeToRead(): boolean {
+    const dueAtMonotonicMs = this.#readAtMonotonicMs + this.#readEveryMs - PACE_MS / 2;
+    return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;
+  }
+
+  /** Whether to look for ends of which nobody has told yet. */
+  isTimeForEnds(): boolean {
+    const { monotonicMs, nowMs } = this.#clock;
+    return (
+      this.#isFull &&
+      monotonicMs() >= this.#beganAtMonotonicMs + ENDS_EVERY_MS &&
+      nowMs() >= this.#endsLikelyAtMs
+    );
+  }
+
+  /** A pass begins, and reads all lines anew, or not. */
+  begin(readsAnew: boolean): void {
+    const nowMonotonicMs = this.#clock.monotonicMs();
+    this.#beganAtMonotonicMs = nowMonotonicMs;
+    this.#nextAtMonotonicMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - RESERVE * PACE_MS) + PACE_MS;
+    if (readsAnew) this.#readAtMonotonicMs = nowMonotonicMs;
+  }
+
+  /** It has ended. */
+  end({ admitted, isFull, endsLikelyAtMs, lines }: PassReport): void {
+    const nowMonotonicMs = this.#clock.monotonicMs();
+    const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;
+    this.#countedAtMonotonicMs = nowMonotonicMs;
+    this.#rate = this.#rate * Math.exp(-sinceMs / RATE_OVER_MS) + (admitted * 1_000) / RATE_OVER_MS;
+    this.#isFull = isFull;
+    this.#endsLikelyAtMs = endsLikelyAtMs;
+    // Of a short time as much as it says.
+    const share = 1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS);
+    const rate = this.#rate / Math.max(share, BEGINNING_SHARE);
+    const everyMs = ((LINES_OF_A_PASS + lines) * 1_000) / (LINES_PER_JOB * rate);
+    this.#readEveryMs = everyMs <= READ_WITHIN_MS ? Math.max(everyMs, PACE_MS) : Infinity;
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * Asks for a function that leads a partition for a while, as an asynchronous invocation that a dispatch function makes of itself. Not as a
+ * message of the wake queue: its pollers would have one batch less for what is due, for as long as the function leads.
+ */
+import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
+
+/** Whoever asks is about to end its invocation, and asks again if nobody has come. */
+const REQUESTS = {
+  maxAttempts: 2,
+  requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000, throwOnRequestTimeout: true },
+} as const satisfies LambdaClientConfig;
+
+export const lambdaForLeads = (): LambdaClient => new LambdaClient(REQUESTS);
+
+export interface LeadsOptions {
+  readonly client: Pick<LambdaClient, 'send'>;
+  readonly functionName: string;
+  /** Partitions that may be led at once, the first ones: each takes one invocation of those that may run. */
+  readonly partitions: number;
+}
+
+/** @throws what Lambda answers */
+export const askingToLead =
+  ({ client, functionName, partitions }: LeadsOptions) =>
+  async (partition: number): Promise<void> => {
+    if (partition >= partitions) return;
+    await client.send(
+      new InvokeCommand({
+        FunctionName: functionName,
+        InvocationType: 'Event',
+        Payload: Buffer.from(JSON.stringify({ asks: 'lead', partition })),
+      }),
+    );
+  };
+
+/** The partition that such an invocation is to lead; undefined: it is another one. */
+export function leadIn(event: object): number | undefined {
+  if (!('asks' in event && event.asks === 'lead' && 'partition' in event)) return undefined;
+  const { partition } = event;
+  return Number.isSafeInteger(partition) && Number(partition) >= 0 ? Number(partition) : undefined;
+}

@@ -1,0 +1,229 @@
+/** A function that leads: asked for where several compete for a busy partition, it keeps the lease, and gives it back in order. */
+import { describe, expect, it } from 'vitest';
+import type { Job } from '../../lib/core/job.ts';
+import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
+import { residentHolder } from '../../lib/dispatch/lease.ts';
+import type { JobStore } from '../../lib/store/contract.ts';
+import { StoreRefused } from '../../lib/store/errors.ts';
+import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
+
+const RUN_MS = 30_000;
+const CALM_MS = 3_000;
+const SLOTS = 1_000;
+
+const busyStage = (options: StageOptions = {}): Stage =>
+  stage({
+    pool: {
+      types: { resize: { defaultCostMs: 60_000, timeoutMs: 600_000 } },
+      fleets: { images: { types: ['resize'], slots: SLOTS } },
+    },
+    ...options,
+  });
+
+/** Two functions that the stream invokes, and who was asked to lead. */
+function competing(on: Stage) {
+  const asked: number[] = [];
+  const lead = async (partition: number): Promise<void> => void asked.push(partition);
+  return { asked, functions: [on.dispatcher({ lead }), on.dispatcher({ lead })] as const };
+}
+
+/** For some seconds, each pass is told of so many new jobs. */
+async function keepBusy(
+  on: Stage,
+  whoseTurn: (at: number) => DispatchContext,
+  {
+    passes,
+    jobs,
+    everyMs = 100,
+  }: { readonly passes: number; readonly jobs: number; readonly everyMs?: number },
+): Promise<void> {
+  for (let at = 0; at < passes; at += 1) {
+    const told = (await on.put(...Array.from({ length: jobs }, () => on.job()))) as readonly Job[];
+    await on.pass({ reason: 'stream', jobs: told }, whoseTurn(at));
+    await on.advance(everyMs);
+  }
+}
+
+const holderOf = async ({ store }: Stage): Promise<string | undefined> => {
+  const lease = await store.readLease(0);
+  return lease?.isHeld === true ? lease.holder : undefined;
+};
+
+describe('who is asked to lead', () => {
+  it('somebody, once, where two functions take turns and much goes on', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 20, jobs: 10 });
+    // Each of both has seen it.
+    expect(asked).toEqual([0, 0]);
+  });
+
+  it('nobody where one process makes all passes', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    await keepBusy(on, () => functions[0], { passes: 40, jobs: 10 });
+    expect(asked).toEqual([]);
+  });
+
+  it('nobody where little goes on', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 40, jobs: 1, everyMs: 150 });
+    expect(asked).toEqual([]);
+  });
+
+  it('nobody for what wakes and ticks do', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    for (let at = 0; at < 40; at += 1) {
+      await on.put(...Array.from({ length: 10 }, () => on.job()));
+      await on.pass({ reason: 'wake' }, functions[at % 2] as DispatchContext);
+      await on.advance(100);
+    }
+    expect(asked).toEqual([]);
+  });
+
+  it('again after some seconds, if nobody has come', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 90, jobs: 5 });
+    expect(asked).toHaveLength(4);
+  });
+
+  it('is told of in the log where that fails, and the passes go on', async () => {
+    const on = busyStage();
+    const lead = async (): Promise<void> => {
+      throw new Error('not allowed');
+    };
+    const functions = [on.dispatcher({ lead }), on.dispatcher({ lead })];
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 20, jobs: 10 });
+    expect(on.held()).toHaveLength(200);
+    expect(on.logged.map(({ message }) => message)).toContain(
+      'nobody could be asked to lead; functions go on one by one',
+    );
+  });
+});
+
+describe('a function that leads', () => {
+  it('keeps the lease between its passes, starts what word tells of, and others need not wait', async () => {
+    const on = busyStage();
+    const led = leadForAWhile(on.dispatcher(), 0);
+    await on.advance(500);
+    expect(await holderOf(on)).toMatch(/^leading\//);
+    const told = (await on.put(on.job(), on.job())) as readonly Job[];
+    const startedMs = on.time.nowMs;
+    expect(await on.pass({ reason: 'stream', jobs: told })).toMatchObject({ kind: 'left' });
+    expect(on.time.nowMs - startedMs).toBeLessThan(20);
+    await on.advance(400);
+    expect(on.held()).toHaveLength(2);
+    await on.finish(led);
+  });
+
+  it('ends after some seconds in which little goes on, and asks for a pass', async () => {
+    const on = busyStage();
+    const startedMs = on.time.nowMs;
+    const wakes = on.wakes.length;
+    expect(await on.finish(leadForAWhile(on.dispatcher(), 0))).toMatchObject({ end: 'handed over' });
+    expect(on.time.nowMs - startedMs).toBeLessThan(CALM_MS + 1_000);
+    expect(await holderOf(on)).toBeUndefined();
+    await on.advance(100);
+    expect(on.wakes.length).toBe(wakes + 1);
+  });
+
+  it('goes on for as long as a run of passes may take, and is succeeded without a gap', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const startedMs = on.time.nowMs;
+    let successor: ReturnType<typeof leadForAWhile> | undefined;
+    const next = on.dispatcher();
+    const lead = async (partition: number): Promise<void> => {
+      successor = leadForAWhile(next, partition);
+    };
+    const first = await on.finish(leadForAWhile(on.dispatcher({ lead }), 0));
+    expect(first).toMatchObject({ end: 'handed over' });
+    expect(on.time.nowMs - startedMs).toBeGreaterThan(RUN_MS - 1_000);
+    expect(on.time.nowMs - startedMs).toBeLessThan(RUN_MS + 1_000);
+    expect(await holderOf(on)).toBe(`leading/${next.holder}`);
+    // Whoever has come hears what was left: no pass is asked for beside it.
+    expect(on.wakes).toEqual([]);
+    await on.finish(successor as Promise<unknown>);
+  });
+
+  it('asks for a pass where whoever was asked to lead next does not come', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const asked: number[] = [];
+    const lead = async (partition: number): Promise<void> => void asked.push(partition);
+    await on.finish(leadForAWhile(on.dispatcher({ lead }), 0));
+    await on.advance(100);
+    expect([asked, on.wakes.length]).toEqual([[0], 1]);
+  });
+
+  it('leaves a partition to another that leads it already', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const first = leadForAWhile(on.dispatcher(), 0);
+    await on.advance(100);
+    expect(await on.finish(leadForAWhile(on.dispatcher(), 0))).toBeUndefined();
+    await on.finish(first);
+  });
+
+  it('leaves a partition at once to a dispatcher that runs on', async () => {
+    const on = busyStage();
+    const holder = residentHolder({ dispatcherId: 'one', incarnation: '1' });
+    await on.store.acquireLease({ partition: 0, holder, nowMs: on.time.nowMs, leaseMs: 20_000 });
+    const startedMs = on.time.nowMs;
+    expect(await on.finish(leadForAWhile(on.dispatcher(), 0))).toBeUndefined();
+    expect(on.time.nowMs - startedMs).toBeLessThan(100);
+  });
+
+  it('hears what was left while it gave the lease back', async () => {
+    const on = busyStage();
+    let left: readonly Job[] = [];
+    const store = storeWith<JobStore>(on.store, {
+      releaseLease: async (request) => {
+        // In the last moment: this one looks no more.
+        left = (await on.put(on.job())) as readonly Job[];
+        await on.store.wake({
+          partition: 0,
+          jobs: left.map(({ id, version }) => ({ id, version, isWaiting: true })),
+        });
+        return on.store.releaseLease(request);
+      },
+    });
+    await on.finish(leadForAWhile(on.dispatcher({ store }), 0));
+    await on.advance(100);
+    expect(on.wakes).toHaveLength(1);
+    await on.pass({ reason: 'wake' });
+    expect(on.held()).toHaveLength(1);
+  });
+
+  it('gives the lease back, and asks for a pass, where it fails', async () => {
+    const on = busyStage();
+    const store = storeWith<JobStore>(on.store, {
+      loadPartition: async () => {
+        throw new StoreRefused('loadPartition');
+      },
+    });
+    await expect(on.finish(leadForAWhile(on.dispatcher({ store }), 0))).rejects.toThrow(StoreRefused);
+    await on.advance(100);
+    expect([await holderOf(on), on.wakes.length]).toEqual([undefined, 1]);
+  });
+
+  it('leaves what it was shown to whoever has superseded it', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const led = leadForAWhile(on.dispatcher(), 0);
+    await on.advance(200);
+    const lease = await on.store.readLease(0);
+    await on.store.releaseLease({ fence: { partition: 0, epoch: lease?.epoch ?? 0 }, isWriting: true });
+    await on.pass({ reason: 'tick' });
+    const told = (await on.put(on.job())) as readonly Job[];
+    await on.store.wake({
+      partition: 0,
+      jobs: told.map(({ id, version }) => ({ id, version, isWaiting: true })),
+    });
+    expect(await on.finish(led)).toMatchObject({ end: 'superseded' });
+    await on.advance(100);
+    expect(on.wakes.length).toBeGreaterThan(0);
+    await on.pass({ reason: 'wake' });
+    expect(on.held()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,113 @@
+/** When whoever keeps a partition makes passes of which nobody has told it. */
+import { describe, expect, it } from 'vitest';
+import { Pace } from '../../lib/dispatch/pace.ts';
+import type { PassReport } from '../../lib/dispatch/pass/scope.ts';
+
+const PACE_MS = 170;
+
+const report = (own: Partial<PassReport>): PassReport => ({
+  kind: 'done',
+  admitted: 0,
+  settled: 0,
+  lostClaims: 0,
+  hints: [],
+  isCalm: false,
+  isFull: false,
+  endsLikelyAtMs: Infinity,
+  lines: 150,
+  ...own,
+});
+
+function scene() {
+  let nowMs = 1_000_000;
+  const clock = {
+    nowMs: () => nowMs,
+    monotonicMs: () => nowMs,
+    sleep: async (): Promise<void> => {},
+  };
+  const pace = new Pace(clock);
+  const pass = (own: Partial<PassReport> = {}, readsAnew = pace.isTimeToRead()): boolean => {
+    pace.begin(readsAnew);
+    pace.end(report(own));
+    return readsAnew;
+  };
+  /** A pass at each pace, for so long, each of which admits so many. Answers how many of them read all lines. */
+  const lastingMs = (forMs: number, own: Partial<PassReport>): number => {
+    let reads = 0;
+    for (const untilMs = nowMs + forMs; nowMs < untilMs; nowMs += PACE_MS) if (pass(own)) reads += 1;
+    return reads;
+  };
+  const later = (ms: number): void => {
+    nowMs += ms;
+  };
+  return { pace, pass, lastingMs, later, nowMs: () => nowMs };
+}
+
+describe('where slots are free', () => {
+  it('a few passes may follow each other at once, and more of them only at their pace', () => {
+    const { pace, pass, later } = scene();
+    const waits = Array.from({ length: 6 }, () => {
+      pass();
+      return pace.leftMs();
+    });
+    expect(waits.map((ms) => ms > 0)).toEqual([false, false, false, true, true, true]);
+    later(PACE_MS * 10);
+    pass();
+    expect(pace.leftMs()).toBe(0);
+  });
+
+  it('lines are read at each pace where a hundred jobs a second wait in a hundred and fifty of them', () => {
+    const { lastingMs } = scene();
+    const passes = Math.ceil(10_000 / PACE_MS);
+    expect(lastingMs(10_000, { admitted: 17 })).toBeGreaterThanOrEqual(passes - 4);
+  });
+
+  it.each([
+    ['one job a second', { admitted: 0.17 }],
+    ['one job a second, with one line', { admitted: 0.17, lines: 1 }],
+    ['a hundred a second, with three thousand lines', { admitted: 17, lines: 3_000 }],
+  ])('lines are left alone where that would cost too much: %s', (_, own) => {
+    const { lastingMs } = scene();
+    lastingMs(3_000, own);
+    expect(lastingMs(10_000, own)).toBe(0);
+  });
+
+  it('lines are left alone once nothing comes any more', () => {
+    const { lastingMs } = scene();
+    lastingMs(5_000, { admitted: 17 });
+    lastingMs(10_000, {});
+    expect(lastingMs(10_000, {})).toBe(0);
+  });
+
+  it('no ends are looked for', () => {
+    const { pace, pass, later, nowMs } = scene();
+    pass({ endsLikelyAtMs: nowMs() });
+    later(1_000);
+    expect(pace.isTimeForEnds()).toBe(false);
+  });
+});
+
+describe('where no slot is free', () => {
+  it('passes are made of word at once, and lines are not read anew', () => {
+    const { pace, lastingMs, pass } = scene();
+    lastingMs(5_000, { admitted: 17 });
+    for (let at = 0; at < 10; at += 1) pass({ isFull: true, admitted: 17 }, false);
+    expect([pace.leftMs(), pace.isTimeToRead()]).toEqual([0, false]);
+  });
+
+  it('ends are looked for when a job has likely ended, ten times a second at most', () => {
+    const { pace, pass, later, nowMs } = scene();
+    const endsLikelyAtMs = nowMs() + 500;
+    pass({ isFull: true, endsLikelyAtMs });
+    const due = (): boolean => pace.isTimeForEnds();
+    later(499);
+    expect(due()).toBe(false);
+    later(1);
+    expect(due()).toBe(true);
+    pass({ isFull: true, endsLikelyAtMs });
+    later(99);
+    expect(due()).toBe(false);
+    later(1);
+    expect(due()).toBe(true);
+  });
+});

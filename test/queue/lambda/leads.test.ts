@@ -1,0 +1,59 @@
+/** Asking for a function that leads, and what such an invocation says. */
+import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { describe, expect, it } from 'vitest';
+import { askingToLead, leadIn } from '../../../lib/queue/lambda/leads.ts';
+
+function scene(partitions: number) {
+  const invoked: InvokeCommand['input'][] = [];
+  const send = async ({ input }: InvokeCommand): Promise<object> => {
+    invoked.push(input);
+    return { StatusCode: 202 };
+  };
+  const lead = askingToLead({
+    client: { send } as unknown as LambdaClient,
+    functionName: 'dispatch',
+    partitions,
+  });
+  return { invoked, lead };
+}
+
+describe('asking for a function that leads', () => {
+  it('is an asynchronous invocation that names the partition', async () => {
+    const { invoked, lead } = scene(4);
+    await lead(3);
+    expect(invoked).toMatchObject([{ FunctionName: 'dispatch', InvocationType: 'Event' }]);
+    expect(leadIn(JSON.parse(Buffer.from(invoked[0]?.Payload as Uint8Array).toString()))).toBe(3);
+  });
+
+  it('asks for no more partitions than there is room for', async () => {
+    const { invoked, lead } = scene(2);
+    for (const partition of [0, 1, 2, 3]) await lead(partition);
+    expect(invoked).toHaveLength(2);
+  });
+
+  it('fails as Lambda does', async () => {
+    const send = () => Promise.reject(new Error('not allowed'));
+    const lead = askingToLead({
+      client: { send } as unknown as LambdaClient,
+      functionName: 'dispatch',
+      partitions: 1,
+    });
+    await expect(lead(0)).rejects.toThrow('not allowed');
+  });
+});
+
+describe('what asks to lead', () => {
+  it.each([
+    {},
+    { asks: 'lead' },
+    { asks: 'pass', partition: 0 },
+    { partition: 0 },
+    { asks: 'lead', partition: -1 },
+    { asks: 'lead', partition: 1.5 },
+    { asks: 'lead', partition: '0' },
+    { asks: 'lead', partition: null },
+    { 'detail-type': 'Scheduled Event' },
+  ])('is not %j', (event) => {
+    expect(leadIn(event)).toBeUndefined();
+  });
+});
