@@ -361,7 +361,7 @@ describe('the dispatch function', () => {
     await on.finish(dispatchHandler(asked, `${DISPATCH_ARN}:wake`));
     await on.advance(500);
     // It is a wake there, as of anybody: one pass.
-    expect(on.store.inspect(0).lease).not.toHaveProperty('holder');
+    expect(on.store.inspect(0).lease.holder).toBeUndefined();
     expect(on.store.inspect(0).lease.epoch).toBeLessThanOrEqual(epoch + 1);
   });
 
