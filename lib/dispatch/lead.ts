@@ -116,7 +116,7 @@ export class Lead {
     for (;;) {
       const ended = await this.#keep();
       if (ended !== undefined) return ended;
-      if (this.#pace.leftMs() > 0) {
+      if (!this.#goesOn && this.#pace.leftMs() > 0) {
         await clock.sleep(this.#pace.leftMs(), this.#end);
         continue;
       }

@@ -120,6 +120,17 @@ describe('a function that leads', () => {
     await on.finish(led);
   });
 
+  it('goes on at once where a pass has met a bound', async () => {
+    const on = busyStage({ budget: { promoteMax: 2 } });
+    await on.put(
+      ...Array.from({ length: 200 }, () => on.job({ state: 'scheduled', runAtMs: on.time.nowMs - 1_000 })),
+    );
+    const led = leadForAWhile(on.dispatcher(), 0);
+    await on.advance(500);
+    expect(on.held()).toHaveLength(200);
+    await on.finish(led);
+  });
+
   it('ends after some seconds in which little goes on, and asks for a pass', async () => {
     const on = busyStage();
     const startedMs = on.time.nowMs;
