@@ -6,10 +6,11 @@
  * Nobody elects it. Who sees that the lease is taken often, and by others, asks for it; of several that come, one gets the lease. Safety is the
  * epoch's alone, as with every holder.
  */
+import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import type { Fence } from '../store/records.ts';
 import type { DispatchContext, TakenLeases } from './context.ts';
 import { giveBack, Lead, type LeadEnd, type LeadScope, type LeadTotals, wake } from './lead.ts';
-import { type HeldLease, leadingHolder, leaveWord, namesOf, takeLeaseToLead } from './lease.ts';
+import { type HeldLease, isSlow, leadingHolder, leaveWord, namesOf, takeLeaseToLead } from './lease.ts';
 
 /** Where others are in the way less often when this process takes the lease, nobody need lead. */
 const CONTENDED_SHARE = 0.6;
@@ -17,8 +18,9 @@ const CONTENDED_SHARE = 0.6;
 const COUNT_MS = { least: 1_000, most: 10_000 } as const;
 const COUNT_LEASES = 3;
 const CALM_AFTER_MS = 3_000;
-/** Who has asked counts anew after this: whoever is to lead has come by then. */
+/** Who has asked counts anew after this: whoever is to lead has come by then. Who cannot ask tries again much later. */
 const ASKED_FOR_MS = 5_000;
+const REFUSED_FOR_MS = 10 * 60_000;
 
 /** It tries for the lease for so long: passes of others are as short as that, and who led before gives it back by then. */
 const PATIENCE_MS = 3_000;
@@ -63,6 +65,8 @@ export async function noteLed(
   try {
     await lead(partition);
   } catch (error) {
+    const taken = countFrom(epoch, clock.monotonicMs() + REFUSED_FOR_MS);
+    open.set(partition, { busyUntilMonotonicMs: -Infinity, ...open.get(partition), taken });
     log.warn('nobody could be asked to lead; functions go on one by one', {
       partition,
       error: String(error),
@@ -88,58 +92,76 @@ const isWorthIt = (
   contended >= Math.max(COUNT_LEASES, CONTENDED_SHARE * own) &&
   (moved / own) * (epoch - since) * 1_000 >= leadFrom * sinceMs;
 
-/** What leading for a while came to. */
+/** What leading for a while came to. `failed`: the store did not answer, and a pass is asked for. */
 export interface LedReport extends Readonly<LeadTotals> {
-  readonly end: LeadEnd;
+  readonly end: LeadEnd | 'failed';
 }
 
 /**
- * Leads a partition for as long as a run of passes may take, or until little goes on there. Undefined: another leads it.
+ * Leads a partition for as long as a run of passes may take, or until little goes on there. Undefined: another leads it, or is about to.
  *
- * @throws the store's errors
+ * @throws the store's errors that last
  */
 export async function leadForAWhile(
   given: DispatchContext,
   partition: number,
 ): Promise<LedReport | undefined> {
   const context: DispatchContext = { ...given, holder: leadingHolder(given.holder) };
-  const { clock, log, queue } = context;
+  const { clock, log } = context;
+  const startedMonotonicMs = clock.monotonicMs();
   const term = new Term(context, partition);
-  const lease = await takeLeaseToLead(context, partition, PATIENCE_MS);
-  if (lease === undefined) return undefined;
-  const { totals } = term;
-  const lead = new Lead(
+  let end: LedReport['end'] = 'failed';
+  try {
+    if (await doesAnyRunOn(context)) return undefined;
+    const lease = await takeLeaseToLead(context, partition, PATIENCE_MS);
+    if (lease === undefined) return undefined;
+    end = await lead(context, lease, term);
+  } catch (error) {
+    await wake(context, partition);
+    if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+    log.warn('a partition is led no more', { partition, error: String(error) });
+  }
+  const report = { end, ...term.totals };
+  log.info('led for a while', {
+    partition,
+    tookMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
+    ...report,
+  });
+  return report;
+}
+
+/** Whether a dispatcher that runs on lives: it takes whatever partition is free. */
+const doesAnyRunOn = async ({ store, clock }: DispatchContext): Promise<boolean> =>
+  (await store.listDispatchers(clock.nowMs())).length > 0;
+
+/** Leads under a lease, gives it back, and sees to it that somebody hears what it has not. */
+async function lead(context: DispatchContext, lease: HeldLease, term: Term): Promise<LeadEnd> {
+  const { queue } = context;
+  const { partition } = lease.fence;
+  const leading = new Lead(
     {
       settings: { ...context, pollMs: POLL_MS, passEveryMs: PASS_EVERY_MS },
       context: untilNewer(context),
-      isEntitled: () => term.lasts(),
-      totals,
+      // Where the store is slow, its last pass would outlast the function.
+      isEntitled: () => term.lasts() && !isSlow(context, leading.lease.slowMs),
+      totals: term.totals,
     },
     lease,
     new AbortController().signal,
   );
-  const startedMonotonicMs = clock.monotonicMs();
-  let end: LeadEnd | undefined;
+  let end: LeadEnd;
   try {
-    end = await lead.run();
-  } finally {
-    if (end === undefined) {
-      await giveBack(context, lead.lease);
-      await wake(context, partition);
-    }
+    end = await leading.run();
+  } catch (error) {
+    await giveBack(context, leading.lease);
+    throw error;
   }
-  log.info('led for a while', {
-    partition,
-    end,
-    tookMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
-    ...totals,
-  });
-  if (end === 'redeployed') return { end, ...totals };
-  if (lead.hints.length > 0)
-    await leaveWord(context, partition, { jobs: namesOf(lead.hints), hints: lead.hints });
+  const { hints } = leading;
+  if (end === 'redeployed') return end;
+  if (hints.length > 0) await leaveWord(context, partition, { jobs: namesOf(hints), hints });
   // Word was left since it looked last, as a rule: whoever has the lease next hears it.
-  if (!(await isSucceeded(context, term, lead.lease))) await queue.sendWake(partition, 0);
-  return { end, ...totals };
+  if (!(await isSucceeded(context, term, leading.lease))) await queue.sendWake(partition, 0);
+  return end;
 }
 
 /** Whether whoever was asked to lead next has come. */
@@ -175,7 +197,8 @@ class Term {
   readonly #context: DispatchContext;
   readonly #partition: number;
   readonly #endsAtMonotonicMs: number;
-  #countedAtMonotonicMs: number;
+  /** From its first pass on. */
+  #countedAtMonotonicMs: number | undefined;
   #counted = 0;
   readonly totals: LeadTotals = { passes: 0, admitted: 0, settled: 0 };
   isSuccessorAsked = false;
@@ -184,7 +207,6 @@ class Term {
     const { clock, budget } = context;
     this.#context = context;
     this.#partition = partition;
-    this.#countedAtMonotonicMs = clock.monotonicMs();
     this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
   }
 
@@ -197,6 +219,7 @@ class Term {
   }
 
   #isCalm(nowMonotonicMs: number): boolean {
+    this.#countedAtMonotonicMs ??= nowMonotonicMs;
     const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;
     if (sinceMs < CALM_AFTER_MS) return false;
     const { admitted, settled } = this.totals;
@@ -207,10 +230,10 @@ class Term {
   }
 
   #askSuccessor(): void {
-    const { lead, log } = this.#context;
-    if (this.isSuccessorAsked || lead === undefined) return;
+    const { lead: ask, log } = this.#context;
+    if (this.isSuccessorAsked || ask === undefined) return;
     this.isSuccessorAsked = true;
-    lead(this.#partition).catch((error: unknown) =>
+    ask(this.#partition).catch((error: unknown) =>
       log.warn('nobody could be asked to lead next', { partition: this.#partition, error: String(error) }),
     );
   }

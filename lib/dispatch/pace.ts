@@ -68,7 +68,9 @@ export class Pace {
   begin(readsAnew: boolean): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
     this.#beganAtMonotonicMs = nowMonotonicMs;
-    this.#nextAtMonotonicMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - RESERVE * PACE_MS) + PACE_MS;
+    const earliestMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - RESERVE * PACE_MS);
+    // Passes that did not keep it, as where no slot was free, make the next one no later than one pace.
+    this.#nextAtMonotonicMs = Math.min(earliestMs, nowMonotonicMs) + PACE_MS;
     if (readsAnew) this.#readAtMonotonicMs = nowMonotonicMs;
   }
 

@@ -393,6 +393,7 @@ export interface PassStore
     ParkingStore,
     ClaimStore,
     Pick<WorkerStore, 'loseWorker'>,
+    Pick<MembershipStore, 'listDispatchers'>,
     Pick<OperateStore, 'adoptControl' | 'announceDeclaration' | 'cancelJob'>,
     Pick<ScheduleStore, 'readDueSchedules' | 'getSchedules' | 'saveSchedule'> {}
 

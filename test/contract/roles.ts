@@ -74,6 +74,7 @@ const PASS = verbsOf<
   loseWorker: true,
   adoptControl: true,
   announceDeclaration: true,
+  listDispatchers: true,
   cancelJob: true,
   getSchedules: true,
   saveSchedule: true,
@@ -83,7 +84,6 @@ const PASS = verbsOf<
 const MEMBERSHIP = verbsOf<Omit<ResidentOptions['store'], keyof DispatchContext['store']>>({
   keepDispatcher: true,
   removeDispatcher: true,
-  listDispatchers: true,
 });
 
 /** A function has no record of its own, whatever its type would let it do. */

@@ -4,9 +4,10 @@ import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
 import { residentHolder } from '../../lib/dispatch/lease.ts';
+import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreRefused } from '../../lib/store/errors.ts';
-import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
+import { StoreRefused, StoreThrottled } from '../../lib/store/errors.ts';
+import { answeringIn, type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
 const RUN_MS = 30_000;
 const CALM_MS = 3_000;
@@ -184,6 +185,76 @@ describe('a function that leads', () => {
     const startedMs = on.time.nowMs;
     expect(await on.finish(leadForAWhile(on.dispatcher(), 0))).toBeUndefined();
     expect(on.time.nowMs - startedMs).toBeLessThan(100);
+  });
+
+  it('leads nothing where a dispatcher that runs on lives, so that this one has the partition', async () => {
+    const on = busyStage();
+    const stop = new AbortController();
+    const { store, queue, configuration, clock, random, log } = on;
+    const settings = { store, queue, configuration, clock, random, log, signal: stop.signal };
+    const first = leadForAWhile(on.dispatcher({ budget: { ...on.main.budget, leadWhile: 0 } }), 0);
+    await on.advance(100);
+    const resident = runDispatcher({ ...settings, dispatcherId: 'one' });
+    await on.advance(1_000);
+    expect(await on.finish(leadForAWhile(on.dispatcher(), 0))).toBeUndefined();
+    await on.finish(first);
+    await on.advance(1_000);
+    expect(await holderOf(on)).toMatch(/^resident\/one\//);
+    stop.abort();
+    await on.finish(resident);
+  });
+
+  it('ends in order, with a pass asked for, where the store does not answer for a moment', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    let reads = 0;
+    const store = storeWith<JobStore>(on.store, {
+      readWakes: (partition) => {
+        reads += 1;
+        if (reads > 5) throw new StoreThrottled('busy');
+        return on.store.readWakes(partition);
+      },
+    });
+    expect(await on.finish(leadForAWhile(on.dispatcher({ store }), 0))).toMatchObject({ end: 'failed' });
+    await on.advance(100);
+    expect([await holderOf(on), on.wakes.length]).toEqual([undefined, 1]);
+  });
+
+  it('leads nothing where the store answers slowly: its last pass would outlast the function', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const startedMs = on.time.nowMs;
+    await on.finish(leadForAWhile(on.dispatcher({ store: answeringIn(on, 3_500) }), 0));
+    expect(on.time.nowMs - startedMs).toBeLessThan(30_000);
+    await on.advance(100);
+    expect([await holderOf(on), on.wakes.length]).toEqual([undefined, 1]);
+  });
+
+  it('uses a slot that is free after a time without as soon as a job comes', async () => {
+    const on = stage({
+      pool: {
+        types: { resize: { defaultCostMs: 500, timeoutMs: 30_000 } },
+        fleets: { images: { types: ['resize'], slots: 10 } },
+      },
+      budget: { leadWhile: 0 },
+    });
+    const wordOf = (jobs: readonly Job[], isWaiting: boolean) =>
+      on.store.wake({ partition: 0, jobs: jobs.map(({ id, version }) => ({ id, version, isWaiting })) });
+    const backlog = (await on.put(...Array.from({ length: 170 }, () => on.job()))) as readonly Job[];
+    const led = leadForAWhile(on.dispatcher({ store: answeringIn(on, 6) }), 0);
+    await wordOf(backlog, true);
+    await on.advance(500);
+    const running = [...(await on.startEverywhere())];
+    // An end is told of each 50 ms, and the next job starts, until a slot stays free.
+    while (running.length > 5) {
+      await on.advance(50);
+      running.push(...(await on.startEverywhere()));
+      const [first] = running.splice(0, 1);
+      if (first !== undefined) await wordOf([await on.end(first)], false);
+    }
+    const [job] = (await on.put(on.job())) as [Job];
+    await wordOf([job], true);
+    await on.advance(500);
+    expect(on.stateOf(job.id)).not.toBe('pending');
+    await on.finish(led);
   });
 
   it('hears what was left while it gave the lease back', async () => {

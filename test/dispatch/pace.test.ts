@@ -87,6 +87,18 @@ describe('where slots are free', () => {
   });
 });
 
+describe('where a slot is free after a time without', () => {
+  it('the next pass waits no longer than one pace, however many were made meanwhile', () => {
+    const { pace, pass, later } = scene();
+    for (let at = 0; at < 200; at += 1) {
+      pass({ isFull: true, admitted: 5, settled: 5 });
+      later(50);
+    }
+    pass();
+    expect(pace.leftMs()).toBeLessThanOrEqual(PACE_MS);
+  });
+});
+
 describe('where no slot is free', () => {
   it('passes are made of word at once, and lines are not read anew', () => {
     const { pace, lastingMs, pass } = scene();

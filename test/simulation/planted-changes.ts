@@ -614,8 +614,23 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/lead-for-a-while.ts',
-        from: 'if (!(await isSucceeded(context, term, lead.lease))) await queue.sendWake(partition, 0);',
-        to: 'await isSucceeded(context, term, lead.lease);',
+        from: 'if (!(await isSucceeded(context, term, leading.lease))) await queue.sendWake(partition, 0);',
+        to: 'await isSucceeded(context, term, leading.lease);',
+      },
+    ],
+  },
+  'pace-owed': {
+    removes:
+      'the bound of what passes owe that did not keep the pace: the next one waits for all of it, whatever comes',
+    foundBy: {
+      test: 'test/dispatch/lead-for-a-while.test.ts',
+      name: 'uses a slot that is free after a time without as soon as a job comes',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/pace.ts',
+        from: 'Math.min(earliestMs, nowMonotonicMs) + PACE_MS',
+        to: 'earliestMs + PACE_MS',
       },
     ],
   },

@@ -1,5 +1,6 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
+import type { DispatchContext } from '../context.ts';
 import { keepsLease } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
@@ -38,9 +39,13 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     isCalm: isCalmAfter(pass, admission),
     isFull,
     endsLikelyAtMs: isFull ? endsLikelyAtMs(pass) : Infinity,
-    lines: Math.max(1, pass.state.ledgers.length) * context.configuration.types.length,
+    lines: linesOf(context, pass.state.ledgers.length),
   };
 }
+
+/** Of so many keys, and of one at least. */
+const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
+  Math.max(1, keys) * configuration.types.reduce((sum, { subLines = 1 }) => sum + subLines, 0);
 
 /** Whether passes may go on without the lease: nothing waits, little happens, and the page is all that they write. */
 const isCalmAfter = (

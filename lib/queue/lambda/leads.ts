@@ -4,10 +4,10 @@
  */
 import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 
-/** Whoever asks is about to end its invocation, and asks again if nobody has come. */
+/** Whoever asks waits for the answer before its invocation ends, and a network may have no way to Lambda: it asks again later. */
 const REQUESTS = {
-  maxAttempts: 2,
-  requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000, throwOnRequestTimeout: true },
+  maxAttempts: 1,
+  requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
 } as const satisfies LambdaClientConfig;
 
 export const lambdaForLeads = (): LambdaClient => new LambdaClient(REQUESTS);
