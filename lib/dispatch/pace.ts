@@ -18,7 +18,7 @@ const LINES_OF_A_PASS = 16;
 const READ_WITHIN_MS = 400;
 /** How long it takes until a change of what goes on is believed, and by how much less than that a beginning. */
 const RATE_OVER_MS = 2_000;
-const BEGINNING_SHARE = 0.25;
+const BEGINNING_SHARE = 0.15;
 
 /** Ends are looked for as often where no slot is free. */
 const ENDS_EVERY_MS = 100;
