@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
+import { leadForAWhile, noteLed } from '../../lib/dispatch/lead-for-a-while.ts';
 import { leaveWord, residentHolder } from '../../lib/dispatch/lease.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -12,7 +12,7 @@ import { answeringIn, type Stage, type StageOptions, stage, storeWith } from './
 
 const RUN_MS = 30_000;
 const CALM_MS = 3_000;
-const SLOTS = 1_000;
+const SLOTS = 3_000;
 
 const busyStage = (options: StageOptions = {}): Stage =>
   stage({
@@ -93,20 +93,25 @@ describe('who is asked to lead', () => {
   it('nobody where it takes longer than ten seconds to take the lease three times', async () => {
     const on = busyStage();
     const { asked, functions } = competing(on);
-    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 6, jobs: 160, everyMs: 5_100 });
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, {
+      passes: 12,
+      jobs: 160,
+      everyMs: 5_100,
+    });
     expect(asked).toEqual([]);
   });
 
-  it('somebody where others leave word in each run, though no other takes the lease', async () => {
+  it.each([
+    ['somebody', 'others were in the way', true, [0]],
+    ['nobody', 'no other was', false, []],
+  ])('%s where %s each time, though no other took the lease', async (_, __, isContended, expected) => {
     const on = busyStage();
     const { asked, functions } = competing(on);
-    for (let at = 0; at < 15; at += 1) {
-      const [told, others] = [await aFew(on, 5), await aFew(on, 5)];
-      await on.store.wake({ partition: 0, jobs: wordOf(others) });
-      await on.pass({ reason: 'stream', jobs: told }, functions[0]);
-      await on.advance(100);
+    for (let epoch = 1; epoch <= 12; epoch += 1) {
+      await noteLed(functions[0], { partition: 0, epoch }, { moved: 10, isContended });
+      await on.advance(200);
     }
-    expect(asked).toEqual([0]);
+    expect(asked).toEqual(expected);
   });
 
   it('nobody for what wakes and ticks do', async () => {
@@ -366,7 +371,12 @@ describe('a function that leads', () => {
           isToLose = false;
           const epoch = (await on.store.readLease(0))?.epoch ?? 0;
           await on.store.releaseLease({ fence: { partition: 0, epoch }, isWriting: true });
-          await on.store.acquireLease({ partition: 0, holder: 'other', nowMs: on.time.nowMs, leaseMs: 20_000 });
+          await on.store.acquireLease({
+            partition: 0,
+            holder: 'other',
+            nowMs: on.time.nowMs,
+            leaseMs: 20_000,
+          });
         }
         return on.store.loadPartition(asked);
       },
