@@ -231,10 +231,13 @@ describe('telling of jobs while they are stored', () => {
     return told;
   };
 
-  it('leaves word in the table where a dispatcher that runs on has the partition, once that was seen', async () => {
+  it.each([
+    ['a dispatcher that runs on has', 'resident/one/1'],
+    ['a function leads', 'leading/one'],
+  ])('leaves word in the table where %s the partition, once that was seen', async (_, holder) => {
     const on = desk();
     const told = listening(on);
-    const lease = { partition: 0, holder: 'resident/one/1', nowMs: on.time.nowMs, leaseMs: 60_000 };
+    const lease = { partition: 0, holder, nowMs: on.time.nowMs, leaseMs: 60_000 };
     await on.store.acquireLease(lease);
     // Nobody has looked yet.
     const submit = async (): Promise<string> => {

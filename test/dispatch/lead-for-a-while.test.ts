@@ -2,16 +2,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
-import { residentHolder } from '../../lib/dispatch/lease.ts';
+import { leadForAWhile, noteLed } from '../../lib/dispatch/lead-for-a-while.ts';
+import { leaveWord, residentHolder } from '../../lib/dispatch/lease.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled } from '../../lib/store/errors.ts';
+import { redeployed } from './redeployed.ts';
 import { answeringIn, type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
 const RUN_MS = 30_000;
 const CALM_MS = 3_000;
-const SLOTS = 1_000;
+const SLOTS = 3_000;
 
 const busyStage = (options: StageOptions = {}): Stage =>
   stage({
@@ -51,6 +52,11 @@ const holderOf = async ({ store }: Stage): Promise<string | undefined> => {
   return lease?.isHeld === true ? lease.holder : undefined;
 };
 
+const aFew = (on: Stage, count: number): Promise<readonly Job[]> =>
+  on.put(...Array.from({ length: count }, () => on.job()));
+
+const wordOf = (jobs: readonly Job[]) => jobs.map(({ id, version }) => ({ id, version, isWaiting: true }));
+
 describe('who is asked to lead', () => {
   it('somebody, once, where two functions take turns and much goes on', async () => {
     const on = busyStage();
@@ -72,6 +78,40 @@ describe('who is asked to lead', () => {
     const { asked, functions } = competing(on);
     await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 40, jobs: 1, everyMs: 150 });
     expect(asked).toEqual([]);
+  });
+
+  it.each([
+    ['somebody', 'just above', 15, [0, 0]],
+    ['nobody', 'just below', 14, []],
+  ])('%s where %s as much goes on as makes leading worth it', async (_, __, jobs, expected) => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, { passes: 12, jobs, everyMs: 600 });
+    expect(asked).toEqual(expected);
+  });
+
+  it('nobody where it takes longer than ten seconds to take the lease three times', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    await keepBusy(on, (at) => functions[at % 2] as DispatchContext, {
+      passes: 12,
+      jobs: 160,
+      everyMs: 5_100,
+    });
+    expect(asked).toEqual([]);
+  });
+
+  it.each([
+    ['somebody', 'others were in the way', true, [0]],
+    ['nobody', 'no other was', false, []],
+  ])('%s where %s each time, though no other took the lease', async (_, __, isContended, expected) => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    for (let epoch = 1; epoch <= 12; epoch += 1) {
+      await noteLed(functions[0], { partition: 0, epoch }, { moved: 10, isContended });
+      await on.advance(200);
+    }
+    expect(asked).toEqual(expected);
   });
 
   it('nobody for what wakes and ticks do', async () => {
@@ -307,5 +347,65 @@ describe('a function that leads', () => {
     expect(on.wakes.length).toBeGreaterThan(0);
     await on.pass({ reason: 'wake' });
     expect(on.held()).toHaveLength(1);
+  });
+
+  it('ends some seconds after the work has, however much there was before', async () => {
+    const on = busyStage();
+    const led = leadForAWhile(on.dispatcher(), 0);
+    for (let at = 0; at < 50; at += 1) {
+      await on.store.wake({ partition: 0, jobs: wordOf(await aFew(on, 18)) });
+      await on.advance(200);
+    }
+    const sinceMs = on.time.nowMs;
+    expect(await on.finish(led)).toMatchObject({ end: 'handed over', admitted: 900 });
+    expect(on.time.nowMs - sinceMs).toBeGreaterThan(CALM_MS);
+    expect(on.time.nowMs - sinceMs).toBeLessThan(2 * CALM_MS + 500);
+  });
+
+  it('leaves word of the hints that it has heard where it is superseded within a pass', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    let isToLose = false;
+    const store = storeWith<JobStore>(on.store, {
+      loadPartition: async (asked) => {
+        if (isToLose) {
+          isToLose = false;
+          const epoch = (await on.store.readLease(0))?.epoch ?? 0;
+          await on.store.releaseLease({ fence: { partition: 0, epoch }, isWriting: true });
+          await on.store.acquireLease({
+            partition: 0,
+            holder: 'other',
+            nowMs: on.time.nowMs,
+            leaseMs: 20_000,
+          });
+        }
+        return on.store.loadPartition(asked);
+      },
+    });
+    const led = leadForAWhile(on.dispatcher({ store }), 0);
+    await on.advance(500);
+    const told = await aFew(on, 8);
+    const { names: before } = await on.store.readWakes(0);
+    await leaveWord(on.main, 0, { jobs: wordOf(told), hints: told });
+    const { names: heard } = await on.store.readWakes(0);
+    expect(heard).toBeGreaterThan(before);
+    isToLose = true;
+    expect(await on.finish(led)).toMatchObject({ end: 'superseded' });
+    expect((await on.store.readWakes(0)).names).toBe(heard + heard - before);
+  });
+
+  it('ends where a newer declaration has come, with word that says of nothing, and a pass asked for', async () => {
+    const pool = { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 4 } } };
+    const on = await redeployed(pool, { budget: { leadWhile: 0 } });
+    const former = await on.process();
+    const version = await on.deploy({ ...pool, fleets: { images: { types: ['resize'], slots: 5 } } });
+    await on.store.announceDeclaration({ partition: 0, version });
+    await on.advance(1_000);
+    const { wakes, named } = await on.store.readWakes(0);
+    const sent = on.wakes.length;
+    expect(await on.finish(leadForAWhile(former, 0))).toMatchObject({ end: 'redeployed' });
+    await on.advance(100);
+    const left = await on.store.readWakes(0);
+    expect(left.wakes - left.named).toBe(wakes - named + 1);
+    expect(on.wakes.length).toBe(sent + 1);
   });
 });

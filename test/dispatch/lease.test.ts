@@ -2,7 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { newsSince, releaseLease, renewLease, takeLease } from '../../lib/dispatch/lease.ts';
+import {
+  newsSince,
+  releaseLease,
+  renewLease,
+  takeLease,
+  takeLeaseUnlessHeld,
+} from '../../lib/dispatch/lease.ts';
 import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { decodeLease } from '../../lib/store/dynamodb/codec/lease.ts';
@@ -146,6 +152,26 @@ describe('word that was left', () => {
   });
 });
 
+/** A dispatcher, and what it asks the store of the lease and of word. */
+function counted(on: Stage) {
+  const asked: string[] = [];
+  const store = storeWith<JobStore>(on.store, {
+    acquireLease: (request) => {
+      asked.push('acquireLease');
+      return on.store.acquireLease(request);
+    },
+    readLease: (partition) => {
+      asked.push('readLease');
+      return on.store.readLease(partition);
+    },
+    wake: (request) => {
+      asked.push('wake');
+      return on.store.wake(request);
+    },
+  });
+  return { asked, context: on.dispatcher({ store }) };
+}
+
 describe('a lease', () => {
   it('that is free is taken, with a higher epoch each time', async () => {
     const on = stage();
@@ -287,6 +313,66 @@ describe('a lease', () => {
     await on.advance(25);
     expect(asked.slice(-2)).toEqual(['readLease', 'acquireLease']);
     expect(await taken).toMatchObject({ fence: { epoch: 2 }, waited: true });
+  });
+
+  it.each([
+    ['leading', 'leading/one'],
+    ['running on', 'resident/one/1'],
+  ])(
+    'of whoever keeps it, %s, is asked for once, and then looked at after word is left',
+    async (_, holder) => {
+      const on = stage();
+      await on.store.acquireLease({ partition: 0, holder, nowMs: on.time.nowMs, leaseMs: 20_000 });
+      const { context, asked } = counted(on);
+      const come = (): Promise<unknown> =>
+        takeLease(context, {
+          partition: 0,
+          patienceMs: 300,
+          jobs: [{ id: 'one', version: 1, isWaiting: true }],
+        });
+      const sinceMs = on.time.nowMs;
+      expect(await come()).toBeUndefined();
+      expect(asked.splice(0)).toEqual(['acquireLease', 'wake', 'readLease']);
+      for (let times = 0; times < 3; times += 1) {
+        expect(await come()).toBeUndefined();
+        expect(asked.splice(0)).toEqual(['wake', 'readLease']);
+      }
+      expect(on.time.nowMs).toBe(sinceMs);
+      await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
+      expect(await come()).toMatchObject({ fence: { epoch: 2 }, waited: true });
+      expect(asked.splice(0)).toEqual(['wake', 'readLease', 'acquireLease']);
+      // Nobody keeps it any more: no word is left before it is asked for.
+      await on.store.releaseLease({ fence: { partition: 0, epoch: 2 } });
+      expect(await come()).toMatchObject({ fence: { epoch: 3 }, waited: false });
+      expect(asked).toEqual(['acquireLease']);
+    },
+  );
+
+  it('of whoever keeps it is only looked at by those who would leave word, and taken once it is free', async () => {
+    const on = stage();
+    await on.store.acquireLease({
+      partition: 0,
+      holder: 'leading/one',
+      nowMs: on.time.nowMs,
+      leaseMs: 20_000,
+    });
+    const { context, asked } = counted(on);
+    const come = (): Promise<unknown> =>
+      takeLeaseUnlessHeld(context, {
+        partition: 0,
+        patienceMs: 200,
+        jobs: [{ id: 'one', version: 1, isWaiting: true }],
+      });
+    expect(await come()).toBeUndefined();
+    expect(asked.splice(0)).toEqual(['acquireLease', 'wake']);
+    expect(await come()).toBeUndefined();
+    expect(asked.splice(0)).toEqual(['readLease', 'wake']);
+    await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
+    for (const epoch of [2, 3]) {
+      expect(await come()).toMatchObject({ fence: { epoch } });
+      await on.store.releaseLease({ fence: { partition: 0, epoch } });
+    }
+    expect(asked).toEqual(['readLease', 'acquireLease', 'acquireLease']);
   });
 
   it('is renewed while it is held, and not once another has it', async () => {

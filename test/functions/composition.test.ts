@@ -1,5 +1,6 @@
 /** What the functions need of their environment and of the table, and say when it is missing. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { FunctionDuties } from '../../functions/composition.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
@@ -32,9 +33,12 @@ describe('the composition', () => {
     vi.useRealTimers();
   });
 
-  const freshProcess = async () =>
-    (await import('../../functions/composition.ts')).composition({ log: NO_LOG, metrics: { add: () => {} } });
-  const compose = async () => (await freshProcess())();
+  const freshProcess = async (duties: FunctionDuties = {}) =>
+    (await import('../../functions/composition.ts')).composition(
+      { log: NO_LOG, metrics: { add: () => {} } },
+      duties,
+    );
+  const compose = async (duties: FunctionDuties = {}) => (await freshProcess(duties))();
 
   it('is built from the environment and the declaration, once for the life of the process', async () => {
     const composition = await freshProcess();
@@ -80,6 +84,33 @@ describe('the composition', () => {
       );
     },
   );
+
+  it.each([
+    ['can ask itself to lead, if it may', { mayLead: true }, {}, 'function'],
+    ['cannot ask itself to lead if it takes no such invocations', {}, {}, 'undefined'],
+    [
+      'cannot ask itself to lead where no partition may be led',
+      { mayLead: true },
+      { FAIRLEAD_LED_PARTITIONS: '0' },
+      'undefined',
+    ],
+    [
+      'cannot ask itself to lead where that is not said',
+      { mayLead: true },
+      { FAIRLEAD_LED_PARTITIONS: undefined },
+      'undefined',
+    ],
+    [
+      'cannot ask itself to lead where it does not know its name',
+      { mayLead: true },
+      { AWS_LAMBDA_FUNCTION_NAME: undefined },
+      'undefined',
+    ],
+  ])('%s', async (_, duties, environment, expected) => {
+    const given = { FAIRLEAD_LED_PARTITIONS: '4', AWS_LAMBDA_FUNCTION_NAME: 'dispatch', ...environment };
+    for (const [name, value] of Object.entries(given)) vi.stubEnv(name, value);
+    expect(typeof (await compose(duties)).lead).toBe(expected);
+  });
 
   it('says that nothing is declared, and who declares', async () => {
     declared(undefined);
