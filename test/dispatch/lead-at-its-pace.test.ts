@@ -91,15 +91,18 @@ describe('where slots are free', () => {
 });
 
 describe('where no slot is free', () => {
-  it('a job starts soon after an end of which nobody has told', async () => {
+  it.each([
+    ['those that were in flight before', ['a', 'a', 'a', 'a'], ['b']],
+    ['those that it has just admitted', ['a', 'a', 'a', 'a', 'b'], []],
+  ])('a job starts soon after an end of which nobody has told: of %s', async (_, told, more) => {
     const { on, led } = await leading({ slots: 4, costMs: 1_000 });
-    await tellOf(on, ['a', 'a', 'a', 'a']);
+    await tellOf(on, told);
     await on.advance(400);
     const running = await on.startEverywhere();
     expect(running).toHaveLength(4);
     const [first] = running;
     if (first === undefined) throw new Error('nothing started');
-    await tellOf(on, ['b']);
+    if (more.length > 0) await tellOf(on, more);
     await on.advance(900);
     await on.end(first);
     await on.advance(300);

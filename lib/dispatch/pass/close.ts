@@ -38,7 +38,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
     isCalm: isCalmAfter(pass, admission),
     isFull,
-    endsLikelyAtMs: isFull ? endsLikelyAtMs(pass) : Infinity,
+    endsLikelyAtMs: isFull ? endsLikelyAtMs(pass, admission.held.slice(pass.inFlight.length)) : Infinity,
     lines: linesOf(context, pass.state.ledgers.length),
   };
 }

@@ -1,6 +1,6 @@
 /** Ends that are looked for where slots are scarce: the stream tells of them some 200 ms later, and a slot stands still meanwhile. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import type { MovingJob } from '../../core/job.ts';
+import type { MovingJob, ReservedJob } from '../../core/job.ts';
 import type { PartitionState } from '../../store/records.ts';
 import type { PassScope } from './scope.ts';
 
@@ -74,15 +74,22 @@ export async function lookUpLikelyOver(
     .filter(({ state: now }) => now !== 'claimed' && now !== 'running');
 }
 
-/** From when on a job that was in flight has likely ended, though the stream may still have to tell of it; Infinity: none has to. */
-export function endsLikelyAtMs({ state, nowMs }: PassScope & { readonly state: PartitionState }): number {
+/**
+ * From when on a job in flight has likely ended, though the stream may still have to tell of it, those that the pass has just admitted included;
+ * Infinity: none has to.
+ */
+export function endsLikelyAtMs(
+  { state, nowMs }: PassScope & { readonly state: PartitionState },
+  admitted: readonly Pick<ReservedJob, 'estimatedCostMs'>[],
+): number {
+  if (state.ledgers.length > KEYS_MAX) return Infinity;
   let firstMs = Infinity;
-  if (state.ledgers.length > KEYS_MAX) return firstMs;
-  for (const { reservedAtMs, jobs } of state.reservations) {
-    for (const { estimatedCostMs } of jobs.values()) {
-      const overAtMs = likelyOverAtMs(reservedAtMs, estimatedCostMs);
-      if (estimatedCostMs <= SHORT_MS && overAtMs > nowMs - UNTOLD_MS) firstMs = Math.min(firstMs, overAtMs);
-    }
-  }
+  const note = (reservedAtMs: number, { estimatedCostMs }: Pick<ReservedJob, 'estimatedCostMs'>): void => {
+    const overAtMs = likelyOverAtMs(reservedAtMs, estimatedCostMs);
+    if (estimatedCostMs <= SHORT_MS && overAtMs > nowMs - UNTOLD_MS) firstMs = Math.min(firstMs, overAtMs);
+  };
+  for (const { reservedAtMs, jobs } of state.reservations)
+    for (const job of jobs.values()) note(reservedAtMs, job);
+  for (const job of admitted) note(nowMs, job);
   return firstMs;
 }
