@@ -13,7 +13,7 @@ import { giveBack, Lead, type LeadEnd, type LeadScope, type LeadTotals, wake } f
 import { type HeldLease, isSlow, leadingHolder, leaveWord, namesOf, takeLeaseToLead } from './lease.ts';
 
 /** Where others are in the way less often when this process takes the lease, nobody need lead. */
-const CONTENDED_SHARE = 0.6;
+const CONTENDED_SHARE = 0.8;
 /** What goes on is counted for so long, and until this process has taken the lease as often as this; if that takes too long, it begins anew. */
 const COUNT_MS = { least: 1_000, most: 10_000 } as const;
 const COUNT_LEASES = 3;

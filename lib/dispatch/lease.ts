@@ -16,6 +16,7 @@ import {
   DUE_WORK,
   DUE_WORK_WATCHED,
   type Fence,
+  type LeaseRecord,
   type NamedJob,
   NO_WAKES,
   type WakeCount,
@@ -54,9 +55,10 @@ export const leadingHolder = (holder: string): string => `${LEADING_PREFIX}${hol
 export const functionIn = (holder: string): string =>
   holder.startsWith(LEADING_PREFIX) ? holder.slice(LEADING_PREFIX.length) : holder;
 
+const isLeading = (holder: string): boolean => holder.startsWith(LEADING_PREFIX);
+
 /** Whether a holder keeps the lease between its passes: it is told by word, and nobody waits for it. */
-export const keepsLease = (holder: string): boolean =>
-  isResident(holder) || holder.startsWith(LEADING_PREFIX);
+export const keepsLease = (holder: string): boolean => isResident(holder) || isLeading(holder);
 
 /** Whether a holder is a dispatcher that runs on, not a function. */
 export const isResident = (holder: string): boolean => holder.startsWith(RESIDENT_PREFIX);
@@ -321,7 +323,8 @@ export async function takeLease(
 ): Promise<HeldLease | undefined> {
   const { store, clock, random, led } = context;
   // Of whoever kept it when this process asked last, it is not asked again, as a rule: word comes first, then a look.
-  if (!led.has(partition)) {
+  const wasLed = led.has(partition);
+  if (!wasLed) {
     const answer = await awaitLease(context, partition, patienceMs);
     if ('fence' in answer) return answer;
   }
@@ -341,18 +344,23 @@ export async function takeLease(
     if (lease !== undefined) return { ...lease, waited: true };
   }
   // A look tells as much as a try that fails: whoever has the lease now has still to read the counter.
-  const holder = await holderOf(context, partition);
+  const lease = await store.readLease(partition);
+  const holder = holderNow(context, lease);
   if (holder === undefined || !keepsLease(holder)) led.delete(partition);
   if (holder !== undefined) return undefined;
+  // A function that has just led sees to it that somebody comes: who is to lead next, as a rule. A pass in between would hold that one up.
+  if (wasLed && lease?.isHeld === false && isLeading(lease.holder ?? '')) return undefined;
   return tryLease(context, partition, jobs === undefined ? 'blank' : 'named');
 }
 
 /** Who has the lease, if another does and it has not expired. */
-async function holderOf(
-  { store, clock, holder }: DispatchContext,
-  partition: number,
-): Promise<string | undefined> {
-  const lease = await store.readLease(partition);
+const holderOf = async (context: DispatchContext, partition: number): Promise<string | undefined> =>
+  holderNow(context, await context.store.readLease(partition));
+
+function holderNow(
+  { clock, holder }: Pick<DispatchContext, 'clock' | 'holder'>,
+  lease: LeaseRecord | undefined,
+): string | undefined {
   if (lease?.isHeld !== true || lease.holder === holder || lease.expiresAtMs <= clock.nowMs())
     return undefined;
   return lease.holder ?? '';

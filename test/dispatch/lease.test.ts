@@ -338,7 +338,8 @@ describe('a lease', () => {
         expect(asked.splice(0)).toEqual(['wake', 'readLease']);
       }
       expect(on.time.nowMs).toBe(sinceMs);
-      await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
+      // It expires: who had it is gone.
+      await on.advance(20_001);
       expect(await come()).toMatchObject({ fence: { epoch: 2 }, waited: true });
       expect(asked.splice(0)).toEqual(['wake', 'readLease', 'acquireLease']);
       // Nobody keeps it any more: no word is left before it is asked for.
@@ -347,6 +348,25 @@ describe('a lease', () => {
       expect(asked).toEqual(['acquireLease']);
     },
   );
+
+  it.each([
+    ['a function that leads, once: that one sees to it that somebody comes', 'leading/one', true],
+    ['a dispatcher that runs on, not at all', 'resident/one/1', false],
+  ])('is left alone when it was given back by %s', async (_, holder, isLeft) => {
+    const on = stage();
+    await on.store.acquireLease({ partition: 0, holder, nowMs: on.time.nowMs, leaseMs: 20_000 });
+    const { context } = counted(on);
+    const come = (): Promise<unknown> =>
+      takeLease(context, {
+        partition: 0,
+        patienceMs: 300,
+        jobs: [{ id: 'one', version: 1, isWaiting: true }],
+      });
+    await come();
+    await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
+    if (isLeft) expect(await come()).toBeUndefined();
+    expect(await come()).toMatchObject({ fence: { epoch: 2 } });
+  });
 
   it('of whoever keeps it is only looked at by those who would leave word, and taken once it is free', async () => {
     const on = stage();
