@@ -289,13 +289,16 @@ export class CloudWorld {
     };
   }
 
-  /** Lambda takes the event, as with a client's wake. */
-  async #askToLead(partition: number): Promise<void> {
+  #askToLead(partition: number): Promise<void> {
+    return this.#invokeLater(() =>
+      this.#counted(this.#dispatch.invoke(async (context) => void (await leadForAWhile(context, partition)))),
+    );
+  }
+
+  /** Lambda takes the event, and runs the function behind its own queue. Only that is billed; what fails is left to the stream. */
+  async #invokeLater(run: () => Promise<void>): Promise<void> {
     await this.time.sleep(this.#latencies.call());
-    this.time.after(this.#latencies.invoked(), () => {
-      const led = this.#dispatch.invoke(async (context) => void (await leadForAWhile(context, partition)));
-      this.#counted(led).catch(() => undefined);
-    });
+    this.time.after(this.#latencies.invoked(), () => void run().catch(() => undefined));
   }
 
   #producer(): StoreClient {
@@ -332,13 +335,11 @@ export class CloudWorld {
     });
   }
 
-  /** Lambda takes the event, and runs the function behind its own queue. Only that is billed. */
-  async #invokeDispatch({ input }: InvokeCommand): Promise<void> {
+  #invokeDispatch({ input }: InvokeCommand): Promise<void> {
     const wake = decodeWake(Buffer.from(input.Payload as Uint8Array).toString());
-    await this.time.sleep(this.#latencies.call());
-    // What fails is left to the stream.
-    if (wake !== undefined)
-      this.time.after(this.#latencies.invoked(), () => void this.#woken([wake]).catch(() => undefined));
+    return this.#invokeLater(async () => {
+      if (wake !== undefined) await this.#woken([wake]);
+    });
   }
 
   #reachedQueue(): JobQueue {

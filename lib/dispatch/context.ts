@@ -104,7 +104,7 @@ export interface DispatchContext {
   readonly metrics?: Metrics | undefined;
   /** What this process remembers between passes. */
   readonly caches: PartitionCaches;
-  /** Partitions that a dispatcher that runs on had when this process asked for them last: it looks before it asks again. */
+  /** Partitions that somebody kept between passes when this process asked for them last: it looks before it asks again. */
   readonly led: Set<number>;
   /** Asks for somebody who leads a partition for a while (`leadForAWhile`), at least once. Undefined: nobody can be asked. */
   readonly lead?: ((partition: number) => Promise<void>) | undefined;

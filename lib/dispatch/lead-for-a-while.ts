@@ -10,7 +10,15 @@ import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import type { Fence } from '../store/records.ts';
 import type { DispatchContext, TakenLeases } from './context.ts';
 import { giveBack, Lead, type LeadEnd, type LeadScope, type LeadTotals, wake } from './lead.ts';
-import { type HeldLease, isSlow, leadingHolder, leaveWord, namesOf, takeLeaseToLead } from './lease.ts';
+import {
+  type HeldLease,
+  isSlow,
+  leadingHolder,
+  leaveWord,
+  namesOf,
+  noteKnown,
+  takeLeaseToLead,
+} from './lease.ts';
 
 /** Where others are in the way less often when this process takes the lease, nobody need lead. */
 const CONTENDED_SHARE = 0.8;
@@ -36,14 +44,14 @@ const PASS_EVERY_MS = 60_000;
 
 /** Notes a run of passes that the stream has caused, and asks for somebody who leads, where that is worth it. Never rejects. */
 export async function noteLed(
-  { open, clock, lead, log, budget }: DispatchContext,
+  context: DispatchContext,
   { partition, epoch }: Fence,
   { moved, isContended }: { readonly moved: number; readonly isContended: boolean },
 ): Promise<void> {
+  const { open, clock, lead, log, budget } = context;
   if (lead === undefined) return;
   const nowMonotonicMs = clock.monotonicMs();
-  const known = open.get(partition);
-  const taken = known?.taken ?? countFrom(epoch, nowMonotonicMs);
+  const taken = open.get(partition)?.taken ?? countFrom(epoch, nowMonotonicMs);
   const sinceMs = nowMonotonicMs - taken.atMonotonicMs;
   const seen: TakenLeases = {
     ...taken,
@@ -60,13 +68,12 @@ export async function noteLed(
     : isCounted || isLate
       ? countFrom(epoch, nowMonotonicMs)
       : seen;
-  open.set(partition, { busyUntilMonotonicMs: -Infinity, ...known, taken: next });
+  noteKnown(context, partition, { taken: next });
   if (!isAsked) return;
   try {
     await lead(partition);
   } catch (error) {
-    const taken = countFrom(epoch, clock.monotonicMs() + REFUSED_FOR_MS);
-    open.set(partition, { busyUntilMonotonicMs: -Infinity, ...open.get(partition), taken });
+    noteKnown(context, partition, { taken: countFrom(epoch, clock.monotonicMs() + REFUSED_FOR_MS) });
     log.warn('nobody could be asked to lead; functions go on one by one', {
       partition,
       error: String(error),

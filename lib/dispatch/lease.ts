@@ -23,7 +23,7 @@ import {
   type Wakes,
 } from '../store/records.ts';
 import type { LeaseOutcome } from '../store/requests.ts';
-import type { DispatchContext } from './context.ts';
+import type { DispatchContext, OpenPartition } from './context.ts';
 
 /** A lease as its holder sees it: it stops trusting it a margin before the store's expiry. */
 export interface HeldLease {
@@ -51,11 +51,11 @@ const LEADING_PREFIX = 'leading/';
 /** How a function is named in a lease that it keeps between its passes for a while. */
 export const leadingHolder = (holder: string): string => `${LEADING_PREFIX}${holder}`;
 
+const isLeading = (holder: string): boolean => holder.startsWith(LEADING_PREFIX);
+
 /** The function by which a holder is named. */
 export const functionIn = (holder: string): string =>
-  holder.startsWith(LEADING_PREFIX) ? holder.slice(LEADING_PREFIX.length) : holder;
-
-const isLeading = (holder: string): boolean => holder.startsWith(LEADING_PREFIX);
+  isLeading(holder) ? holder.slice(LEADING_PREFIX.length) : holder;
 
 /** Whether a holder keeps the lease between its passes: it is told by word, and nobody waits for it. */
 export const keepsLease = (holder: string): boolean => isResident(holder) || isLeading(holder);
@@ -279,10 +279,18 @@ export async function openLease(context: DispatchContext, partition: number): Pr
   };
 }
 
-/** Notes under which epoch a partition is open; undefined: it is not. */
-export function noteOpen({ open }: DispatchContext, partition: number, epoch: number | undefined): void {
-  open.set(partition, { busyUntilMonotonicMs: -Infinity, ...open.get(partition), epoch });
+/** Notes what this process has come to know of a partition; the rest stays. */
+export function noteKnown(
+  { open }: Pick<DispatchContext, 'open'>,
+  partition: number,
+  news: Partial<OpenPartition>,
+): void {
+  open.set(partition, { busyUntilMonotonicMs: -Infinity, ...open.get(partition), ...news });
 }
+
+/** Notes under which epoch a partition is open; undefined: it is not. */
+export const noteOpen = (context: DispatchContext, partition: number, epoch: number | undefined): void =>
+  noteKnown(context, partition, { epoch });
 
 /** Whether a store that takes so long to answer needs passes with a longer lease. */
 export const isSlow = ({ budget }: Pick<DispatchContext, 'budget'>, answerMs: number): boolean =>
@@ -295,10 +303,11 @@ export function mayBeLeftOpen(context: DispatchContext, { fence, slowMs }: HeldL
 }
 
 /** Notes that passes of a partition need the lease: this process does not give it back open for so long. */
-export function noteBusy({ open, clock }: DispatchContext, partition: number, forMs: number): void {
-  const { taken } = open.get(partition) ?? {};
-  open.set(partition, { busyUntilMonotonicMs: clock.monotonicMs() + forMs, taken });
-}
+export const noteBusy = (context: DispatchContext, partition: number, forMs: number): void =>
+  noteKnown(context, partition, {
+    epoch: undefined,
+    busyUntilMonotonicMs: context.clock.monotonicMs() + forMs,
+  });
 
 const RETRY_LEAST_MS = 10;
 const RETRY_SPREAD_MS = 15;

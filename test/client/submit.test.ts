@@ -223,6 +223,15 @@ describe('submitting many jobs', () => {
   });
 });
 
+/** A dispatcher that runs on has the partition. */
+const ledByResident = (on: ReturnType<typeof desk>) =>
+  on.store.acquireLease({
+    partition: 0,
+    holder: 'resident/one/1',
+    nowMs: on.time.nowMs,
+    leaseMs: 60_000,
+  });
+
 describe('telling of jobs while they are stored', () => {
   /** The jobs that each wake has named. */
   const listening = (on: ReturnType<typeof desk>): (readonly string[])[] => {
@@ -264,12 +273,7 @@ describe('telling of jobs while they are stored', () => {
   it('leaves no word there where its names have no room: the stream tells, and all would be looked up', async () => {
     const on = desk();
     const told = listening(on);
-    await on.store.acquireLease({
-      partition: 0,
-      holder: 'resident/one/1',
-      nowMs: on.time.nowMs,
-      leaseMs: 60_000,
-    });
+    await ledByResident(on);
     await on.finish(on.client.submit(REQUEST));
     await on.advance(1);
     const names = Array.from({ length: NAMED_JOBS_MAX }, (_, at) => `former-${at}`);
@@ -314,12 +318,7 @@ describe('telling of jobs while they are stored', () => {
   it('sends messages for ten minutes where word may not be left', async () => {
     const on = desk();
     const told = listening(on);
-    await on.store.acquireLease({
-      partition: 0,
-      holder: 'resident/one/1',
-      nowMs: on.time.nowMs,
-      leaseMs: 60_000,
-    });
+    await ledByResident(on);
     let tries = 0;
     const store = storeWith(on.store, {
       wake: async () => {

@@ -291,19 +291,7 @@ describe('a lease', () => {
     const on = stage();
     const lease = await takeLease(on.main, { partition: 0, patienceMs: 0 });
     if (lease === undefined) throw new Error('not taken');
-    const asked: string[] = [];
-    const context = on.dispatcher({
-      store: storeWith(on.store, {
-        acquireLease: (request) => {
-          asked.push('acquireLease');
-          return on.store.acquireLease(request);
-        },
-        readLease: (partition) => {
-          asked.push('readLease');
-          return on.store.readLease(partition);
-        },
-      }),
-    });
+    const { context, asked } = counted(on);
     const taken = takeLease(context, { partition: 0, patienceMs: 2_000 });
     await on.advance(200);
     const looks = asked.length - 1;

@@ -38,7 +38,11 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
     isCalm: isCalmAfter(pass, admission),
     isFull,
-    endsLikelyAtMs: isFull ? endsLikelyAtMs(pass, admission.held.slice(pass.inFlight.length)) : Infinity,
+    // Only whoever keeps the lease makes a pass for that.
+    endsLikelyAtMs:
+      isFull && keepsLease(context.holder)
+        ? endsLikelyAtMs(pass, admission.held.slice(pass.inFlight.length))
+        : Infinity,
     lines: linesOf(context, pass.state.ledgers.length),
   };
 }

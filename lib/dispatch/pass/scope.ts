@@ -20,7 +20,7 @@ export interface PassReport {
   readonly isCalm: boolean;
   /** Nothing had room when it ended. */
   readonly isFull: boolean;
-  /** Epoch ms, where nothing had room: from then on a job in flight has likely ended that nobody may have told of. Infinity: there is none. */
+  /** Epoch ms, for whoever keeps the lease, where nothing had room: from then on a job in flight has likely ended that nobody may have told of. Infinity: there is none. */
   readonly endsLikelyAtMs: number;
   /** Lines in which jobs may wait: of each type, one for each key that was charged, or as many as its lines have parts. */
   readonly lines: number;
