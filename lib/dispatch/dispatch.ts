@@ -268,6 +268,7 @@ async function leaseFor(
     partition,
     patienceMs: isPatient ? STREAM_PATIENCE_MS : 0,
     roomPatienceMs: reason === 'stream' ? ROOM_PATIENCE_MS : 0,
+    waitsForNext: reason === 'stream' || reason === 'ingest',
     ...wordOf(trigger),
   });
 }

@@ -319,6 +319,8 @@ export interface LeaseWish extends Word {
   readonly patienceMs: number;
   /** How long it waits for room for its names, before it leaves word without them. @default 0 */
   readonly roomPatienceMs?: number | undefined;
+  /** Whether word is enough for a function that has just led: it sends for somebody. Whom it has sent for must come. @default false */
+  readonly waitsForNext?: boolean | undefined;
 }
 
 /** Each try costs a write unit, and passes take away the names that they have looked at. */
@@ -326,10 +328,9 @@ const ROOM_LEAST_MS = 60;
 const ROOM_SPREAD_MS = 80;
 
 /** Takes the lease, or leaves word for its holder. Undefined: the holder will make another pass, or the stream asks for one. */
-export async function takeLease(
-  context: DispatchContext,
-  { partition, patienceMs, roomPatienceMs = 0, jobs, hints, isToldElsewhere = false }: LeaseWish,
-): Promise<HeldLease | undefined> {
+export async function takeLease(context: DispatchContext, wish: LeaseWish): Promise<HeldLease | undefined> {
+  const { partition, patienceMs, roomPatienceMs = 0, waitsForNext = false, ...word } = wish;
+  const { jobs, isToldElsewhere = false } = word;
   const { store, clock, random, led } = context;
   // Of whoever kept it when this process asked last, it is not asked again, as a rule: word comes first, then a look.
   const wasLed = led.has(partition);
@@ -338,7 +339,7 @@ export async function takeLease(
     if ('fence' in answer) return answer;
   }
   const untilMonotonicMs = clock.monotonicMs() + roomPatienceMs;
-  const names = await namesFor(context, partition, { jobs, hints });
+  const names = await namesFor(context, partition, word);
   const leave = (): Promise<'left' | 'full'> =>
     store.wake({
       partition,
@@ -358,7 +359,7 @@ export async function takeLease(
   if (holder === undefined || !keepsLease(holder)) led.delete(partition);
   if (holder !== undefined) return undefined;
   // A function that has just led sees to it that somebody comes: who is to lead next, as a rule. A pass in between would hold that one up.
-  if (wasLed && lease?.isHeld === false && isLeading(lease.holder ?? '')) return undefined;
+  if (waitsForNext && wasLed && lease?.isHeld === false && isLeading(lease.holder ?? '')) return undefined;
   return tryLease(context, partition, jobs === undefined ? 'blank' : 'named');
 }
 

@@ -210,6 +210,17 @@ describe('a function that leads', () => {
     expect([asked, on.wakes.length]).toEqual([[0], 1]);
   });
 
+  it('is followed by a pass of whoever answers its call, though that one has left word just now', async () => {
+    const on = busyStage();
+    const other = on.dispatcher();
+    const led = leadForAWhile(on.dispatcher(), 0);
+    await on.advance(500);
+    expect(await on.pass({ reason: 'wake' }, other)).toMatchObject({ kind: 'left' });
+    await on.finish(led);
+    await on.put(on.job());
+    expect(await on.pass({ reason: 'wake' }, other)).toMatchObject({ kind: 'done', admitted: 1 });
+  });
+
   it('leaves a partition to another that leads it already', async () => {
     const on = busyStage({ budget: { leadWhile: 0 } });
     const first = leadForAWhile(on.dispatcher(), 0);

@@ -338,9 +338,10 @@ describe('a lease', () => {
   );
 
   it.each([
-    ['a function that leads, once: that one sees to it that somebody comes', 'leading/one', true],
-    ['a dispatcher that runs on, not at all', 'resident/one/1', false],
-  ])('is left alone when it was given back by %s', async (_, holder, isLeft) => {
+    ['by a function that leads, once: that one sends for somebody', 'leading/one', true, true],
+    ['by a function that leads, not at all by whom it may have sent for', 'leading/one', false, false],
+    ['by a dispatcher that runs on, not at all', 'resident/one/1', true, false],
+  ])('is left alone when it was given back %s', async (_, holder, waitsForNext, isLeft) => {
     const on = stage();
     await on.store.acquireLease({ partition: 0, holder, nowMs: on.time.nowMs, leaseMs: 20_000 });
     const { context } = counted(on);
@@ -348,6 +349,7 @@ describe('a lease', () => {
       takeLease(context, {
         partition: 0,
         patienceMs: 300,
+        waitsForNext,
         jobs: [{ id: 'one', version: 1, isWaiting: true }],
       });
     await come();

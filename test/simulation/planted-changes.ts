@@ -168,7 +168,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         from: 'if (types.length + lines.length === 0) return false;',
         to: 'if (types.length + lines.length >= 0) return false;',
       },
-      { file: 'lib/dispatch/pass/load.ts', from: 'if (input.hasMissed) forgetMissed(cached.lines);', to: '' },
+      {
+        file: 'lib/dispatch/pass/load.ts',
+        from: 'if (input.hasMissed) forgetMissed(cached.lines);',
+        to: 'if (input.hasMissed) ;',
+      },
     ],
   },
   'quiet-for-ever': {
@@ -616,6 +620,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/lead-for-a-while.ts',
         from: 'if (!(await isSucceeded(context, term, leading.lease))) await queue.sendWake(partition, 0);',
         to: 'await isSucceeded(context, term, leading.lease);',
+      },
+    ],
+  },
+  'call-unanswered': {
+    removes: 'the pass of whoever a function that has led sends for: that one leaves it to the next, too',
+    foundBy: { simulation: 272 },
+    changes: [
+      {
+        file: 'lib/dispatch/lease.ts',
+        from: 'if (waitsForNext && wasLed',
+        to: 'if (wasLed',
       },
     ],
   },
