@@ -2,7 +2,7 @@
 import { TABLES, type TableLimits } from './throttle.ts';
 
 export const AXES = {
-  load: ['saturated', 'half', '100/s', '1/s'],
+  load: ['saturated', 'half', '100/s', '20/s', '1/s'],
   keys: [1, 50, 1_000, 10_000],
   payloadBytes: [200, 4_096, 65_536],
   path: ['client', 'bus', 'bus10'],
@@ -36,6 +36,7 @@ export const DEFAULT_ROWS: readonly RowSpec[] = [
   row({ load: 'half' }),
   row({ load: 'half', keys: 1_000 }),
   row({ load: '100/s', shards: 4 }),
+  row({ load: '20/s', shards: 4 }),
   row({ load: '1/s' }),
   row({ load: '1/s', keys: 10_000 }),
   row({ load: '1/s', path: 'bus' }),
@@ -109,6 +110,8 @@ export function scaleOf(spec: RowSpec): RowScale {
     }
     case '100/s':
       return { ...shared, jobsPerSecond: 100, backlog: 0, warmUpMs, windowMs: 60_000 };
+    case '20/s':
+      return { ...shared, jobsPerSecond: 20, backlog: 0, warmUpMs: 60_000, windowMs: 120_000 };
     case '1/s':
       // Lines of keys that have no more jobs are retired after ten minutes: the window is behind that.
       return { ...shared, jobsPerSecond: 1, backlog: 0, warmUpMs: 720_000, windowMs: 600_000 };

@@ -6,8 +6,9 @@
  *
  * Where many processes submit a little each, none of them knows that. The lease does: its epoch rises with each that takes it.
  *
- * A function is told by a message, or by an invocation. A dispatcher that runs on looks for word several times a second: where one has the
- * partition, word is left for it in the table, which is cheaper, and sooner there than by way of a function.
+ * A function is told by a message, or by an invocation. Whoever keeps the partition looks for word several times a second: it is left in
+ * the table, which is cheaper, and sooner there than by way of a function. Where so little goes on that nobody looks for new jobs before the
+ * stream tells of them, the lease asks for word of each.
  */
 import type { Job } from '../core/job.ts';
 import { keepsLease, namesOfNew } from '../dispatch/lease.ts';
@@ -20,6 +21,10 @@ import type { LeaseRecord } from '../store/records.ts';
 const RESERVE = 4;
 /** and how long it is to be silent until it may send one more. */
 const EACH_MS = 1_000;
+/** Where whoever keeps a partition asks for word of each job, so soon after the one before: word costs less than a message. */
+const EACH_WANTED_MS = 40;
+/** Where there was no room for word, much comes by now: for so long, word is left of few. */
+const FULL_FOR_MS = 1_000;
 /** A submit whose jobs are stored waits no longer than this for the queue's answer. */
 const PATIENCE_MS = 100;
 /** How long it is believed that a dispatcher that runs on has a partition, and that none has: the stream tells of jobs meanwhile. */
@@ -43,6 +48,8 @@ export interface ToldParts {
 interface Seen {
   /** A dispatcher that runs on had it. */
   readonly isLed: boolean;
+  /** And wants to be told of each job. */
+  readonly wantsWord: boolean;
   /** It was taken often. */
   readonly isBusy: boolean;
   /** Until when that is believed. */
@@ -50,13 +57,15 @@ interface Seen {
   readonly look?: { readonly epoch: number; readonly atMonotonicMs: number } | undefined;
 }
 
-const NOTHING_SEEN = { isLed: false, isBusy: false } as const;
+const NOTHING_SEEN = { isLed: false, wantsWord: false, isBusy: false } as const;
 
 export class Told {
   #left = RESERVE;
   #countedAtMonotonicMs: number | undefined;
   /** By partition. */
   readonly #seen = new Map<number, Seen>();
+  /** The same, where there was no room for word. */
+  readonly #fullUntilMonotonicMs = new Map<number, number>();
 
   /** Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. */
   async while<T>(parts: ToldParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
@@ -65,7 +74,11 @@ export class Told {
     const byPartition = [...Map.groupBy(pending, ({ partition }) => partition)]
       .map(([partition, ofPartition]) => ({ partition, ofPartition, ...this.#look(parts, partition) }))
       .filter(({ isLed, isBusy }) => isLed || !isBusy);
-    if (byPartition.length === 0 || !this.#take(clock, byPartition.length)) return store();
+    const isWanted = byPartition.every(
+      ({ partition, wantsWord }) => wantsWord && !this.#isFull(clock, partition),
+    );
+    const eachMs = isWanted ? EACH_WANTED_MS : EACH_MS;
+    if (byPartition.length === 0 || !this.#take(clock, byPartition.length, eachMs)) return store();
     const messages = Promise.allSettled(
       byPartition.map(({ partition, ofPartition, isLed }) => {
         const ids = ofPartition.slice(0, TOLD_JOBS_MAX).map(({ id }) => id);
@@ -82,7 +95,7 @@ export class Told {
   }
 
   /** Who has the partition, as it was seen last; if that is long ago, it is looked at for the next time. */
-  #look({ store, clock }: ToldParts, partition: number): Pick<Seen, 'isLed' | 'isBusy'> {
+  #look({ store, clock }: ToldParts, partition: number): Pick<Seen, 'isLed' | 'wantsWord' | 'isBusy'> {
     const known = this.#seen.get(partition);
     const nowMonotonicMs = clock.monotonicMs();
     if (known !== undefined && nowMonotonicMs < known.untilMonotonicMs) return known;
@@ -104,6 +117,7 @@ export class Told {
     const { look: before } = this.#seen.get(partition) ?? {};
     const { epoch = 0 } = lease ?? {};
     const isLed = lease?.isHeld === true && keepsLease(lease.holder ?? '');
+    const wantsWord = isLed && lease?.wantsWord === true;
     const leases = epoch - (before?.epoch ?? epoch);
     const isBusy =
       before !== undefined && leases * EACH_MS >= BUSY_LEASES * (atMonotonicMs - before.atMonotonicMs);
@@ -115,7 +129,7 @@ export class Told {
           ? FIRST_FOR_MS
           : NOT_LED_FOR_MS;
     const look = { epoch, atMonotonicMs };
-    this.#seen.set(partition, { isLed, isBusy, untilMonotonicMs: atMonotonicMs + forMs, look });
+    this.#seen.set(partition, { isLed, wantsWord, isBusy, untilMonotonicMs: atMonotonicMs + forMs, look });
   }
 
   /** Takes it for so long that nobody leads it, and that little goes on there. */
@@ -130,7 +144,8 @@ export class Told {
   ): Promise<void> {
     try {
       // Where there is no room for their names, the stream tells: without them all would be looked at.
-      await store.wake({ partition, jobs: namesOfNew(ids), onlyNamed: true });
+      const left = await store.wake({ partition, jobs: namesOfNew(ids), onlyNamed: true });
+      if (left === 'full') this.#fullUntilMonotonicMs.set(partition, clock.monotonicMs() + FULL_FOR_MS);
     } catch {
       // A role of before may wake by messages only.
       this.#forget(clock, partition, REFUSED_FOR_MS);
@@ -138,11 +153,15 @@ export class Told {
     }
   }
 
-  /** So many messages, if there are as many left. Where there are not, what silence had given is gone. */
-  #take({ monotonicMs }: Clock, count: number): boolean {
+  #isFull({ monotonicMs }: Clock, partition: number): boolean {
+    return monotonicMs() < (this.#fullUntilMonotonicMs.get(partition) ?? -Infinity);
+  }
+
+  /** So many messages, if there are as many left; one more after so much silence. Where there are not, what silence had given is gone. */
+  #take({ monotonicMs }: Clock, count: number, eachMs: number): boolean {
     const nowMs = monotonicMs();
     const sinceMs = nowMs - (this.#countedAtMonotonicMs ?? nowMs);
-    const left = Math.min(RESERVE, this.#left + sinceMs / EACH_MS);
+    const left = Math.min(RESERVE, this.#left + sinceMs / eachMs);
     this.#countedAtMonotonicMs = nowMs;
     this.#left = Math.max(0, left - count);
     return left >= count;

@@ -58,8 +58,8 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   checkAfterMs: 60_000,
   newsShare: 0.1,
   seenWithinMs: 10_000,
-  leadFrom: 24,
-  leadWhile: 16,
+  leadFrom: 16,
+  leadWhile: 10,
 };
 
 /** What a process knows of passes without the lease of a partition. */

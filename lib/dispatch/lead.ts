@@ -16,6 +16,9 @@ const LIVELY_MS = 10_000;
 /** as often as this. */
 const LIVELY_POLL_MS = 28;
 
+/** What the lease says to whoever stores jobs stays so long. */
+const SAID_LEAST_MS = 2_000;
+
 /** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
 export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
 
@@ -83,6 +86,8 @@ export class Lead {
   readonly #pace: Pace;
   readonly #partition: number;
   readonly #end: AbortSignal;
+  /** What its lease says to whoever stores jobs, and since when. */
+  #said: { readonly wantsWord: boolean | undefined; readonly atMonotonicMs: number };
   /** What it leads under; a newer declaration asks for an epoch of its own. */
   readonly #led: DispatchContext;
   /** The wakes up to which it has looked. */
@@ -106,6 +111,7 @@ export class Lead {
     this.#led = scope.context.now;
     this.#lookedAt = lease.wakesLookedAt;
     this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
+    this.#said = { wantsWord: undefined, atMonotonicMs: clock.monotonicMs() };
     this.lease = lease;
   }
 
@@ -201,15 +207,20 @@ export class Lead {
     return undefined;
   }
 
-  /** The lease with enough left of it; undefined if it is over, or somebody else's. */
+  /** The lease with enough left of it, and what it is to say; undefined if it is over, or somebody else's. */
   async #renewed(): Promise<HeldLease | undefined> {
     const { clock, budget, log } = this.#scope.settings;
     const { lease } = this;
     const leftMs = (): number => lease.trustedUntilMonotonicMs - clock.monotonicMs();
     if (leftMs() <= 0) return undefined;
-    if (leftMs() > budget.leaseMs / 2) return lease;
+    const wantsWord = this.#pace.wantsWord();
+    const isNews =
+      wantsWord !== this.#said.wantsWord && clock.monotonicMs() >= this.#said.atMonotonicMs + SAID_LEAST_MS;
+    if (leftMs() > budget.leaseMs / 2 && !isNews) return lease;
     try {
-      return await renewLease(this.#scope.context.now, lease);
+      const kept = await renewLease(this.#scope.context.now, lease, wantsWord);
+      this.#said = { wantsWord, atMonotonicMs: clock.monotonicMs() };
+      return kept;
     } catch (error) {
       log.warn('a lease was not renewed; trying again', { ...lease.fence, error: String(error) });
       return leftMs() > 0 ? lease : undefined;

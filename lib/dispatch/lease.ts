@@ -448,11 +448,15 @@ export async function takeLeaseToLead(
 }
 
 /** The lease with a new term, longer where the store answers slowly, or undefined if it is lost. */
-export async function renewLease(context: DispatchContext, lease: HeldLease): Promise<HeldLease | undefined> {
+export async function renewLease(
+  context: DispatchContext,
+  lease: HeldLease,
+  wantsWord?: boolean,
+): Promise<HeldLease | undefined> {
   const { store, clock, budget } = context;
   const askedAtMonotonicMs = clock.monotonicMs();
   const leaseMs = budget.leaseMs + passLeaseExtensionMs(budget.leaseMs, lease.slowMs);
-  const outcome = await store.renewLease({ fence: lease.fence, nowMs: clock.nowMs(), leaseMs });
+  const outcome = await store.renewLease({ fence: lease.fence, nowMs: clock.nowMs(), leaseMs, wantsWord });
   if (outcome === 'lost') return undefined;
   return {
     ...lease,

@@ -20,6 +20,9 @@ const READ_WITHIN_MS = 400;
 const RATE_OVER_MS = 2_000;
 const BEGINNING_SHARE = 0.15;
 
+/** Where lines are not read for what is new, as much may come as word of each job is worth: a job starts a quarter of a second sooner. */
+const WORD_RATE_MOST = 40;
+
 /** Ends are looked for as often where no slot is free. */
 const ENDS_EVERY_MS = 100;
 
@@ -62,6 +65,11 @@ export class Pace {
       monotonicMs() >= this.#beganAtMonotonicMs + ENDS_EVERY_MS &&
       nowMs() >= this.#endsLikelyAtMs
     );
+  }
+
+  /** Whether whoever stores a job should leave word of it: the stream is slower, and nobody looks before. */
+  wantsWord(): boolean {
+    return !this.#isFull && this.#readEveryMs === Infinity && this.#rate < WORD_RATE_MOST;
   }
 
   /** A pass begins, and reads all lines anew, or not. */

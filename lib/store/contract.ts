@@ -127,11 +127,15 @@ export interface LeaseStore {
     readonly nowMs: number;
     readonly leaseMs: number;
   }): Promise<LeaseOutcome>;
-  /** Extends the lease, if the epoch is still the fence's. */
+  /**
+   * Extends the lease, if the epoch is still the fence's. `wantsWord` is noted for whoever stores jobs (`LeaseRecord`); without it, what was
+   * noted before stays, also when another takes the lease.
+   */
   renewLease(request: {
     readonly fence: Fence;
     readonly nowMs: number;
     readonly leaseMs: number;
+    readonly wantsWord?: boolean | undefined;
   }): Promise<'renewed' | 'lost'>;
   /**
    * Gives the lease back, if the epoch is still the fence's. `wakesSeen` is noted for the next one: the wakes up to

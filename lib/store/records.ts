@@ -132,6 +132,8 @@ export interface LeaseRecord {
   readonly takenAtMs?: number | undefined;
   /** 0 once it was given back. */
   readonly expiresAtMs: number;
+  /** Whoever kept it last had rather be told of each new job by word than by the stream. @default - nobody has said so */
+  readonly wantsWord?: boolean | undefined;
 }
 
 /** A job of which a partition was told, as whoever told of it saw it. */

@@ -37,9 +37,9 @@ describe('--only', () => {
   });
 
   it.each([
-    ['load=fast', 'load is one of saturated, half, 100/s, 1/s'],
+    ['load=fast', 'load is one of saturated, half, 100/s, 20/s, 1/s'],
     ['keys=51', 'keys is one of 1, 50, 1000, 10000'],
-    ['speed=1', 'load=saturated|half|100/s|1/s'],
+    ['speed=1', 'load=saturated|half|100/s|20/s|1/s'],
     ['load', 'load is one of'],
     ['', 'it takes load='],
   ])('%s is refused with what is allowed', (only, said) => {

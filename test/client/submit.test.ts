@@ -270,6 +270,72 @@ describe('telling of jobs while they are stored', () => {
     expect(told).toEqual([[first], [fourth]]);
   });
 
+  it('leaves word of each job where whoever has the partition wants it, and of few where not', async () => {
+    const on = desk();
+    await ledByResident(on);
+    /** Of how many of so many submits, one after so long each, word was left. Names are heard at once. */
+    const toldOf = async (submits: number, everyMs: number): Promise<number> => {
+      const before = await on.store.readWakes(0);
+      for (let at = 0; at < submits; at += 1) {
+        await on.finish(on.client.submit(REQUEST));
+        await on.advance(everyMs);
+        const seen = await on.store.readWakes(0);
+        if (seen.jobs.length > NAMED_JOBS_MAX / 2) await on.store.dropNames({ partition: 0, seen });
+      }
+      return (await on.store.readWakes(0)).wakes - before.wakes;
+    };
+    const says = (wantsWord: boolean): Promise<unknown> =>
+      on.store.renewLease({
+        fence: { partition: 0, epoch: 1 },
+        nowMs: on.time.nowMs,
+        leaseMs: 60_000,
+        wantsWord,
+      });
+    await on.finish(on.client.submit(REQUEST));
+    await on.advance(1);
+    expect(await toldOf(20, 100)).toBeLessThanOrEqual(5);
+    await says(true);
+    await on.advance(10_000);
+    await toldOf(1, 100);
+    expect(await toldOf(20, 100)).toBe(20);
+    // More than that comes from a process that does not know of the others.
+    expect(await toldOf(100, 10)).toBeLessThanOrEqual(5);
+    await says(false);
+    await on.advance(10_000);
+    await toldOf(1, 100);
+    expect(await toldOf(20, 100)).toBeLessThanOrEqual(5);
+  });
+
+  it('leaves word of few for a second where there was no room for it, however much is wanted', async () => {
+    const on = desk();
+    await ledByResident(on);
+    const fence = { partition: 0, epoch: 1 };
+    await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 60_000, wantsWord: true });
+    let tries = 0;
+    const store = storeWith(on.store, {
+      wake: (asked) => {
+        tries += 1;
+        return on.store.wake(asked);
+      },
+    });
+    const client = on.anotherClient({ store });
+    /** In how many of so many submits, one each tenth of a second, it tried. */
+    const submit = async (times: number): Promise<number> => {
+      const before = tries;
+      for (let at = 0; at < times; at += 1) {
+        await on.finish(client.submit(REQUEST));
+        await on.advance(100);
+      }
+      return tries - before;
+    };
+    await submit(1);
+    expect(await submit(NAMED_JOBS_MAX)).toBe(NAMED_JOBS_MAX);
+    expect(await submit(40)).toBeLessThanOrEqual(12);
+    await on.store.dropNames({ partition: 0, seen: await on.store.readWakes(0) });
+    await submit(10);
+    expect(await submit(10)).toBe(10);
+  });
+
   it('leaves no word there where its names have no room: the stream tells, and all would be looked up', async () => {
     const on = desk();
     const told = listening(on);

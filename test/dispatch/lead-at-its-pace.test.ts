@@ -13,6 +13,8 @@ interface Scene {
   readonly on: Stage;
   /** When its passes began. */
   readonly passes: readonly number[];
+  /** When its lease was renewed. */
+  readonly renewals: readonly number[];
   readonly led: Promise<unknown>;
 }
 
@@ -32,16 +34,21 @@ async function leading({
     budget: { leadWhile: 0 },
   });
   const passes: number[] = [];
+  const renewals: number[] = [];
   const store = storeWith<JobStore>(on.store, {
     loadPartition: (asked) => {
       passes.push(on.time.nowMs);
       return on.store.loadPartition(asked);
     },
+    renewLease: (asked) => {
+      renewals.push(on.time.nowMs);
+      return on.store.renewLease(asked);
+    },
   });
   const led = leadForAWhile(on.dispatcher({ store }), 0);
   await on.advance(0);
   expect(passes).toHaveLength(1);
-  return { on, passes, led };
+  return { on, passes, renewals, led };
 }
 
 /** Leaves word of a new job of each key. */
@@ -87,6 +94,48 @@ describe('where slots are free', () => {
     await on.advance(400);
     expect(on.states(untold)).toEqual(['claimed', 'claimed']);
     await on.finish(scene.led);
+  });
+});
+
+describe('what the lease says to whoever stores jobs', () => {
+  it('is that word is wanted where little goes on, and is not where lines are read anyway, two seconds later each time', async () => {
+    const scene = await leading({ slots: 5_000 });
+    const { on } = scene;
+    const keys = Array.from({ length: 10 }, (_, at) => `tenant-${at}`);
+    const said: (boolean | undefined)[] = [];
+    const look = async (): Promise<void> => {
+      const lease = await on.store.readLease(0);
+      said.push(lease?.wantsWord);
+    };
+    await look();
+    await on.advance(1_900);
+    await look();
+    await on.advance(200);
+    await look();
+    await goOn(scene, { forMs: 8_000, everyMs: 100, keys });
+    await look();
+    await on.advance(12_000);
+    await look();
+    expect(said).toEqual([undefined, undefined, true, false, true]);
+    await on.finish(scene.led);
+  });
+
+  it('changes every two seconds at most, whatever goes on', async () => {
+    const { on, led, renewals } = await leading({ slots: 1 });
+    // Full and not, again and again.
+    for (let at = 0; at < 40; at += 1) {
+      await tellOf(on, ['tenant']);
+      await on.advance(400);
+      for (const running of await on.startEverywhere()) {
+        const { id, version } = await on.end(running);
+        await on.store.wake({ partition: 0, jobs: [{ id, version, isWaiting: false }] });
+      }
+      await on.advance(400);
+    }
+    expect(renewals.length).toBeGreaterThan(2);
+    const gaps = renewals.slice(1).map((atMs, at) => atMs - (renewals[at] ?? 0));
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(2_000);
+    await on.finish(led);
   });
 });
 

@@ -81,8 +81,8 @@ describe('who is asked to lead', () => {
   });
 
   it.each([
-    ['somebody', 'just above', 15, [0, 0]],
-    ['nobody', 'just below', 14, []],
+    ['somebody', 'just above', 10, [0, 0]],
+    ['nobody', 'just below', 9, []],
   ])('%s where %s as much goes on as makes leading worth it', async (_, __, jobs, expected) => {
     const on = busyStage();
     const { asked, functions } = competing(on);

@@ -44,6 +44,17 @@ function scene() {
 }
 
 describe('where slots are free', () => {
+  it.each([
+    ['wanted where lines are not read for what is new', { admitted: 3 }, true],
+    ['not wanted where they are', { admitted: 17 }, false],
+    ['not wanted where as much comes, and too many lines for that', { admitted: 17, lines: 1_000 }, false],
+  ])('word of each job is %s', (_, own, isWanted) => {
+    const { pace, lastingMs } = scene();
+    expect(pace.wantsWord()).toBe(true);
+    lastingMs(10_000, own);
+    expect(pace.wantsWord()).toBe(isWanted);
+  });
+
   it('a few passes may follow each other at once, and more of them only at their pace', () => {
     const { pace, pass, later } = scene();
     const waits = Array.from({ length: 6 }, () => {
@@ -100,6 +111,14 @@ describe('where a slot is free after a time without', () => {
 });
 
 describe('where no slot is free', () => {
+  it('word of each job is not wanted: none could start', () => {
+    const { pace, pass } = scene();
+    pass({ isFull: true });
+    expect(pace.wantsWord()).toBe(false);
+    pass({ isFull: false });
+    expect(pace.wantsWord()).toBe(true);
+  });
+
   it('passes are made of word at once, and lines are not read anew', () => {
     const { pace, lastingMs, pass } = scene();
     lastingMs(5_000, { admitted: 17 });

@@ -97,13 +97,23 @@ export class DynamoLeaseStore implements LeaseStore {
     });
   }
 
-  async renewLease({ fence, nowMs, leaseMs }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
+  async renewLease({
+    fence,
+    nowMs,
+    leaseMs,
+    wantsWord,
+  }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
+    const noted = wantsWord === undefined ? '' : ', #wantsWord = :wantsWord';
     const outcome = await this.#table.update('renewLease', {
       key: leaseKey(fence.partition),
-      update: 'SET #expiresAtMs = :expires',
+      update: `SET #expiresAtMs = :expires${noted}`,
       // A renewal that arrives after the release must not take the lease away from everybody.
       condition: '#epoch = :epoch AND attribute_exists(#holder)',
-      values: { ':expires': nowMs + leaseMs, ':epoch': fence.epoch },
+      values: {
+        ':expires': nowMs + leaseMs,
+        ':epoch': fence.epoch,
+        ...(wantsWord === undefined ? {} : { ':wantsWord': wantsWord }),
+      },
     });
     return outcome.applied ? 'renewed' : 'lost';
   }
@@ -140,7 +150,7 @@ export class DynamoLeaseStore implements LeaseStore {
   async readLease(partition: number): Promise<LeaseRecord | undefined> {
     const item = await this.#table.get('readLease', leaseKey(partition));
     if (item === undefined) return undefined;
-    const { epoch, holder, isOpen, lastHolder, takenAtMs, expiresAtMs } = decodeLease(item);
+    const { epoch, holder, isOpen, lastHolder, takenAtMs, expiresAtMs, wantsWord } = decodeLease(item);
     const known = holder ?? lastHolder;
     return {
       epoch,
@@ -149,6 +159,7 @@ export class DynamoLeaseStore implements LeaseStore {
       isOpen,
       ...(takenAtMs === undefined ? {} : { takenAtMs }),
       expiresAtMs,
+      ...(wantsWord === undefined ? {} : { wantsWord }),
     };
   }
 

@@ -76,6 +76,7 @@ interface Lease {
   readonly isWriting?: boolean | undefined;
   /** It was given back open. */
   readonly isOpen?: boolean | undefined;
+  readonly wantsWord?: boolean | undefined;
 }
 
 /** A partition's items as they are: to look at, not to change. */

@@ -33,7 +33,7 @@ export class MemoryLeaseStore implements LeaseStore {
       const { epoch, expiresAtMs, holder: present, isWriting = false, isOpen = false } = items.lease;
       if (present !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs, holder: present };
-      const { wakesSeen } = items.lease;
+      const { wakesSeen, wantsWord } = items.lease;
       if ((present !== undefined || isWriting || isOpen) && items.page.epoch <= epoch) {
         this.#items.bill.fencedPage(partition, items.page);
         items.page = { ...items.page, epoch: epoch + 1 };
@@ -44,6 +44,7 @@ export class MemoryLeaseStore implements LeaseStore {
         expiresAtMs: nowMs + leaseMs,
         takenAtMs: nowMs,
         wakesSeen,
+        wantsWord,
       };
       this.#items.observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
       const known = wakesSeen === undefined ? {} : { wakesSeen };
@@ -51,13 +52,22 @@ export class MemoryLeaseStore implements LeaseStore {
     });
   }
 
-  async renewLease({ fence, nowMs, leaseMs }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
+  async renewLease({
+    fence,
+    nowMs,
+    leaseMs,
+    wantsWord,
+  }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
     return this.#items.write('renewLease', () => {
       this.#items.bill.small('renewLease', 'write');
       const items = this.#items.partition(fence.partition);
       // A renewal that arrives after the release must not take the lease away from everybody.
       if (items.lease.epoch !== fence.epoch || items.lease.holder === undefined) return 'lost';
-      items.lease = { ...items.lease, expiresAtMs: nowMs + leaseMs };
+      items.lease = {
+        ...items.lease,
+        expiresAtMs: nowMs + leaseMs,
+        wantsWord: wantsWord ?? items.lease.wantsWord,
+      };
       return 'renewed';
     });
   }
@@ -73,7 +83,7 @@ export class MemoryLeaseStore implements LeaseStore {
       const items = this.#items.partition(fence.partition);
       if (items.lease.epoch !== fence.epoch) return 'lost';
       const seen = wakesSeen ?? items.lease.wakesSeen;
-      const { takenAtMs, holder: lastHolder = items.lease.lastHolder } = items.lease;
+      const { takenAtMs, wantsWord, holder: lastHolder = items.lease.lastHolder } = items.lease;
       items.lease = {
         epoch: fence.epoch,
         holder: undefined,
@@ -83,6 +93,7 @@ export class MemoryLeaseStore implements LeaseStore {
         takenAtMs,
         expiresAtMs: 0,
         wakesSeen: seen,
+        wantsWord,
       };
       return 'released';
     });
@@ -98,6 +109,7 @@ export class MemoryLeaseStore implements LeaseStore {
         lastHolder,
         takenAtMs,
         expiresAtMs,
+        wantsWord,
       } = this.#items.partition(partition).lease;
       if (epoch === 0) return undefined;
       return {
@@ -107,6 +119,7 @@ export class MemoryLeaseStore implements LeaseStore {
         isOpen,
         ...ifPresent('takenAtMs', takenAtMs),
         expiresAtMs,
+        ...ifPresent('wantsWord', wantsWord),
       };
     });
   }

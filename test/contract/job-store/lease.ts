@@ -67,6 +67,28 @@ export function leaseContract(suite: StoreSuite): void {
       });
     });
 
+    it('says to whoever stores jobs what its renewals have said last, also when another has taken it', async () => {
+      const partition = freshPartition();
+      const first = await lease(partition);
+      const asks = async (): Promise<boolean | undefined> => (await store.readLease(partition))?.wantsWord;
+      const renew = (fence: Fence, wantsWord?: boolean): Promise<unknown> =>
+        store.renewLease({ fence, nowMs: NOW_MS + 1, leaseMs: LEASE_MS, wantsWord });
+      await renew(first);
+      expect(await asks()).toBeUndefined();
+      await renew(first, true);
+      expect(await asks()).toBe(true);
+      await renew(first);
+      await store.releaseLease({ fence: first });
+      expect(await asks()).toBe(true);
+      const second = await lease(partition, NOW_MS + 2);
+      expect(await asks()).toBe(true);
+      // Of a former holder it says nothing any more.
+      await renew(first, false);
+      expect(await asks()).toBe(true);
+      await renew(second, false);
+      expect(await asks()).toBe(false);
+    });
+
     it('is free at once when it is given back, and its next epoch is greater', async () => {
       const partition = freshPartition();
       const fence = await lease(partition);

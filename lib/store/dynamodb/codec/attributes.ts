@@ -46,6 +46,7 @@ export const ATTRIBUTE = {
   isWriting: 'isWriting',
   openEpoch: 'openEpoch',
   takenAtMs: 'takenAtMs',
+  wantsWord: 'wantsWord',
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',

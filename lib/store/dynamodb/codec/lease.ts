@@ -12,6 +12,7 @@ export interface LeaseItem {
   readonly wakesSeen: WakeCount | undefined;
   readonly lastHolder: string | undefined;
   readonly takenAtMs: number | undefined;
+  readonly wantsWord: boolean | undefined;
   /** It was given back open. */
   readonly isOpen: boolean;
   readonly declared: number | undefined;
@@ -50,6 +51,7 @@ export function decodeLease(item: Item): LeaseItem {
     wakesSeen: cells.has(A.wakesSeen) ? decodeWakesSeen(cells) : undefined,
     lastHolder: cells.has(A.lastHolder) ? cells.text(A.lastHolder) : undefined,
     takenAtMs: cells.has(A.takenAtMs) ? cells.number(A.takenAtMs) : undefined,
+    wantsWord: cells.has(A.wantsWord) ? cells.flag(A.wantsWord) : undefined,
     declared: cells.has(A.declared) ? cells.count(A.declared) : undefined,
     carried: cells.has(A.carried) ? decodeCarried(cells.map(A.carried)) : undefined,
   };
