@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Item } from '../../lib/store/dynamodb/codec/attributes.ts';
@@ -248,7 +249,8 @@ describe('the ledgers of a page', () => {
       base = turn.base === undefined ? base : encodeLedgerBase(0, turn.base);
       page = decodePage(encodePage(0, turn.page, 'commit-1'), base && decodeLedgerBase(base));
       // As it was stored, whatever of it stands where.
-      expect([...page.ledgers]).toEqual([...turn.page.ledgers]);
+      if (!isDeepStrictEqual([...page.ledgers], [...turn.page.ledgers]))
+        expect([...page.ledgers]).toEqual([...turn.page.ledgers]);
       turns.push(turn);
     }
     return turns;
