@@ -14,6 +14,7 @@ import type { Job } from '../core/job.ts';
 import { keepsLease, namesOfNew } from '../dispatch/lease.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
+import { NAMED_JOBS_MAX } from '../store/bounds.ts';
 import type { LeaseStore, SubmitStore } from '../store/contract.ts';
 import type { LeaseRecord } from '../store/records.ts';
 
@@ -21,10 +22,14 @@ import type { LeaseRecord } from '../store/records.ts';
 const RESERVE = 4;
 /** and how long it is to be silent until it may send one more. */
 const EACH_MS = 1_000;
-/** Where whoever keeps a partition asks for word of each job, so soon after the one before: word costs less than a message. */
-const EACH_WANTED_MS = 40;
-/** Where there was no room for word, much comes by now: for so long, word is left of few. */
-const FULL_FOR_MS = 1_000;
+/** Where whoever keeps a partition wants word of each job, so soon after the one before: it wants none where more than that come. */
+const EACH_WANTED_MS = 20;
+/** What it has said is believed for so long: it says so with each renewal of its lease, and an earlier version never does. */
+const SAID_FOR_MS = 60_000;
+/** Where there was no room for word, much comes by now: none is left for so long, and for twice as long each time that this is met again. */
+const FULL_FOR_MS = { first: 250, most: 16_000 } as const;
+/** Of more jobs at once the stream tells: names of others are to have room beside them. */
+const WORD_JOBS_MAX = NAMED_JOBS_MAX / 2;
 /** A submit whose jobs are stored waits no longer than this for the queue's answer. */
 const PATIENCE_MS = 100;
 /** How long it is believed that a dispatcher that runs on has a partition, and that none has: the stream tells of jobs meanwhile. */
@@ -46,10 +51,10 @@ export interface ToldParts {
 
 /** What was seen of a partition's lease. */
 interface Seen {
-  /** A dispatcher that runs on had it. */
+  /** Somebody kept it between passes. */
   readonly isLed: boolean;
-  /** And wants to be told of each job. */
-  readonly wantsWord: boolean;
+  /** And wants to be told of each job, or of none; undefined: it has not said so. */
+  readonly wantsWord: boolean | undefined;
   /** It was taken often. */
   readonly isBusy: boolean;
   /** Until when that is believed. */
@@ -57,7 +62,7 @@ interface Seen {
   readonly look?: { readonly epoch: number; readonly atMonotonicMs: number } | undefined;
 }
 
-const NOTHING_SEEN = { isLed: false, wantsWord: false, isBusy: false } as const;
+const NOTHING_SEEN = { isLed: false, wantsWord: undefined, isBusy: false } as const;
 
 export class Told {
   #left = RESERVE;
@@ -65,7 +70,7 @@ export class Told {
   /** By partition. */
   readonly #seen = new Map<number, Seen>();
   /** The same, where there was no room for word. */
-  readonly #fullUntilMonotonicMs = new Map<number, number>();
+  readonly #full = new Map<number, { readonly forMs: number; readonly untilMonotonicMs: number }>();
 
   /** Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. */
   async while<T>(parts: ToldParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
@@ -73,15 +78,16 @@ export class Told {
     const pending = jobs.filter(({ state }) => state === 'pending');
     const byPartition = [...Map.groupBy(pending, ({ partition }) => partition)]
       .map(([partition, ofPartition]) => ({ partition, ofPartition, ...this.#look(parts, partition) }))
-      .filter(({ isLed, isBusy }) => isLed || !isBusy);
-    const isWanted = byPartition.every(
-      ({ partition, wantsWord }) => wantsWord && !this.#isFull(clock, partition),
-    );
-    const eachMs = isWanted ? EACH_WANTED_MS : EACH_MS;
+      .filter(({ partition, isLed, wantsWord, isBusy }) =>
+        isLed ? wantsWord !== false && !this.#isFull(clock, partition) : !isBusy,
+      );
+    const areWanted = byPartition.every(({ wantsWord }) => wantsWord);
+    const eachMs = areWanted ? EACH_WANTED_MS : EACH_MS;
     if (byPartition.length === 0 || !this.#take(clock, byPartition.length, eachMs)) return store();
     const messages = Promise.allSettled(
       byPartition.map(({ partition, ofPartition, isLed }) => {
-        const ids = ofPartition.slice(0, TOLD_JOBS_MAX).map(({ id }) => id);
+        const most = isLed ? WORD_JOBS_MAX : TOLD_JOBS_MAX;
+        const ids = ofPartition.slice(0, most).map(({ id }) => id);
         return isLed
           ? this.#leaveWord(parts, partition, ids)
           : parts.queue.sendWake(partition, 0, undefined, ids);
@@ -112,12 +118,14 @@ export class Told {
     return known ?? NOTHING_SEEN;
   }
 
-  #note({ monotonicMs }: Clock, partition: number, lease: LeaseRecord | undefined): void {
-    const atMonotonicMs = monotonicMs();
+  #note(clock: Clock, partition: number, lease: LeaseRecord | undefined): void {
+    const atMonotonicMs = clock.monotonicMs();
+    const nowMs = clock.nowMs();
     const { look: before } = this.#seen.get(partition) ?? {};
-    const { epoch = 0 } = lease ?? {};
-    const isLed = lease?.isHeld === true && keepsLease(lease.holder ?? '');
-    const wantsWord = isLed && lease?.wantsWord === true;
+    const { epoch = 0, isHeld = false, holder = '', expiresAtMs = 0, word } = lease ?? {};
+    const isLed = isHeld && expiresAtMs > nowMs && keepsLease(holder);
+    const isSaid = isLed && word !== undefined && nowMs < word.saidAtMs + SAID_FOR_MS;
+    const wantsWord = isSaid ? word.isWanted : undefined;
     const leases = epoch - (before?.epoch ?? epoch);
     const isBusy =
       before !== undefined && leases * EACH_MS >= BUSY_LEASES * (atMonotonicMs - before.atMonotonicMs);
@@ -145,7 +153,8 @@ export class Told {
     try {
       // Where there is no room for their names, the stream tells: without them all would be looked at.
       const left = await store.wake({ partition, jobs: namesOfNew(ids), onlyNamed: true });
-      if (left === 'full') this.#fullUntilMonotonicMs.set(partition, clock.monotonicMs() + FULL_FOR_MS);
+      if (left === 'full') this.#noteFull(clock, partition);
+      else this.#full.delete(partition);
     } catch {
       // A role of before may wake by messages only.
       this.#forget(clock, partition, REFUSED_FOR_MS);
@@ -154,7 +163,13 @@ export class Told {
   }
 
   #isFull({ monotonicMs }: Clock, partition: number): boolean {
-    return monotonicMs() < (this.#fullUntilMonotonicMs.get(partition) ?? -Infinity);
+    return monotonicMs() < (this.#full.get(partition)?.untilMonotonicMs ?? -Infinity);
+  }
+
+  #noteFull({ monotonicMs }: Clock, partition: number): void {
+    const { first, most } = FULL_FOR_MS;
+    const forMs = Math.min(most, 2 * (this.#full.get(partition)?.forMs ?? first / 2));
+    this.#full.set(partition, { forMs, untilMonotonicMs: monotonicMs() + forMs });
   }
 
   /** So many messages, if there are as many left; one more after so much silence. Where there are not, what silence had given is gone. */

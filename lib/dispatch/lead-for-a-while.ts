@@ -52,6 +52,11 @@ export async function noteLed(
   if (lead === undefined) return;
   const nowMonotonicMs = clock.monotonicMs();
   const taken = open.get(partition)?.taken ?? countFrom(epoch, nowMonotonicMs);
+  if (nowMonotonicMs < taken.atMonotonicMs) {
+    // Whoever has asked counts nothing till then.
+    noteKnown(context, partition, { taken: countFrom(epoch, taken.atMonotonicMs) });
+    return;
+  }
   const sinceMs = nowMonotonicMs - taken.atMonotonicMs;
   const seen: TakenLeases = {
     ...taken,
@@ -174,10 +179,10 @@ async function lead(context: DispatchContext, lease: HeldLease, term: Term): Pro
 /** Whether whoever was asked to lead next has come. */
 async function isSucceeded(
   { store, clock }: DispatchContext,
-  { isSuccessorAsked }: Term,
+  { isSuccessorDue }: Term,
   { fence }: HeldLease,
 ): Promise<boolean> {
-  const untilMonotonicMs = clock.monotonicMs() + (isSuccessorAsked ? TAKEN_WITHIN_MS : 0);
+  const untilMonotonicMs = clock.monotonicMs() + (isSuccessorDue ? TAKEN_WITHIN_MS : 0);
   while (clock.monotonicMs() < untilMonotonicMs) {
     const lease = await store.readLease(fence.partition);
     if (lease !== undefined && lease.epoch > fence.epoch) return true;
@@ -208,7 +213,9 @@ class Term {
   #countedAtMonotonicMs: number | undefined;
   #counted = 0;
   readonly totals: LeadTotals = { passes: 0, admitted: 0, settled: 0 };
-  isSuccessorAsked = false;
+  #isSuccessorAsked = false;
+  /** Somebody was asked, as far as is known. */
+  isSuccessorDue = false;
 
   constructor(context: DispatchContext, partition: number) {
     const { clock, budget } = context;
@@ -238,10 +245,12 @@ class Term {
 
   #askSuccessor(): void {
     const { lead: ask, log } = this.#context;
-    if (this.isSuccessorAsked || ask === undefined) return;
-    this.isSuccessorAsked = true;
-    ask(this.#partition).catch((error: unknown) =>
-      log.warn('nobody could be asked to lead next', { partition: this.#partition, error: String(error) }),
-    );
+    if (this.#isSuccessorAsked || ask === undefined) return;
+    this.#isSuccessorAsked = true;
+    this.isSuccessorDue = true;
+    ask(this.#partition).catch((error: unknown) => {
+      this.isSuccessorDue = false;
+      log.warn('nobody could be asked to lead next', { partition: this.#partition, error: String(error) });
+    });
   }
 }

@@ -16,9 +16,6 @@ const LIVELY_MS = 10_000;
 /** as often as this. */
 const LIVELY_POLL_MS = 28;
 
-/** What the lease says to whoever stores jobs stays so long. */
-const SAID_LEAST_MS = 2_000;
-
 /** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
 export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
 
@@ -55,10 +52,13 @@ export async function wake(
   partition: number,
 ): Promise<void> {
   try {
-    await store.wake({ partition });
-    await queue.sendWake(partition, 0);
+    // Whoever is sent for takes the lease, or leaves word himself.
+    await store.wake({ partition }).finally(() => queue.sendWake(partition, 0));
   } catch (error) {
-    log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
+    log.warn('the partition was not woken as it should be; the next tick will', {
+      partition,
+      error: String(error),
+    });
   }
 }
 
@@ -86,8 +86,6 @@ export class Lead {
   readonly #pace: Pace;
   readonly #partition: number;
   readonly #end: AbortSignal;
-  /** What its lease says to whoever stores jobs, and since when. */
-  #said: { readonly wantsWord: boolean | undefined; readonly atMonotonicMs: number };
   /** What it leads under; a newer declaration asks for an epoch of its own. */
   readonly #led: DispatchContext;
   /** The wakes up to which it has looked. */
@@ -111,7 +109,6 @@ export class Lead {
     this.#led = scope.context.now;
     this.#lookedAt = lease.wakesLookedAt;
     this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
-    this.#said = { wantsWord: undefined, atMonotonicMs: clock.monotonicMs() };
     this.lease = lease;
   }
 
@@ -149,7 +146,7 @@ export class Lead {
       this.hints = outcome.hints;
       this.#goesOn = outcome.kind === 'again';
       this.#noteLife(outcome, isTold);
-      this.#pace.end(outcome);
+      this.#pace.end(outcome, countOf(named, ({ isWaiting }) => isWaiting) + countOf(hints, isPending));
       this.#planNext(checksAll, news.isBlank || news.isOfDueWork);
       const [dueMs] = await Promise.all([
         nextDueMs(context.now, this.#partition),
@@ -213,14 +210,9 @@ export class Lead {
     const { lease } = this;
     const leftMs = (): number => lease.trustedUntilMonotonicMs - clock.monotonicMs();
     if (leftMs() <= 0) return undefined;
-    const wantsWord = this.#pace.wantsWord();
-    const isNews =
-      wantsWord !== this.#said.wantsWord && clock.monotonicMs() >= this.#said.atMonotonicMs + SAID_LEAST_MS;
-    if (leftMs() > budget.leaseMs / 2 && !isNews) return lease;
+    if (leftMs() > budget.leaseMs / 2) return lease;
     try {
-      const kept = await renewLease(this.#scope.context.now, lease, wantsWord);
-      this.#said = { wantsWord, atMonotonicMs: clock.monotonicMs() };
-      return kept;
+      return await renewLease(this.#scope.context.now, lease, this.#pace.wantsWord());
     } catch (error) {
       log.warn('a lease was not renewed; trying again', { ...lease.fence, error: String(error) });
       return leftMs() > 0 ? lease : undefined;
@@ -271,3 +263,8 @@ export class Lead {
 }
 
 const NOTHING_STORED: ReadonlySet<string> = new Set();
+
+const isPending = ({ state }: JobImage): boolean => state === 'pending';
+
+const countOf = <Each>(all: readonly Each[], isMeant: (each: Each) => boolean): number =>
+  all.filter(isMeant).length;

@@ -118,8 +118,7 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await context.store.wake({ partition });
-        await context.queue.sendWake(partition, 0);
+        await context.store.wake({ partition }).finally(() => context.queue.sendWake(partition, 0));
       } catch (error) {
         context.log.warn('a partition was not told that it is its turn; the next tick does it', {
           partition,

@@ -20,8 +20,11 @@ const READ_WITHIN_MS = 400;
 const RATE_OVER_MS = 2_000;
 const BEGINNING_SHARE = 0.15;
 
-/** Where lines are not read for what is new, as much may come as word of each job is worth: a job starts a quarter of a second sooner. */
-const WORD_RATE_MOST = 40;
+/**
+ * Where lines are not read for what is new, word of each job is worth a write unit as long as so few start in a second, of so few that come: each
+ * of these is told of by word and by the stream.
+ */
+const WORD_RATE_MOST = { started: 40, told: 80 } as const;
 
 /** Ends are looked for as often where no slot is free. */
 const ENDS_EVERY_MS = 100;
@@ -33,8 +36,9 @@ export class Pace {
   #beganAtMonotonicMs = -Infinity;
   #isFull = false;
   #endsLikelyAtMs = Infinity;
-  /** Jobs that passes have admitted lately, a second, and when that was counted. */
+  /** Jobs that passes have admitted lately, a second, those that they were told of, and when that was counted. */
   #rate = 0;
+  #toldRate = 0;
   readonly #startedAtMonotonicMs: number;
   #countedAtMonotonicMs: number;
   #readAtMonotonicMs = -Infinity;
@@ -69,7 +73,9 @@ export class Pace {
 
   /** Whether whoever stores a job should leave word of it: the stream is slower, and nobody looks before. */
   wantsWord(): boolean {
-    return !this.#isFull && this.#readEveryMs === Infinity && this.#rate < WORD_RATE_MOST;
+    const { started, told } = WORD_RATE_MOST;
+    const isWorthIt = this.#rate < started && this.#toldRate < told;
+    return !this.#isFull && this.#readEveryMs === Infinity && isWorthIt;
   }
 
   /** A pass begins, and reads all lines anew, or not. */
@@ -82,12 +88,15 @@ export class Pace {
     if (readsAnew) this.#readAtMonotonicMs = nowMonotonicMs;
   }
 
-  /** It has ended. */
-  end({ admitted, isFull, endsLikelyAtMs, lines }: PassReport): void {
+  /** It has ended, and was told of so many jobs that wait. */
+  end({ admitted, isFull, endsLikelyAtMs, lines }: PassReport, told: number): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
     const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;
     this.#countedAtMonotonicMs = nowMonotonicMs;
-    this.#rate = this.#rate * Math.exp(-sinceMs / RATE_OVER_MS) + (admitted * 1_000) / RATE_OVER_MS;
+    const grown = (rate: number, by: number): number =>
+      rate * Math.exp(-sinceMs / RATE_OVER_MS) + (by * 1_000) / RATE_OVER_MS;
+    this.#rate = grown(this.#rate, admitted);
+    this.#toldRate = grown(this.#toldRate, told);
     this.#isFull = isFull;
     this.#endsLikelyAtMs = endsLikelyAtMs;
     // Of a short time as much as it says.

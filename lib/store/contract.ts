@@ -128,8 +128,8 @@ export interface LeaseStore {
     readonly leaseMs: number;
   }): Promise<LeaseOutcome>;
   /**
-   * Extends the lease, if the epoch is still the fence's. `wantsWord` is noted for whoever stores jobs (`LeaseRecord`); without it, what was
-   * noted before stays, also when another takes the lease.
+   * Extends the lease, if the epoch is still the fence's. `wantsWord` is noted for whoever stores jobs, with `nowMs` (`LeaseRecord`);
+   * without it, what was noted before stays, also when another takes the lease.
    */
   renewLease(request: {
     readonly fence: Fence;

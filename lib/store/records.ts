@@ -132,8 +132,14 @@ export interface LeaseRecord {
   readonly takenAtMs?: number | undefined;
   /** 0 once it was given back. */
   readonly expiresAtMs: number;
-  /** Whoever kept it last had rather be told of each new job by word than by the stream. @default - nobody has said so */
-  readonly wantsWord?: boolean | undefined;
+  /** What whoever kept it has said last to whoever stores jobs; absent: nothing yet. */
+  readonly word?: WishForWord | undefined;
+}
+
+/** Whether word of each new job is wanted: the stream tells of it later. */
+export interface WishForWord {
+  readonly isWanted: boolean;
+  readonly saidAtMs: number;
 }
 
 /** A job of which a partition was told, as whoever told of it saw it. */

@@ -270,7 +270,7 @@ describe('telling of jobs while they are stored', () => {
     expect(told).toEqual([[first], [fourth]]);
   });
 
-  it('leaves word of each job where whoever has the partition wants it, and of few where not', async () => {
+  it('leaves word of each job where whoever has the partition wants it, of none where not, and of few if it says nothing', async () => {
     const on = desk();
     await ledByResident(on);
     /** Of how many of so many submits, one after so long each, word was left. Names are heard at once. */
@@ -299,14 +299,56 @@ describe('telling of jobs while they are stored', () => {
     await toldOf(1, 100);
     expect(await toldOf(20, 100)).toBe(20);
     // More than that comes from a process that does not know of the others.
-    expect(await toldOf(100, 10)).toBeLessThanOrEqual(5);
+    expect(await toldOf(100, 10)).toBeLessThanOrEqual(10);
     await says(false);
     await on.advance(10_000);
     await toldOf(1, 100);
-    expect(await toldOf(20, 100)).toBeLessThanOrEqual(5);
+    expect(await toldOf(20, 100)).toBe(0);
+    expect(await toldOf(5, 3_000)).toBe(0);
   });
 
-  it('leaves word of few for a second where there was no room for it, however much is wanted', async () => {
+  it.each([true, false])(
+    'does as if nothing had been said a minute after it was: an earlier version has the partition, word is wanted: %s',
+    async (wantsWord) => {
+      const on = desk();
+      await ledByResident(on);
+      const fence = { partition: 0, epoch: 1 };
+      await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 600_000, wantsWord });
+      await on.advance(61_000);
+      await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 600_000 });
+      for (let at = 0; at < 12; at += 1) {
+        await on.finish(on.client.submit(REQUEST));
+        await on.advance(100);
+      }
+      const { wakes } = await on.store.readWakes(0);
+      expect(wakes).toBeGreaterThan(0);
+      expect(wakes).toBeLessThanOrEqual(4);
+    },
+  );
+
+  it('sends messages where a lease has expired: whoever had it is gone', async () => {
+    const on = desk();
+    const told = listening(on);
+    const lease = { partition: 0, holder: 'leading/one', nowMs: on.time.nowMs, leaseMs: 20_000 };
+    await on.store.acquireLease(lease);
+    await on.advance(60_000);
+    await on.finish(on.client.submit(REQUEST));
+    await on.advance(10);
+    await on.finish(on.client.submit(REQUEST));
+    await on.advance(10);
+    expect(told).toHaveLength(2);
+  });
+
+  it('names a few of many jobs that are stored at once where somebody leads, so that others have room', async () => {
+    const on = desk();
+    await ledByResident(on);
+    await on.finish(on.client.submit(REQUEST));
+    await on.advance(1);
+    await on.finish(on.client.submitMany(Array.from({ length: 100 }, () => REQUEST)));
+    expect((await on.store.readWakes(0)).jobs).toHaveLength(NAMED_JOBS_MAX / 2);
+  });
+
+  it('tries to leave word less and less often where there is no room for it, until there is', async () => {
     const on = desk();
     await ledByResident(on);
     const fence = { partition: 0, epoch: 1 };
@@ -320,20 +362,22 @@ describe('telling of jobs while they are stored', () => {
     });
     const client = on.anotherClient({ store });
     /** In how many of so many submits, one each tenth of a second, it tried. */
-    const submit = async (times: number): Promise<number> => {
+    const submit = async (times: number, isHeard = false): Promise<number> => {
       const before = tries;
       for (let at = 0; at < times; at += 1) {
         await on.finish(client.submit(REQUEST));
         await on.advance(100);
+        if (isHeard) await on.store.dropNames({ partition: 0, seen: await on.store.readWakes(0) });
       }
       return tries - before;
     };
     await submit(1);
     expect(await submit(NAMED_JOBS_MAX)).toBe(NAMED_JOBS_MAX);
-    expect(await submit(40)).toBeLessThanOrEqual(12);
-    await on.store.dropNames({ partition: 0, seen: await on.store.readWakes(0) });
-    await submit(10);
-    expect(await submit(10)).toBe(10);
+    expect(await submit(80)).toBeLessThanOrEqual(6);
+    await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 60_000, wantsWord: true });
+    expect(await submit(200)).toBeLessThanOrEqual(3);
+    await submit(160, true);
+    expect(await submit(10, true)).toBe(10);
   });
 
   it('leaves no word there where its names have no room: the stream tells, and all would be looked up', async () => {
@@ -397,6 +441,9 @@ describe('telling of jobs while they are stored', () => {
     for (let at = 0; at < 3; at += 1) ids.push((await on.finish(client.submit(REQUEST))).jobId);
     await on.advance(1);
     expect(told).toEqual(ids.map((id) => [id]));
+    expect(tries).toBe(1);
+    await on.advance(9 * 60_000);
+    for (let at = 0; at < 3; at += 1) await on.finish(client.submit(REQUEST));
     expect(tries).toBe(1);
   });
 

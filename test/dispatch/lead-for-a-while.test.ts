@@ -6,8 +6,11 @@ import { leadForAWhile, noteLed } from '../../lib/dispatch/lead-for-a-while.ts';
 import { leaveWord, residentHolder } from '../../lib/dispatch/lease.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreRefused, StoreThrottled } from '../../lib/store/errors.ts';
+import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
+import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { redeployed } from './redeployed.ts';
+import { scene as scheduleScene } from './schedule-scene.ts';
 import { answeringIn, type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
 const RUN_MS = 30_000;
@@ -132,6 +135,55 @@ describe('who is asked to lead', () => {
     expect(asked).toHaveLength(4);
   });
 
+  it('nobody where others are in the way of one lease in three', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    for (let epoch = 1; epoch <= 60; epoch += 1) {
+      await noteLed(functions[0], { partition: 0, epoch }, { moved: 10, isContended: epoch % 3 === 0 });
+      await on.advance(100);
+    }
+    expect(asked).toEqual([]);
+  });
+
+  it('somebody, once much goes on, though little did for a long time before', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    const note = async (epoch: number, moved: number, everyMs: number): Promise<void> => {
+      await noteLed(functions[0], { partition: 0, epoch }, { moved, isContended: true });
+      await on.advance(everyMs);
+    };
+    for (let epoch = 1; epoch <= 4; epoch += 1) await note(epoch, 1, 15_000);
+    expect(asked).toEqual([]);
+    for (let epoch = 5; epoch <= 20; epoch += 1) await note(epoch, 10, 200);
+    expect(asked).toEqual([0]);
+  });
+
+  it('nobody a second time where less goes on since than leading is worth', async () => {
+    const on = busyStage();
+    const { asked, functions } = competing(on);
+    const whose = (at: number): DispatchContext => functions[at % 2] as DispatchContext;
+    await keepBusy(on, whose, { passes: 20, jobs: 10 });
+    expect(asked).toEqual([0, 0]);
+    // Five starts a second.
+    await keepBusy(on, whose, { passes: 60, jobs: 2, everyMs: 400 });
+    expect(asked).toEqual([0, 0]);
+  });
+
+  it('nobody again for ten minutes where that has failed', async () => {
+    const on = busyStage();
+    let asked = 0;
+    const lead = async (): Promise<void> => {
+      asked += 1;
+      throw new Error('not allowed');
+    };
+    const context = on.dispatcher({ lead });
+    for (let epoch = 1; epoch <= 2_900; epoch += 1) {
+      await noteLed(context, { partition: 0, epoch }, { moved: 10, isContended: true });
+      await on.advance(200);
+    }
+    expect(asked).toBe(1);
+  });
+
   it('is told of in the log where that fails, and the passes go on', async () => {
     const on = busyStage();
     const lead = async (): Promise<void> => {
@@ -219,6 +271,43 @@ describe('a function that leads', () => {
     await on.finish(led);
     await on.put(on.job());
     expect(await on.pass({ reason: 'wake' }, other)).toMatchObject({ kind: 'done', admitted: 1 });
+  });
+
+  it('asks for a pass at once where nobody could be asked to lead next', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    let givenBackAtMs = Infinity;
+    const store = storeWith<JobStore>(on.store, {
+      releaseLease: (request) => {
+        givenBackAtMs = on.time.nowMs;
+        return on.store.releaseLease(request);
+      },
+    });
+    const lead = async (): Promise<void> => {
+      throw new Error('not allowed');
+    };
+    await on.finish(leadForAWhile(on.dispatcher({ store, lead }), 0));
+    await on.advance(100);
+    expect(on.wakes).toHaveLength(1);
+    expect((on.wakes[0] ?? Infinity) - givenBackAtMs).toBeLessThan(500);
+  });
+
+  it('asks for a pass where it ends as the store is throttled, though no word can be left', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    let isThrottled = false;
+    const unlessThrottled = async <T>(call: () => Promise<T>): Promise<T> => {
+      if (isThrottled) throw new StoreThrottled('busy');
+      return call();
+    };
+    const store = storeWith<JobStore>(on.store, {
+      readWakes: (partition) => unlessThrottled(() => on.store.readWakes(partition)),
+      wake: (asked) => unlessThrottled(() => on.store.wake(asked)),
+    });
+    const led = leadForAWhile(on.dispatcher({ store }), 0);
+    await on.advance(500);
+    isThrottled = true;
+    expect(await on.finish(led)).toMatchObject({ end: 'failed' });
+    await on.advance(100);
+    expect(on.wakes).toHaveLength(1);
   });
 
   it('leaves a partition to another that leads it already', async () => {
@@ -418,5 +507,131 @@ describe('a function that leads', () => {
     const left = await on.store.readWakes(0);
     expect(left.wakes - left.named).toBe(wakes - named + 1);
     expect(on.wakes.length).toBe(sent + 1);
+  });
+
+  it('fires schedules when their time has come', async () => {
+    const { on, put, jobs } = scheduleScene();
+    await put({ when: { kind: 'every', everyMs: 10_000 } });
+    const budget = { ...on.main.budget, leadWhile: 0 };
+    const led = leadForAWhile(on.dispatcher({ budget }), 0);
+    await on.advance(11_000);
+    expect(jobs().map(({ state }) => state)).toEqual(['claimed']);
+    await on.finish(led);
+  });
+
+  it('says up to where it has heard word, so that whoever comes next hears nothing twice', async () => {
+    const on = busyStage();
+    const led = leadForAWhile(on.dispatcher(), 0);
+    await on.advance(500);
+    await on.store.wake({ partition: 0, jobs: wordOf(await aFew(on, 2)) });
+    await on.finish(led);
+    const { wakes, named, names } = await on.store.readWakes(0);
+    const asked = { partition: 0, holder: 'next', nowMs: on.time.nowMs, leaseMs: 20_000 };
+    expect(await on.store.acquireLease(asked)).toMatchObject({ wakesSeen: { wakes, named, names } });
+  });
+
+  it('that fails writes nothing late, once another has the lease', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const late: Parameters<JobStore['commit']>[0][] = [];
+    const store = storeWith<JobStore>(on.store, {
+      commit: async (request) => {
+        // Given up, and still on its way.
+        late.push(request);
+        throw new StoreUnavailable('no answer');
+      },
+    });
+    await aFew(on, 1);
+    await on.finish(leadForAWhile(on.dispatcher({ store }), 0));
+    const asked = { partition: 0, holder: 'next', nowMs: on.time.nowMs, leaseMs: 20_000 };
+    await on.store.acquireLease(asked);
+    const [request] = late;
+    if (request === undefined) throw new Error('nothing was committed');
+    expect(await on.store.commit({ ...request, commit: aCommit() })).not.toBe('committed');
+  });
+
+  it('keeps its lease though a renewal fails, and those of some seconds', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const startedMs = on.time.nowMs;
+    const store = storeWith<JobStore>(on.store, {
+      renewLease: async (request) => {
+        const sinceMs = on.time.nowMs - startedMs;
+        if (sinceMs < 3_000 || (sinceMs > 7_000 && sinceMs < 14_500)) throw new StoreThrottled('busy');
+        return on.store.renewLease(request);
+      },
+    });
+    const led = leadForAWhile(on.dispatcher({ store }), 0);
+    await on.advance(25_000);
+    expect((await on.store.readLease(0))?.epoch).toBe(1);
+    expect(await on.finish(led)).toMatchObject({ end: 'handed over' });
+    expect(on.time.nowMs - startedMs).toBeGreaterThan(RUN_MS - 1_000);
+  });
+
+  it('renews its lease when half of it is over', async () => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    const led = leadForAWhile(on.dispatcher(), 0);
+    for (let at = 0; at < 28; at += 1) {
+      await on.advance(1_000);
+      const { expiresAtMs = 0 } = (await on.store.readLease(0)) ?? {};
+      expect(expiresAtMs - on.time.nowMs).toBeGreaterThan(on.main.budget.leaseMs / 2);
+    }
+    await on.finish(led);
+  });
+
+  it('leads nothing where a dispatcher that runs on lives, though the partition is free', async () => {
+    const on = busyStage();
+    await on.store.keepDispatcher(aDispatcherRecord({ expiresAtMs: on.time.nowMs + 15_000 }));
+    expect(await on.finish(leadForAWhile(on.dispatcher(), 0))).toBeUndefined();
+    expect(await on.store.readLease(0)).toBeUndefined();
+  });
+
+  it.each([
+    ['no pass where it comes a second and a half later', 1_500, 0],
+    ['a pass within three seconds where it does not come', 60_000, 1],
+  ])('asks, of whoever was asked to lead next, for %s', async (_, comesAfterMs, wakes) => {
+    const on = busyStage({ budget: { leadWhile: 0 } });
+    let givenBackAtMs = Infinity;
+    const store = storeWith<JobStore>(on.store, {
+      releaseLease: (request) => {
+        givenBackAtMs = Math.min(givenBackAtMs, on.time.nowMs);
+        on.time.after(comesAfterMs, () => void leadForAWhile(next, 0));
+        return on.store.releaseLease(request);
+      },
+    });
+    const next = on.dispatcher();
+    await on.finish(leadForAWhile(on.dispatcher({ store, lead: async () => {} }), 0));
+    await on.advance(100);
+    expect(on.wakes).toHaveLength(wakes);
+    expect(on.time.nowMs - givenBackAtMs).toBeLessThan(3_000);
+  });
+
+  it.each([new StoreThrottled('busy'), new StoreUnavailable('no answer')])(
+    'takes %s for no failure of its own: the function need not be told of',
+    async (error) => {
+      const on = busyStage();
+      const store = storeWith<JobStore>(on.store, {
+        loadPartition: async () => {
+          throw error;
+        },
+      });
+      expect(await on.finish(leadForAWhile(on.dispatcher({ store }), 0))).toMatchObject({ end: 'failed' });
+    },
+  );
+
+  it('goes on where much ends, though nothing starts', async () => {
+    const on = busyStage();
+    await on.put(...Array.from({ length: 200 }, () => on.job()));
+    await on.pass();
+    const running = [...(await on.startEverywhere())];
+    const led = leadForAWhile(on.dispatcher(), 0);
+    for (let at = 0; at < 45; at += 1) {
+      const ended = await Promise.all(running.splice(0, 4).map((each) => on.end(each)));
+      await on.store.wake({
+        partition: 0,
+        jobs: ended.map(({ id, version }) => ({ id, version, isWaiting: false })),
+      });
+      await on.advance(200);
+    }
+    expect(await holderOf(on)).toMatch(/^leading\//);
+    await on.finish(led);
   });
 });

@@ -358,6 +358,23 @@ describe('a lease', () => {
     expect(await come()).toMatchObject({ fence: { epoch: 2 } });
   });
 
+  it('of a function that led and was killed is not left alone: nobody was sent for', async () => {
+    const on = stage();
+    const asked = { partition: 0, holder: 'leading/one', nowMs: on.time.nowMs, leaseMs: 20_000 };
+    await on.store.acquireLease(asked);
+    const { context } = counted(on);
+    const come = (): Promise<unknown> =>
+      takeLease(context, {
+        partition: 0,
+        patienceMs: 300,
+        waitsForNext: true,
+        jobs: [{ id: 'one', version: 1, isWaiting: true }],
+      });
+    expect(await come()).toBeUndefined();
+    await on.advance(20_001);
+    expect(await come()).toMatchObject({ fence: { epoch: 2 } });
+  });
+
   it('of whoever keeps it is only looked at by those who would leave word, and taken once it is free', async () => {
     const on = stage();
     await on.store.acquireLease({

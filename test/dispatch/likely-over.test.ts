@@ -129,6 +129,13 @@ describe('an end of which nobody has told', () => {
     expect(looked).toContain(ended.id);
   });
 
+  it('is looked for, of a long job and later than the stream would tell, where word was left', async () => {
+    const at = await scene({ costMs: 6_000 });
+    await ends(at, 8_000);
+    await at.on.store.wake({ partition: 0, jobs: [{ id: 'other', version: 1, isWaiting: true }] });
+    expect(await at.on.pass({ reason: 'wake' }, at.on.dispatcher())).toMatchObject({ settled: 1 });
+  });
+
   it('is not looked up if the pass is told of it', async () => {
     const at = await scene();
     const ended = await ends(at, 1_150);
@@ -170,5 +177,27 @@ describe('an end of which nobody has told', () => {
     expect(settled).toBe(short);
     // Beside those that it was told of, and the one that word named.
     expect(looked).toBeLessThanOrEqual(400 + short + 1);
+  });
+
+  it('is found beside any number of those by whoever hears word first', async () => {
+    const [long, short] = [450, 50];
+    const on = stage({
+      pool: {
+        types: { resize: { defaultCostMs: 1_000, timeoutMs: 3_600_000 } },
+        fleets: { images: { types: ['resize'], slots: long + short } },
+      },
+    });
+    const start = async (count: number): Promise<readonly Started[]> => {
+      await on.put(...Array.from({ length: count }, () => on.job()));
+      await on.pass();
+      return on.startEverywhere();
+    };
+    await start(long);
+    await on.advance(30_000);
+    const ending = await start(short);
+    await on.advance(1_200);
+    for (const each of ending) await on.end(each);
+    await on.store.wake({ partition: 0, jobs: [{ id: 'other', version: 1, isWaiting: true }] });
+    expect(await on.pass({ reason: 'wake' }, on.dispatcher())).toMatchObject({ settled: short });
   });
 });

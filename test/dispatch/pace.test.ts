@@ -26,15 +26,16 @@ function scene() {
     sleep: async (): Promise<void> => {},
   };
   const pace = new Pace(clock);
-  const pass = (own: Partial<PassReport> = {}, readsAnew = pace.isTimeToRead()): boolean => {
+  const pass = (own: Partial<PassReport> = {}, readsAnew = pace.isTimeToRead(), told = 0): boolean => {
     pace.begin(readsAnew);
-    pace.end(report(own));
+    pace.end(report(own), told);
     return readsAnew;
   };
   /** A pass at each pace, for so long, each of which admits so many. Answers how many of them read all lines. */
-  const lastingMs = (forMs: number, own: Partial<PassReport>): number => {
+  const lastingMs = (forMs: number, own: Partial<PassReport>, told = 0): number => {
     let reads = 0;
-    for (const untilMs = nowMs + forMs; nowMs < untilMs; nowMs += PACE_MS) if (pass(own)) reads += 1;
+    for (const untilMs = nowMs + forMs; nowMs < untilMs; nowMs += PACE_MS)
+      if (pass(own, pace.isTimeToRead(), told)) reads += 1;
     return reads;
   };
   const later = (ms: number): void => {
@@ -45,13 +46,19 @@ function scene() {
 
 describe('where slots are free', () => {
   it.each([
-    ['wanted where lines are not read for what is new', { admitted: 3 }, true],
-    ['not wanted where they are', { admitted: 17 }, false],
-    ['not wanted where as much comes, and too many lines for that', { admitted: 17, lines: 1_000 }, false],
-  ])('word of each job is %s', (_, own, isWanted) => {
+    ['wanted where lines are not read for what is new', { admitted: 3 }, 6, true],
+    ['not wanted where they are', { admitted: 17 }, 17, false],
+    [
+      'not wanted where as much comes, and too many lines for that',
+      { admitted: 17, lines: 1_000 },
+      17,
+      false,
+    ],
+    ['not wanted where as much comes, and few may start', { admitted: 1 }, 17, false],
+  ])('word of each job is %s', (_, own, told, isWanted) => {
     const { pace, lastingMs } = scene();
     expect(pace.wantsWord()).toBe(true);
-    lastingMs(10_000, own);
+    lastingMs(10_000, own, told);
     expect(pace.wantsWord()).toBe(isWanted);
   });
 
@@ -81,6 +88,28 @@ describe('where slots are free', () => {
     const { lastingMs } = scene();
     lastingMs(3_000, own);
     expect(lastingMs(10_000, own)).toBe(0);
+  });
+
+  it('lines are read at each second pace where half as much comes for as many of them', () => {
+    const { lastingMs } = scene();
+    lastingMs(10_000, { admitted: 8 });
+    const passes = Math.ceil(10_000 / PACE_MS);
+    expect(lastingMs(10_000, { admitted: 8 })).toBeLessThanOrEqual(passes * 0.6);
+  });
+
+  it('lines that were just read are not read again before the next pace, however much comes', () => {
+    const { pace, pass, lastingMs, later } = scene();
+    lastingMs(10_000, { admitted: 500 });
+    pass({ admitted: 500 }, true);
+    later(PACE_MS / 4);
+    expect(pace.isTimeToRead()).toBe(false);
+  });
+
+  it('lines are left alone at its beginning where a job comes now and then', () => {
+    const { pace, pass, later } = scene();
+    pass({ admitted: 1, lines: 10 });
+    later(PACE_MS);
+    expect([pace.isTimeToRead(), pace.wantsWord()]).toEqual([false, true]);
   });
 
   it('lines are left alone once nothing comes any more', () => {

@@ -253,6 +253,8 @@ describe('a resident', () => {
     await on.store.wake({ partition: 0 });
     await on.advance(SOON_MS);
     expect(await looksIn(1_000)).toBeGreaterThan(30);
+    await on.advance(7_000);
+    expect(await looksIn(1_000)).toBeGreaterThan(30);
     await on.advance(12_000);
     expect(await looksIn(1_000)).toBe(4);
     one.stop();

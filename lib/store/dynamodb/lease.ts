@@ -103,7 +103,7 @@ export class DynamoLeaseStore implements LeaseStore {
     leaseMs,
     wantsWord,
   }: RequestOf<'renewLease'>): Promise<'renewed' | 'lost'> {
-    const noted = wantsWord === undefined ? '' : ', #wantsWord = :wantsWord';
+    const noted = wantsWord === undefined ? '' : ', #wantsWord = :wantsWord, #saidAtMs = :saidAtMs';
     const outcome = await this.#table.update('renewLease', {
       key: leaseKey(fence.partition),
       update: `SET #expiresAtMs = :expires${noted}`,
@@ -112,7 +112,7 @@ export class DynamoLeaseStore implements LeaseStore {
       values: {
         ':expires': nowMs + leaseMs,
         ':epoch': fence.epoch,
-        ...(wantsWord === undefined ? {} : { ':wantsWord': wantsWord }),
+        ...(wantsWord === undefined ? {} : { ':wantsWord': wantsWord, ':saidAtMs': nowMs }),
       },
     });
     return outcome.applied ? 'renewed' : 'lost';
@@ -150,7 +150,7 @@ export class DynamoLeaseStore implements LeaseStore {
   async readLease(partition: number): Promise<LeaseRecord | undefined> {
     const item = await this.#table.get('readLease', leaseKey(partition));
     if (item === undefined) return undefined;
-    const { epoch, holder, isOpen, lastHolder, takenAtMs, expiresAtMs, wantsWord } = decodeLease(item);
+    const { epoch, holder, isOpen, lastHolder, takenAtMs, expiresAtMs, word } = decodeLease(item);
     const known = holder ?? lastHolder;
     return {
       epoch,
@@ -159,7 +159,7 @@ export class DynamoLeaseStore implements LeaseStore {
       isOpen,
       ...(takenAtMs === undefined ? {} : { takenAtMs }),
       expiresAtMs,
-      ...(wantsWord === undefined ? {} : { wantsWord }),
+      ...(word === undefined ? {} : { word }),
     };
   }
 

@@ -24,6 +24,7 @@ import {
   type UnreadableItem,
   type WakeCount,
   type Wakes,
+  type WishForWord,
   type WorkerRecord,
 } from '../records.ts';
 import type { LinePage } from '../requests.ts';
@@ -76,7 +77,7 @@ interface Lease {
   readonly isWriting?: boolean | undefined;
   /** It was given back open. */
   readonly isOpen?: boolean | undefined;
-  readonly wantsWord?: boolean | undefined;
+  readonly word?: WishForWord | undefined;
 }
 
 /** A partition's items as they are: to look at, not to change. */

@@ -33,7 +33,7 @@ export class MemoryLeaseStore implements LeaseStore {
       const { epoch, expiresAtMs, holder: present, isWriting = false, isOpen = false } = items.lease;
       if (present !== undefined && expiresAtMs > nowMs)
         return { kind: 'held', epoch, expiresAtMs, holder: present };
-      const { wakesSeen, wantsWord } = items.lease;
+      const { wakesSeen, word } = items.lease;
       if ((present !== undefined || isWriting || isOpen) && items.page.epoch <= epoch) {
         this.#items.bill.fencedPage(partition, items.page);
         items.page = { ...items.page, epoch: epoch + 1 };
@@ -44,7 +44,7 @@ export class MemoryLeaseStore implements LeaseStore {
         expiresAtMs: nowMs + leaseMs,
         takenAtMs: nowMs,
         wakesSeen,
-        wantsWord,
+        word,
       };
       this.#items.observe?.({ kind: 'lease', verb: 'acquireLease', partition, epoch: epoch + 1, holder });
       const known = wakesSeen === undefined ? {} : { wakesSeen };
@@ -66,7 +66,7 @@ export class MemoryLeaseStore implements LeaseStore {
       items.lease = {
         ...items.lease,
         expiresAtMs: nowMs + leaseMs,
-        wantsWord: wantsWord ?? items.lease.wantsWord,
+        word: wantsWord === undefined ? items.lease.word : { isWanted: wantsWord, saidAtMs: nowMs },
       };
       return 'renewed';
     });
@@ -83,7 +83,7 @@ export class MemoryLeaseStore implements LeaseStore {
       const items = this.#items.partition(fence.partition);
       if (items.lease.epoch !== fence.epoch) return 'lost';
       const seen = wakesSeen ?? items.lease.wakesSeen;
-      const { takenAtMs, wantsWord, holder: lastHolder = items.lease.lastHolder } = items.lease;
+      const { takenAtMs, word, holder: lastHolder = items.lease.lastHolder } = items.lease;
       items.lease = {
         epoch: fence.epoch,
         holder: undefined,
@@ -93,7 +93,7 @@ export class MemoryLeaseStore implements LeaseStore {
         takenAtMs,
         expiresAtMs: 0,
         wakesSeen: seen,
-        wantsWord,
+        word,
       };
       return 'released';
     });
@@ -109,7 +109,7 @@ export class MemoryLeaseStore implements LeaseStore {
         lastHolder,
         takenAtMs,
         expiresAtMs,
-        wantsWord,
+        word,
       } = this.#items.partition(partition).lease;
       if (epoch === 0) return undefined;
       return {
@@ -119,7 +119,7 @@ export class MemoryLeaseStore implements LeaseStore {
         isOpen,
         ...ifPresent('takenAtMs', takenAtMs),
         expiresAtMs,
-        ...ifPresent('wantsWord', wantsWord),
+        ...ifPresent('word', word),
       };
     });
   }

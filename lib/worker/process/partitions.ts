@@ -109,8 +109,7 @@ export async function wake(options: WorkerSettings, partitions: Iterable<number>
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await store.wake({ partition });
-        await queue.sendWake(partition, 0);
+        await store.wake({ partition }).finally(() => queue.sendWake(partition, 0));
       } catch (error) {
         log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
       }

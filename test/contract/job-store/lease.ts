@@ -67,26 +67,27 @@ export function leaseContract(suite: StoreSuite): void {
       });
     });
 
-    it('says to whoever stores jobs what its renewals have said last, also when another has taken it', async () => {
+    it('says to whoever stores jobs what its renewals have said last, and when, also when another has taken it', async () => {
       const partition = freshPartition();
       const first = await lease(partition);
-      const asks = async (): Promise<boolean | undefined> => (await store.readLease(partition))?.wantsWord;
-      const renew = (fence: Fence, wantsWord?: boolean): Promise<unknown> =>
-        store.renewLease({ fence, nowMs: NOW_MS + 1, leaseMs: LEASE_MS, wantsWord });
-      await renew(first);
-      expect(await asks()).toBeUndefined();
-      await renew(first, true);
-      expect(await asks()).toBe(true);
-      await renew(first);
+      const said = async (): Promise<unknown> => (await store.readLease(partition))?.word;
+      const renew = (fence: Fence, atMs: number, wantsWord?: boolean): Promise<unknown> =>
+        store.renewLease({ fence, nowMs: NOW_MS + atMs, leaseMs: LEASE_MS, wantsWord });
+      await renew(first, 1);
+      expect(await said()).toBeUndefined();
+      await renew(first, 2, true);
+      const word = { isWanted: true, saidAtMs: NOW_MS + 2 };
+      expect(await said()).toEqual(word);
+      await renew(first, 3);
       await store.releaseLease({ fence: first });
-      expect(await asks()).toBe(true);
-      const second = await lease(partition, NOW_MS + 2);
-      expect(await asks()).toBe(true);
+      expect(await said()).toEqual(word);
+      const second = await lease(partition, NOW_MS + 4);
+      expect(await said()).toEqual(word);
       // Of a former holder it says nothing any more.
-      await renew(first, false);
-      expect(await asks()).toBe(true);
-      await renew(second, false);
-      expect(await asks()).toBe(false);
+      await renew(first, 5, false);
+      expect(await said()).toEqual(word);
+      await renew(second, 6, false);
+      expect(await said()).toEqual({ isWanted: false, saidAtMs: NOW_MS + 6 });
     });
 
     it('is free at once when it is given back, and its next epoch is greater', async () => {

@@ -47,6 +47,7 @@ export const ATTRIBUTE = {
   openEpoch: 'openEpoch',
   takenAtMs: 'takenAtMs',
   wantsWord: 'wantsWord',
+  saidAtMs: 'saidAtMs',
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',

@@ -1,5 +1,5 @@
 /** The small items of a partition: its lease, its wakes, the shards of its due line, the last look at its workers. */
-import type { Carried, Lookout, NamedJob, WakeCount, Wakes } from '../../records.ts';
+import type { Carried, Lookout, NamedJob, WakeCount, Wakes, WishForWord } from '../../records.ts';
 import { lookoutKey, wakeKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf } from './cells.ts';
@@ -12,7 +12,7 @@ export interface LeaseItem {
   readonly wakesSeen: WakeCount | undefined;
   readonly lastHolder: string | undefined;
   readonly takenAtMs: number | undefined;
-  readonly wantsWord: boolean | undefined;
+  readonly word: WishForWord | undefined;
   /** It was given back open. */
   readonly isOpen: boolean;
   readonly declared: number | undefined;
@@ -51,7 +51,9 @@ export function decodeLease(item: Item): LeaseItem {
     wakesSeen: cells.has(A.wakesSeen) ? decodeWakesSeen(cells) : undefined,
     lastHolder: cells.has(A.lastHolder) ? cells.text(A.lastHolder) : undefined,
     takenAtMs: cells.has(A.takenAtMs) ? cells.number(A.takenAtMs) : undefined,
-    wantsWord: cells.has(A.wantsWord) ? cells.flag(A.wantsWord) : undefined,
+    word: cells.has(A.wantsWord)
+      ? { isWanted: cells.flag(A.wantsWord), saidAtMs: cells.number(A.saidAtMs) }
+      : undefined,
     declared: cells.has(A.declared) ? cells.count(A.declared) : undefined,
     carried: cells.has(A.carried) ? decodeCarried(cells.map(A.carried)) : undefined,
   };
