@@ -5,7 +5,8 @@
  *   npm run bench:cloud -- [--json] [--only load=1/s,keys=50] [--save] [--sources]
  *                          [--table new|quota|raised|10000] [--key-units 1000]
  *                          [--pollers documented|five] [--workers functions|processes]
- *                          [--prompt yes|no] [--batch 1 to 10] [--seed 1]
+ *                          [--prompt yes|no] [--batch 1 to 10] [--producers 4]
+ *                          [--rate jobs a second] [--seed 1]
  *
  * Prints a table, or with `--json` the rows as they are. `--save` keeps them as `docs/cost-and-speed.json`, where rows that
  * were not measured now stay as they were, and writes the document anew. `--sources` says of each row who used what: write units
@@ -38,6 +39,8 @@ async function main(): Promise<void> {
     workers,
     isPrompt,
     batchSize,
+    producers,
+    jobsPerSecond,
     seed,
     json,
     save,
@@ -53,7 +56,11 @@ async function main(): Promise<void> {
       workers,
       isPrompt,
       batchSize,
-      scale: { limits: { ...scaleOf(spec).limits, ...limits } },
+      producers,
+      scale: {
+        ...(jobsPerSecond === undefined ? {} : { jobsPerSecond, backlog: 0 }),
+        limits: { ...scaleOf(spec).limits, ...limits },
+      },
       onProgress: (share) => tell(at, spec, share),
     });
     rows.push(row);

@@ -5,6 +5,7 @@ import { POLLER_MODELS, type PollerModel } from './deployment.ts';
 import { WORKER_KINDS, type WorkerKind } from './measure.ts';
 import { pickRows, type RowSpec, RowsError } from './rows.ts';
 import { TABLES, type TableLimits } from './throttle.ts';
+import { PRODUCERS } from './world.ts';
 
 /** Thrown for an argument with a value that is not allowed. */
 class ArgumentError extends Error {
@@ -40,6 +41,21 @@ function tableOf(text: string): Pick<TableLimits, 'writeUnits' | 'readUnits'> {
   );
 }
 
+const PRODUCERS_MAX = 10_000;
+
+/** Options that change what a row means. */
+const KEPT_AS_THEY_ARE = [
+  'table',
+  'key-units',
+  'pollers',
+  'workers',
+  'prompt',
+  'batch',
+  'producers',
+  'rate',
+  'seed',
+] as const;
+
 export interface BenchArguments {
   readonly json: boolean;
   readonly save: boolean;
@@ -54,6 +70,10 @@ export interface BenchArguments {
   readonly isPrompt: boolean;
   /** Jobs that one invocation of a worker takes; undefined: the construct's default. */
   readonly batchSize: number | undefined;
+  /** Processes that submit with the client. */
+  readonly producers: number;
+  /** Jobs that are asked for in a second; undefined: the row's. */
+  readonly jobsPerSecond: number | undefined;
   readonly seed: number;
 }
 
@@ -74,10 +94,12 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
       workers: { type: 'string', default: 'functions' },
       prompt: { type: 'string', default: 'yes' },
       batch: { type: 'string' },
+      producers: { type: 'string', default: String(PRODUCERS) },
+      rate: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
   });
-  const changed = ['table', 'key-units', 'pollers', 'workers', 'prompt', 'batch', 'seed'].filter((option) =>
+  const changed = KEPT_AS_THEY_ARE.filter((option) =>
     argv.some((each) => each === `--${option}` || each.startsWith(`--${option}=`)),
   );
   if (values.save && changed.length > 0) {
@@ -98,6 +120,8 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
     workers: oneOf('workers', values.workers, WORKER_KINDS),
     isPrompt: oneOf('prompt', values.prompt, ['yes', 'no']) === 'yes',
     batchSize: values.batch === undefined ? undefined : wholeNumber('batch', values.batch, 1, BATCH_SIZE_MAX),
+    producers: wholeNumber('producers', values.producers, 1, PRODUCERS_MAX),
+    jobsPerSecond: values.rate === undefined ? undefined : wholeNumber('rate', values.rate, 1),
     seed: wholeNumber('seed', values.seed, 0),
   };
 }

@@ -94,6 +94,7 @@ Prices stand in \`bench/metering/prices.ts\`. Free tiers, taxes, data transfer a
 npm run bench:cloud -- --only load=1/s,keys=50      # some rows
 npm run bench:cloud -- --only load=half,keys=10000  # any row of the matrix
 npm run bench:cloud -- --batch 1                    # with functions that take one job at a time
+npm run bench:cloud -- --only load=20/s,shards=4 --rate 30 --producers 100  # another load, from as many processes
 npm run bench:cloud -- --json                       # for machines
 npm run bench:cloud -- --save                       # all rows, and this page anew
 \`\`\`

@@ -47,6 +47,8 @@ export interface MeasureOptions {
   readonly workers?: WorkerKind | undefined;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
+  /** Processes that submit with the client. @default - a few */
+  readonly producers?: number | undefined;
   /** Jobs that one invocation of a worker takes, as `batchSize` of a fleet says. @default - the construct's */
   readonly batchSize?: number | undefined;
   /** Other than the row's own. */
@@ -153,6 +155,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       : undefined,
     isBusUsed: spec.path !== 'client',
     isPrompt: options.isPrompt,
+    producers: options.producers,
     areFleetsUsed: true,
     handler: (payload, attempt) => ({
       takesMs: jobMs,

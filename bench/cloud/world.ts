@@ -55,7 +55,7 @@ const MONTH_MS = 730 * HOUR_MS;
 const STORED_ITEM_BYTES = 100;
 
 /** Processes that submit with the client, each with a memory of its own. */
-const PRODUCERS = 4;
+export const PRODUCERS = 4;
 const PRELOAD_BATCH = 1_000;
 
 export interface WorldOptions {
@@ -69,6 +69,8 @@ export interface WorldOptions {
   readonly processes?: { readonly count: number; readonly slots: number } | undefined;
   /** Whether anything comes by the bus, and by any fleet's queue: pollers of an idle queue may be fewer. */
   readonly isBusUsed: boolean;
+  /** Processes that submit. @default PRODUCERS */
+  readonly producers?: number | undefined;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
   readonly areFleetsUsed: boolean;
@@ -164,7 +166,7 @@ export class CloudWorld {
       batchSize: DEPLOYMENT.stream.batchSize,
       invoke: (jobs) => this.#counted(this.#dispatch.invoke((context) => this.#streamed(context, jobs))),
     });
-    this.#producers = Array.from({ length: PRODUCERS }, () => this.#producer());
+    this.#producers = Array.from({ length: options.producers ?? PRODUCERS }, () => this.#producer());
   }
 
   /** Puts jobs as if they had been there for long: nothing is counted, and no stream tells of them. */

@@ -85,6 +85,10 @@ describe('bench:cloud', () => {
       'no',
       '--batch',
       '10',
+      '--producers',
+      '100',
+      '--rate',
+      '30',
     ];
     expect(parseArguments([...argv, '--pollers', 'five'])).toEqual({
       json: true,
@@ -96,6 +100,8 @@ describe('bench:cloud', () => {
       workers: 'functions',
       isPrompt: false,
       batchSize: 10,
+      producers: 100,
+      jobsPerSecond: 30,
       seed: 7,
     });
     expect(parseArguments(['--table', 'quota']).limits).toEqual({ writeUnits: 40_000, readUnits: 40_000 });
@@ -108,6 +114,9 @@ describe('bench:cloud', () => {
     [['--key-units', '0'], '--key-units is "0"; it is a whole number from 1'],
     [['--pollers', 'six'], '--pollers is "six"; it is one of documented, five'],
     [['--batch', '11'], '--batch is "11"; it is a whole number from 1 to 10'],
+    [['--producers', '0'], '--producers is "0"; it is a whole number from 1 to 10000'],
+    [['--rate', 'fast'], '--rate is "fast"; it is a whole number from 1'],
+    [['--save', '--rate', '30'], '--save keeps what the defaults come to; leave --rate out'],
     [['--seed', 'x'], '--seed is "x"; it is a whole number from 0'],
     [['--workers', 'people'], '--workers is "people"; it is one of functions, processes'],
     [['--prompt', 'maybe'], '--prompt is "maybe"; it is one of yes, no'],
