@@ -5,7 +5,6 @@ import { POLLER_MODELS, type PollerModel } from './deployment.ts';
 import { WORKER_KINDS, type WorkerKind } from './measure.ts';
 import { pickRows, type RowSpec, RowsError } from './rows.ts';
 import { TABLES, type TableLimits } from './throttle.ts';
-import { PRODUCERS } from './world.ts';
 
 /** Thrown for an argument with a value that is not allowed. */
 class ArgumentError extends Error {
@@ -70,8 +69,8 @@ export interface BenchArguments {
   readonly isPrompt: boolean;
   /** Jobs that one invocation of a worker takes; undefined: the construct's default. */
   readonly batchSize: number | undefined;
-  /** Processes that submit with the client. */
-  readonly producers: number;
+  /** Processes that submit with the client; undefined: as many as the rows have. */
+  readonly producers: number | undefined;
   /** Jobs that are asked for in a second; undefined: the row's. */
   readonly jobsPerSecond: number | undefined;
   readonly seed: number;
@@ -94,7 +93,7 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
       workers: { type: 'string', default: 'functions' },
       prompt: { type: 'string', default: 'yes' },
       batch: { type: 'string' },
-      producers: { type: 'string', default: String(PRODUCERS) },
+      producers: { type: 'string' },
       rate: { type: 'string' },
       seed: { type: 'string', default: '1' },
     },
@@ -120,7 +119,10 @@ export function parseArguments(argv: readonly string[]): BenchArguments {
     workers: oneOf('workers', values.workers, WORKER_KINDS),
     isPrompt: oneOf('prompt', values.prompt, ['yes', 'no']) === 'yes',
     batchSize: values.batch === undefined ? undefined : wholeNumber('batch', values.batch, 1, BATCH_SIZE_MAX),
-    producers: wholeNumber('producers', values.producers, 1, PRODUCERS_MAX),
+    producers:
+      values.producers === undefined
+        ? undefined
+        : wholeNumber('producers', values.producers, 1, PRODUCERS_MAX),
     jobsPerSecond: values.rate === undefined ? undefined : wholeNumber('rate', values.rate, 1),
     seed: wholeNumber('seed', values.seed, 0),
   };

@@ -55,7 +55,7 @@ const MONTH_MS = 730 * HOUR_MS;
 const STORED_ITEM_BYTES = 100;
 
 /** Processes that submit with the client, each with a memory of its own. */
-export const PRODUCERS = 4;
+const PRODUCERS = 4;
 const PRELOAD_BATCH = 1_000;
 
 export interface WorldOptions {
@@ -69,7 +69,7 @@ export interface WorldOptions {
   readonly processes?: { readonly count: number; readonly slots: number } | undefined;
   /** Whether anything comes by the bus, and by any fleet's queue: pollers of an idle queue may be fewer. */
   readonly isBusUsed: boolean;
-  /** Processes that submit. @default PRODUCERS */
+  /** Processes that submit with the client. @default 4 */
   readonly producers?: number | undefined;
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
