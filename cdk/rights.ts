@@ -22,8 +22,6 @@ const PUT = 'dynamodb:PutItem';
 const UPDATE = 'dynamodb:UpdateItem';
 const DELETE = 'dynamodb:DeleteItem';
 const CHECK = 'dynamodb:ConditionCheckItem';
-/** Claims, several in one request. */
-const CLAIM = 'dynamodb:PartiQLUpdate';
 
 const ALL_READ: readonly TableRight[] = [
   { actions: [...GET, QUERY], of: 'all' },
@@ -36,7 +34,6 @@ const PASSES: readonly TableRight[] = [
   { actions: [UPDATE], of: ['jobs', 'partitions', 'wakes', 'ledgers', 'locks', 'unreadable', 'schedules'] },
   { actions: [DELETE], of: ['partitions', 'locks', 'parked'] },
   { actions: [CHECK], of: ['partitions'] },
-  { actions: [CLAIM], of: ['jobs'] },
   // How far a schedule is. It is updated only to take one that cannot be read out of its line.
   { actions: [PUT], of: ['schedules'] },
 ];

@@ -58,7 +58,6 @@ const ONE: Shape = { waves: 1, together: 1, isTransaction: false };
 
 /** What DynamoDB takes in one request, as `lib/store/dynamodb` fills it. */
 const BATCH_GET = 100;
-const STATEMENTS = 25;
 const TRANSACTION_ITEMS = 100;
 
 const lengthOf = (value: unknown): number => (Array.isArray(value) ? value.length : 1);
@@ -135,11 +134,19 @@ const LOCKED_CLAIM_MORE = 3;
 function movedBy(verb: string, request: unknown): readonly string[] {
   if (verb === 'claim') return (request as readonly ClaimRequest[]).map(({ jobId }) => jobId);
   if (verb === 'createJobs') return (request as readonly Job[]).map(({ id }) => id);
-  const { job, jobs = job === undefined ? [] : [job] } = askedOf(request);
-  return jobs.map(({ id }) => id);
+  const { jobId, job, jobs = job === undefined ? [] : [job] } = askedOf(request);
+  return jobId === undefined ? jobs.map(({ id }) => id) : [jobId];
 }
 
-const MOVES: ReadonlySet<string> = new Set(['createJobs', 'claim', 'promote', 'park', 'unpark', 'retimeJob']);
+const MOVES: ReadonlySet<string> = new Set([
+  'createJobs',
+  'claim',
+  'startJob',
+  'promote',
+  'park',
+  'unpark',
+  'retimeJob',
+]);
 
 /** A store whose every call goes through the cloud. */
 export function cloudTable(parts: CloudTableParts): JobStore {
@@ -203,7 +210,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       case 'claim': {
         const requests = request as readonly ClaimRequest[];
         const isTransaction = requests.some(({ lock }) => lock !== undefined);
-        return { ...ONE, together: Math.ceil(requests.length / STATEMENTS), isTransaction };
+        return { ...ONE, together: requests.length, isTransaction };
       }
       case 'commit': {
         const { fence, commit } = asked;

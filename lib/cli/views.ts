@@ -120,7 +120,7 @@ function eventText(event: JobEvent): string {
     case 'moved':
       return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
     case 'notClaimed':
-      return `handed on: the dispatcher that had reserved a place (${event.claimId}) did not claim it`;
+      return `handed on: nobody claimed it for the place that was reserved (${event.claimId})`;
     case 'givenBack':
       return `handed on: its claim ${event.claimId} was given back, as the fleet ${printable(event.fleet)} is not declared any more`;
     case 'cancelled':

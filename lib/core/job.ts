@@ -90,11 +90,11 @@ export interface MovedEntry {
   readonly toMs: number;
 }
 
-/** A dispatcher had reserved a place for it and did not claim it; another one gave the place up. */
+/** A place was reserved for it, and nobody claimed it for that; another dispatcher gave the place up. */
 export interface NotClaimedEntry {
   readonly kind: 'notClaimed';
   readonly atMs: number;
-  /** The claim that never came: it names the dispatcher's epoch. */
+  /** The claim that never came: it names the epoch of the dispatcher that had reserved the place. */
   readonly claimId: string;
 }
 
@@ -243,3 +243,12 @@ export const batchIdOf = (partition: number, epoch: number, sequence: number): s
 export const partitionOfClaim = (claimId: string): number => Number(/p(\d+)\./.exec(claimId)?.[1] ?? 0);
 
 export const claimIdOf = (batchId: string, position: number): string => `${batchId}.${position}`;
+
+/** Whether a text may be the id of a claim: what came in a message may be anything. */
+export const isClaimId = (text: string): boolean => /^\d+-\d+(p\d+)?\.\d+$/.test(text);
+
+/** The batch of a claim, and the epoch under which it was made: what `batchIdOf` and `claimIdOf` put into its name. */
+export function batchOfClaim(claimId: string): Pick<Claim, 'batchId' | 'epoch'> {
+  const batchId = claimId.slice(0, claimId.lastIndexOf('.'));
+  return { batchId, epoch: Number(batchId.slice(0, batchId.indexOf('-'))) };
+}

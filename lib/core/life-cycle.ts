@@ -12,14 +12,23 @@
  *      ▲  ▲                    │                                    │
  *      │  └───────retime───────┘                                    │
  *      └─────────────────────retry, worker lost─────────────────────┘
- *     (retime: also from `scheduled` to another time, or to `pending`; cancel: from every state before `running`, whose
- *     end is asked for, and comes with `finish`; give back: from `claimed` to `pending`; rehome: as promote, and from
- *     `pending` to itself, in another partition)
+ *     (a worker may take the steps of claim and start at once; retime: also from `scheduled` to another time, or to
+ *     `pending`; cancel: from every state before `running`, whose end is asked for, and comes with `finish`; give back: from
+ *     `claimed` to `pending`; rehome: as promote, and from `pending` to itself, in another partition)
  *
  * Instants are epoch milliseconds.
  */
 import { attemptEntry, givenBackEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
-import type { Claim, History, Job, JobError, JobState, Json, MovingJob } from './job.ts';
+import {
+  batchOfClaim,
+  type Claim,
+  type History,
+  type Job,
+  type JobError,
+  type JobState,
+  type Json,
+  type MovingJob,
+} from './job.ts';
 
 /** What may follow each state. A state that follows itself changes its version only, or its time. */
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
@@ -128,7 +137,11 @@ export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => vers
  *
  * @param given - the claim that never came, and when it was given up: its history tells of it
  */
-export function raiseVersion(job: Job, version: number, given?: GivenUp): Transition {
+export function raiseVersion<Moving extends MovingJob>(
+  job: Moving,
+  version: number,
+  given?: GivenUp,
+): Transition<Moving> {
   if (job.version !== version) return outdated(job, version);
   if (job.state !== 'pending') return illegal(job, 'pending');
   return moved({ ...job, ...givenUp(job, given), version: job.version + 1 });
@@ -186,6 +199,47 @@ export function start(
   });
 }
 
+/** What a pass has planned for a job that it has reserved a place for, and not claimed: whoever starts the job claims it by that. */
+export interface PlannedClaim extends Pick<Claim, 'fleet' | 'claimedAtMs' | 'declared'> {
+  /** Won only if the job is pending at exactly this version. */
+  readonly version: number;
+}
+
+/**
+ * How long a start may claim what was planned. A message may come for longer, from a dead-letter queue as an example, and after
+ * `TERMINAL_TTL_MS` its id may be another job's, at the same version: which no place counts.
+ */
+export const PLANNED_FOR_MS = 24 * 3_600_000;
+
+/** Whether a start may claim by that still. */
+export const isPlanned = ({ claimedAtMs }: Pick<PlannedClaim, 'claimedAtMs'>, nowMs: number): boolean =>
+  nowMs - claimedAtMs < PLANNED_FOR_MS;
+
+/** The claim that was planned; its id says the rest. */
+export const claimPlanned = (
+  claimId: string,
+  { fleet, claimedAtMs, declared }: Omit<PlannedClaim, 'version'>,
+): Claim => ({
+  claimId,
+  ...batchOfClaim(claimId),
+  fleet,
+  claimedAtMs,
+  ...(declared === undefined ? {} : { declared }),
+});
+
+/** A worker claims a job as it was planned, and begins: both transitions, or none. */
+export function claimAndStart(
+  job: Job,
+  claimId: string,
+  planned: PlannedClaim,
+  worker: WorkerLife,
+  nowMs: number,
+  runUntilMs?: number | undefined,
+): Transition {
+  const claimed = claim(job, claimPlanned(claimId, planned), planned.version);
+  return claimed.kind === 'moved' ? start(claimed.job, claimId, worker, nowMs, runUntilMs) : claimed;
+}
+
 /**
  * Ends an attempt: only by the worker, in the life, under the claim that started it. A job whose end somebody asked for
  * is not tried again: its retry is its cancellation.
@@ -211,7 +265,7 @@ export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: n
 
 /**
  * Gives a waiting job another time: scheduled for it if it is to come, else pending, because a time that is past means
- * "now". A job that a worker was told of, or that runs, is not moved: it counts as begun.
+ * "now". A job that is claimed, or runs, is not moved: it counts as begun.
  *
  * Its age follows its new time, so nobody gains a place in a line by moving a job away and back, or to the year 1970:
  * it counts from the new time, and where that is past, from now. Only a job that is ready already, and stays so, keeps

@@ -117,6 +117,8 @@ export interface Planner {
    * they are to be read from the start of their lines.
    */
   drop(decision: Decision): boolean;
+  /** Nothing was done of it: what it held is given back, and its job waits as before, to be chosen again or not. */
+  takeBack(decision: Decision, job: WaitingJob): void;
   /** Heads asked for so far. */
   readonly headsAsked: number;
   /** Slots that this plan may still fill, caps of single types, tiers and keys aside. */
@@ -322,6 +324,13 @@ class HeadsPlanner implements Planner {
     }
     this.#firstHeadsLeft = 2 * this.#scheduler.room;
     return true;
+  }
+
+  takeBack({ reserved: { id } }: Decision, job: WaitingJob): void {
+    this.#scheduler.settle(id, { nowMs: this.#input.nowMs, succeeded: false });
+    this.#gone.delete(id);
+    this.#offered.delete(id);
+    this.#offer([job]);
   }
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {

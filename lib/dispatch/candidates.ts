@@ -1,6 +1,6 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
 import { typesByName } from '../core/conflict.ts';
-import type { JobMode, ReservedJob, WaitingJob } from '../core/job.ts';
+import type { JobMode, WaitingJob } from '../core/job.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead, JobImage } from '../store/job-fields.ts';
@@ -9,7 +9,7 @@ import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import { BackloggedKeys, KEYS_MIN, keyShares } from './backlogged-keys.ts';
 import { type BetweenPartitions, betweenPartitions } from './between-partitions.ts';
 import type { DispatchContext } from './context.ts';
-import { HintedJobs } from './hinted-jobs.ts';
+import { HintedJobs, Overtaken } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
 import { isUsedUp, modesOf, partsToRead, ReadAhead, readLineParts } from './line-parts.ts';
@@ -22,6 +22,7 @@ import {
   forgetStrangers,
   forgetTypes,
   isLookDue,
+  isOutdated,
   keepQuiet,
   type LinePlaces,
   noteComing,
@@ -30,17 +31,10 @@ import {
   nothingTrustedMs,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
-import { attemptStatusOf } from './settle/settled.ts';
+import { attemptStatusOf, type Place } from './settle/settled.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
-
-/** A place of a reservation that holds a job. */
-interface Held {
-  readonly reservation: Reservation;
-  readonly position: number;
-  readonly entry: ReservedJob;
-}
 
 export interface CandidatesInput {
   readonly partition: number;
@@ -78,7 +72,7 @@ export class Candidates {
   readonly #places: LinePlaces;
   readonly #lifts: Lifts;
   readonly #hinted: HintedJobs;
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, Place>();
   /** How many of a line's remembered heads this pass has offered. */
   readonly #offeredOf = new Map<string, number>();
   readonly #keys: BackloggedKeys;
@@ -94,6 +88,8 @@ export class Candidates {
   /** By name: lines that an earlier pass found empty, and that this pass has not read itself. */
   readonly #believedEmpty = new Map<string, LineName>();
   readonly #believedTypes = new Set<string>();
+  /** Looks whether what a pass has chosen waits still. */
+  readonly overtaken: Overtaken;
   readonly #locksSeen = new Set<string>();
   /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
   openAtMs: number | undefined;
@@ -140,10 +136,17 @@ export class Candidates {
       partition: input.partition,
       places: this.#places,
       cached: input.cached,
-      parkedHeads: input.parkedHeads.filter(isOfUse),
+      parkedHeads: input.parkedHeads.filter((job) => isOfUse(job) && !isOutdated(input.cached, job)),
       justStored: input.justStored,
       isHeld: ({ id }) => this.#held.has(id),
       nowMs: input.nowMs,
+    });
+    this.overtaken = new Overtaken(context, {
+      cached: input.cached,
+      places: this.#places,
+      nowMs: input.nowMs,
+      isRead: (name) => this.#read.has(name),
+      isKnownToWait: (job) => this.#hinted.isKnownToWait(job),
     });
     this.#lifts = new Lifts(context, {
       partition: input.partition,
@@ -229,6 +232,7 @@ export class Candidates {
     await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
     for (const { fairnessKey, settledCostMs } of await this.#lifts.lift(jobs))
       planner.liftKey(fairnessKey, settledCostMs);
+    this.overtaken.note(jobs);
     for (const { line, jobs: heads, more } of lines) planner.offerHeads(line, heads, more);
   }
 
@@ -483,7 +487,9 @@ export class Candidates {
     for (const sub of read.empty) {
       if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
     }
-    const jobs = this.#hinted.between(name, read.jobs, { afterRank: before?.untilRank, untilRank });
+    // What this process has admitted, or knows not to wait, an index that lags shows still.
+    const shown = read.jobs.filter((job) => !isOutdated(this.#input.cached, job));
+    const jobs = this.#hinted.between(name, shown, { afterRank: before?.untilRank, untilRank });
     return {
       readAtMs: before?.readAtMs ?? nowMs,
       jobs: [...(before?.jobs ?? []), ...jobs],

@@ -1,4 +1,9 @@
-/** How much waits in a partition: counted in its lines, up to bounds. Reads only, of the index, which may lag. */
+/**
+ * How much waits in a partition: counted in its lines, up to bounds, without what has a place already. Reads only, of the index, which
+ * may lag.
+ */
+import type { ReservedJob } from '../core/job.ts';
+import type { PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 
 export interface Depth {
@@ -27,30 +32,64 @@ export const HEARTBEAT_BOUNDS: DepthBounds = { types: 20, keys: 20, jobs: 50 };
 
 /** Counts what waits in the ready lines of a partition. */
 export async function depthOf(
-  { store, configuration }: Pick<DispatchContext, 'store' | 'configuration'>,
+  { store, clock, configuration }: Pick<DispatchContext, 'store' | 'clock' | 'configuration'>,
   partition: number,
   bounds: DepthBounds,
 ): Promise<Depth> {
   const types = configuration.types.slice(0, bounds.types);
-  const depths = await Promise.all(
-    types.map(async ({ type }): Promise<Depth> => {
-      const { keys, next } = await store.readKeys({ partition, type, limit: bounds.keys });
-      const lines = keys.flatMap(({ fairnessKey, lines: ofKey }) =>
-        ofKey.map((line) => ({ ...line, type, fairnessKey })),
-      );
-      const heads = await Promise.all(
-        lines.map((line) => store.readLine({ partition, line, limit: bounds.jobs })),
-      );
-      const hasParked = keys.some(({ parked = [] }) => parked.length > 0);
-      const isCut = next !== undefined || heads.some((each) => each.next !== undefined);
-      return depthIn(
-        heads.flatMap(({ jobs }) => jobs).map(({ readyAtMs }) => readyAtMs),
-        isCut || hasParked,
-      );
+  const found = await Promise.all(
+    types.map(async ({ type }) => ({
+      type,
+      ...(await store.readKeys({ partition, type, limit: bounds.keys })),
+    })),
+  );
+  const lines = found.flatMap(({ type, keys }) =>
+    keys.flatMap(({ fairnessKey, lines: ofKey }) => ofKey.map((line) => ({ ...line, type, fairnessKey }))),
+  );
+  const held =
+    lines.length === 0 ? NOBODY : heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() }));
+  const heads = await Promise.all(
+    lines.map(async (line) => {
+      const limit = bounds.jobs + held.countIn(line);
+      const { jobs, next } = await store.readLine({ partition, line, limit });
+      const waiting = jobs.filter(({ id }) => !held.ids.has(id));
+      return {
+        jobs: waiting.slice(0, bounds.jobs),
+        isCut: next !== undefined || waiting.length > bounds.jobs,
+      };
     }),
   );
-  const all = combinedDepth(depths);
-  return types.length < configuration.types.length ? { ...all, isLeast: true } : all;
+  const hasParked = found.some(({ keys }) => keys.some(({ parked = [] }) => parked.length > 0));
+  return depthIn(
+    heads.flatMap(({ jobs }) => jobs).map(({ readyAtMs }) => readyAtMs),
+    types.length < configuration.types.length ||
+      found.some(({ next }) => next !== undefined) ||
+      heads.some(({ isCut }) => isCut) ||
+      hasParked,
+  );
+}
+
+/** Jobs that hold capacity: those that have not started stand in front of those that wait in their lines. */
+export interface Held {
+  readonly ids: ReadonlySet<string>;
+  /** How many of them may stand in a line. */
+  readonly countIn: (line: Pick<ReservedJob, 'type' | 'fairnessKey'>) => number;
+}
+
+const NOBODY: Held = { ids: new Set(), countIn: () => 0 };
+
+export function heldIn({ reservations }: Pick<PartitionState, 'reservations'>): Held {
+  const ids = new Set<string>();
+  const counts = new Map<string, number>();
+  const nameOf = ({ type, fairnessKey }: Pick<ReservedJob, 'type' | 'fairnessKey'>): string =>
+    JSON.stringify([type, fairnessKey]);
+  for (const { jobs } of reservations) {
+    for (const entry of jobs.values()) {
+      ids.add(entry.id);
+      counts.set(nameOf(entry), (counts.get(nameOf(entry)) ?? 0) + 1);
+    }
+  }
+  return { ids, countIn: (line) => counts.get(nameOf(line)) ?? 0 };
 }
 
 const depthIn = (readyAtMs: readonly number[], isLeast: boolean): Depth => ({

@@ -70,7 +70,7 @@ export type LiveWaitsFor =
   | { readonly why: 'announcement'; readonly fairnessKey: string }
   /** The lines do not show it yet, so that no pass sees it; a hint may have told of it. */
   | { readonly why: 'index' }
-  /** It is claimed, its message is with the fleet, and no worker has started it. */
+  /** A place is reserved for it, its message is with the fleet, and no worker has started it. */
   | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
 /** A fleet that takes the job's type. */
@@ -137,7 +137,7 @@ interface Seen {
   /** What holds capacity, the job's own places left out. */
   readonly inFlight: readonly ReservedJob[];
   /** The job has a place: its claim is under way. */
-  readonly isBeingClaimed: boolean;
+  readonly isBeingSettled: boolean;
   readonly ledgerCache: LedgerCache;
   readonly isReady: boolean;
   readonly read: Waiting;
@@ -224,7 +224,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const read = isReady
     ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted, state.dueShards, ownKey)
     : NOTHING_READ;
-  const isBeingClaimed = job.state === 'pending' && inFlight.length < held.length;
+  const isBeingSettled = job.state === 'pending' && inFlight.length < held.length;
   return {
     job,
     nowMs,
@@ -233,7 +233,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
     overrides,
     fleets,
     inFlight,
-    isBeingClaimed,
+    isBeingSettled,
     ledgerCache,
     isReady,
     read,
@@ -252,10 +252,12 @@ const NOTHING_READ: Waiting = {
 /** What the policy says that the job waits for, and what stands in its way beside that. */
 async function allThatItWaitsFor(
   context: OperateContext,
-  { job, nowMs, state, isBeingClaimed, isReady, read }: Seen,
+  { job, nowMs, state, isBeingSettled, isReady, read }: Seen,
   explanation: Explanation,
 ): Promise<readonly LiveWaitsFor[]> {
-  if (isBeingClaimed) return [{ why: 'pass' }];
+  const told = toldOf(context, job, state);
+  if (told !== undefined) return [told];
+  if (isBeingSettled) return [{ why: 'pass' }];
   // Until its type is declared again, wherever it stands.
   const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
   const others = isReady && isOfType ? await handover(context, job, state) : [];
@@ -263,7 +265,7 @@ async function allThatItWaitsFor(
   const waitsFor = [
     ...others,
     ...(isReady ? await otherPartition(context, job, nowMs) : []),
-    ...waitingFor(job, explanation)
+    ...explanation.waitsFor
       .filter(({ why }) => why !== 'pass')
       .map((each) => withSplit(context.configuration, state.controls, job, each)),
   ];
@@ -356,9 +358,22 @@ function withSplit(
   return { ...waitsFor, split: { cap: whole.cap, partition: job.partition, partitions } };
 }
 
-function waitingFor(job: MovingJob, explanation: Explanation): readonly LiveWaitsFor[] {
-  if (job.state !== 'claimed' || job.claim === undefined) return explanation.waitsFor;
-  return [{ why: 'worker', fleet: job.claim.fleet, sinceMs: job.claim.claimedAtMs }];
+/** The fleet that was told of a job which nobody has started. */
+function toldOf(
+  context: OperateContext,
+  job: MovingJob,
+  { reservations }: Pick<PartitionState, 'reservations'>,
+): Extract<LiveWaitsFor, { readonly why: 'worker' }> | undefined {
+  const { id, version, state: now, claim } = job;
+  if (now === 'claimed' && claim !== undefined)
+    return { why: 'worker', fleet: claim.fleet, sinceMs: claim.claimedAtMs };
+  // Where its claim takes a lock, nobody is told before that is won.
+  if (now !== 'pending' || lockOf(context, job) !== undefined) return undefined;
+  for (const { reservedAtMs: sinceMs, jobs } of reservations) {
+    for (const entry of jobs.values())
+      if (entry.id === id && entry.version === version) return { why: 'worker', fleet: entry.fleet, sinceMs };
+  }
+  return undefined;
 }
 
 function runsOf(
@@ -442,7 +457,7 @@ async function readWaiting(
       ? undefined
       : store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
   ]);
-  const hasParked = blocked !== undefined && blocked.jobs.length > 0;
+  const hasParked = blocked?.jobs.some(({ id }) => !held.has(id)) === true;
   const lines = keys.lines
     .filter(
       ({ type, mode, fairnessKey }) =>

@@ -2,7 +2,7 @@
  * Jobs that hints told of, beside what a line's read shows: the index may not show them yet, and they may wait no more. With
  * them, the first jobs of blocked lines whose conflict key is free, which no read of their ready line shows.
  */
-import { JOB_MODES } from '../core/job.ts';
+import { JOB_MODES, type ReservedJob } from '../core/job.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import { readyLineName } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
@@ -180,13 +180,17 @@ export class HintedJobs {
   /** Whether the job waits for certain, by what is known: no image that may be old is all that tells of it. */
   isCertain(job: JobHead): boolean {
     // One that tells of an end, or of a time to come, says until when its key was there.
-    if (job.state !== 'pending') return true;
-    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
-    const { sinceMs = Infinity, heads, recent } = this.#cached;
-    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
-    // What has become of it since an earlier pass read it, this process would know.
-    if ((recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs) return true;
+    if (job.state !== 'pending' || this.isKnownToWait(job)) return true;
+    const { heads } = this.#cached;
     return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) === true;
+  }
+
+  /** Whether the job waits, whatever an index shows: it was read itself, or what has become of it since, this process would know. */
+  isKnownToWait(job: JobHead): boolean {
+    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
+    const { sinceMs = Infinity, recent } = this.#cached;
+    if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
+    return (recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs;
   }
 
   /** Jobs of a line that no read of the index may show. */
@@ -231,5 +235,74 @@ export class HintedJobs {
     const behind = [...recent.inLine(name)].filter(({ rank }) => rank > (untilRank ?? ''));
     const coming = behind.map(({ job, rank }) => ({ job, rank, sub: subOf(job) }));
     return withComing(next, coming, compare);
+  }
+}
+
+/** A job that became ready so lately can hardly have started and ended, and its place been given back. */
+const FRESH_MS = 100;
+
+export interface OvertakenInput {
+  readonly cached: CachedLines;
+  readonly places: LinePlaces;
+  readonly nowMs: number;
+  /** Whether this pass has read the line itself. */
+  readonly isRead: (name: string) => boolean;
+  /** Whether the job waits, whatever an index shows. */
+  readonly isKnownToWait: (job: JobHead) => boolean;
+}
+
+/**
+ * Jobs that a pass has chosen, and that do not wait any more. An index may lag behind what other dispatchers have done, before this process began
+ * to remember; of what was done since, it would know. A place for a job that has ended would be taken for nothing until it is looked at,
+ * because only its start would tell. So what this process cannot vouch for is read before it is reserved: a read unit each, where several
+ * processes make a partition's passes.
+ */
+export class Overtaken {
+  readonly #context: DispatchContext;
+  readonly #input: OvertakenInput;
+  /** What the planner was offered. */
+  readonly #offered = new Map<string, JobHead>();
+
+  constructor(context: DispatchContext, input: OvertakenInput) {
+    this.#context = context;
+    this.#input = input;
+  }
+
+  /** Notes what the planner may choose from. */
+  note(jobs: readonly JobHead[]): void {
+    for (const job of jobs) this.#offered.set(job.id, job);
+  }
+
+  /** What the planner was offered of a job. */
+  offered(id: string): JobHead | undefined {
+    return this.#offered.get(id);
+  }
+
+  /** Of these, those that do not wait as they were planned: read, strongly consistent, unless this process vouches for them. */
+  async among<Planned extends Pick<ReservedJob, 'id' | 'version'>>(
+    planned: readonly Planned[],
+  ): Promise<readonly Planned[]> {
+    const doubted = planned.filter(({ id }) => !this.#isVouchedFor(id));
+    if (doubted.length === 0) return [];
+    // One that cannot be read is no candidate.
+    const found = await this.#context.store.lookUpJobs({
+      ids: doubted.map(({ id }) => id),
+      unreadable: () => {},
+    });
+    return doubted.filter(
+      ({ version }, at) => found[at]?.state !== 'pending' || found[at].version !== version,
+    );
+  }
+
+  #isVouchedFor(id: string): boolean {
+    const job = this.#offered.get(id);
+    if (job === undefined) return false;
+    const { cached, places, nowMs, isRead, isKnownToWait } = this.#input;
+    if (nowMs - job.readyAtMs < FRESH_MS) return true;
+    const { sinceMs = Infinity, heads } = cached;
+    const name = places.nameOf(job);
+    const readAtMs = isRead(name) ? nowMs : (heads.get(name)?.readAtMs ?? -Infinity);
+    // By then the index showed what others had done before.
+    return readAtMs - this.#context.budget.seenWithinMs >= sinceMs || isKnownToWait(job);
   }
 }

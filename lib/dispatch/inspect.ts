@@ -10,6 +10,7 @@ import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
 import type { Heads } from '../store/requests.ts';
+import { type Held as HeldJobs, heldIn } from './depth.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, type LineParts, modesOf, readLineParts, subLinesOf } from './line-parts.ts';
@@ -52,7 +53,8 @@ async function* pagesOf<Cursor, Page extends { readonly next?: Cursor | undefine
  * Jobs of one state.
  *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order.
  *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
- *  - `claimed`, `running`: exactly those that hold capacity now.
+ *  - `claimed`, `running`: exactly those that hold capacity now. A job that a fleet was told of and nobody has started is claimed, also
+ *    where its item says `pending` until its start claims it.
  */
 export async function* listJobs(
   context: OperateContext,
@@ -89,29 +91,43 @@ async function* jobsOf(
       ))
         yield jobs;
       return;
-    case 'pending':
+    case 'pending': {
+      const plannedAt = await plannedIn(context, partition);
       for await (const line of linesOf(context, partition, filter)) {
         for await (const { jobs } of pagesOf((after: LineCursor | undefined) =>
           readLineParts(store, line, PAGE, after),
         ))
-          yield wholeJobs(store, jobs);
+          yield (await wholeJobs(store, jobs)).map((job) => asCounted(job, plannedAt.get(job.id)));
       }
       return;
+    }
     case 'claimed':
     case 'running': {
-      const { reservations } = await store.loadPartition({ partition, nowMs: context.clock.nowMs() });
-      const ids = reservations.flatMap(({ jobs }) => [...jobs.values()].map((entry) => entry.id));
+      const plannedAt = await plannedIn(context, partition);
+      const ids = [...plannedAt.keys()];
       for (let from = 0; from < ids.length; from += PAGE) {
-        const jobs = await store.getJobs({
-          ids: [...new Set(ids)].slice(from, from + PAGE),
-          unreadable: leftOut,
-        });
-        yield jobs.filter((job) => job !== undefined);
+        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: leftOut });
+        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, plannedAt.get(job.id))));
       }
       return;
     }
   }
 }
+
+/** Jobs that have a place, and the version at which each was planned. */
+async function plannedIn(
+  { store, clock }: Pick<OperateContext, 'store' | 'clock'>,
+  partition: number,
+): Promise<ReadonlyMap<string, number>> {
+  const { reservations } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
+  return new Map(
+    reservations.flatMap(({ jobs }) => [...jobs.values()].map(({ id, version }) => [id, version] as const)),
+  );
+}
+
+/** A job that has a place, as that counts it. */
+const asCounted = (job: Job, plannedAt: number | undefined): Job =>
+  job.state === 'pending' && job.version === plannedAt ? { ...job, state: 'claimed' } : job;
 
 /** What cannot be read is in a list of its own. */
 const leftOut = (): void => {};
@@ -235,6 +251,7 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
       nowMs: context.clock.nowMs(),
     });
     const held = new Map<string, Held>();
+    const inFlight = heldIn({ reservations });
     for (const entry of reservations.flatMap(({ jobs }) => [...jobs.values()])) {
       const { count, costMs } = held.get(entry.fairnessKey) ?? { count: 0, costMs: 0 };
       held.set(entry.fairnessKey, { count: count + 1, costMs: costMs + entry.estimatedCostMs });
@@ -244,7 +261,8 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
     for (const { type, tier } of tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier))) {
       for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
         seen.add(key.fairnessKey);
-        yield { ...view, type, tier, ...(await waitingOf(context, partition, type, key, countUpTo)) };
+        const line = { partition, type, key };
+        yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, countUpTo)) };
       }
     }
     const others = [...held.keys()]
@@ -337,11 +355,11 @@ async function viewsOf(
   });
 }
 
+/** Without those that have a place, and stand in their line until they start. */
 async function waitingOf(
   context: OperateContext,
-  partition: number,
-  type: string,
-  key: KeyBacklog,
+  { partition, type, key }: { readonly partition: number; readonly type: string; readonly key: KeyBacklog },
+  held: HeldJobs,
   countUpTo: number,
 ): Promise<{ readonly waiting: number; readonly more: boolean }> {
   let waiting = 0;
@@ -351,9 +369,10 @@ async function waitingOf(
     const { jobs, next } = await context.store.readLine({
       partition,
       line: named,
-      limit: countUpTo - waiting,
+      limit: countUpTo - waiting + held.countIn(named),
     });
-    waiting += jobs.length;
+    waiting += jobs.filter(({ id }) => !held.ids.has(id)).length;
+    if (waiting > countUpTo) return { waiting: countUpTo, more: true };
     if (next !== undefined) return { waiting, more: true };
   }
   return { waiting, more: false };

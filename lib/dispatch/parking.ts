@@ -14,7 +14,7 @@
  *
  * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking is fenced by the epoch.
  */
-import { conflictKeyUnder, fullConflicts, typesByName } from '../core/conflict.ts';
+import { conflictKeyUnder, fullConflicts, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
 import type { LineName, Planner } from '../core/planner.ts';
 import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
@@ -76,6 +76,7 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   const { partition, inFlight, groupCursors, nowMs } = input;
   const types = typesByName(context.configuration);
   const full = fullConflicts(types, inFlight);
+  const held = idsByConflict(types, inFlight);
   const isFree = (conflictKey: string): boolean => !full.has(conflictKey);
   const [freed, round] = await Promise.all([
     store.readParked({ partition, conflictKeys: [...new Set(input.freed)].filter(isFree) }),
@@ -99,19 +100,22 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   await Promise.all(
     free.map(async (mark) => {
       const { conflictKey, parkedAtMs } = mark;
-      const first = await store.readBlocked({ partition, conflictKey, groups: budget.blockedGroups });
+      // What has a place stands here until it starts.
+      const butFor = held.get(conflictKey);
+      const asked = { partition, conflictKey, groups: budget.blockedGroups, butFor };
+      const first = await store.readBlocked(asked);
       // No group stands behind the others for ever.
       const from = groupCursors.get(conflictKey) ?? first.next;
       const behind =
         first.next !== undefined && from !== undefined
-          ? await store.readBlocked({ partition, conflictKey, groups: budget.blockedGroups, after: from })
+          ? await store.readBlocked({ ...asked, after: from })
           : undefined;
       if (behind?.next === undefined) groupCursors.delete(conflictKey);
       else groupCursors.set(conflictKey, behind.next);
       if (groupCursors.size > MARKED_MAX) groupCursors.clear();
       const jobs = [...first.jobs, ...(behind?.jobs ?? [])];
       if (jobs.length > 0) heads.set(conflictKey, jobs);
-      else if (nowMs - parkedAtMs > EMPTY_AFTER_MS) empty.push(mark);
+      else if (butFor === undefined && nowMs - parkedAtMs > EMPTY_AFTER_MS) empty.push(mark);
     }),
   );
   const isWholeRound = input.looksAround && input.cursor === undefined && round.next === undefined;
@@ -123,6 +127,22 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
     openAtMs,
     cursor: input.looksAround ? round.next : input.cursor,
   };
+}
+
+/** Jobs in flight by the conflict keys that they hold. */
+function idsByConflict(
+  types: ReturnType<typeof typesByName>,
+  inFlight: readonly ReservedJob[],
+): ReadonlyMap<string, ReadonlySet<string>> {
+  const ids = new Map<string, Set<string>>();
+  for (const entry of inFlight) {
+    for (const conflictKey of keysHeldBy(types, entry)) {
+      const ofKey = ids.get(conflictKey);
+      if (ofKey === undefined) ids.set(conflictKey, new Set([entry.id]));
+      else ofKey.add(entry.id);
+    }
+  }
+  return ids;
 }
 
 const NO_ROUND: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };

@@ -29,7 +29,7 @@ const RECENT_MAX = 5_000;
 
 /** For how long, and of how many jobs, it is remembered that they do not wait any more: a hint may come late and say they do. */
 const OUTDATED_MS = 60_000;
-const OUTDATED_MAX = 5_000;
+const OUTDATED_MAX = 20_000;
 
 /** Heads of a line that were read and not admitted yet. */
 export interface CachedHeads {

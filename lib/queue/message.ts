@@ -1,5 +1,6 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
-import { isJobId } from '../core/job.ts';
+import { isClaimId, isJobId } from '../core/job.ts';
+import type { PlannedClaim } from '../core/life-cycle.ts';
 import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
@@ -9,7 +10,7 @@ export class MalformedMessageError extends Error {
 
 /** One job as it is, several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
-  const named = jobs.map(({ jobId, claimId }) => ({ jobId, claimId }));
+  const named = jobs.map(({ jobId, claimId, toClaim }) => ({ jobId, claimId, toClaim }));
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
 
@@ -125,7 +126,21 @@ function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
   const jobs = named.flatMap((each: unknown) => {
     if (typeof each !== 'object' || each === null || !('jobId' in each) || !('claimId' in each)) return [];
     const { jobId, claimId } = each;
-    return typeof jobId === 'string' && typeof claimId === 'string' ? [{ jobId, claimId }] : [];
+    if (typeof jobId !== 'string' || typeof claimId !== 'string') return [];
+    if (!('toClaim' in each)) return [{ jobId, claimId }];
+    const toClaim = plannedIn(each.toClaim);
+    return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim }];
   });
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
+}
+
+/** Undefined for what is no planned claim. */
+function plannedIn(value: unknown): PlannedClaim | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const { version, fleet, claimedAtMs, declared } = value as Readonly<Record<string, unknown>>;
+  const isWhole = (each: unknown): each is number => Number.isSafeInteger(each);
+  if (!isWhole(version) || typeof fleet !== 'string') return undefined;
+  if (typeof claimedAtMs !== 'number' || !Number.isFinite(claimedAtMs)) return undefined;
+  if (declared !== undefined && !isWhole(declared)) return undefined;
+  return { version, fleet, claimedAtMs, ...(declared === undefined ? {} : { declared }) };
 }

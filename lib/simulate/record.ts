@@ -120,7 +120,7 @@ export class SimulationRecord {
     if (job.state === 'pending' && !this.#readyMs.has(job.id)) {
       this.#readyMs.set(job.id, job.readyAtMs - this.#options.startEpochMs);
     }
-    if (job.state === 'running' && before?.state === 'claimed') this.#start(job);
+    if (job.state === 'running' && before?.state !== 'running') this.#start(job);
     if (before?.state === 'running' && job.state !== 'running')
       this.#end(job, event.verb === 'loseWorker' ? 'workerLost' : outcomeOf(job));
     if (isTerminal(job.state) && before?.state !== job.state) this.#over(job);

@@ -316,11 +316,14 @@ export interface ParkingStore {
    * The first jobs of each group of a conflict key's blocked line, in rank order: at least one of each group, at most
    * `BLOCKED_HEADS`. A group is what stood in one ready line. Up to `groups` groups, after the cursor; `next` if others may follow.
    * From the index, so it may lag.
+   *
+   * @param butFor - jobs that have a place and have not started: they are left out, and what stands behind them is read. @default none
    */
   readBlocked(request: {
     readonly partition: number;
     readonly conflictKey: string;
     readonly groups: number;
+    readonly butFor?: ReadonlySet<string> | undefined;
     readonly after?: string | undefined;
   }): Promise<Heads>;
   /**
@@ -404,7 +407,8 @@ export interface PassStore
 /** What whoever runs jobs asks, and whoever takes an attempt from a worker that is gone. */
 export interface WorkerStore {
   /**
-   * Starts a job: claimed by exactly this claim. Answers it with its payload, and with the lease that the first start wrote.
+   * Starts a job: claimed by exactly this claim, or, with `toClaim`, pending at exactly the
+   * planned version, and planned less than `PLANNED_FOR_MS` ago. Answers it with its payload, and with the lease that the first start wrote.
    */
   startJob(request: StartRequest): Promise<StartOutcome>;
   /**

@@ -66,6 +66,8 @@ export interface Reservation {
   /** When a pass must look at its jobs, if nothing settled them before. */
   readonly checkAtMs: number;
   readonly reservedAtMs: number;
+  /** The version of the declaration that it was planned under; absent: nothing was declared, or a former version wrote it. */
+  readonly declared?: number | undefined;
   /** By position; a settled or dropped place is absent. */
   readonly jobs: ReadonlyMap<number, ReservedJob>;
 }

@@ -2,7 +2,7 @@
 import type { Control } from '../core/capacity.ts';
 import type { Claim, Job, MovingJob } from '../core/job.ts';
 import type { Loan, Return } from '../core/lending.ts';
-import type { Verdict } from '../core/life-cycle.ts';
+import type { PlannedClaim, Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import {
   type Attendance,
@@ -118,6 +118,8 @@ export type ClaimOutcome = 'claimed' | 'lost' | 'blocked' | 'unknown';
 export type ClaimedJob = Pick<ClaimRequest, 'jobId' | 'claimId'>;
 
 export interface StartRequest extends ClaimedJob, WorkerIdentity {
+  /** Nobody had claimed the job when its worker was told of it: the start does, in the same write. */
+  readonly toClaim?: PlannedClaim | undefined;
   readonly nowMs: number;
   /**
    * The attempt's lease: after this instant, by the worker's clock, it certainly runs no more. Undefined: its worker is a
@@ -128,7 +130,7 @@ export interface StartRequest extends ClaimedJob, WorkerIdentity {
 
 export type StartOutcome =
   | { readonly kind: 'started'; readonly job: Job }
-  /** The message was a duplicate or outdated: the job is not claimed by this claim any more. */
+  /** The message was a duplicate or outdated: the job is not claimed by this claim any more, and cannot be. */
   | { readonly kind: 'superseded' };
 
 export interface FinishRequest extends WorkerIdentity {
@@ -179,5 +181,6 @@ export type Applied = 'applied' | 'superseded';
 
 /** Of each group of a blocked line, so many are read at most: the first is what runs next, the others are for lost claims. */
 export const BLOCKED_HEADS = 4;
+export const NOBODY: ReadonlySet<string> = new Set();
 /** Jobs of a blocked line read at once: they fill about what one unit reads. */
 export const BLOCKED_READ = 12;

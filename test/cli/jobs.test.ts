@@ -212,15 +212,27 @@ describe('jobs get, list, cancel, retime and retry', () => {
   });
 
   it('retime that comes too late ends with 1 and says why, one of no job with 3', async () => {
-    const { fairlead, put, job, pass } = counter();
-    const [claimed] = await put(job());
+    const { fairlead, put, job, pass, startEverywhere } = counter();
+    const [runs] = await put(job());
     await pass();
-    const late = await fairlead('jobs', 'retime', claimed?.id ?? '', '--in', '5m');
+    await startEverywhere();
+    const late = await fairlead('jobs', 'retime', runs?.id ?? '', '--in', '5m');
     expect({ code: late.code, out: late.out }).toEqual({ code: 1, out: '' });
-    expect(late.error).toMatch(/^fairlead: job \S+ is claimed; only jobs that wait are moved.*\n$/);
+    expect(late.error).toMatch(/^fairlead: job \S+ is running; only jobs that wait are moved.*\n$/);
     const none = await fairlead('jobs', 'retime', 'nobody', '--in', '5m', '--json');
     expect({ code: none.code, out: none.out }).toEqual({ code: 3, out: '' });
     expect(JSON.parse(none.error)).toMatchObject({ error: { name: 'JobNotFoundError' } });
+  });
+
+  it('retime moves a job that a fleet was told of, while nobody has started it', async () => {
+    const { fairlead, put, job, pass, startEverywhere, stateOf } = counter();
+    const [told] = await put(job());
+    const id = told?.id ?? '';
+    await pass();
+    expect(stateOf(id)).toBe('claimed');
+    expect(await fairlead('jobs', 'retime', id, '--in', '5m')).toMatchObject({ code: 0, error: '' });
+    expect(await startEverywhere()).toEqual([]);
+    expect(stateOf(id)).toBe('scheduled');
   });
 
   it('retry prints the new job, the same each time, and refuses what has not failed with 1', async () => {

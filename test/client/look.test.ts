@@ -36,6 +36,17 @@ describe('listing jobs', () => {
     expect(await ids('pending')).toEqual([waits?.id]);
   });
 
+  it('shows a job as waiting whose place is one that it had before', async () => {
+    const { client, put, job, pass, store } = desk();
+    const [given] = await put(job());
+    const id = given?.id ?? '';
+    await pass();
+    // As a pass gives the place up, and dies before it drops it.
+    await store.raiseVersion({ jobId: id, version: given?.version ?? 0 });
+    expect((await allOf(client.list({ state: 'claimed' }))).map((each) => each.id)).toEqual([]);
+    expect(await allOf(client.list({ state: 'pending' }))).toMatchObject([{ id, state: 'pending' }]);
+  });
+
   it('narrows by type, key and mode', async () => {
     const { client, put, job } = desk();
     await put(
@@ -105,7 +116,8 @@ describe('looking at keys', () => {
       maxConcurrency: 4,
     });
     expect(of('new')).toMatchObject({ waiting: 1, more: false, paused: true, settledCostMs: 0 });
-    expect(of('runs')).toMatchObject({ inFlight: 2, weight: 1 });
+    // Their fleet was told of both: they wait no more.
+    expect(of('runs')).toMatchObject({ inFlight: 2, waiting: 0, weight: 1 });
     expect(of('runs')?.inFlightCostMs).toBeGreaterThan(0);
     expect(of('runs')?.shareMs).toBe((of('runs')?.inFlightCostMs ?? 0) + (of('runs')?.settledCostMs ?? 0));
   });

@@ -4,7 +4,7 @@ import { QueueUnavailable } from '../../lib/queue/errors.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FAILED, storeWith } from '../dispatch/stage.ts';
-import { allOf, desk, errorOf } from './desk.ts';
+import { allOf, desk, errorOf, POOL } from './desk.ts';
 
 describe('cancelling', () => {
   it('ends a waiting job at once', async () => {
@@ -98,9 +98,12 @@ describe('moving', () => {
     expect(store.inspectJob(id)).toEqual(last);
   });
 
-  it('leaves a job alone that a worker has, and says in which state it is', async () => {
-    const { client, put, job, pass, startEverywhere, end, everything, time } = desk();
-    const [claimed] = await put(job());
+  it('leaves a job alone that is claimed with a lock, or that a worker has, and says in which state it is', async () => {
+    const { client, put, job, pass, startEverywhere, end, everything, time } = desk({
+      pool: { ...POOL, partitions: 2 },
+    });
+    // Its album may have jobs in the other partition, so the pass claims it.
+    const [claimed] = await put(job({ partition: 0, resourceId: 'album-1' }));
     const id = claimed?.id ?? '';
     const refusal = async (): Promise<unknown> => {
       const before = everything();
@@ -114,6 +117,19 @@ describe('moving', () => {
     expect(await refusal()).toMatchObject({ name: 'JobStateError', state: 'running' });
     if (started !== undefined) await end(started);
     expect(await refusal()).toMatchObject({ name: 'JobStateError', state: 'succeeded' });
+  });
+
+  it('moves a job that a fleet was told of, while nobody has started it, and what it was told starts nothing', async () => {
+    const { client, put, job, pass, startEverywhere, stateOf, store, time } = desk();
+    const [told] = await put(job());
+    const id = told?.id ?? '';
+    await pass();
+    expect(stateOf(id)).toBe('claimed');
+    const runAtMs = time.nowMs + HOUR_MS;
+    const moved = await client.retime(id, { runAt: at(runAtMs) });
+    expect(moved).toMatchObject({ state: 'scheduled', runAtMs });
+    expect(await startEverywhere()).toEqual([]);
+    expect(store.inspectJob(id)).toEqual(moved);
   });
 
   it('moves a job that waits for its next attempt', async () => {

@@ -2,8 +2,8 @@
  * A client that meddles: it stands between the adapter and the table, and does to each request what DynamoDB may do and
  * an emulator never does. A plan says what.
  *
- * Nobody who calls the store may notice: answers in parts (pages that are short or empty, batches of which keys or
- * statements are left over), batches in another order, answers that are late, and, as long as they are fewer than the
+ * Nobody who calls the store may notice: answers in parts (pages that are short or empty, batches of which keys
+ * are left over), batches in another order, answers that are late, and, as long as they are fewer than the
  * SDK or the adapter tries, throttling, failures of the service, transactions in the way, and lost requests and answers.
  * Where a lost answer cannot be told from a lost race, it may read as one: as the contract says of `createJobs`,
  * `promote` and `unpark`; and a wake may count twice. What goes on beyond these tries may surface, as `StoreThrottled` or
@@ -30,7 +30,7 @@ export interface Asked {
   readonly command: string;
   /** Of the items that it writes or reads: `<partition key> <sort key>`; of a query: the line, or the partition key. */
   readonly keys: readonly string[];
-  /** Of a transaction, or a batch of statements. */
+  /** Of a transaction. */
   readonly parts: number;
   /** A write that is done on a condition. */
   readonly isConditional: boolean;
@@ -46,11 +46,6 @@ export type TryFault =
   | { readonly kind: 'unanswered' }
   | { readonly kind: 'late'; readonly ms: number };
 
-/** What becomes of one statement of a batch. `missing`: it is done, and the answer says nothing of it. */
-export type StatementFault =
-  | { readonly kind: 'undone' | 'done'; readonly code: string }
-  | { readonly kind: 'missing' };
-
 /** What becomes of a request as a whole. */
 export interface Shape {
   /** Of a query: items of its page, at most; of a scan: items that are looked at for a page. */
@@ -59,8 +54,6 @@ export interface Shape {
   readonly isEmpty?: boolean | undefined;
   /** Of a batch of keys: so many are read. None are answered in the order of the keys. */
   readonly read?: number | undefined;
-  /** By position. */
-  readonly statements?: ReadonlyMap<number, StatementFault> | undefined;
   /** Of a write: so many weak reads show what was before it. */
   readonly lag?: number | undefined;
 }
@@ -160,7 +153,6 @@ interface Input {
     Record<string, { readonly Keys: readonly Item[]; readonly ConsistentRead?: boolean }>
   >;
   readonly TransactItems?: readonly Readonly<Record<string, { readonly Key?: Item; readonly Item?: Item }>>[];
-  readonly Statements?: readonly { readonly Statement: string; readonly Parameters: readonly unknown[] }[];
   readonly ConditionExpression?: string;
   readonly IndexName?: string;
   readonly ExpressionAttributeValues?: Item;
@@ -184,19 +176,6 @@ const NOT_SENT = { $metadata: { attempts: 1 } };
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** A statement names the item that it changes among its parameters. */
-function keyOfStatement({
-  Statement,
-  Parameters,
-}: {
-  readonly Statement: string;
-  readonly Parameters: readonly unknown[];
-}): Item {
-  const before = Statement.slice(0, Statement.indexOf(`"${TABLE.partitionKey}" = ?`));
-  const at = before.split('?').length - 1;
-  return { [TABLE.partitionKey]: Parameters[at], [TABLE.sortKey]: Parameters[at + 1] };
-}
-
 export const isWrite = ({ command }: Pick<Asked, 'command'>): boolean =>
   !['GetItem', 'BatchGetItem', 'Query', 'Scan'].includes(command);
 
@@ -215,8 +194,6 @@ function itemKeys(command: string, input: Input): readonly Item[] {
       return (input.TransactItems ?? []).flatMap((part) =>
         Object.values(part).map(({ Key, Item: whole }) => Key ?? whole ?? {}),
       );
-    case 'BatchExecuteStatement':
-      return (input.Statements ?? []).map(keyOfStatement);
     case 'Query':
     case 'Scan':
     case 'DeleteTable':
@@ -231,7 +208,7 @@ function askedOf(command: string, input: Input): Asked {
   return {
     command,
     keys: command === 'Query' ? [String(line ?? pk)] : itemKeys(command, input).map(nameOfKey),
-    parts: (input.TransactItems ?? input.Statements ?? []).length,
+    parts: (input.TransactItems ?? []).length,
     isConditional: input.ConditionExpression !== undefined,
   };
 }
@@ -314,29 +291,6 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
     };
   }
 
-  async function batchStatements(
-    input: Input,
-    { statements = new Map() }: Shape,
-    send: Send,
-  ): Promise<Output> {
-    const { Statements = [] } = input;
-    if (statements.size > 0) count('statements');
-    const sent = Statements.flatMap((_, at) => (statements.get(at)?.kind === 'undone' ? [] : [at]));
-    const output: Output =
-      sent.length === 0
-        ? { ...NOT_SENT, Responses: [] }
-        : await send({ ...input, Statements: sent.flatMap((at) => Statements[at] ?? []) });
-    const answers = new Map((output.Responses as readonly object[]).map((answer, at) => [sent[at], answer]));
-    const Responses = Statements.map((_, at): object | undefined => {
-      const fault = statements.get(at);
-      if (fault === undefined) return answers.get(at);
-      return fault.kind === 'missing'
-        ? undefined
-        : { Error: { Code: fault.code, Message: 'says the meddler' } };
-    });
-    return { ...output, Responses };
-  }
-
   client.middlewareStack.add(
     (next, context) => async (args) => {
       const command = (context.commandName ?? '').replace(/Command$/, '');
@@ -366,8 +320,6 @@ export function meddle({ client, table }: Pick<TestTable, 'client' | 'table'>): 
             const { Item: _, ...rest } = output;
             return item === undefined ? rest : { ...rest, Item: item };
           }
-          case 'BatchExecuteStatement':
-            return batchStatements(input, shape, send);
           default:
             return send(input);
         }

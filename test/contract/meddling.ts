@@ -14,7 +14,6 @@ import {
   type Meddler,
   type Plan,
   type Shape,
-  type StatementFault,
   TRIES,
   type TryFault,
 } from './meddler.ts';
@@ -38,15 +37,6 @@ export const PASSING_REASONS = [
   'TransactionConflict',
   'ProvisionedThroughputExceeded',
   'ThrottlingError',
-] as const;
-
-/** What a statement of a batch is answered that was not clearly refused. */
-export const STATEMENT_CODES = [
-  'TransactionConflict',
-  'ProvisionedThroughputExceeded',
-  'ThrottlingError',
-  'RequestLimitExceeded',
-  'InternalServerError',
 ] as const;
 
 const CHANCE = {
@@ -126,7 +116,7 @@ function faultsOf({ command, parts }: Asked, dice: Dice, nth: number): readonly 
   return first;
 }
 
-function shapeOf({ command, keys, parts }: Asked, dice: Dice, nth: number): Shape {
+function shapeOf({ command, keys }: Asked, dice: Dice, nth: number): Shape {
   switch (command) {
     case 'Query':
       return {
@@ -139,28 +129,12 @@ function shapeOf({ command, keys, parts }: Asked, dice: Dice, nth: number): Shap
       return dice.chance(CHANCE.batch) ? { read: dice.whole(Math.floor(keys.length / 2), keys.length) } : {};
     case 'GetItem':
       return {};
-    case 'BatchExecuteStatement': {
-      // There are few of these: the first of a test is always met, so that no seed meets none.
-      const isMet = dice.chance(CHANCE.batch) || nth === 1;
-      return { ...(isMet ? { statements: statementsOf(parts, dice) } : {}), ...lagOf(dice) };
-    }
     default:
       return lagOf(dice);
   }
 }
 
 const lagOf = (dice: Dice): Shape => (dice.chance(CHANCE.lag) ? { lag: dice.whole(1, LAG_READS_MAX) } : {});
-
-function statementsOf(parts: number, dice: Dice): ReadonlyMap<number, StatementFault> {
-  const faults = new Map<number, StatementFault>();
-  const one = dice.whole(0, parts - 1);
-  for (let at = 0; at < parts; at += 1) {
-    if (!dice.chance(0.3) && at !== one) continue;
-    const kind = dice.pick<StatementFault['kind']>(['undone', 'done', 'missing']);
-    faults.set(at, kind === 'missing' ? { kind } : { kind, code: dice.pick(STATEMENT_CODES) });
-  }
-  return faults;
-}
 
 const CALLS_MAX = 20;
 

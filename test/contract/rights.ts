@@ -29,7 +29,6 @@ interface Input extends Keyed {
     Record<string, { readonly Keys: readonly Readonly<Record<string, unknown>>[] }>
   >;
   readonly TransactItems?: readonly Readonly<Record<string, Keyed>>[];
-  readonly Statements?: readonly { readonly Statement: string; readonly Parameters: readonly unknown[] }[];
   readonly IndexName?: string;
   readonly KeyConditionExpression?: string;
   readonly ExpressionAttributeValues?: Readonly<Record<string, unknown>>;
@@ -43,13 +42,6 @@ const PART_ACTIONS: Readonly<Record<string, string>> = {
 };
 
 const partitionKeyOf = ({ Key, Item }: Keyed): string => String((Key ?? Item)?.[TABLE.partitionKey]);
-
-/** The value of the parameter that the statement compares the partition key with. */
-function keyOfStatement(statement: string, parameters: readonly unknown[]): string {
-  if (!/^UPDATE /.test(statement)) throw new Error(`say here which right this needs: ${statement}`);
-  const before = statement.slice(0, statement.indexOf(`"${TABLE.partitionKey}" = ?`));
-  return String(parameters[before.split('?').length - 1]);
-}
 
 /** @throws Error for a command of which nobody has said what it needs */
 function askedBy(command: string, input: Input): readonly Asked[] {
@@ -71,10 +63,6 @@ function askedBy(command: string, input: Input): readonly Asked[] {
     case 'TransactWriteItems':
       return (input.TransactItems ?? []).flatMap((part) =>
         Object.entries(part).map(([kind, each]) => of(PART_ACTIONS[kind] ?? kind, partitionKeyOf(each))),
-      );
-    case 'BatchExecuteStatement':
-      return (input.Statements ?? []).map(({ Statement, Parameters }) =>
-        of('PartiQLUpdate', keyOfStatement(Statement, Parameters)),
       );
     case 'Query': {
       const [, value = ''] = /^#\w+ = (:\w+)/.exec(input.KeyConditionExpression ?? '') ?? [];

@@ -6,6 +6,8 @@ import {
   askForEnd,
   cancel,
   claim,
+  claimAndStart,
+  claimPlanned,
   EDGES,
   FIRST_VERSION,
   finish,
@@ -291,6 +293,51 @@ describe('start', () => {
     expect(started.worker).toEqual(WORKER);
     expect(started.startedAtMs).toBe(NOW);
     expect(started.claim).toEqual(CLAIM);
+  });
+});
+
+describe('a start that claims', () => {
+  const CLAIM_ID = '3-4p2.1';
+  const planned = { version: 7, fleet: 'pdf', claimedAtMs: NOW - 500, declared: 9 };
+  const begin = (given: Job) => claimAndStart(given, CLAIM_ID, planned, WORKER, NOW, NOW + 60_000);
+
+  it('leaves the job as its claim and its start after it would have', () => {
+    const again = job('pending', {
+      startedAtMs: 1,
+      finishedAtMs: 2,
+      progress: 1,
+      runUntilMs: 3,
+      worker: WORKER,
+    });
+    for (const given of [job('pending'), again]) {
+      const claimed = moved(claim(given, claimPlanned(CLAIM_ID, planned), 7));
+      const started = moved(begin(given));
+      expect(started).toEqual(moved(start(claimed, CLAIM_ID, WORKER, NOW, NOW + 60_000)));
+      expect(started).toMatchObject({ state: 'running', version: 9 });
+      expect(started).not.toHaveProperty('finishedAtMs');
+    }
+  });
+
+  it('knows the epoch and the batch by the id of the claim', () => {
+    const { version: _, ...rest } = planned;
+    expect(claimPlanned(CLAIM_ID, planned)).toEqual({
+      claimId: CLAIM_ID,
+      epoch: 3,
+      batchId: '3-4p2',
+      ...rest,
+    });
+    const undeclared = claimPlanned(CLAIM_ID, { ...rest, declared: undefined });
+    expect(undeclared).not.toHaveProperty('declared');
+  });
+
+  it.each(STATES.filter((state) => state !== 'pending'))('begins nothing that is %s', (state) => {
+    expect(begin(job(state)).kind).toBe('refused');
+  });
+
+  it.each([6, 8])('begins nothing that has come to version %d', (version) => {
+    expect(begin(job('pending', { version }))).toMatchObject({
+      refusal: { kind: 'outdated', version, expected: 7 },
+    });
   });
 });
 

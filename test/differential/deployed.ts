@@ -8,7 +8,7 @@
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { type Job, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { type Job, partitionOfClaim, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import { isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { afterFailure, afterWorkerLost } from '../../lib/core/retry.ts';
@@ -81,7 +81,8 @@ export class Deployed implements Player {
   #old: Job[] = [];
   #isWorld = true;
   #beforeRelease: (() => Promise<void>) | undefined;
-  #claims: Start[] = [];
+  /** By claim. */
+  readonly #claims = new Map<string, Start>();
   /** Attempts whose worker a dispatcher found to be gone. */
   readonly losses: { readonly id: string; readonly startedAtMs: number; readonly atMs: number }[] = [];
   #lost: Job[] = [];
@@ -102,13 +103,14 @@ export class Deployed implements Player {
       observe: (event) => {
         if (event.kind !== 'job') return;
         (this.#isWorld ? this.#fresh : this.#noise).push(event.newJob);
-        const { id, attempt, claim, startedAtMs = 0 } = event.newJob;
+        const { id, attempt, claim, state, startedAtMs = 0 } = event.newJob;
         if (event.verb === 'loseWorker' && !this.#isWorld) {
           this.#lost.push(event.newJob);
           this.losses.push({ id, startedAtMs: startedAtMs - EPOCH_MS, atMs: this.#nowMs - EPOCH_MS });
         }
-        if (event.verb === 'claim' && claim !== undefined)
-          this.#claims.push({ atMs: this.#nowMs - EPOCH_MS, id, fleet: claim.fleet, attempt });
+        const isClaimed = event.oldJob?.state === 'pending' && (state === 'claimed' || state === 'running');
+        if (isClaimed && claim !== undefined)
+          this.#claims.set(claim.claimId, { atMs: this.#nowMs - EPOCH_MS, id, fleet: claim.fleet, attempt });
       },
     });
     this.#queue = new MemoryJobQueue({
@@ -165,7 +167,7 @@ export class Deployed implements Player {
 
   async instant(atMs: number, happenings: readonly Happening[]): Promise<readonly Start[]> {
     this.#nowMs = EPOCH_MS + atMs;
-    this.#claims = [];
+    this.#claims.clear();
     // By the instant: it does not depend on what else is in the scenario.
     const dice = diceOf(seeded(hashText(`${this.#scenario.seed}/${atMs}`)));
     const happen = async (): Promise<void> => {
@@ -191,8 +193,10 @@ export class Deployed implements Player {
       await this.#trigger(this.#last, { jobs, reason: 'stream' });
     }
     await this.#startAll();
-    const partitionOf = ({ id }: Start): number => this.store.inspectJob(id)?.partition ?? 0;
-    return this.#claims.sort((one, other) => partitionOf(one) - partitionOf(other));
+    // In the order in which they were decided, partition by partition; workers may begin them in any other.
+    return [...this.#claims]
+      .sort(([one], [other]) => compareDecided(placeOfClaim(one), placeOfClaim(other)))
+      .map(([, start]) => start);
   }
 
   #partitionOf(fairnessKey: string): number {
@@ -390,7 +394,7 @@ export class Deployed implements Player {
         }
       }
     }
-    for (const { id } of this.#claims) {
+    for (const { id } of this.#claims.values()) {
       const state = this.store.inspectJob(id)?.state;
       if (state !== 'running')
         throw new BrokenRule(`${id} was claimed, and no worker was told: it is ${state}`);
@@ -439,4 +443,15 @@ function shuffled<T>(dice: Dice, values: readonly T[]): T[] {
     rest[other] = one;
   }
   return rest;
+}
+
+/** Partition, epoch, batch and position of a claim. */
+const placeOfClaim = (claimId: string): readonly number[] => [
+  partitionOfClaim(claimId),
+  ...(claimId.match(/^(\d+)-(\d+)|\d+$/g)?.flatMap((part) => part.split('-').map(Number)) ?? []),
+];
+
+function compareDecided(one: readonly number[], other: readonly number[]): number {
+  const at = one.findIndex((each, index) => each !== other[index]);
+  return at === -1 ? 0 : (one[at] ?? 0) - (other[at] ?? 0);
 }

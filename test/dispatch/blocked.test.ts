@@ -7,10 +7,11 @@ import { type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
-/** Ticks as a minute's rule sends them, to dispatchers that know nothing. */
+/** Ticks as a minute's rule sends them, to dispatchers that know nothing. What they tell of starts at once, and runs on. */
 async function ticks(on: Stage, count: number): Promise<void> {
   for (let at = 0; at < count; at += 1) {
     await on.pass({}, on.dispatcher());
+    await on.startEverywhere();
     await on.advance(60_000);
   }
 }
@@ -134,7 +135,7 @@ describe('keys none of whose jobs may start', () => {
       await on.startAll('images');
       const [wanted] = await on.put(on.job({ type: 'y', fairnessKey: 'zulu' }));
       await ticks(on, 1);
-      expect(on.stateOf(wanted?.id ?? '')).toBe('claimed');
+      expect(on.stateOf(wanted?.id ?? '')).toBe('running');
     },
   );
 
@@ -144,7 +145,7 @@ describe('keys none of whose jobs may start', () => {
     await on.put(...times(1_000, (at) => on.job({ type: 'x', fairnessKey: customer(at) })));
     const [wanted] = await on.put(on.job({ type: 'y', fairnessKey: 'zulu' }));
     await ticks(on, 1);
-    expect(on.stateOf(wanted?.id ?? '')).toBe('claimed');
+    expect(on.stateOf(wanted?.id ?? '')).toBe('running');
   });
 
   it('because each is at its cap keep no other key waiting', async () => {
@@ -156,7 +157,7 @@ describe('keys none of whose jobs may start', () => {
     expect(on.held()).toHaveLength(800);
     const [wanted] = await on.put(on.job({ type: 'x', fairnessKey: 'zulu' }));
     await ticks(on, 1);
-    expect(on.stateOf(wanted?.id ?? '')).toBe('claimed');
+    expect(on.stateOf(wanted?.id ?? '')).toBe('running');
   });
 
   it('are not read of the index, nor their ledgers, because of a type at its cap', async () => {

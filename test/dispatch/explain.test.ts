@@ -4,9 +4,21 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { EXPLAIN_LIMITS } from '../../lib/dispatch/explain.ts';
 import { testWorlds, waitsFor } from './explain-worlds.ts';
-import { stage } from './stage.ts';
+import { lockedJob, lockedPool } from './locked.ts';
+import { stage, storeWith } from './stage.ts';
 
 const SMALL: PoolInput = { types: { resize: {} }, tiers: [{ tier: 'standard' }] };
+
+describe('a job that has a place, and that its pass claims with a lock', () => {
+  it('waits for that pass, not for a worker: nobody is told before the lock is won', async () => {
+    const on = stage({ pool: lockedPool(2) });
+    const [job] = await on.put(lockedJob(on));
+    const claim = async (claims: readonly unknown[]) => claims.map(() => 'unknown' as const);
+    await on.pass({}, on.dispatcher({ store: storeWith(on.store, { claim }) }));
+    expect(on.held().map(({ id }) => id)).toEqual([job?.id]);
+    expect(await waitsFor(on, job)).toEqual([{ why: 'pass' }]);
+  });
+});
 
 describe('a job that passes do not see', () => {
   it('waits for its line to be announced, where its submitter was stopped before', async () => {

@@ -28,9 +28,9 @@ describe('a schedule', () => {
     expect(jobs()[0]).toMatchObject({
       id: firingJobId('s', { atMs: NOW_MS + MINUTE_MS, isManual: false }),
       scheduleId: 's',
-      state: 'claimed',
       type: 'resize',
     });
+    expect(on.states(jobs())).toEqual(['claimed', 'claimed']);
     expect(on.held()).toHaveLength(2);
     expect((await read()).state).toMatchObject({
       lastMs: NOW_MS + 2 * MINUTE_MS,

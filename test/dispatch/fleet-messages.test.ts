@@ -5,6 +5,7 @@ import type { Job } from '../../lib/core/job.ts';
 import { redriveJob } from '../../lib/dispatch/redrive.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { lockedJob, lockedPool } from './locked.ts';
 import { FAILED, type Stage, stage } from './stage.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -99,7 +100,21 @@ describe('a fleet of functions', () => {
 
   it('is told again of each job by itself whose message nobody took', async () => {
     const on = setting({ slots: 40 });
-    await waiting(on, 5);
+    const jobs = await waiting(on, 5);
+    await on.pass();
+    const ids = jobs.map(({ id }) => id).sort();
+    for (const expected of [[5], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1]]) {
+      const messages = await told(on);
+      expect(sizes(messages)).toEqual(expected);
+      expect(messages.flat().sort()).toEqual(ids);
+      await on.advance(on.main.budget.checkAfterMs + 1_000);
+      await on.pass();
+    }
+  });
+
+  it('is told again of each job by itself that was claimed with a lock, and whose message nobody took', async () => {
+    const on = stage({ pool: lockedPool(40) });
+    await on.put(...Array.from({ length: 5 }, () => lockedJob(on)));
     await on.pass();
     expect(sizes(await told(on))).toEqual([5]);
     await on.advance(on.main.budget.checkAfterMs + 1_000);

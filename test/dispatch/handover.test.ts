@@ -214,11 +214,58 @@ describe('a cap that was lowered', () => {
     for (let count = 0; count < 2; count += 1) await jobOf(on, keyIn([0], [2]));
     await settle(on, await on.process());
     expect(inUse(on)).toBe(2);
+    expect((await started(on)).size).toBe(2);
     await on.deploy(pool(2, after));
     const waiting = await jobOf(on, keyIn([1], [2]));
     await settle(on, await on.process());
     expect(on.stateOf(waiting.id)).toBe('pending');
+    expect(inUse(on)).toBe(2);
   });
+
+  it('holds of what nobody has started, too', async () => {
+    const on = await redeployed(pool(2, { maxConcurrency: 4 }));
+    for (let count = 0; count < 2; count += 1) await jobOf(on, keyIn([0], [2]));
+    await tick(on, await on.process());
+    expect(inUse(on)).toBe(2);
+    await on.deploy(pool(2, { maxConcurrency: 2 }));
+    const waiting = await jobOf(on, keyIn([1], [2]));
+    const context = await on.process();
+    await settle(on, context, 3);
+    // Nobody takes the messages: both places are kept, and their jobs told of again.
+    for (let round = 0; round < 6; round += 1) {
+      await on.advance(16_000);
+      await tick(on, context);
+      expect([inUse(on), on.stateOf(waiting.id)]).toEqual([2, 'pending']);
+    }
+    expect((await started(on)).size).toBe(2);
+  });
+});
+
+describe('a job that was reserved in one of two partitions, and whose claim with its lock never came', () => {
+  it.each([0, 1])(
+    'does not start beside one of its conflict key from the other, where no lock is needed any more: partition %d',
+    async (home) => {
+      const exclusive = { conflictGroup: 'album' };
+      const on = await redeployed(pool(2, {}, exclusive));
+      const before = await on.process();
+      await settle(on, before, 3, 1_000);
+      const unclaimed = await jobOf(on, keyIn([home], [2]), { resourceId: 'photos' });
+      const claim = async (claims: readonly unknown[]) => claims.map(() => 'unknown' as const);
+      await tick(on, { ...before, store: storeWith(before.store, { claim }) });
+      const other = await jobOf(on, keyIn([1 - home], [2]), { resourceId: 'photos' });
+      await tick(on, before);
+      expect([...(await started(on)).keys()]).toEqual([other.id]);
+      await on.deploy(pool(1, {}, exclusive));
+      const after = await on.process();
+      // As long as the other one runs, and the place of this one is looked at, and given up.
+      for (let round = 0; round < 10; round += 1) {
+        await on.advance(20_000);
+        await tick(on, after);
+        expect((await started(on)).has(unclaimed.id)).toBe(false);
+      }
+      expect(on.store.inspectJob(unclaimed.id)).toMatchObject({ state: 'pending', version: 2 });
+    },
+  );
 });
 
 describe('what runs in several partitions that are none any more', () => {

@@ -75,7 +75,7 @@ describe('a job that comes while every slot is busy', () => {
     expect((await next(on, runs)).id).toBe(urgent.id);
   });
 
-  it('and is cancelled before its turn costs no claim', async () => {
+  it('and is cancelled before its turn costs no place', async () => {
     const on = oneSlot();
     const runs = await busy(on);
     const urgent = on.job({ priority: 10 });
@@ -92,12 +92,14 @@ describe('a job that comes while every slot is busy', () => {
     await on.pass({ jobs: [urgent], reason: 'stream' });
     await on.advance(4_000);
     const report = await on.pass({ jobs: [await on.end({ job: runs })], reason: 'stream' });
-    expect(report).toMatchObject({ admitted: 1 });
+    expect(report).toMatchObject({ admitted: 1, lostClaims: 0 });
+    expect(await on.startAll('images')).toHaveLength(1);
+    expect(on.stateOf(urgent.id)).toBe('cancelled');
   });
 });
 
 describe('a hint that comes late', () => {
-  it('of a job that does not wait any more costs no claim, though its line is not read again', async () => {
+  it('of a job that does not wait any more costs no place, though its line is not read again', async () => {
     const on = oneSlot();
     const old = on.job({ priority: 10 });
     await on.put(old);
@@ -105,17 +107,19 @@ describe('a hint that comes late', () => {
     await on.store.cancelJob({ jobId: old.id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
     await on.advance(1_000);
     const runs = await busy(on);
-    let claims = 0;
+    const reserved: string[] = [];
     const store = storeWith(on.store, {
-      claim: (requests) => {
-        claims += requests.length;
-        return on.store.claim(requests);
+      commit: (request) => {
+        for (const { jobs } of request.commit.reserve) for (const { id } of jobs.values()) reserved.push(id);
+        return on.store.commit(request);
       },
     });
     const jobs = [await on.end({ job: runs }), old];
     const report = await on.pass({ jobs, reason: 'stream' }, { ...on.main, store });
     expect(report).toMatchObject({ admitted: 1, lostClaims: 0 });
-    expect(claims).toBe(1);
+    expect(reserved).toHaveLength(1);
+    expect(reserved).not.toContain(old.id);
+    expect(await on.startAll('images')).toHaveLength(1);
   });
 });
 

@@ -515,7 +515,7 @@ describe('a function that leads', () => {
     const budget = { ...on.main.budget, leadWhile: 0 };
     const led = leadForAWhile(on.dispatcher({ budget }), 0);
     await on.advance(11_000);
-    expect(jobs().map(({ state }) => state)).toEqual(['claimed']);
+    expect(on.states(jobs())).toEqual(['claimed']);
     await on.finish(led);
   });
 

@@ -94,11 +94,12 @@ describe('a key', () => {
     const on = setting({ admissionFloorMs: 100 });
     await runOne(on, {}, 1);
     expect(ledgerOf(on, 'tenant-a')).toBe(100);
-    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
-    await on.put(on.job());
-    await on.pass({}, on.dispatcher({ store }));
+    const [job] = await on.put(on.job());
+    await on.pass();
+    const unwanted = { jobId: job?.id ?? '', nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 };
+    await on.store.cancelJob(unwanted);
     await on.advance(on.main.budget.checkAfterMs);
-    await on.pass({}, on.dispatcher({ store }));
+    expect([await on.pass(), on.held()]).toMatchObject([{ settled: 1, admitted: 0 }, []]);
     expect(ledgerOf(on, 'tenant-a')).toBe(100);
   });
 

@@ -128,8 +128,15 @@ describe('a partition whose share is used up', () => {
   it.each(['claimed', 'unknown'] as const)(
     'is lent nothing that the same pass has just filled, be its claims %s',
     async (answer) => {
-      const on = stage({ pool: pool() });
-      const jobIn = (partition: number): Job => on.job({ partition, fairnessKey: keyIn(partition, 2) });
+      // Each job has a lock of its own, so that its pass claims it.
+      const type = { defaultCostMs: 1_000, timeoutMs: 600_000, conflictGroup: 'album' };
+      const on = stage({ pool: pool({ types: { resize: type } }) });
+      let albums = 0;
+      let claims = 0;
+      const jobIn = (partition: number): Job => {
+        albums += 1;
+        return on.job({ partition, fairnessKey: keyIn(partition, 2), resourceId: `album-${albums}` });
+      };
       const [demands, lender] = [
         Array.from({ length: 20 }, () => jobIn(0)),
         Array.from({ length: 4 }, () => jobIn(1)),
@@ -140,15 +147,33 @@ describe('a partition whose share is used up', () => {
       const store = storeWith(on.store, {
         claim: async (requests) => {
           const outcomes = await on.store.claim(requests);
+          claims += outcomes.length;
           return outcomes.map((outcome) => (answer === 'unknown' ? answer : outcome));
         },
       });
       await on.finish(dispatch(on.dispatcher({ store }), 1, { jobs: lender, reason: 'stream' }));
+      expect(claims).toBe(lender.length);
       expect(loansIn(on, 1)).toEqual([]);
       await on.finish(dispatch(on.main, 0, { jobs: [], reason: 'tick' }));
       expect([heldIn(on, 0).length, heldIn(on, 1).length]).toEqual([4, 4]);
     },
   );
+
+  it('is lent nothing that the same pass has just told a fleet of', async () => {
+    const on = stage({ pool: pool() });
+    const jobIn = (partition: number): Job => on.job({ partition, fairnessKey: keyIn(partition, 2) });
+    const [demands, lender] = [
+      Array.from({ length: 20 }, () => jobIn(0)),
+      Array.from({ length: 4 }, () => jobIn(1)),
+    ];
+    await on.put(...demands, ...lender);
+    await on.finish(dispatch(on.main, 0, { jobs: demands, reason: 'stream' }));
+    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toHaveLength(1);
+    await on.finish(dispatch(on.main, 1, { jobs: lender, reason: 'stream' }));
+    expect(loansIn(on, 1)).toEqual([]);
+    await on.finish(dispatch(on.main, 0, { jobs: [], reason: 'tick' }));
+    expect([heldIn(on, 0).length, heldIn(on, 1).length]).toEqual([4, 4]);
+  });
 
   it('is lent what the pool declares, for as long', async () => {
     const on = pooled({ lending: { lentShare: 1, loanMs: 60_000 } });

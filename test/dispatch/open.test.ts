@@ -247,38 +247,50 @@ describe('a pass without the lease', () => {
   it.each([
     ['somebody else commits before its next commit', false],
     ['its next commit needs the lease', true],
-  ])('counts what it has claimed when %s', async (_what, needsLease) => {
+  ])('counts what it has told of when %s, and that starts once', async (_what, needsLease) => {
+    // Of two jobs each is reserved by a commit of its own.
     const on = await opened();
-    const [gone, kept] = (await on.put(on.job(), on.job())) as [Job, Job];
+    const jobs = (await on.put(on.job({ priority: 5 }), on.job())) as [Job, Job];
     const late = on.job();
     const other = on.dispatcher();
     const counted: string[] = [];
     let commits = 0;
+    const told: string[] = [];
     const context = on.dispatcher({
+      budget: { ...on.main.budget, batchJobs: 1 },
       metrics: {
         add: (name: string, by = 1) => void counted.push(`${name} ${by}`),
         record: () => {},
       } as never,
+      queue: storeWith(on.queue, {
+        send: (fleet, messages, together) => {
+          told.push(...messages.map(({ jobId }) => jobId));
+          return on.queue.send(fleet, messages, together);
+        },
+      }),
       store: storeWith(on.store, {
         commit: async (request) => {
           commits += 1;
+          if (commits <= 2) expect(request.commit.isWithoutLease).toBe(true);
           if (commits === 2 && needsLease) return 'needsLease';
           if (commits === 2) {
             await on.put(late);
             await dispatch(other, 0, toldOf(late));
           }
-          const outcome = await on.store.commit(request);
-          if (commits === 1)
-            await on.store.cancelJob({
-              jobId: gone.id,
-              nowMs: on.time.nowMs,
-              expiresAtMs: on.time.nowMs + 1e6,
-            } as never);
-          return outcome;
+          return on.store.commit(request);
         },
       }),
     });
-    await on.finish(dispatch(context, 0, { jobs: [gone, kept], reason: 'stream' }));
-    expect(counted.slice(0, 2)).toEqual(['claimed 1', 'lostRaces 1']);
+    await on.finish(dispatch(context, 0, { jobs, reason: 'stream' }));
+    expect(counted[0]).toBe('claimed 1');
+    const total = (name: string): number =>
+      counted.reduce((sum, each) => sum + (each.startsWith(`${name} `) ? Number(each.split(' ')[1]) : 0), 0);
+    expect([total('claimed'), total('lostRaces')]).toEqual([1, 0]);
+    const [first, second] = jobs;
+    // Two slots: where somebody else came in between, that one has told of the second.
+    expect(told).toEqual(needsLease ? [first.id, second.id] : [first.id]);
+    const started = await on.startAll('images');
+    expect(started.map(({ job }) => job.id).sort()).toEqual([first.id, second.id].sort());
+    expect(on.held()).toHaveLength(2);
   });
 });

@@ -7,17 +7,19 @@ import { toPark } from '../../lib/dispatch/parking.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { aJob } from '../fixtures/factories/job.ts';
+import { LOCKED_KEY } from './locked.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const SLOTS = 4;
 
-const conflicting = ({ slots = SLOTS, parkKept = 4 } = {}) =>
+const conflicting = ({ slots = SLOTS, parkKept = 4, partitions = 1 } = {}) =>
   stage({
     budget: { parkKept },
     pool: {
       types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue' } },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize'], slots } },
+      partitions,
     },
   });
 
@@ -74,9 +76,11 @@ describe('parking', () => {
     expect(on.states(others).filter((state) => state === 'succeeded').length).toBeGreaterThanOrEqual(27);
   });
 
-  it('keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone', async () => {
-    const on = conflicting();
-    const jobs = await on.put(...Array.from({ length: 60 }, () => on.job({ resourceId: 'photos' })));
+  /** Sixty jobs of one conflict key, of which the first of those that were parked stand in their ready line again. Nothing runs. */
+  async function movedBack(on: Stage, changes: Partial<Job>) {
+    const jobs = await on.put(
+      ...Array.from({ length: 60 }, () => on.job({ resourceId: 'photos', ...changes })),
+    );
     await passes(on, on.main);
     const [running] = await on.startAll('images');
     if (running === undefined) throw new Error('nothing runs');
@@ -84,25 +88,55 @@ describe('parking', () => {
     // The first of those that are parked stands in its ready line again; nothing may start.
     await on.pass({ jobs: [await on.end(running)], reason: 'stream' });
     await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: false } });
-    let cancelled = 0;
     const line = { type: 'resize', mode: 'queued', fairnessKey: running.job.fairnessKey } as const;
+    /** Somebody cancels all that stands in the ready line, and the stream tells of none of them. */
+    const cancelReady = async (): Promise<readonly string[]> => {
+      const { jobs: ready } = await on.store.readLine({ partition: 0, line, limit: jobs.length });
+      for (const { id } of ready)
+        await on.store.cancelJob({ jobId: id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
+      return ready.map(({ id }) => id);
+    };
+    return { jobs, cancelReady };
+  }
+
+  it('keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone', async () => {
+    // Of two partitions: a lock guards the key, so that the pass claims.
+    const on = conflicting({ slots: 2 * SLOTS, partitions: 2 });
+    const { jobs, cancelReady } = await movedBack(on, { partition: 0, fairnessKey: LOCKED_KEY });
+    let cancelled = 0;
     const store = storeWith(on.store, {
       claim: async (requests) => {
-        if (cancelled > 0) return on.store.claim(requests);
-        const { jobs: ready } = await on.store.readLine({ partition: 0, line, limit: jobs.length });
-        for (const { id } of ready)
-          await on.store.cancelJob({
-            jobId: id,
-            nowMs: on.time.nowMs,
-            expiresAtMs: on.time.nowMs + 1_000_000,
-          });
-        cancelled = ready.length;
+        if (cancelled === 0) cancelled = (await cancelReady()).length;
         return on.store.claim(requests);
       },
     });
     expect(await on.pass({}, { ...on.main, store })).toMatchObject({ admitted: 1 });
     expect(cancelled).toBeGreaterThan(0);
     expect(cancelled).toBeLessThan(jobs.length / 2);
+  });
+
+  it.each([
+    ['a hint tells of it', true],
+    ['its place is looked at', false],
+  ])('keeps nothing parked behind a job that was told of and is gone, once %s', async (_, isTold) => {
+    const on = conflicting();
+    const { jobs, cancelReady } = await movedBack(on, {});
+    expect((await on.pass()).admitted).toBe(1);
+    const [told] = on.held();
+    const cancelled = await cancelReady();
+    expect(cancelled).toContain(told?.id);
+    expect(cancelled.length).toBeLessThan(jobs.length / 2);
+    expect(await on.startAll('images')).toEqual([]);
+    expect((await on.pass()).admitted).toBe(0);
+    if (!isTold) await on.advance(on.main.budget.checkAfterMs);
+    const gone = [on.store.inspectJob(told?.id ?? '')].filter((job) => job !== undefined);
+    expect(await on.pass(isTold ? { jobs: gone, reason: 'stream' } : {})).toMatchObject({
+      settled: 1,
+      admitted: 1,
+    });
+    const [next] = await on.startAll('images');
+    expect(jobs.map(({ id }) => id)).toContain(next?.job.id);
+    expect(cancelled).not.toContain(next?.job.id);
   });
 
   it('lets no type at its cap hold up another one behind it', async () => {
@@ -123,7 +157,7 @@ describe('parking', () => {
     ];
     await on.put(blocker, ...parked);
     await passes(on, on.main);
-    expect(on.store.inspectJob(blocker.id)?.state).toBe('claimed');
+    expect(on.stateOf(blocker.id)).toBe('claimed');
     // Another one takes the place of those of its type.
     const other = on.job({ type: 'index', priority: 10 });
     await on.put(other);

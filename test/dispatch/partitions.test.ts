@@ -159,6 +159,7 @@ describe('a pool in partitions', () => {
     const on = stage({ pool: pool(), budget: { batchJobs: 2 } });
     await filled(on, 8);
     await tick(on);
+    expect(await on.startEverywhere()).toHaveLength(24);
     const claims = [...on.store.everyJob()].flatMap(({ claim }) =>
       claim === undefined ? [] : [claim.claimId],
     );

@@ -5,9 +5,12 @@ import type { Job } from '../../lib/core/job.ts';
 import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { QUIET_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
+import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { Commit } from '../../lib/store/requests.ts';
+import { toldJobs } from '../testing/received.ts';
 import { steppedStore } from './interleave.ts';
+import { lockedJob, lockedPool } from './locked.ts';
 import { FAILED, type Stage, type StageOptions, SUCCEEDED, stage, storeWith } from './stage.ts';
 import { watch } from './watch.ts';
 
@@ -35,6 +38,8 @@ async function workOff(on: Stage, roundsMax = 200): Promise<number> {
   }
   throw new Error('there is always more to do');
 }
+
+const idsOf = (jobs: readonly Pick<Job, 'id'>[]): readonly string[] => jobs.map(({ id }) => id).sort();
 
 const states = (on: Stage, jobs: readonly Job[], state: Job['state']): number =>
   on.states(jobs).filter((each) => each === state).length;
@@ -265,42 +270,23 @@ describe('a lost claim', () => {
   }
 
   it('is dropped, and the next candidate takes its place in the same pass', async () => {
-    const on = stage();
-    const jobs = range(6).map((n) => on.job({ priority: 10 - n }));
+    const on = stage({ pool: lockedPool(4) });
+    const jobs = range(6).map((n) => lockedJob(on, { priority: 10 - n }));
     await on.put(...jobs);
     const lost = jobs.slice(0, 2).map(({ id }) => id);
     const report = await on.pass({}, on.dispatcher({ store: racing(on, lost) }));
     expect(report).toMatchObject({ admitted: 4, lostClaims: 2 });
     expect(on.states(jobs)).toEqual(['pending', 'pending', 'claimed', 'claimed', 'claimed', 'claimed']);
-    expect(
-      on
-        .held()
-        .map(({ id }) => id)
-        .sort(),
-    ).toEqual(
-      jobs
-        .slice(2)
-        .map(({ id }) => id)
-        .sort(),
-    );
+    expect(idsOf(on.held())).toEqual(idsOf(jobs.slice(2)));
     expect(on.stateOf(lost[0] ?? '')).toBe('pending');
   });
 
   it('makes the candidates be read again after more than five in a row, and then they are won', async () => {
-    const on = stage({
-      pool: { types: { resize: {} }, tiers: TIER, fleets: { images: { types: ['resize'], slots: 8 } } },
-    });
-    const jobs = range(8).map(() => on.job());
+    const on = stage({ pool: lockedPool(8) });
+    const jobs = range(8).map(() => lockedJob(on));
     await on.put(...jobs);
-    await on.pass(
-      {},
-      on.dispatcher({
-        store: racing(
-          on,
-          jobs.map(({ id }) => id),
-        ),
-      }),
-    );
+    const ids = jobs.map(({ id }) => id);
+    expect((await on.pass({}, on.dispatcher({ store: racing(on, ids) }))).lostClaims).toBeGreaterThan(5);
     const left = states(on, jobs, 'pending');
     await on.pass();
     expect(left).toBeLessThanOrEqual(8);
@@ -308,10 +294,8 @@ describe('a lost claim', () => {
   });
 
   it('without an answer goes on counting, whether it was won or not', async () => {
-    const on = stage({
-      pool: { types: { resize: {} }, tiers: TIER, fleets: { images: { types: ['resize'], slots: 2 } } },
-    });
-    const jobs = range(4).map((n) => on.job({ priority: 10 - n }));
+    const on = stage({ pool: lockedPool(2) });
+    const jobs = range(4).map((n) => lockedJob(on, { priority: 10 - n }));
     await on.put(...jobs);
     const store = storeWith(on.store, {
       claim: async (requests) => {
@@ -327,13 +311,92 @@ describe('a lost claim', () => {
     await on.advance(on.main.budget.checkAfterMs);
     await on.pass();
     const started = await on.startAll('images');
-    expect(started.map(({ job }) => job.id).sort()).toEqual(
-      jobs
-        .slice(0, 2)
-        .map(({ id }) => id)
-        .sort(),
-    );
+    expect(idsOf(started.map(({ job }) => job))).toEqual(idsOf(jobs.slice(0, 2)));
     expect(on.store.inspectJob(jobs[1]?.id ?? '')?.version).toBe(4);
+  });
+});
+
+describe('a start that is refused', () => {
+  /** Six jobs for four slots: the first four are told of. */
+  async function told() {
+    const on = stage({
+      pool: {
+        types: { resize: { timeoutMs: 600_000 } },
+        tiers: TIER,
+        fleets: { images: { types: ['resize'], slots: 4 } },
+      },
+    });
+    const jobs = range(6).map((n) => on.job({ priority: 10 - n }));
+    await on.put(...jobs);
+    expect(await on.pass()).toMatchObject({ admitted: 4, lostClaims: 0 });
+    expect(states(on, jobs, 'claimed')).toBe(4);
+    return { on, jobs };
+  }
+  /** Somebody else changes these jobs between their reservation and their start. */
+  const change = async (on: Stage, jobs: readonly Job[]): Promise<void> => {
+    for (const { id, version } of jobs)
+      expect(await on.store.raiseVersion({ jobId: id, version })).toBe('raised');
+  };
+
+  it('changes nothing, and its place is kept until something is heard of the job', async () => {
+    const { on, jobs } = await told();
+    await change(on, jobs.slice(0, 2));
+    const changed = jobs.slice(0, 2).map(({ id }) => on.store.inspectJob(id));
+    expect(await on.startAll('images')).toHaveLength(2);
+    expect(jobs.slice(0, 2).map(({ id }) => on.store.inspectJob(id))).toEqual(changed);
+    expect((await on.pass()).admitted).toBe(0);
+    expect(on.held()).toHaveLength(4);
+    // The stream tells of them: their places are free for whoever comes first, and that is they.
+    const jobsTold = changed.flatMap((job) => job ?? []);
+    expect(await on.pass({ jobs: jobsTold, reason: 'stream' })).toMatchObject({ settled: 2, admitted: 2 });
+    expect(await on.startAll('images')).toHaveLength(2);
+    expect(on.states(jobs)).toEqual([...range(4).map(() => 'running'), 'pending', 'pending']);
+  });
+
+  it('of which nobody hears gives its place back when that is looked at', async () => {
+    const { on, jobs } = await told();
+    for (const { id } of jobs.slice(0, 2))
+      await on.store.cancelJob({ jobId: id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
+    expect(await on.startAll('images')).toHaveLength(2);
+    await on.advance(on.main.budget.checkAfterMs - 1);
+    expect((await on.pass()).admitted).toBe(0);
+    await on.advance(1);
+    expect(await on.pass()).toMatchObject({ settled: 2, admitted: 2 });
+    expect(idsOf(on.held())).toEqual(idsOf(jobs.slice(2)));
+  });
+});
+
+describe('a message that gets lost', () => {
+  it('goes on counting, and is sent again when its job is looked at: whichever copy comes first starts it', async () => {
+    const on = stage({
+      pool: { types: { resize: {} }, tiers: TIER, fleets: { images: { types: ['resize'], slots: 2 } } },
+    });
+    const jobs = range(4).map((n) => on.job({ priority: 10 - n }));
+    await on.put(...jobs);
+    expect((await on.pass()).admitted).toBe(2);
+    const lost = toldJobs(await on.queue.receive('images', 10, 0, 3_600_000));
+    expect(idsOf(lost.map(({ message }) => ({ id: message.jobId })))).toEqual(idsOf(jobs.slice(0, 2)));
+    expect([(await on.pass()).admitted, on.held().length]).toEqual([0, 2]);
+    await on.advance(on.main.budget.checkAfterMs);
+    expect(await on.pass()).toMatchObject({ settled: 0, admitted: 0 });
+    const again = toldJobs(await on.queue.receive('images', 10, 0, 3_600_000));
+    const ofJob = (one: { readonly jobId: string }, other: { readonly jobId: string }) =>
+      one.jobId < other.jobId ? -1 : 1;
+    const messages = (told: typeof lost) => told.map(({ message }) => message).sort(ofJob);
+    // Claimed by now, which a worker of a former version starts, too.
+    expect(jobs.slice(0, 2).map(({ id }) => on.store.inspectJob(id)?.state)).toEqual(['claimed', 'claimed']);
+    expect(messages(again)).toEqual(messages(lost).map(({ jobId, claimId }) => ({ jobId, claimId })));
+    const start = { workerId: 'w', incarnation: 'i', nowMs: on.time.nowMs };
+    for (const { message } of [...lost, ...again]) await on.store.startJob({ ...message, ...start });
+    const started = jobs.slice(0, 2).map(({ id }) => on.store.inspectJob(id));
+    expect(started.map((job) => [job?.state, job?.version])).toEqual([
+      ['running', 3],
+      ['running', 3],
+    ]);
+    const other = { ...start, workerId: 'other' };
+    for (const { message } of [...lost, ...again])
+      expect(await on.store.startJob({ ...message, ...other })).toEqual({ kind: 'superseded' });
+    expect(on.held()).toHaveLength(2);
   });
 });
 
@@ -357,7 +420,7 @@ describe('two dispatchers at once', () => {
     const { on, claims, expectNothingWrong } = watched({
       seed,
       // So short that some lose it on their way.
-      budget: { leaseMs: seed % 3 === 0 ? 400 : 20_000, leaseMarginMs: 100, batchJobs: 3 },
+      budget: { leaseMs: seed % 3 === 0 ? 500 : 20_000, leaseMarginMs: 100, batchJobs: 3 },
       pool: {
         types: { a: { maxConcurrency: 3 }, b: { conflictGroup: 'shelf' } },
         tiers: TIER,
@@ -555,17 +618,26 @@ describe('a commit', () => {
   });
 
   it('carries more jobs, the more have started in its pass already: the first of them go out soon', async () => {
-    const claims: number[] = [];
     const { on, commits } = await crowd(0);
+    const told: number[] = [];
+    const toldBefore: number[] = [];
     const store = storeWith(on.store, {
-      claim: async (requests) => {
-        claims.push(requests.length);
-        return on.store.claim(requests);
+      commit: (request) => {
+        if (request.commit.reserve.length > 0) toldBefore.push(told.reduce((sum, count) => sum + count, 0));
+        return on.store.commit(request);
       },
     });
+    const send: MemoryJobQueue['send'] = (fleet, jobs, together) => {
+      told.push(jobs.length);
+      return on.queue.send(fleet, jobs, together);
+    };
+    const queue = storeWith(on.queue, { send });
     await on.put(...range(560).map((n) => on.job({ fairnessKey: `tenant-${n}` })));
-    expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ kind: 'done', admitted: 560 });
-    expect(claims).toEqual([50, 100, 200, 200, 10]);
+    const report = await on.pass({}, on.dispatcher({ store, queue }));
+    expect(report).toMatchObject({ kind: 'done', admitted: 560 });
+    expect(told).toEqual([50, 100, 200, 200, 10]);
+    // Each commit finds its forerunners' jobs told of: none goes out before its own, and none waits for the last.
+    expect(toldBefore).toEqual([0, 50, 150, 350, 550]);
     const reserved = commits.filter(({ reserve }) => reserve.length > 0);
     expect(reserved.map(({ reserve }) => reserve.map(({ jobs }) => jobs.size))).toEqual([
       [50],

@@ -5,6 +5,7 @@ import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { NOTHING_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
 import type { Quiet } from '../../lib/store/records.ts';
+import { lockedJob, lockedPool } from './locked.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 const KEYS = 30;
@@ -142,9 +143,13 @@ describe('a partition in which nothing waits', () => {
   });
 
   it('says so no more when a claim is lost: what waits of its type is looked up', async () => {
-    const on = twoTypes();
-    await quiet(on);
-    const job = on.job({ fairnessKey: 'key-3' });
+    // Its key has a lock, so that its pass claims it.
+    const on = stage({ pool: lockedPool(4, { timeoutMs: 600_000 }) });
+    for (let at = 0; at < KEYS; at += 1) await run(on, lockedJob(on));
+    await on.advance(on.main.budget.seenWithinMs);
+    await on.pass();
+    expect(await quietOf(on)).toBeDefined();
+    const job = lockedJob(on);
     await on.put(job);
     const store = storeWith(on.store, {
       claim: async (requests) => {
@@ -155,6 +160,26 @@ describe('a partition in which nothing waits', () => {
     expect(await tell(on, job, { ...on.main, store })).toMatchObject({ lostClaims: 1 });
     expect(await quietOf(on)).toBeUndefined();
     expect(await on.pass()).toMatchObject({ admitted: 1 });
+  });
+
+  it.each([
+    ['a hint', true],
+    ['the look at its place', false],
+  ])('lets a job that has changed since it was told of start by %s', async (_, isTold) => {
+    const on = twoTypes();
+    await quiet(on);
+    const job = on.job({ fairnessKey: 'key-3' });
+    await on.put(job);
+    expect(await tell(on, job)).toMatchObject({ admitted: 1 });
+    await on.store.raiseVersion({ jobId: job.id, version: job.version });
+    expect(await on.startAll('images')).toEqual([]);
+    if (!isTold) await on.advance(on.main.budget.checkAfterMs);
+    const changed = [on.store.inspectJob(job.id)].filter((each) => each !== undefined);
+    expect(await on.pass(isTold ? { jobs: changed, reason: 'stream' } : {})).toMatchObject({
+      settled: 1,
+      admitted: 1,
+    });
+    expect((await on.startAll('images')).map((started) => started.job.id)).toEqual([job.id]);
   });
 
   it('was found so by the types of one declaration, and is looked at by those of the next', async () => {

@@ -12,8 +12,9 @@ import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
-import { onlyJob } from '../testing/received.ts';
+import { onlyJob, toldJobs } from '../testing/received.ts';
 import { steppedStore } from './interleave.ts';
+import { lockedJob, lockedPool } from './locked.ts';
 import { FAILED, type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
 
 /** With what a function needs for its end, and what clocks differ: as long as a reservation waits for its check. */
@@ -33,7 +34,7 @@ const setting = (
     },
   });
 
-/** A job that is claimed and sent, or started. */
+/** A job that its fleet was told of, or that has started. */
 async function claimed(on: Stage): Promise<Job> {
   const job = on.job();
   await on.put(job);
@@ -45,6 +46,16 @@ async function running(on: Stage): Promise<Started> {
   const [started] = await on.startAll('images');
   if (started === undefined) throw new Error('nothing started');
   return started;
+}
+/** Of a job with a lock: the dispatcher dies between its reservation and its claim. */
+async function neverClaimed(on: Stage): Promise<Job> {
+  const job = lockedJob(on);
+  await on.put(job);
+  const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
+  await on.pass({}, on.dispatcher({ store }));
+  expect([on.held().length, on.store.inspectJob(job.id)?.state]).toEqual([1, 'pending']);
+  expect(on.queue.sizeOf('images')).toBe(0);
+  return job;
 }
 const untilChecked = (on: Stage): Promise<unknown> => on.advance(on.main.budget.checkAfterMs);
 
@@ -145,12 +156,19 @@ describe('a look at what is in flight that somebody asked for', () => {
     expect(on.queue.sizeOf('images')).toBe(1);
   });
 
-  it('takes no place away whose claim may still come', async () => {
+  it('takes no place away whose start may still come', async () => {
     const on = setting({}, 1);
     const job = on.job();
     await on.put(job);
-    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
-    await on.pass({}, on.dispatcher({ store }));
+    await on.pass();
+    expect(await woken(on)).toBe(2);
+    expect([on.store.inspectJob(job.id)?.version, on.held().length]).toEqual([1, 1]);
+    expect(await on.startAll('images')).toHaveLength(1);
+  });
+
+  it('takes no place away whose claim may still come', async () => {
+    const on = stage({ pool: lockedPool(1) });
+    const job = await neverClaimed(on);
     expect(await woken(on)).toBe(2);
     expect([on.store.inspectJob(job.id)?.version, on.held().length]).toEqual([1, 1]);
   });
@@ -189,17 +207,53 @@ describe('a look at what is in flight that somebody asked for', () => {
 
 describe('a claimed job', () => {
   it('whose message is lost is sent again, until somebody starts it', async () => {
-    const on = setting();
-    const job = await claimed(on);
+    const on = stage({ pool: lockedPool(4) });
+    await on.put(lockedJob(on));
+    await on.pass();
+    const [job] = [...on.store.everyJob()];
+    expect(job?.state).toBe('claimed');
     await on.queue.receive('images', 10, 0, 3_600_000);
     await untilChecked(on);
     await on.pass();
     const [started] = await on.startAll('images');
-    expect(started?.message).toEqual({ jobId: job.id, claimId: job.claim?.claimId });
+    expect(started?.message).toEqual({ jobId: job?.id, claimId: job?.claim?.claimId });
     expect(on.held()).toHaveLength(1);
   });
 
-  it('whose message was not accepted is sent again', async () => {
+  it('that is sent again is still started once', async () => {
+    const on = stage({ pool: lockedPool(4) });
+    await on.put(lockedJob(on));
+    await on.pass();
+    await untilChecked(on);
+    await on.pass();
+    expect(on.queue.sizeOf('images')).toBe(2);
+    expect(await on.startAll('images')).toHaveLength(1);
+  });
+});
+
+describe('a job that its fleet was told of', () => {
+  it('whose message is lost is told of again, for the place that it has, until somebody starts it', async () => {
+    const on = setting();
+    const job = await claimed(on);
+    const claimIds = new Set<string>();
+    for (let times = 1; times <= 3; times += 1) {
+      const { claimId, toClaim } = onlyJob((await on.queue.receive('images', 10, 0, 3_600_000))[0]);
+      claimIds.add(claimId);
+      // Nobody but its start claims it before it is looked at.
+      expect([toClaim?.version, on.store.inspectJob(job.id)?.state]).toEqual(
+        times === 1 ? [1, 'pending'] : [undefined, 'claimed'],
+      );
+      expect(on.held()).toMatchObject([{ id: job.id, version: 1 }]);
+      await untilChecked(on);
+      expect(await on.pass()).toMatchObject({ settled: 0, admitted: 0 });
+    }
+    const [started] = await on.startAll('images');
+    expect(started?.job).toMatchObject({ id: job.id, version: 3, attempt: 1 });
+    expect([...claimIds]).toEqual([started?.message.claimId]);
+    expect(on.held()).toHaveLength(1);
+  });
+
+  it('whose message was not accepted is told of again', async () => {
     const on = setting();
     const queue = new Proxy(on.queue, {
       get: (target, name) =>
@@ -225,41 +279,77 @@ describe('a claimed job', () => {
     expect(on.logged.map(({ message }) => message)).toContain('messages could not be sent');
   });
 
-  it('that is sent again is still started once', async () => {
+  it('that is told of again is still started once', async () => {
     const on = setting();
-    await claimed(on);
+    const job = await claimed(on);
     await untilChecked(on);
     await on.pass();
     expect(on.queue.sizeOf('images')).toBe(2);
     expect(await on.startAll('images')).toHaveLength(1);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3, attempt: 1 });
+    expect(on.held()).toHaveLength(1);
+  });
+});
+
+describe('a job that was told of, and whose place is looked at', () => {
+  it('is started by a worker of a former version, which starts only what is claimed', async () => {
+    const on = setting({}, 1);
+    const job = await claimed(on);
+    const begin = async (): Promise<readonly string[]> => {
+      const kinds: string[] = [];
+      for (const { message } of toldJobs(await on.queue.receive('images', 10, 0, 3_600_000))) {
+        const { jobId, claimId } = message;
+        const former = { jobId, claimId, workerId: 'former', incarnation: 'one', nowMs: on.time.nowMs };
+        kinds.push((await on.store.startJob(former)).kind);
+      }
+      return kinds;
+    };
+    expect(await begin()).toEqual(['superseded']);
+    await untilChecked(on);
+    await on.pass();
+    expect(await begin()).toEqual(['started']);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3 });
+  });
+
+  it('keeps its place when its start arrives while it is claimed', async () => {
+    const on = setting({}, 1);
+    const job = await claimed(on);
+    const store = steppedStore(on.store, ['claim'], async () => {
+      expect(await on.startAll('images')).toHaveLength(1);
+    });
+    await untilChecked(on);
+    expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ settled: 0, admitted: 0 });
+    expect(on.held()).toMatchObject([{ id: job.id, version: 1 }]);
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3 });
+  });
+
+  it('is started by the first message, too, which comes later than its claim', async () => {
+    const on = setting({}, 1);
+    const job = await claimed(on);
+    const late = onlyJob((await on.queue.receive('images', 1, 0, 3_600_000))[0]);
+    await untilChecked(on);
+    await on.pass();
+    const start = { ...late, workerId: 'w', incarnation: 'i', nowMs: on.time.nowMs };
+    expect((await on.store.startJob(start)).kind).toBe('started');
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3 });
   });
 });
 
 describe('a job that was reserved and never claimed', () => {
-  /** The dispatcher dies between its reservation and its claims. */
-  async function abandoned(on: Stage): Promise<Job> {
-    const job = on.job();
-    await on.put(job);
-    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
-    await on.pass({}, on.dispatcher({ store }));
-    expect([on.held().length, on.stateOf(job.id)]).toEqual([1, 'pending']);
-    return job;
-  }
-
   it('goes on counting until its time, and is claimed for a new place then', async () => {
-    const on = setting({}, 1);
-    const job = await abandoned(on);
+    const on = stage({ pool: lockedPool(1) });
+    const job = await neverClaimed(on);
     expect((await on.pass()).admitted).toBe(0);
     await untilChecked(on);
     await on.pass();
     await on.pass();
-    expect(on.stateOf(job.id)).toBe('claimed');
+    expect(on.store.inspectJob(job.id)?.state).toBe('claimed');
     expect(on.held().map(({ version }) => version)).toEqual([2]);
   });
 
   it('has its version raised before its place is given away, so that a late claim fails', async () => {
-    const on = setting({}, 1);
-    const job = await abandoned(on);
+    const on = stage({ pool: lockedPool(1) });
+    const job = await neverClaimed(on);
     const [{ batchId = '', epoch = 0 } = {}] = on.store.inspect(0).reservations.values();
     const late = {
       jobId: job.id,
@@ -288,8 +378,8 @@ describe('a job that was reserved and never claimed', () => {
   });
 
   it('is kept when its claim arrives while it is being given up', async () => {
-    const on = setting({}, 1);
-    const job = await abandoned(on);
+    const on = stage({ pool: lockedPool(1) });
+    const job = await neverClaimed(on);
     const [batchId] = [...on.store.inspect(0).reservations.keys()];
     const store = steppedStore(on.store, ['raiseVersion'], async () => {
       await on.store.claim([
@@ -306,7 +396,7 @@ describe('a job that was reserved and never claimed', () => {
     });
     await untilChecked(on);
     await on.pass({}, on.dispatcher({ store }));
-    expect([on.held().length, on.stateOf(job.id)]).toEqual([1, 'claimed']);
+    expect([on.held().length, on.store.inspectJob(job.id)?.state]).toEqual([1, 'claimed']);
     // Its message is sent when its place is looked at the next time.
     await untilChecked(on);
     await on.pass();
@@ -442,7 +532,7 @@ describe('a running job', () => {
       { onWorkerLost: 'fail' },
       { state: 'failed', error: { name: 'WorkerLost', message: 'The worker that ran the job is gone.' } },
     ],
-    ['is tried again at once', { onWorkerLost: 'retry' }, { state: 'claimed', attempt: 1, workersLost: 1 }],
+    ['is tried again at once', { onWorkerLost: 'retry' }, { state: 'pending', attempt: 1, workersLost: 1 }],
     [
       'fails when it has lost too many',
       { onWorkerLost: 'retry', retry: { maxWorkersLost: 0 } },
@@ -454,6 +544,8 @@ describe('a running job', () => {
     await on.advance(leasePassed);
     await on.pass();
     expect(on.store.inspectJob(job.id)).toMatchObject(expected);
+    // What is tried again has a place already.
+    expect(on.stateOf(job.id)).toBe(expected.state === 'pending' ? 'claimed' : expected.state);
     expect(on.held().filter(({ version }) => version < job.version)).toEqual([]);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(leasePassed);
     expect(await on.store.getEstimates({ partition: 0, ids: [{ type: 'resize', resourceId: '' }] })).toEqual([
@@ -506,7 +598,8 @@ describe('a running job', () => {
     const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
     const report = await on.pass({}, on.dispatcher({ store }));
     expect(report).toMatchObject({ settled: 1, admitted: 1 });
-    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'claimed', workersLost: 1 });
+    expect([on.stateOf(job.id), on.store.inspectJob(job.id)?.workersLost]).toEqual(['claimed', 1]);
+    expect((await on.startAll('images')).map((again) => again.job.id)).toEqual([job.id]);
   });
 
   it('whose worker was given up cannot end it any more', async () => {
@@ -741,25 +834,57 @@ describe('after an outage', () => {
     expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
   });
 
-  /** So many jobs are claimed, and nobody hears of it. */
-  async function unheard(on: Stage, count: number): Promise<void> {
-    await on.put(...Array.from({ length: count }, () => on.job()));
-    expect((await on.pass()).admitted).toBe(count);
-    for (let left = count; left > 0; left -= 10) await on.queue.receive('images', 10, 0, 3_600_000);
+  /** Fleets are told of so many jobs, and nobody hears of it. */
+  async function unheard(on: Stage, jobs: readonly Job[]): Promise<void> {
+    await on.put(...jobs);
+    expect((await on.pass()).admitted).toBe(jobs.length);
+    while ((await on.queue.receive('images', 10, 0, 3_600_000)).length > 0);
     await on.advance(600_000);
   }
+  const manyOf = (count: number, make: () => Job): readonly Job[] => Array.from({ length: count }, make);
 
-  const resent = (on: Stage, before: number): number => on.queue.sizeOf('images') - before;
+  /** Jobs that messages tell of beside those that nobody heard. */
+  async function toldAgain(on: Stage): Promise<number> {
+    let count = 0;
+    for (;;) {
+      const received = await on.queue.receive('images', 10, 0, 1);
+      if (received.length === 0) break;
+      count += toldJobs(received).length;
+    }
+    // They are there again.
+    await on.advance(1);
+    return count;
+  }
 
-  it('messages are sent again in batches that double, and nothing is left out', async () => {
-    const on = setting({}, 200);
-    await unheard(on, 150);
-    const before = on.queue.sizeOf('images');
+  it('messages of claims are sent again in batches that double, and nothing is left out', async () => {
+    const on = stage({ pool: lockedPool(200) });
+    await unheard(
+      on,
+      manyOf(150, () => lockedJob(on)),
+    );
     await on.pass({ reason: 'wake' });
-    expect(resent(on, before)).toBe(20);
+    expect(await toldAgain(on)).toBe(20);
     await on.advance(1_900);
     await on.pass({ reason: 'wake' });
-    expect(resent(on, before)).toBe(60);
+    expect(await toldAgain(on)).toBe(60);
+    heedsWakes(on);
+    await on.advance(10_000);
+    await on.pass({ reason: 'wake' });
+    await on.advance(10_000);
+    expect(await on.startAll('images')).toHaveLength(150);
+  });
+
+  it('jobs that nobody has started are told of again in batches that double, and nothing is left out', async () => {
+    const on = setting({}, 200);
+    await unheard(
+      on,
+      manyOf(150, () => on.job()),
+    );
+    await on.pass({ reason: 'wake' });
+    expect(await toldAgain(on)).toBe(20);
+    await on.advance(1_900);
+    await on.pass({ reason: 'wake' });
+    expect(await toldAgain(on)).toBe(60);
     heedsWakes(on);
     await on.advance(10_000);
     await on.pass({ reason: 'wake' });
@@ -768,12 +893,12 @@ describe('after an outage', () => {
   });
 
   it('what can go on is sent before anything is given up or taken away', async () => {
-    const on = setting({}, 200);
-    const never = on.job();
-    await on.put(never);
-    const store = storeWith(on.store, { claim: async (requests) => requests.map(() => 'unknown') });
-    await on.pass({}, on.dispatcher({ store }));
-    await unheard(on, 30);
+    const on = stage({ pool: lockedPool(200) });
+    await neverClaimed(on);
+    await unheard(
+      on,
+      manyOf(30, () => lockedJob(on)),
+    );
     const order: string[] = [];
     const watched = storeWith(on.store, {
       raiseVersion: async ({ jobId: id, version }) => {
@@ -781,9 +906,8 @@ describe('after an outage', () => {
         return on.store.raiseVersion({ jobId: id, version });
       },
     });
-    const before = on.queue.sizeOf('images');
     await on.pass({ reason: 'wake' }, on.dispatcher({ store: watched }));
-    expect([order, resent(on, before)]).toEqual([[], 20]);
+    expect([order, await toldAgain(on)]).toEqual([[], 20]);
     await on.advance(1_900);
     await on.pass({ reason: 'wake' }, on.dispatcher({ store: watched }));
     expect(order).toEqual(['raised']);

@@ -5,6 +5,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import type { Deployed } from '../../lib/dispatch/declaration.ts';
+import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import { listJobs } from '../../lib/dispatch/inspect.ts';
 import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
@@ -13,6 +14,7 @@ import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
 import { allOf } from '../client/desk.ts';
 import { onlyJob, toldJobs } from '../testing/received.ts';
+import { lockedJob, lockedPool } from './locked.ts';
 import { type Redeployed, redeployed } from './redeployed.ts';
 
 type Type = NonNullable<PoolInput['types']>[string];
@@ -149,6 +151,21 @@ describe('jobs that wait', () => {
 });
 
 describe('jobs that are claimed', () => {
+  it('keep the terms that they were planned under, whenever their fleet is told of them again', async () => {
+    const { on, warm } = await claimedUnder(pool({ maxConcurrency: 4 }), 1);
+    const [first] = toldJobs(await on.queue.receive('images', 10, 0, 3_600_000));
+    const declared = first?.message.toClaim?.declared;
+    expect(declared).toBeGreaterThan(0);
+    await on.deploy(pool({ maxConcurrency: 3 }));
+    for (let passes = 0; passes < 3; passes += 1) await on.pass({}, warm);
+    await on.advance(warm.budget.checkAfterMs);
+    for (let passes = 0; passes < 3; passes += 1) await on.pass({}, warm);
+    const [again] = toldJobs(await on.queue.receive('images', 10, 0, 3_600_000));
+    const { jobId = '', claimId } = first?.message ?? {};
+    expect(again?.message).toEqual({ jobId, claimId });
+    expect(on.store.inspectJob(jobId)).toMatchObject({ state: 'claimed', claim: { claimId, declared } });
+  });
+
   it('for a fleet that is gone wait again at once, and a message that is late starts nothing', async () => {
     const { on, warm, jobs } = await claimedUnder(pool({ maxConcurrency: 4 }), 8);
     const late = toldJobs(await on.queue.receive('images', 10, 0, 60_000));
@@ -159,14 +176,45 @@ describe('jobs that are claimed', () => {
     for (const { message } of late) {
       const [given] = await on.store.getJobs({ ids: [message.jobId] });
       expect(given?.history?.entries).toEqual([
-        { kind: 'givenBack', atMs: on.clock.nowMs(), claimId: message.claimId, fleet: 'images' },
+        { kind: 'notClaimed', atMs: expect.any(Number), claimId: message.claimId },
       ]);
+      expect(given?.version).toBeGreaterThan(message.toClaim?.version ?? Infinity);
       const start = { ...message, workerId: 'w', incarnation: 'i', nowMs: on.clock.nowMs() };
       expect(await on.store.startJob(start)).toEqual({ kind: 'superseded' });
     }
     await on.advance(100_000);
     await drain(on, warm);
     expect(states(on, jobs)).toEqual({ succeeded: 8 });
+  });
+
+  it('with a lock, for a fleet that is gone, wait again at once, which their histories tell', async () => {
+    const locked = (fleet: string): PoolInput => ({
+      ...lockedPool(4),
+      fleets: { [fleet]: { types: ['resize'], slots: 8 } },
+    });
+    const on = await redeployed(locked('images'));
+    const warm = await on.process();
+    await on.submitNow(...Array.from({ length: 4 }, () => lockedJob(on)));
+    await on.pass({}, warm);
+    const late = toldJobs(await on.queue.receive('images', 10, 0, 60_000));
+    expect(late).toHaveLength(4);
+    await on.deploy(locked('pictures'));
+    await on.pass({}, warm);
+    for (const { message } of late) {
+      expect(message.toClaim).toBeUndefined();
+      const [given] = await on.store.getJobs({ ids: [message.jobId] });
+      expect(given?.history?.entries).toEqual([
+        { kind: 'givenBack', atMs: on.clock.nowMs(), claimId: message.claimId, fleet: 'images' },
+      ]);
+      const start = { ...message, workerId: 'w', incarnation: 'i', nowMs: on.clock.nowMs() };
+      expect(await on.store.startJob(start)).toEqual({ kind: 'superseded' });
+    }
+    // Once both partitions have come to the declaration.
+    for (let round = 0; round < 3; round += 1) {
+      await on.finish(dispatchAll(warm, { jobs: [], reason: 'tick' }));
+      await on.advance(1_000);
+    }
+    expect(await on.startAll('pictures')).toHaveLength(4);
   });
 
   it.each([
@@ -186,14 +234,21 @@ describe('jobs that are claimed', () => {
       expect(states(on, jobs)).toEqual({ claimed: count });
       expect(on.store.inspect(0).reservations.size).toBe(count);
       await on.deploy(pool({}, { fleets: { pictures: { types: ['resize'], slots: 260 } } }));
-      const orphans = () =>
-        jobs.filter(({ id }) => on.store.inspectJob(id)?.claim?.fleet === 'images').length;
+      const orphans = () => on.held().filter(({ fleet }) => fleet === 'images').length;
       // From here on only the wakes that passes ask for cause passes.
       on.queue.onWake(() => void look());
       await look();
       expect(orphans()).toBe(count - RAMP_FIRST);
       await on.advance(withinMs);
       expect(orphans()).toBe(0);
+      // Each is told of for the fleet that there is, and none twice.
+      expect(
+        on
+          .held()
+          .map(({ id }) => id)
+          .toSorted(),
+      ).toEqual(jobs.map(({ id }) => id).toSorted());
+      expect(await on.startAll('pictures')).toHaveLength(count);
     },
   );
 });
@@ -247,6 +302,9 @@ describe('jobs that run', () => {
     await on.advance(61_000);
     await on.pass({}, warm);
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1 });
+    // It is told of by what is declared by now.
+    expect(await on.startAll('images')).toHaveLength(1);
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1, claim: { declared: 2 } });
   });
 
@@ -270,11 +328,10 @@ describe('jobs that run', () => {
     await on.advance(1);
     // Its reservation would be checked much later.
     await on.pass({ reason: 'wake', partitions: [0] }, warm);
-    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
-      state: 'claimed',
-      workersLost: 1,
-      claim: { fleet: 'pictures' },
-    });
+    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
+    expect(on.store.inspectJob(job?.id ?? '')?.workersLost).toBe(1);
+    expect(on.held()).toMatchObject([{ id: job?.id, fleet: 'pictures' }]);
+    expect(await on.startAll('pictures')).toMatchObject([{ job: { claim: { fleet: 'pictures' } } }]);
     expect(on.wakes.some((atMs) => atMs >= takenAtMs && atMs <= takenAtMs + 1_000)).toBe(true);
   });
 

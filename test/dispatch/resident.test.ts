@@ -122,8 +122,10 @@ describe('a resident', () => {
     expect(on.holders()).toEqual(['one', 'one', 'one']);
     expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
     // A worker that serves both partitions tells their claims apart.
-    const claims = jobs.map(({ id }) => on.store.inspectJob(id)?.claim?.claimId);
-    expect(new Set(claims).size).toBe(2);
+    const started = await on.startAll('images');
+    expect(started.map(({ job }) => job.id).sort()).toEqual(jobs.map(({ id }) => id).sort());
+    expect(new Set(started.map(({ message }) => message.claimId)).size).toBe(2);
+    expect(new Set(jobs.map(({ id }) => on.store.inspectJob(id)?.claim?.claimId)).size).toBe(2);
     for (const partition of [0, 1, 2]) {
       const own = changesOf(on).filter((change) => change.partition === partition);
       expect(own).toMatchObject([
@@ -528,23 +530,26 @@ describe('a resident', () => {
     const on = scene(1);
     const jobs = await on.put(on.job(), on.job());
     const slowly = storeWith(on.store, {
-      claim: async (requests) => {
+      commit: async (request) => {
         await on.clock.sleep(3_000);
-        return on.store.claim(requests);
+        return on.store.commit(request);
       },
     });
     const one = on.start('one', { store: slowly });
     await on.advance(1_000);
+    expect(on.states(jobs)).toEqual(['pending', 'pending']);
     one.stop();
     await on.finish(one.ended);
     expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
+    // Their fleet was told, too.
+    expect(await on.startAll('images')).toHaveLength(2);
     expect(on.holders()).toEqual([undefined]);
   });
 
   it('does not wait for ever for a request that hangs: its lease expires', async () => {
     const on = scene(1);
     await on.put(on.job());
-    const hanging = storeWith(on.store, { claim: () => new Promise<never>(() => undefined) });
+    const hanging = storeWith(on.store, { commit: () => new Promise<never>(() => undefined) });
     const one = on.start('one', { store: hanging, shutdownMs: 2_000 });
     await on.advance(1_000);
     one.stop();

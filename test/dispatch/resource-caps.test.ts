@@ -39,9 +39,10 @@ const album = (on: Stage, count: number, changes = {}) =>
     ),
   );
 
-const running = (on: Stage, type: string): number =>
+/** Those that fleets were told of, and those that have started. */
+const running = (on: Pick<Stage, 'store' | 'stateOf'>, type: string): number =>
   [...on.store.everyJob()].filter(
-    (job) => job.type === type && job.state !== 'pending' && job.state !== 'succeeded',
+    (job) => job.type === type && !['pending', 'succeeded'].includes(on.stateOf(job.id) ?? ''),
   ).length;
 
 describe('jobs of a type that limits them for a resource', () => {
@@ -91,6 +92,36 @@ describe('jobs of a type that limits them for a resource', () => {
     },
   );
 
+  it('keep the mark of their blocked line as long as one of them has a place there and has not started', async () => {
+    const { on } = watched(pool());
+    const jobs = await album(on, 4 * CAP, { fairnessKey: 'tenant' });
+    await on.pass();
+    await on.pass();
+    // All but one are over, or unwanted: that one is told of where it is parked, and nobody takes its message.
+    const parked = jobs.filter(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/') === true);
+    const last = parked.at(-1);
+    if (last === undefined) throw new Error('none is parked');
+    for (const { id } of jobs)
+      if (id !== last.id && on.stateOf(id) === 'pending')
+        await on.store.cancelJob({
+          jobId: id,
+          nowMs: on.time.nowMs,
+          expiresAtMs: on.time.nowMs + 1_000_000_000,
+        });
+    const images = [];
+    for (const each of await on.startAll('images')) images.push(await on.end(each));
+    // By then nobody has parked anything there for long.
+    await on.advance(61_000);
+    await on.pass({ jobs: images, reason: 'stream' });
+    expect([on.stateOf(last.id), on.store.inspectLine(last.id)?.startsWith('blocked/')]).toEqual([
+      'claimed',
+      true,
+    ]);
+    // Nothing else stands there. Were its place given up, it would wait there again.
+    await on.pass({}, on.dispatcher());
+    expect((await on.store.listParked({ partition: 0, limit: 10 })).marks).toHaveLength(1);
+  });
+
   it('follow the one that started, where a pause ends and there is room for several', async () => {
     const { on, own } = watched(pool());
     const jobs = await album(on, 30, { fairnessKey: 'tenant' });
@@ -133,7 +164,7 @@ describe('in several partitions', () => {
     const { on, own } = watched(pool({ partitions: 2 }, 5));
     for (const partition of [0, 1]) await album(on, 20, { partition, fairnessKey: keyIn(partition, 2) });
     await all(on);
-    const active = [...on.store.everyJob()].filter(({ state }) => state === 'claimed');
+    const active = [...on.store.everyJob()].filter(({ id }) => on.stateOf(id) === 'claimed');
     expect([0, 1].map((partition) => active.filter((job) => job.partition === partition).length)).toEqual([
       3, 2,
     ]);

@@ -3,7 +3,9 @@ import { describe, expect, it } from 'vitest';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
 import { type RetimeContext, retimeJob } from '../../lib/dispatch/retime.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
+import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
+import { lockedJob, lockedPool } from './locked.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 const HOUR_MS = 3_600_000;
@@ -62,8 +64,8 @@ describe('a job that is moved', () => {
   });
 
   it('is not started by a dispatcher that has read it where it was', async () => {
-    const on = stage();
-    const job = on.job();
+    const on = stage({ pool: lockedPool(4) });
+    const job = lockedJob(on);
     await on.put(job);
     const claim: JobStore['claim'] = async (requests) => {
       await move(on, job, HOUR_MS);
@@ -73,6 +75,34 @@ describe('a job that is moved', () => {
     expect(on.stateOf(job.id)).toBe('scheduled');
     expect(on.held()).toEqual([]);
   });
+
+  it.each([
+    ['as it tells a fleet', true],
+    ['once a fleet was told', false],
+  ])(
+    'is not started by what a dispatcher says that has read it where it was: it is moved %s',
+    async (_, isBefore) => {
+      const on = stage();
+      const [job, next] = [on.job({ priority: 5 }), on.job()];
+      await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { maxConcurrency: 1 } });
+      await on.put(job, next);
+      const send: MemoryJobQueue['send'] = async (fleet, told, together) => {
+        if (isBefore) expect((await move(on, job, HOUR_MS)).kind).toBe('moved');
+        return on.queue.send(fleet, told, together);
+      };
+      await on.pass({}, on.dispatcher({ queue: storeWith(on.queue, { send }) }));
+      expect(on.held().map(({ id }) => id)).toEqual([job.id]);
+      if (!isBefore) expect((await move(on, job, HOUR_MS)).kind).toBe('moved');
+      const moved = on.store.inspectJob(job.id);
+      // Its start is refused and changes nothing, and once the stream tells of it its place goes to the next.
+      expect(await on.startAll('images')).toEqual([]);
+      expect(on.store.inspectJob(job.id)).toEqual(moved);
+      expect(moved).toMatchObject({ state: 'scheduled', runAtMs: on.time.nowMs + HOUR_MS });
+      const images = [moved].filter((each) => each !== undefined);
+      expect(await on.pass({ jobs: images, reason: 'stream' })).toMatchObject({ settled: 1, admitted: 1 });
+      expect((await on.startAll('images')).map((started) => started.job.id)).toEqual([next.id]);
+    },
+  );
 
   it('is not promoted by a dispatcher that has read its older time', async () => {
     const on = stage();
@@ -180,14 +210,39 @@ describe('a move that meets another change', () => {
   });
 
   it('comes too late for a job that was claimed meanwhile, and says so', async () => {
-    const on = stage();
-    const job = on.job();
+    const on = stage({ pool: lockedPool(4) });
+    const job = lockedJob(on);
     await on.put(job);
     const store = racing(on, 1, () => on.pass());
     expect(await move(on, job, HOUR_MS, { store })).toMatchObject({
       kind: 'tooLate',
       job: { state: 'claimed' },
     });
+  });
+
+  it('comes too late for a job that was started meanwhile, and not for one that a fleet was told of', async () => {
+    const on = stage();
+    const [runs, told] = [on.job(), on.job()];
+    await on.put(runs);
+    const starting = racing(on, 1, async () => {
+      await on.pass();
+      await on.startAll('images');
+    });
+    expect(await move(on, runs, HOUR_MS, { store: starting })).toMatchObject({
+      kind: 'tooLate',
+      job: { state: 'running' },
+    });
+    await on.put(told);
+    const telling = racing(on, 1, async () => {
+      await on.pass();
+      expect(on.stateOf(told.id)).toBe('claimed');
+    });
+    expect(await move(on, told, HOUR_MS, { store: telling })).toMatchObject({
+      kind: 'moved',
+      job: { state: 'scheduled' },
+    });
+    expect(await on.startAll('images')).toEqual([]);
+    expect(on.stateOf(told.id)).toBe('scheduled');
   });
 
   it('gives up after some tries, having changed nothing', async () => {

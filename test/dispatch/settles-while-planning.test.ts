@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
@@ -40,7 +41,7 @@ interface Watched {
 /** A dispatcher whose commits take their time. */
 function slowly(on: Stage, own: Partial<JobStore> = {}): Watched {
   const order: string[] = [];
-  const noted = <Verb extends 'readLine' | 'claim' | 'releaseLease'>(verb: Verb): Partial<JobStore> => ({
+  const noted = <Verb extends 'readLine' | 'releaseLease'>(verb: Verb): Partial<JobStore> => ({
     [verb]: (request: never) => {
       order.push(verb);
       return (own[verb] ?? on.store[verb].bind(on.store))(request);
@@ -48,7 +49,6 @@ function slowly(on: Stage, own: Partial<JobStore> = {}): Watched {
   });
   const store = storeWith<JobStore>(on.store, {
     ...noted('readLine'),
-    ...noted('claim'),
     ...noted('releaseLease'),
     commit: async (request) => {
       order.push('commit');
@@ -58,11 +58,15 @@ function slowly(on: Stage, own: Partial<JobStore> = {}): Watched {
       return outcome;
     },
   });
-  return { context: on.dispatcher({ store }), order };
+  const send: MemoryJobQueue['send'] = (fleet, jobs, together) => {
+    order.push('send');
+    return on.queue.send(fleet, jobs, together);
+  };
+  return { context: on.dispatcher({ store, queue: storeWith(on.queue, { send }) }), order };
 }
 
 describe('a settlement of several commits', () => {
-  it('is written while lines are read, and before anything is claimed', async () => {
+  it('is written while lines are read, and before anything is told of', async () => {
     const { on, over, next } = await ended();
     const { context, order } = slowly(on);
     const report = await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
@@ -72,9 +76,10 @@ describe('a settlement of several commits', () => {
     const read = order.indexOf('readLine');
     expect(read).toBeGreaterThan(order.indexOf('commit'));
     expect(read).toBeLessThan(firstWritten);
-    const beforeClaims = order.slice(0, order.indexOf('claim')).filter((each) => each === 'committed');
+    expect(order).toContain('send');
+    const beforeMessages = order.slice(0, order.indexOf('send')).filter((each) => each === 'committed');
     // Two of the settlement at least, and the one that reserves.
-    expect(beforeClaims.length).toBeGreaterThanOrEqual(3);
+    expect(beforeMessages.length).toBeGreaterThanOrEqual(3);
   });
 
   it('that somebody else overtook lets nothing start', async () => {
@@ -82,7 +87,7 @@ describe('a settlement of several commits', () => {
     const { context, order } = slowly(on, { commit: async () => 'lost' });
     const report = await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
     expect(report.kind).toBe('lost');
-    expect(order).not.toContain('claim');
+    expect(order).not.toContain('send');
     expect(order.filter((each) => each === 'commit')).toHaveLength(1);
     expect(new Set(on.states(next))).toEqual(new Set(['pending']));
   });
@@ -102,7 +107,7 @@ describe('a settlement of several commits', () => {
     });
     const report = await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
     expect(report.kind).toBe('lost');
-    expect(order).not.toContain('claim');
+    expect(order).not.toContain('send');
   });
 
   it('that takes as long as the lease is trusted lets nothing start', async () => {
@@ -114,10 +119,10 @@ describe('a settlement of several commits', () => {
       },
     });
     await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
-    expect(order).not.toContain('claim');
+    expect(order).not.toContain('send');
   });
 
-  it('that could not be written fails the pass, which has claimed nothing', async () => {
+  it('that could not be written fails the pass, which has told of nothing', async () => {
     const { on, over, next } = await ended();
     const { context, order } = slowly(on, {
       commit: async () => Promise.reject(new StoreThrottled('commit: too many requests')),
@@ -125,7 +130,7 @@ describe('a settlement of several commits', () => {
     await expect(on.pass({ reason: 'stream', jobs: [...over, ...next] }, context)).rejects.toThrow(
       'too many requests',
     );
-    expect(order).not.toContain('claim');
+    expect(order).not.toContain('send');
   });
 
   it('is written before the lease is given back where nothing starts', async () => {

@@ -16,6 +16,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
@@ -153,6 +154,16 @@ export function stage(options: StageOptions = {}) {
   };
 
   let invocations = 0;
+  const begin = (fleet: string, workerId: string, message: DispatchMessage) => {
+    invocations += 1;
+    return store.startJob({
+      workerId,
+      incarnation: `${workerId}-${invocations}`,
+      ...message,
+      nowMs: time.nowMs,
+      runUntilMs: runUntilMsOf(fleet, message.jobId),
+    });
+  };
   /** Receives what a fleet was sent, and starts it. What cannot be started any more is deleted. */
   const startAll = async (fleet: string, workerId = 'worker'): Promise<readonly Started[]> => {
     const started: Started[] = [];
@@ -160,16 +171,31 @@ export function stage(options: StageOptions = {}) {
       const received = await queue.receive(fleet, 10, 0, HIDE_MS);
       if (received.length === 0) return started;
       for (const { message, receipt } of toldJobs(received)) {
-        invocations += 1;
-        const worker = { workerId, incarnation: `${workerId}-${invocations}` };
-        const outcome = await store.startJob({
-          ...worker,
-          ...message,
-          nowMs: time.nowMs,
-          runUntilMs: runUntilMsOf(fleet, message.jobId),
-        });
+        const outcome = await begin(fleet, workerId, message);
         await queue.delete(fleet, [receipt]);
         if (outcome.kind === 'started') started.push({ fleet, message, job: outcome.job });
+      }
+    }
+  };
+  /**
+   * Receives what a fleet was sent, as its workers do: what starts goes on, and what is refused changes nothing, but word is left
+   * of it. Answers the jobs that were refused.
+   */
+  const startOrTell = async (fleet: string): Promise<readonly string[]> => {
+    const refused: string[] = [];
+    for (;;) {
+      const received = await queue.receive(fleet, 10, 0, HIDE_MS);
+      if (received.length === 0) return refused;
+      for (const { message, receipt } of toldJobs(received)) {
+        const { jobId } = message;
+        const before = store.inspectJob(jobId);
+        if ((await begin(fleet, 'worker', message)).kind === 'superseded') {
+          refused.push(jobId);
+          await endIfDead({ store, configuration, clock, log }, message);
+          if (store.inspectJob(jobId) !== before)
+            throw new Error(`job ${jobId} was changed by a refused start`);
+        }
+        await queue.delete(fleet, [receipt]);
       }
     }
   };
@@ -200,7 +226,16 @@ export function stage(options: StageOptions = {}) {
   /** Everything that holds capacity. */
   const held = (): readonly ReservedJob[] =>
     [...store.inspect(0).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
-  const stateOf = (id: string): Job['state'] | undefined => store.inspectJob(id)?.state;
+  /** A place is reserved for the job as it is: its fleet was told, and nobody has started it. */
+  const hasPlace = ({ id, version, partition }: Job): boolean =>
+    [...store.inspect(partition).reservations.values()].some(({ jobs }) =>
+      [...jobs.values()].some((entry) => entry.id === id && entry.version === version),
+    );
+  /** Of a job that waits and has a place: `claimed`, whether by its pass or by its start to come. */
+  const stateOf = (id: string): Job['state'] | undefined => {
+    const found = store.inspectJob(id);
+    return found?.state === 'pending' && hasPlace(found) ? 'claimed' : found?.state;
+  };
   const states = (jobs: readonly Job[]): readonly (Job['state'] | undefined)[] =>
     jobs.map(({ id }) => stateOf(id));
 
@@ -225,6 +260,7 @@ export function stage(options: StageOptions = {}) {
     put,
     job,
     startAll,
+    startOrTell,
     startEverywhere,
     end,
     advance,

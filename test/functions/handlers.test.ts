@@ -381,7 +381,7 @@ describe('the ingest function', () => {
   it('stores what it is asked for, and makes the first pass itself', async () => {
     const response = await on.finish(ingestHandler(queueOf(requested({ type: 'resize' }), 'not JSON')));
     expect(response).toEqual(NOTHING_FAILED);
-    expect([...on.store.everyJob()].map(({ state }) => state)).toEqual(['claimed']);
+    expect(on.states([...on.store.everyJob()])).toEqual(['claimed']);
     expect(on.published).toMatchObject([{ kind: 'rejected', detail: { sourceId: 'm1' } }]);
   });
 

@@ -17,7 +17,6 @@ const KINDS: readonly Meddling[] = [
   'limit',
   'isEmpty',
   'read',
-  'statements',
   'lag',
 ];
 

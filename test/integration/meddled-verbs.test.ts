@@ -21,7 +21,7 @@ import {
   type Shape,
   type TryFault,
 } from '../contract/meddler.ts';
-import { PASSING_REASONS, REPEATED_BY_SDK, STATEMENT_CODES, THROTTLES } from '../contract/meddling.ts';
+import { PASSING_REASONS, REPEATED_BY_SDK, THROTTLES } from '../contract/meddling.ts';
 import { SCENES, type Scene, type Scenes, thrown } from '../contract/scenes.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 
@@ -334,9 +334,7 @@ describe.each(ALL.filter((_, at) => at % EACH === 0))('$title', { timeout: WAIT_
       if (!isWrite(asked)) continue;
       const scene = await set(scenes);
       const outcome = await outcomeOf(scene, unanswered(number, true));
-      const isBorne =
-        isSurfaced(outcome, 'StoreUnavailable', known) || asked.command === 'BatchExecuteStatement';
-      expect(isBorne, JSON.stringify(outcome)).toBe(true);
+      expect(isSurfaced(outcome, 'StoreUnavailable', known), JSON.stringify(outcome)).toBe(true);
       expectOneOf(await outcomeOf(scene, {}), [known.answer, again(known.answer)]);
       if (!isHint) expect(plain(await scene.left())).toEqual(known.left);
     }
@@ -394,27 +392,6 @@ describe.each(ALL.filter((_, at) => at % EACH === 0))('$title', { timeout: WAIT_
       expect(plain(await scene.left())).toEqual(known.left);
     },
   );
-});
-
-describe('claims that go out together', { timeout: WAIT_MS }, () => {
-  const [together] = SCENES.claim.filter(({ name }) => name === 'together');
-  if (together === undefined) throw new Error('no claims together');
-
-  it('are told one by one, whatever is answered of each', async () => {
-    const known = await undisturbed(together);
-    let turn = 0;
-    for (const at of [0, 1, 2]) {
-      for (const kind of ['undone', 'done', 'missing'] as const) {
-        const code = turnAbout(STATEMENT_CODES, turn);
-        turn += 1;
-        const scene = await set(together);
-        const fault = kind === 'missing' ? { kind } : { kind, code };
-        const outcome = await outcomeOf(scene, { shape: () => ({ statements: new Map([[at, fault]]) }) });
-        expect(outcome, `${kind} ${code} at ${at}`).toEqual(known.answer);
-        expect(plain(await scene.left())).toEqual(known.left);
-      }
-    }
-  });
 });
 
 describe('keys of a batch that are left over whenever they are asked for', { timeout: WAIT_MS }, () => {

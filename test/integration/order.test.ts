@@ -25,9 +25,12 @@ const stageWith = async (pool: PoolInput): Promise<void> => {
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
+/** Of these, those that wait, and have no place. */
 const pendingOf = async (jobs: readonly Job[]): Promise<readonly string[]> => {
+  const { reservations } = await on.store.loadPartition({ partition: 0, nowMs: on.clock.nowMs() });
+  const held = new Set(reservations.flatMap((each) => [...each.jobs.values()].map(({ id }) => id)));
   const now = await on.store.getJobs({ ids: jobs.map(({ id }) => id) });
-  return now.flatMap((job) => (job?.state === 'pending' ? [job.id] : []));
+  return now.flatMap((job) => (job?.state === 'pending' && !held.has(job.id) ? [job.id] : []));
 };
 
 /** Ticks, each by a dispatcher that knows nothing, until none of these waits. */

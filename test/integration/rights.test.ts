@@ -57,7 +57,7 @@ interface Answer {
   Item?: object;
   Attributes?: object;
   Items?: readonly object[];
-  /** Of a batch of keys: by table. Of a batch of statements: a list. */
+  /** Of a batch of keys: by table. */
   Responses?: object;
 }
 
@@ -77,7 +77,7 @@ function spoil(client: DynamoDBClient, isSo: () => boolean): void {
       if (output.Item !== undefined) output.Item = spoiled(output.Item);
       if (output.Attributes !== undefined) output.Attributes = spoiled(output.Attributes);
       if (output.Items !== undefined) output.Items = output.Items.map(spoiled);
-      if (output.Responses !== undefined && !Array.isArray(output.Responses)) {
+      if (output.Responses !== undefined) {
         output.Responses = Object.fromEntries(
           Object.entries(output.Responses as Readonly<Record<string, readonly object[]>>).map(
             ([name, items]) => [name, items.map(spoiled)],

@@ -11,6 +11,7 @@ import {
   REHOME_MODEL,
   RESERVATION_MODEL,
   run,
+  START_MODEL,
 } from './models.ts';
 
 describe.each([
@@ -23,6 +24,7 @@ describe.each([
   ],
   ['capacity that moves between partitions', 'is never there twice,', LOAN_MODEL, 261_162],
   ['jobs that move between partitions', 'are safe', REHOME_MODEL, 690_860],
+  ['starts that claim', 'are safe', START_MODEL, 1_798_145],
 ] as const)('%s', (_subject, does, model, states) => {
   it(`${does} in every state that its small world can reach`, { timeout: MODEL_MS }, async () => {
     const { code, lines } = await run(model);
@@ -65,5 +67,11 @@ describe('jobs that move between partitions', () => {
     'go wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
     (name, steps, violation) => expectViolation(REHOME_MODEL, name, steps, violation),
+  );
+});
+
+describe('starts that claim', () => {
+  it('go wrong without start-by-claim after 14 steps, which the model shows', { timeout: MODEL_MS }, () =>
+    expectViolation(START_MODEL, 'start-by-claim', 14, 'J0 holds capacity that nobody counts'),
   );
 });

@@ -9,7 +9,9 @@ import {
   MODEL_MS,
   REHOME_MODEL,
   RESERVATION_MODEL,
+  run,
   runModel,
+  START_MODEL,
 } from './models.ts';
 
 /** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
@@ -55,6 +57,25 @@ const RESERVATION_PROTECTIONS = [
   ['turn', 9, UNCOUNTED],
   ['epoch', 5, 'a superseded dispatcher'],
   ['no-names-count-all', 10, UNCOUNTED],
+] as const;
+
+const MOVED = 'J0 was moved and starts for R11, which was planned before';
+
+/** `protocol-model.long.test.ts` has `start-by-claim`. */
+const START_PROTECTIONS = [
+  ['send-after-commit', 4, UNCOUNTED],
+  ['unknown-is-unknown', 7, UNCOUNTED],
+  ['known-by-commit', 12, 'J1 holds capacity that nobody counts'],
+  ['start-by-version', 7, MOVED],
+  ['claim-by-version', 11, UNCOUNTED],
+  ['send-again-as-planned', 9, MOVED],
+  ['give-up-by-version', 9, UNCOUNTED],
+  ['drop-after-raise', 10, UNCOUNTED],
+  ['settle-what-ended', 9, UNCOUNTED],
+  ['move-raises-version', 7, MOVED],
+  ['turn', 10, UNCOUNTED],
+  ['epoch', 5, 'a superseded dispatcher'],
+  ['id-outlives-messages', 11, UNCOUNTED],
 ] as const;
 
 const LOAN_PROTECTIONS = [
@@ -129,6 +150,28 @@ describe('reservations whose items are put before the page', () => {
     { timeout: MODEL_MS },
     (name, steps, violation) => expectViolation(RESERVATION_MODEL, name, steps, violation),
   );
+});
+
+describe('starts that claim', () => {
+  it(
+    'are safe in the first states that their small world can reach',
+    {
+      timeout: MODEL_MS,
+    },
+    () => expectSafe(START_MODEL, 50_000),
+  );
+
+  it.each(START_PROTECTIONS)(
+    'go wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    (name, steps, violation) => expectViolation(START_MODEL, name, steps, violation),
+  );
+
+  it('refuse a protection that they do not know', async () => {
+    const { code, lines } = await run(START_MODEL, '--break', 'good-luck');
+    expect(lines[0]).toMatch(/^unknown protection good-luck: one of send-after-commit, /);
+    expect(code).toBe(1);
+  });
 });
 
 describe('the lock of a conflict key between partitions', () => {

@@ -1,6 +1,15 @@
-/** Messages of the wake queue as text. */
+/** Messages as text: to a fleet's queue, and to the wake queue. */
 import { describe, expect, it } from 'vitest';
-import { decodeOutcomes, decodeWake, encodeLook, encodeWake, wakeIn } from '../../lib/queue/message.ts';
+import {
+  decodeDispatchMessage,
+  decodeOutcomes,
+  decodeWake,
+  encodeDispatchMessage,
+  encodeLook,
+  encodeWake,
+  MalformedMessageError,
+  wakeIn,
+} from '../../lib/queue/message.ts';
 
 describe('a message of the wake queue', () => {
   it.each([0, 7, 1_763_971_200_123, 1_763_971_200_123.25])(
@@ -43,5 +52,38 @@ describe('a message of the wake queue', () => {
   it('of outcomes that are kept names what may be jobs only', () => {
     const body = JSON.stringify({ asks: 'publish', jobIds: ['one', 'x'.repeat(2_100)], tries: 2 });
     expect(decodeOutcomes(body)).toEqual({ jobIds: ['one'], tries: 2 });
+  });
+});
+
+describe("a message of a fleet's queue", () => {
+  const toClaim = { version: 3, fleet: 'images', claimedAtMs: 1_763_971_200_123.25, declared: 7 };
+  const claimed = { jobId: 'one', claimId: '5-12p3.4' };
+  const planned = { ...claimed, jobId: 'two', toClaim };
+
+  it.each([
+    ['one that is claimed', [claimed]],
+    ['one that its start claims', [planned]],
+    ['several', [planned, claimed, { ...planned, toClaim: { ...toClaim, declared: undefined } }]],
+  ])('says all that a start is told: %s', (_, jobs) => {
+    expect(decodeDispatchMessage(encodeDispatchMessage(jobs))).toEqual(jobs);
+  });
+
+  it.each([
+    ['no version', { ...toClaim, version: undefined }],
+    ['half a version', { ...toClaim, version: 1.5 }],
+    ['a version as text', { ...toClaim, version: '3' }],
+    ['no fleet', { ...toClaim, fleet: undefined }],
+    ['no time', { ...toClaim, claimedAtMs: undefined }],
+    ['an odd declaration', { ...toClaim, declared: 'newest' }],
+    ['nothing', null],
+    ['text', 'soon'],
+  ])('with a claim that says %s is refused, and with it all that the message names', (_, odd) => {
+    const body = JSON.stringify({ jobs: [planned, { ...claimed, toClaim: odd }] });
+    expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
+  });
+
+  it.each(['9', 'nobody', '5-12p3', '5-12p3.4 '])('is refused that would claim by %j', (claimId) => {
+    const body = JSON.stringify({ ...planned, claimId });
+    expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
   });
 });

@@ -35,11 +35,12 @@ export class Chronicle {
       return;
     }
     const seen = this.#of(after.id);
-    const last = seen.attempts.at(-1);
     const claimId = after.claim?.claimId ?? '';
-    if (verb === 'claim') seen.attempts.push({ claimId, workerId: '', isLost: false });
+    const isClaim = verb === 'claim' || (verb === 'startJob' && before.state === 'pending');
+    if (isClaim) seen.attempts.push({ claimId, workerId: '', isLost: false });
     // Nobody has started it, and nobody can.
     if (verb === 'giveBack') seen.attempts.pop();
+    const last = seen.attempts.at(-1);
     if (verb === 'startJob' && last !== undefined) last.workerId = after.worker?.workerId ?? '';
     if (verb === 'loseWorker' && last !== undefined) last.isLost = true;
     if (verb === 'cancelJob') seen.isCancelled = true;

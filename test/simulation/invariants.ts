@@ -328,9 +328,13 @@ export class Invariants {
       this.#violated('declarations', `${type} was refused, and is declared for ${knownMs} ms`);
   }
 
-  /** Nothing is left that could end as things are declared. */
+  /** Nothing is left that could end as things are declared, and what was parked stands in its ready line again, a few with each round. */
   get isOverAsDeclared(): boolean {
-    return this.isAllSettled && this.#left.every(({ type }) => !this.versions.isDeclared(type));
+    const isParked = (id: string): boolean => this.#store?.inspectLine(id)?.startsWith('blocked/') === true;
+    return (
+      this.isAllSettled &&
+      this.#left.every(({ id, type }) => !this.versions.isDeclared(type) && !isParked(id))
+    );
   }
 
   /** Jobs of types that are not declared any more. */
@@ -385,7 +389,8 @@ export class Invariants {
     if (store === undefined || this.#openedAtMs >= sinceMs) return;
     for (const id of this.#accepted) {
       const job = store.inspectJob(id);
-      if (job?.state === 'pending' && this.#couldStart(store, job)) {
+      if (job?.state !== 'pending' || this.#toldAtMs(job) !== undefined) continue;
+      if (this.#couldStart(store, job)) {
         this.#violated('noStarvation', `${id} could start, and nobody is on the way to see it`);
       }
     }
@@ -444,7 +449,10 @@ export class Invariants {
         });
         break;
       case 'loadPartition': {
-        const { partition } = parameters[0] as RequestOf<'loadPartition'>;
+        const asked = parameters[0] as RequestOf<'loadPartition'>;
+        // Who only looks, as where it counts what waits, says nothing of what it knows.
+        if (!('knownTurn' in asked)) break;
+        const { partition } = asked;
         const name = `${node}/${partition}`;
         if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, partition);
         this.#loadSteps.set(partition, this.#steps);
@@ -508,12 +516,35 @@ export class Invariants {
   /** A job was taken from a process that is gone, and sent again: another one has begun it soon. */
   requireStarted(id: string, node: string): void {
     const job = this.#store?.inspectJob(id);
-    const sinceMs = this.#options.nowMs() - (job?.claim?.claimedAtMs ?? 0);
-    if (job?.state !== 'claimed' || sinceMs < AFTER_LEASE_MS) return;
+    const toldAtMs = job === undefined ? undefined : this.#toldAtMs(job);
+    if (toldAtMs === undefined) return;
+    const sinceMs = this.#options.nowMs() - toldAtMs;
+    if (sinceMs < AFTER_LEASE_MS) return;
     this.#violated(
       'noStarvation',
       `${id} was taken from ${node}, sent ${sinceMs} ms ago, and nobody has started it`,
     );
+  }
+
+  /** Places of a partition whose jobs nobody has started, nor claimed. */
+  #placesToStart(partition: number): readonly { readonly job: Job; readonly fleet: string }[] {
+    const places = [...this.#view(partition).reservations.values()];
+    return places.flatMap(({ jobs }) =>
+      [...jobs.values()].flatMap(({ id, version, fleet }) => {
+        const job = this.#store?.inspectJob(id);
+        return job?.state === 'pending' && job.version === version ? [{ job, fleet }] : [];
+      }),
+    );
+  }
+
+  /** When the place of a job was reserved that nobody has started; undefined: it has none, or has started. */
+  #toldAtMs({ id, state, version, claim, partition }: Job): number | undefined {
+    if (state === 'claimed') return claim?.claimedAtMs;
+    if (state !== 'pending') return undefined;
+    for (const { reservedAtMs, jobs } of this.#view(partition).reservations.values())
+      for (const entry of jobs.values())
+        if (entry.id === id && entry.version === version) return reservedAtMs;
+    return undefined;
   }
 
   /** A process is gone for so long that somebody has noticed: nothing counts as running there any more. */
@@ -675,10 +706,20 @@ export class Invariants {
       return false;
     // Of several partitions each has a share, and takes its turn.
     if (configuration.partitions > 1 || !this.versions.isDeclared(job.type)) return false;
+    // What a fleet was told of holds what it starts with.
+    const told = this.#placesToStart(job.partition).map((place) => ({
+      ...place,
+      scopes: [...this.#scopesOf(place.job, configuration), ['fleet', place.fleet]],
+    }));
+    const toldIn = (scope: string, name: string): number =>
+      told.filter(({ scopes }) => scopes.some(([of, its]) => of === scope && its === name)).length;
     const isFree = (scope: string, name: string, cap: number | null | undefined): boolean =>
-      cap === null || cap === undefined || (this.#held.item.get(scope)?.get(name) ?? 0) < cap;
+      cap === null ||
+      cap === undefined ||
+      (this.#held.item.get(scope)?.get(name) ?? 0) + toldIn(scope, name) < cap;
     return (
       [...this.#active.values()].every((other) => this.versions.exclude(job, other) === undefined) &&
+      told.every((other) => this.versions.exclude(job, other.job) === undefined) &&
       this.#scopesOf(job, configuration).every(([scope, name]) =>
         isFree(scope, name, capOf(configuration, scope, name)),
       ) &&
@@ -751,17 +792,19 @@ export class Invariants {
     if (NOTES.has(verb) && after.state === before.state && after.version === before.version) return;
     if (isTerminal(before.state))
       this.#violated('oneEnd', `${verb} changed ${id} after its end (${before.state})`);
-    if (!isLegal(before.state, after.state)) {
+    // A start that claims takes two steps at once.
+    const isTwoSteps = verb === 'startJob' && before.state === 'pending' && after.state === 'running';
+    if (!isTwoSteps && !isLegal(before.state, after.state)) {
       this.#violated('oneEnd', `${verb} took ${id} from ${before.state} to ${after.state}`);
     }
-    if (after.version !== before.version + 1) {
+    if (after.version !== before.version + (isTwoSteps ? 2 : 1)) {
       this.#violated('oneEnd', `${verb} took ${id} from version ${before.version} to ${after.version}`);
     }
     this.#checkFence(verb, input, before, after);
     if (after.runAtMs !== before.runAtMs && !TIMING.has(verb))
       this.#violated('neverEarly', `${verb} took ${id} from its time ${before.runAtMs} to ${after.runAtMs}`);
     if (verb === 'retimeJob') this.#moved.set(id, after);
-    if (before.state === 'pending' && after.state === 'claimed') this.#onClaim(after);
+    if (before.state === 'pending' && isActive(after)) this.#onClaim(after);
     // What is pending may start at once.
     if (after.state === 'pending' || isActive(after)) this.#checkTime(verb, after);
     if (before.state === 'running' && after.state !== 'running') {
@@ -819,8 +862,10 @@ export class Invariants {
         break;
       }
       case 'startJob': {
-        const request = input as StartRequest;
-        if (request.claimId !== before.claim?.claimId || before.state !== 'claimed') wrong(request.claimId);
+        const { claimId, toClaim } = input as StartRequest;
+        const isClaimed = before.state === 'claimed' && before.claim?.claimId === claimId;
+        const isPlanned = before.state === 'pending' && before.version === toClaim?.version;
+        if (!isClaimed && !isPlanned) wrong(claimId);
         break;
       }
       case 'finishJob': {

@@ -625,7 +625,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'call-unanswered': {
     removes: 'the pass of whoever a function that has led sends for: that one leaves it to the next, too',
-    foundBy: { simulation: 272 },
+    foundBy: {
+      test: 'test/dispatch/lead-for-a-while.test.ts',
+      name: 'is followed by a pass of whoever answers its call',
+    },
     changes: [
       {
         file: 'lib/dispatch/lease.ts',
@@ -1173,10 +1176,97 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'told-before-reserved': {
+    removes: 'the wait for the commit before a fleet is told',
+    foundBy: { simulation: 1 },
+    changes: [
+      {
+        file: 'lib/dispatch/pass/admit.ts',
+        from: 'const places = await this.#reserve(decisions);',
+        to: 'const reserved = this.#reserve(decisions); reserved.catch(() => {}); const places = this.#placesFor(decisions); if (decisions.length > 0) await this.#hand(places); await reserved; decisions = [];',
+      },
+    ],
+  },
+  'told-places-are-free': {
+    removes: 'places whose jobs nobody has started from what a pass takes as held',
+    foundBy: { simulation: 1 },
+    changes: [
+      {
+        file: 'lib/dispatch/settle/settled.ts',
+        from: "return { kind: 'mayCome' };",
+        to: "return { kind: 'gone' };",
+      },
+    ],
+  },
+  'overtaken-unseen': {
+    removes:
+      'the look at chosen jobs that an index shows, and that other dispatchers may have started before',
+    foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'tells of none that has ended' },
+    changes: [
+      {
+        file: 'lib/dispatch/hinted-jobs.ts',
+        from: 'if (doubted.length === 0) return [];',
+        to: 'if (doubted.length >= 0) return [];',
+      },
+    ],
+  },
+  'outdated-heads': {
+    removes: 'what a process knows not to wait from what it reads of an index that lags',
+    foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'reads none of them again' },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'const shown = read.jobs.filter((job) => !isOutdated(this.#input.cached, job));',
+        to: 'const shown = read.jobs;',
+      },
+    ],
+  },
+  'told-heads-hide-others': {
+    removes: 'the look behind parked jobs that have a place',
+    foundBy: { test: 'test/dispatch/resource-caps.test.ts', name: '12 of 12 end at once' },
+    changes: [
+      {
+        file: 'lib/dispatch/parking.ts',
+        from: 'const asked = { partition, conflictKey, groups: budget.blockedGroups, butFor };',
+        to: 'const asked = { partition, conflictKey, groups: budget.blockedGroups };',
+      },
+    ],
+  },
+  'locks-are-forgotten': {
+    removes: 'that a place which was reserved under another declaration may have needed a lock',
+    foundBy: {
+      test: 'test/dispatch/handover.test.ts',
+      name: 'does not start beside one of its conflict key',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/settle/recover.ts',
+        from: 'return isExcluded && reservation.declared !== deployed?.version;',
+        to: 'return isExcluded && reservation.declared === undefined;',
+      },
+    ],
+  },
+  'planned-for-ever': {
+    removes: 'the time for which a start may claim what was planned',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'planned a day ago' },
+    changes: [
+      {
+        file: 'lib/core/life-cycle.ts',
+        from: 'nowMs - claimedAtMs < PLANNED_FOR_MS;',
+        to: 'nowMs >= 0;',
+      },
+    ],
+  },
   'claims-without-terms': {
     removes: 'the version under which a claim was planned',
     foundBy: { simulation: 4 },
-    changes: [{ file: 'lib/dispatch/pass/admit.ts', from: 'declared: deployed?.version,', to: '' }],
+    changes: [
+      {
+        file: 'lib/dispatch/pass/admit.ts',
+        from: 'const declared = context.deployed?.version;',
+        to: 'const declared = undefined;',
+      },
+    ],
   },
   'former-types': {
     removes: 'types that are not declared any more from what is remembered of them',

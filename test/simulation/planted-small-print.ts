@@ -119,28 +119,6 @@ export const SMALL_PRINT_CHANGES: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'unanswered-statements': {
-    removes: 'the doubt about statements of a batch of which nothing is answered: they count as applied',
-    foundBy: found('are told one by one, whatever is answered of each'),
-    changes: [
-      {
-        file: CONNECTION,
-        from: "if (answer === undefined) return { kind: 'unclear' };",
-        to: "if (answer === undefined) return { kind: 'applied' };",
-      },
-    ],
-  },
-  'failed-statements': {
-    removes: 'what tells a statement that failed from one whose condition did',
-    foundBy: found('are told one by one, whatever is answered of each'),
-    changes: [
-      {
-        file: CONNECTION,
-        from: "if (answer.Error.Code !== 'ConditionalCheckFailed') return { kind: 'unclear' };",
-        to: '',
-      },
-    ],
-  },
   'ids-a-second-early': {
     removes: 'the last second of a job that has ended: its id is free before it expires',
     foundBy: {

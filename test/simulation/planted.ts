@@ -16,7 +16,7 @@ const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [
 const SWITCHED: Readonly<Record<string, Planted>> = {
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    foundBy: { simulation: 164 },
+    foundBy: { simulation: 206 },
     store: (store) =>
       instead(store, {
         claim: (requests: readonly ClaimRequest[]) =>
@@ -51,7 +51,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    foundBy: { simulation: 9 },
+    foundBy: { simulation: 6 },
     store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
   },
   'start-claim': {
@@ -72,9 +72,21 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
         },
       }),
   },
+  'start-version': {
+    removes: 'the version in the condition of a start that claims',
+    foundBy: { simulation: 4 },
+    store: (store) =>
+      instead(store, {
+        startJob: (request: StartRequest) => {
+          const { toClaim } = request;
+          const version = store.inspectJob(request.jobId)?.version ?? 0;
+          return store.startJob({ ...request, toClaim: toClaim && { ...toClaim, version } });
+        },
+      }),
+  },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    foundBy: { simulation: 18 },
+    foundBy: { simulation: 878 },
     store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {

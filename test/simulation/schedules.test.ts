@@ -40,7 +40,6 @@ it(`schedules beside jobs obey their policies and hold up nothing, whoever dies 
     'stood still',
     'died behind saveSchedule',
     'died behind commit',
-    'died behind claim',
     'died behind acquireLease',
     'firing made',
     'firing missed',

@@ -220,14 +220,14 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       { atMs: 2_000, act: { kind: 'resume', scope: 'pool' } },
     ],
   }),
-  'a dispatcher that dies between its reservation and its claims': smallRun(5, {
+  'a dispatcher that dies between its reservation and what it tells the fleet': smallRun(5, {
     pool: {
       types: { resize: { timeoutMs: 5_000, retry: RETRY } },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize'], slots: 2 } },
     },
     jobs: [{}, {}],
-    forced: { 'ingest-1/claim#1': 'crashBeforeCall' },
+    forced: { 'ingest-1/send#1': 'crashBeforeCall' },
   }),
   'one conflict key in two partitions': smallRun(7, {
     pool: {
@@ -302,6 +302,30 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       faultsUntilMs: 4_000,
     },
   ),
+  'another fleet, while jobs are claimed with a lock': smallRun(15, {
+    pool: {
+      types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['index'], slots: 4 } },
+      partitions: 2,
+    },
+    jobs: [{ resourceId: 'a' }, { resourceId: 'b', fairnessKey: 'tenant-b' }, { resourceId: 'a' }],
+    later: [
+      {
+        atMs: 600,
+        pool: {
+          types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue' } },
+          tiers: [{ tier: 'standard' }],
+          fleets: { pictures: { types: ['index'], slots: 4 } },
+          partitions: 2,
+        },
+        rolloutMs: 500,
+      },
+    ],
+    // What it claimed nobody starts.
+    forced: { 'dispatch-1/send#1': 'notAppliedAndNoAnswer' },
+    faultsUntilMs: 4_000,
+  }),
   'another number of partitions, while jobs of a key that moves run and wait, and an operator has weighted it':
     smallRun(13, {
       pool: {

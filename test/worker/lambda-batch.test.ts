@@ -94,7 +94,7 @@ describe('a message that tells of several jobs', () => {
     expect(failures(await invoke(on, [bodyOf(messages)], { resize }, { store }))).toEqual(['m0']);
     expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
       'succeeded',
-      'claimed',
+      'pending',
       'succeeded',
     ]);
     const again = await invoke(on, [bodyOf(messages)], { resize }, { requestId: 'request-2' });
@@ -206,7 +206,7 @@ describe('a batch', () => {
     expect(failures(invoked)).toEqual(['m1']);
     expect(messages.map((message) => jobOf(on, message)?.state)).toEqual([
       'succeeded',
-      'claimed',
+      'pending',
       'succeeded',
     ]);
     expect(failures(await invoke(on, bodies.slice(1, 2), { resize: () => null }))).toEqual([]);

@@ -490,7 +490,11 @@ describe('a message', () => {
   });
 
   it.each([
-    ['of another claim', { claimId: '9-9.0' }],
+    ['of another claim', { claimId: '9-9.0', toClaim: undefined }],
+    [
+      'of a version that the job has not come to',
+      { toClaim: { version: 2, fleet: 'images', claimedAtMs: NOW_MS } },
+    ],
     ['of a job that is not there', { jobId: 'none' }],
   ])('%s runs nothing', async (_, changes) => {
     const on = setting();

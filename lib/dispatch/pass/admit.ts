@@ -1,12 +1,17 @@
-/** Fourth step: reserve, claim and send, batch by batch, until nothing more may start. */
+/**
+ * Fourth step: reserve and send, batch by batch, until nothing more may start. What is reserved is claimed by whoever starts it; by
+ * the pass only where its claim takes a lock with it.
+ */
 
 import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
-import { mayHaveBegun } from '../../core/life-cycle.ts';
+import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
-import type { ClaimOutcome, ClaimRequest } from '../../store/requests.ts';
+import type { ClaimOutcome } from '../../store/requests.ts';
+import { isSlow } from '../lease.ts';
 import { moveBack } from '../parking.ts';
+import { plannedOf } from '../settle/settled.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
@@ -19,14 +24,28 @@ const RESERVATIONS_MAX = 4;
 /** Ten lines cost as much to read as a small page to write. */
 const LINES_WORTH_A_WRITE = 20;
 
-const lockFor = (conflictKey: string | undefined, partition: number): Pick<ClaimRequest, 'lock'> =>
-  conflictKey === undefined ? {} : { lock: { conflictKey, partition } };
-
 /** A decision that is reserved, and where. */
 interface ReservedPlace {
   readonly reservation: Reservation;
   readonly position: number;
   readonly decision: Decision;
+}
+
+const claimIdOfPlace = ({ reservation, position }: ReservedPlace): string =>
+  claimIdOf(reservation.batchId, position);
+
+/** @param toClaim - of a job that the pass has not claimed itself */
+function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
+  const { reserved } = place.decision;
+  return {
+    fleet: reserved.fleet,
+    message: {
+      jobId: reserved.id,
+      claimId: claimIdOfPlace(place),
+      ...(toClaim === undefined ? {} : { toClaim }),
+    },
+    isAlone: mayHaveBegun(reserved),
+  };
 }
 
 /** What starts in one pass. */
@@ -43,7 +62,7 @@ export class Admission {
   #isMovedBack = false;
   /** What the partition says of what waits. */
   #quiet: Quiet | undefined;
-  /** Jobs that were claimed and told of. */
+  /** Jobs that a fleet was told of. */
   admitted = 0;
   lostClaims = 0;
   /** A bound cut the plan short. */
@@ -104,7 +123,7 @@ export class Admission {
   async #admit(decisions: readonly Decision[], lifted: readonly Ledger[]): Promise<void> {
     const places = await this.#reserve(decisions);
     this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
-    if (decisions.length > 0) await this.#claim(places);
+    if (decisions.length > 0) await this.#hand(places);
   }
 
   /** A batch that is full is followed by another one: what that needs is read while this one is written. */
@@ -115,15 +134,45 @@ export class Admission {
 
   async #plan(): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
-    const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#most);
-    this.blocked = blocked;
-    this.isTruncated ||= truncated;
-    for (const { reserved } of decisions) this.#admittedIds.add(reserved.id);
-    if (!this.#isMovedBack) {
-      this.#isMovedBack = true;
-      await this.#moveBack();
+    for (;;) {
+      const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#most);
+      this.blocked = blocked;
+      this.isTruncated ||= truncated;
+      const waiting = await this.#stillWaiting(decisions);
+      for (const { reserved } of waiting) this.#admittedIds.add(reserved.id);
+      if (!this.#isMovedBack) {
+        this.#isMovedBack = true;
+        await this.#moveBack();
+      }
+      if (waiting.length > 0 || decisions.length === 0) return waiting;
     }
-    return decisions;
+  }
+
+  /**
+   * The first decisions, up to one whose job has moved on: those behind it were made as if it took its place, and are made anew. Where a
+   * claim takes a lock, it tells.
+   */
+  async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
+    const { context, lease, planner, candidates } = this.#pass;
+    // A place that is taken for nothing costs less than the time that such a store takes to answer.
+    if (isSlow(context, lease.slowMs)) return decisions;
+    const unlocked = decisions.filter(({ reserved }) => this.#lockOf(reserved) === undefined);
+    const overtaken = await candidates.overtaken.among(unlocked.map(({ reserved }) => reserved));
+    if (overtaken.length === 0) return decisions;
+    candidates.noteAdmitted(overtaken);
+    this.lostClaims += overtaken.length;
+    const over = new Set(overtaken.map(({ id }) => id));
+    const first = decisions.findIndex(({ reserved }) => over.has(reserved.id));
+    const behind = decisions.slice(first);
+    for (const decision of behind) {
+      const job = candidates.overtaken.offered(decision.reserved.id);
+      if (job !== undefined && !over.has(job.id)) planner.takeBack(decision, job);
+    }
+    for (const decision of behind.filter(({ reserved }) => over.has(reserved.id))) {
+      this.#letGo(decision);
+      this.#lose(decision);
+    }
+    return decisions.slice(0, first);
   }
 
   /** Where a job has started and its conflict key has room for more, what is parked behind it comes next. */
@@ -211,43 +260,60 @@ export class Admission {
   #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
     const { context, lease, partition, commits, nowMs } = this.#pass;
     const { epoch } = lease.fence;
+    const declared = context.deployed?.version;
+    const under = declared === undefined ? {} : { declared };
     const checkAtMs = context.clock.nowMs() + context.budget.checkAfterMs;
     const batches = Map.groupBy(decisions, (_, at) => Math.floor(at / context.budget.batchJobs));
     return [...batches.values()].flatMap((batch, at) => {
       const batchId = batchIdOf(partition, epoch, commits.turn * RESERVATIONS_MAX + at);
       const jobs = new Map(batch.map(({ reserved }, position) => [position, reserved]));
-      const reservation = { batchId, epoch, reservedAtMs: nowMs, checkAtMs, jobs };
+      const reservation = { batchId, epoch, reservedAtMs: nowMs, checkAtMs, ...under, jobs };
       return batch.map((decision, position) => ({ reservation, position, decision }));
     });
   }
 
-  async #claim(places: readonly ReservedPlace[]): Promise<void> {
-    const { context, input, partition, between, nowMs, candidates } = this.#pass;
-    const { store, deployed, log } = context;
-    const outcomes = await store.claim(
-      places.map(({ reservation: { batchId, epoch }, position, decision: { reserved } }) => ({
-        jobId: reserved.id,
-        version: reserved.version,
-        claimId: claimIdOf(batchId, position),
-        epoch,
-        batchId,
-        fleet: reserved.fleet,
-        claimedAtMs: nowMs,
-        declared: deployed?.version,
-        ...lockFor(between?.lockOfPlace(context, reserved), partition),
-      })),
-    );
+  /** Tells the fleets of what is reserved by now: not before, or what starts might be counted by nobody. */
+  async #hand(places: readonly ReservedPlace[]): Promise<void> {
+    const { context, input, candidates } = this.#pass;
+    const locked = places.filter(({ decision }) => this.#lockOf(decision.reserved) !== undefined);
     candidates.noteAdmitted(places.map(({ decision }) => decision.reserved));
+    const told: FleetMessage[] = [];
+    for (const place of places) {
+      if (this.#lockOf(place.decision.reserved) !== undefined) continue;
+      this.#hold(place.decision);
+      told.push(messageOf(place, plannedOf(place.reservation, place.decision.reserved)));
+    }
+    if (told.length > 0) input.inBackground(send(context, told));
+    this.admitted += told.length;
+    if (locked.length > 0) await this.#claim(locked);
+  }
+
+  /** The lock that guards the job's conflict key among partitions, if it has one. */
+  #lockOf(reserved: ReservedJob): string | undefined {
+    const { context, between } = this.#pass;
+    return between?.lockOfPlace(context, reserved);
+  }
+
+  async #claim(places: readonly ReservedPlace[]): Promise<void> {
+    const { context, input, partition } = this.#pass;
+    const { store, log } = context;
+    const outcomes = await store.claim(
+      places.map((place) => {
+        const { version, ...planned } = plannedOf(place.reservation, place.decision.reserved);
+        const conflictKey = this.#lockOf(place.decision.reserved);
+        return {
+          jobId: place.decision.reserved.id,
+          version,
+          ...claimPlanned(claimIdOfPlace(place), planned),
+          ...(conflictKey === undefined ? {} : { lock: { conflictKey, partition } }),
+        };
+      }),
+    );
     const won: FleetMessage[] = [];
     let lost = 0;
     for (const [at, place] of places.entries()) {
-      const { reservation, position, decision } = place;
-      const { id: jobId, fleet } = decision.reserved;
       const outcome = outcomes[at] ?? 'unknown';
-      if (outcome === 'claimed') {
-        const message = { jobId, claimId: claimIdOf(reservation.batchId, position) };
-        won.push({ fleet, message, isAlone: mayHaveBegun(decision.reserved) });
-      }
+      if (outcome === 'claimed') won.push(messageOf(place));
       if (outcome === 'lost' || outcome === 'blocked') lost += 1;
       await this.#note(place, outcome);
     }
@@ -259,7 +325,7 @@ export class Admission {
 
   /** A claim that failed gives its place back; one of which nobody knows holds it. */
   async #note(place: ReservedPlace, outcome: ClaimOutcome): Promise<void> {
-    const { context, partition, planner, cached } = this.#pass;
+    const { context, partition, planner } = this.#pass;
     const { store, clock } = context;
     const { decision } = place;
     const { id, version, conflictKey } = decision.reserved;
@@ -271,7 +337,7 @@ export class Admission {
       if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#drop(place);
       else this.#hold(decision);
     } else if (outcome === 'lost') {
-      if (conflictKey !== undefined && this.parks) cached.letGo.add(conflictKey);
+      this.#letGo(decision);
       // A claim that was answered cannot come again: the place needs no raised version.
       this.#drop(place);
     } else {
@@ -280,10 +346,19 @@ export class Admission {
   }
 
   #drop({ reservation, position, decision }: ReservedPlace): void {
+    this.#lose(decision);
+    dropPlace(this.#draft, reservation, position);
+  }
+
+  #lose(decision: Decision): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
     candidates.distrust([decision.reserved]);
-    dropPlace(this.#draft, reservation, position);
+  }
+
+  /** The job has moved on: what is parked behind it may be the next. */
+  #letGo({ reserved: { conflictKey } }: Decision): void {
+    if (conflictKey !== undefined && this.parks) this.#pass.cached.letGo.add(conflictKey);
   }
 
   #hold(decision: Decision): void {

@@ -1,6 +1,6 @@
 /** Ends that are looked for where slots are scarce: the stream tells of them some 200 ms later, and a slot stands still meanwhile. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import type { MovingJob, ReservedJob } from '../../core/job.ts';
+import { isAwaited, type MovingJob, type ReservedJob } from '../../core/job.ts';
 import type { PartitionState } from '../../store/records.ts';
 import type { PassScope } from './scope.ts';
 
@@ -38,20 +38,21 @@ function areSlotsScarce(
 function likelyOver(
   { reservations }: Pick<PartitionState, 'reservations'>,
   { nowMs, isWordLeft }: { readonly nowMs: number; readonly isWordLeft: boolean },
-): readonly string[] {
-  const over: { readonly id: string; readonly forMs: number }[] = [];
+): readonly Pick<ReservedJob, 'id' | 'version'>[] {
+  const over: { readonly entry: ReservedJob; readonly forMs: number }[] = [];
   for (const { reservedAtMs, jobs } of reservations) {
-    for (const { id, estimatedCostMs } of jobs.values()) {
+    for (const entry of jobs.values()) {
+      const { estimatedCostMs } = entry;
       const forMs = nowMs - likelyOverAtMs(reservedAtMs, estimatedCostMs);
       if (forMs < 0) continue;
-      if (isWordLeft || (forMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS)) over.push({ id, forMs });
+      if (isWordLeft || (forMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS)) over.push({ entry, forMs });
     }
   }
   // Who runs on for long would else be looked up each time, in place of those that end.
   return over
     .toSorted((one, other) => one.forMs - other.forMs)
     .slice(0, LOOKS_MAX)
-    .map(({ id }) => id);
+    .map(({ entry }) => entry);
 }
 
 /** What has become of those, as far as they have ended or wait again: read strongly consistent, so as good as what the stream tells. */
@@ -66,12 +67,13 @@ export async function lookUpLikelyOver(
   // Everything is looked up later on.
   if (input.checksAll || !areSlotsScarce(context.configuration, state)) return [];
   const told = new Set(input.hints.map(({ id }) => id));
-  const ids = likelyOver(state, { nowMs, isWordLeft }).filter((id) => !told.has(id));
-  if (ids.length === 0) return [];
-  const found = await context.store.lookUpJobs({ ids, unreadable: () => {} });
-  return found
-    .filter((job) => job !== undefined)
-    .filter(({ state: now }) => now !== 'claimed' && now !== 'running');
+  const likely = likelyOver(state, { nowMs, isWordLeft }).filter(({ id }) => !told.has(id));
+  if (likely.length === 0) return [];
+  const found = await context.store.lookUpJobs({ ids: likely.map(({ id }) => id), unreadable: () => {} });
+  // One that is as it was planned has not started.
+  return found.flatMap((job, at) =>
+    job !== undefined && isAwaited(job) && job.version !== likely[at]?.version ? [job] : [],
+  );
 }
 
 /**

@@ -48,7 +48,7 @@ const NOTHING_PARKED: Unparked = {
 };
 
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
-  const { context, input, partition, nowMs, state, cached, due, carried } = loaded;
+  const { context, input, partition, between, nowMs, state, cached, due, carried } = loaded;
   const images = newest([...input.hints, ...due.promoted, ...due.overtaken]);
   // Once for a declaration, not with each step that carries it out.
   const isRedeployed = carried !== undefined && state.carried?.version !== carried.version;
@@ -59,6 +59,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
     settledAlready: byHints,
     checksAll: input.checksAll,
     isRedeployed,
+    between,
   });
   const settled = [...byHints, ...recovery.settled];
   const reservations = withoutSettled(state.reservations, settled);

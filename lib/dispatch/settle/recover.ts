@@ -4,17 +4,25 @@
  */
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
-import { typesByName } from '../../core/conflict.ts';
+import { isExclusive, typesByName } from '../../core/conflict.ts';
 import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
-import { giveBack } from '../../core/life-cycle.ts';
+import { claimPlanned, giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
+import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
-import { type AttemptStatus, againAtMsOf, attemptStatusOf, type Place, type Settled } from './settled.ts';
+import {
+  type AttemptStatus,
+  againAtMsOf,
+  attemptStatusOf,
+  type Place,
+  plannedOf,
+  type Settled,
+} from './settled.ts';
 import {
   attend,
   attendedTogether,
@@ -31,7 +39,7 @@ const SECOND_MS = 1_000;
 export interface Settlement {
   readonly settled: readonly Settled[];
   readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
-  /** Claimed jobs that no worker has started in time: their message may be lost. */
+  /** Jobs that no worker has started in time: their message may be lost. */
   readonly resend: readonly FleetMessage[];
   /** Jobs that changed during recovery: they may be candidates again. */
   readonly images: readonly MovingJob[];
@@ -170,10 +178,12 @@ export interface RecoveryInput {
   readonly checksAll: boolean;
   /** Something else is declared since the last pass: look up all that was claimed for fleets that are gone. */
   readonly isRedeployed: boolean;
+  /** Undefined: the partition has no others beside it. */
+  readonly between?: Pick<BetweenPartitions, 'lockOfPlace'> | undefined;
 }
 
 /**
- * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → send again; never
+ * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → claim if nobody has, and send again; never to be
  * claimed → raise the version, then drop; running → look later, or take the attempt from a worker that is gone, unless
  * an outage may explain its silence. After a gap, in batches that grow with each pass.
  * Source: design, Recovery; workload-distribution, "Incremental Recovery".
@@ -258,6 +268,8 @@ class Recovery {
   readonly #resend: FleetMessage[] = [];
   /** Jobs that wait again, or may. */
   readonly #images: MovingJob[] = [];
+  /** Jobs that nobody has claimed, and that are to be told of again. */
+  readonly #unclaimed: Place[] = [];
   /** Jobs that were taken from workers. */
   readonly #taken: MovingJob[] = [];
   /** On how many more places this pass may act. */
@@ -302,9 +314,11 @@ class Recovery {
     const resumedFirst = lookedUp.toSorted(
       (one, other) => Number(resumes.has(other.place.entry.type)) - Number(resumes.has(one.place.entry.type)),
     );
-    for (const kind of STATUS_ORDER)
+    for (const kind of STATUS_ORDER) {
       for (const each of kind === 'running' ? resumedFirst : lookedUp)
         if (each.status.kind === kind) await this.#handle(each);
+      if (kind === 'mayCome') await this.#claimUnstarted();
+    }
     this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));
     return this.#settlement();
   }
@@ -340,7 +354,8 @@ class Recovery {
         this.#settled.push({ ...place, succeeded: false });
         break;
       case 'mayCome':
-        await this.#giveUp(place, job);
+        if (this.#isGivenUp(place)) await this.#giveUp(place, job);
+        else if (!this.#mayTakeLock(place) && this.#isToldAgain(place)) this.#unclaimed.push(place);
         break;
       case 'claimed':
         if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
@@ -368,11 +383,32 @@ class Recovery {
   }
 
   /**
-   * Gives up a place whose job was never claimed. The version is raised first: a claim that is still under way fails from then on, so
-   * no job runs that no reservation counts.
+   * Whether nobody will start a job that nobody has claimed: its fleet is not declared any more; or, after so long, a pass was to claim it
+   * together with a lock.
+   */
+  #isGivenUp(place: Place): boolean {
+    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#mayTakeLock(place));
+  }
+
+  /**
+   * Whether a pass was to claim the place's job, together with a lock: then nobody else may. What was planned under another declaration may
+   * have needed one, though none is needed now: another partition's job may have it.
+   */
+  #mayTakeLock({ entry, reservation }: Place): boolean {
+    const { between } = this.#input;
+    const { deployed } = this.#context;
+    if (between === undefined) return false;
+    if (between.lockOfPlace(this.#context, entry) !== undefined) return true;
+    const isExcluded = entry.conflictKey !== undefined && isExclusive(entry.conflictKey);
+    return isExcluded && reservation.declared !== deployed?.version;
+  }
+
+  /**
+   * Gives up a place whose job was never claimed. The version is raised first: a claim, or a start, that is still under way fails from
+   * then on, so no job runs that no reservation counts.
    */
   async #giveUp(place: Place, job: MovingJob | undefined): Promise<void> {
-    if (!this.#isDue(place) || !this.#comesTo(place)) return;
+    if (!this.#comesTo(place)) return;
     const { id, version } = place.entry;
     const given = givenUpOf(place, job, this.#nowMs);
     if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
@@ -388,13 +424,35 @@ class Recovery {
     this.#images.push(waiting);
   }
 
+  /**
+   * Claims jobs that nobody has started in time, under the terms that they were planned under, and sends them again: a worker of a former
+   * version starts what is claimed. A start that is under way, or comes later, is of the same claim.
+   */
+  async #claimUnstarted(): Promise<void> {
+    if (this.#unclaimed.length === 0) return;
+    const outcomes = await this.#context.store.claim(
+      this.#unclaimed.map((place) => {
+        const { version, ...planned } = plannedOf(place.reservation, place.entry);
+        return { jobId: place.entry.id, version, ...claimPlanned(claimIdOfPlace(place), planned) };
+      }),
+    );
+    // One that was lost has started, or moved on: what became of it is told, or seen next time.
+    for (const [at, place] of this.#unclaimed.entries()) if (outcomes[at] === 'claimed') this.#send(place);
+  }
+
   #sendAgain(place: Place): void {
+    if (this.#isToldAgain(place)) this.#send(place);
+  }
+
+  /** Whether a worker is to be told again of a job that none has started: its message may be lost, or what received it. */
+  #isToldAgain(place: Place): boolean {
     // A worker that is gone may have received the message. The queue would deliver it again, but only after its visibility timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
-    if (!this.#isDue(place) && !isLost) return;
-    if (!this.#comesTo(place)) return;
+    return (this.#isDue(place) || isLost) && this.#comesTo(place);
+  }
+
+  #send(place: Place): void {
     const { id, fleet } = place.entry;
-    // Its message may be lost, or what received it.
     this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) }, isAlone: true });
   }
 

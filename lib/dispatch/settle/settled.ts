@@ -7,6 +7,7 @@
  * as a read for settling, however late it comes.
  */
 import { claimIdOf, isTerminal, type ReservedJob } from '../../core/job.ts';
+import type { PlannedClaim } from '../../core/life-cycle.ts';
 import type { JobHead, JobImage } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 
@@ -45,6 +46,17 @@ export function attemptStatusOf(
   if (job.version > entry.version || isTerminal(job.state)) return { kind: 'gone' };
   return { kind: 'mayCome' };
 }
+
+/** What a start claims the job of a place by. */
+export const plannedOf = (
+  { reservedAtMs, declared }: Pick<Reservation, 'reservedAtMs' | 'declared'>,
+  { version, fleet }: Pick<ReservedJob, 'version' | 'fleet'>,
+): PlannedClaim => ({
+  version,
+  fleet,
+  claimedAtMs: reservedAtMs,
+  ...(declared === undefined ? {} : { declared }),
+});
 
 /** A place of a reservation, with the job that holds it. */
 export interface Place {

@@ -11,10 +11,10 @@ import { ATTRIBUTE } from './codec/attributes.ts';
 import { ttlSec } from './codec/cells.ts';
 import { decodeMovingJob, encodeClaim } from './codec/job.ts';
 import { decodeLock, encodePartition } from './codec/lock.ts';
-import { type DynamoConnection, STATEMENTS_MAX, type Update } from './connection.ts';
+import type { DynamoConnection, Update } from './connection.ts';
 import { notedHistory, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
-import { chunksOf, inParallel } from './parallel.ts';
+import { inParallel } from './parallel.ts';
 
 /** Where the job stands in the transaction of a claim that takes a lock. */
 const JOB_PART = 0;
@@ -23,19 +23,6 @@ const RELEASE_TRIES_MAX = 5;
 
 /** A turn that nobody took may be collected after this. */
 const TURN_KEPT_MS = 3_600_000;
-
-/** `#claimJob`'s change and condition, for several jobs at once. */
-const CLAIM_STATEMENT = `SET #state = ? SET #version = ? SET #claim = ?
-  REMOVE #line REMOVE #rank REMOVE #worker REMOVE #startedAtMs REMOVE #runUntilMs REMOVE #progress
-  REMOVE #finishedAtMs
-  WHERE #pk = ? AND #sk = ? AND #state = ? AND #version = ?`;
-
-function claimParameters(request: ClaimRequest): readonly unknown[] {
-  const { jobId, version } = request;
-  const { pk, sk } = jobKey(jobId);
-  const claim = encodeClaim(request);
-  return ['claimed', version + 1, claim, pk, sk, 'pending', version];
-}
 
 export class DynamoClaimStore implements ClaimStore {
   readonly #items: TableItems;
@@ -49,10 +36,7 @@ export class DynamoClaimStore implements ClaimStore {
   }
 
   async claim(requests: readonly ClaimRequest[]): Promise<readonly ClaimOutcome[]> {
-    const outcomes = await this.#claimTogether(requests);
     return inParallel(requests, PARALLEL_MAX, async (request): Promise<ClaimOutcome> => {
-      const outcome = outcomes.get(request);
-      if (outcome !== undefined) return outcome;
       try {
         return await this.#claimJob(request);
       } catch (error) {
@@ -61,36 +45,6 @@ export class DynamoClaimStore implements ClaimStore {
         throw error;
       }
     });
-  }
-
-  /**
-   * Claims as many as a request takes at once. What has no clear outcome is left to be claimed by itself: a claim that
-   * comes again is answered as it was the first time. So are those that need a lock, a second claim of one job, which a
-   * batch must not hold, and a claim that would be alone.
-   */
-  async #claimTogether(requests: readonly ClaimRequest[]): Promise<ReadonlyMap<ClaimRequest, ClaimOutcome>> {
-    const outcomes = new Map<ClaimRequest, ClaimOutcome>();
-    const firstOf = new Map<string, ClaimRequest>();
-    for (const request of requests) {
-      if (request.lock === undefined && !firstOf.has(request.jobId)) firstOf.set(request.jobId, request);
-    }
-    const batches = chunksOf([...firstOf.values()], STATEMENTS_MAX).filter((batch) => batch.length > 1);
-    await inParallel(batches, PARALLEL_MAX, async (batch) => {
-      const answers = await this.#table.updateEach('claim', CLAIM_STATEMENT, batch.map(claimParameters));
-      for (const [at, request] of batch.entries()) {
-        const answer = answers[at];
-        if (answer?.kind === 'applied') outcomes.set(request, 'claimed');
-        if (answer?.kind !== 'refused') continue;
-        const { old } = answer;
-        const [present] =
-          old === undefined || this.#items.isGone(old)
-            ? []
-            : await this.#items.readable(partitionIn(old), [old], decodeMovingJob);
-        // The answer of an earlier try got lost: it was won then.
-        outcomes.set(request, present?.claim?.claimId === request.claimId ? 'claimed' : 'lost');
-      }
-    });
-    return outcomes;
   }
 
   async #claimJob(request: ClaimRequest): Promise<ClaimOutcome> {
@@ -106,8 +60,15 @@ export class DynamoClaimStore implements ClaimStore {
       },
     };
     if (lock !== undefined) return this.#claimWithLock(request, lock, { key: jobKey(jobId), ...change });
-    const outcome = await this.#items.changeJob('claim', jobId, change);
-    return outcome.applied || outcome.job?.claim?.claimId === claimId ? 'claimed' : 'lost';
+    const outcome = await this.#table.update('claim', { key: jobKey(jobId), ...change });
+    if (outcome.applied) return 'claimed';
+    const { old } = outcome;
+    const [present] =
+      old === undefined || this.#items.isGone(old)
+        ? []
+        : await this.#items.readable(partitionIn(old), [old], decodeMovingJob);
+    // The answer of an earlier try got lost: it was won then.
+    return present?.claim?.claimId === claimId ? 'claimed' : 'lost';
   }
 
   async #claimWithLock(
@@ -135,7 +96,7 @@ export class DynamoClaimStore implements ClaimStore {
     ]);
     if (outcome.applied) return 'claimed';
     if (!outcome.refused.has(JOB_PART)) return 'blocked';
-    const [job] = await this.#submit.lookUpJobs({ ids: [jobId] });
+    const [job] = await this.#submit.lookUpJobs({ ids: [jobId], unreadable: () => {} });
     return job?.claim?.claimId === claimId ? 'claimed' : 'lost';
   }
 

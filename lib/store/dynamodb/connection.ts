@@ -9,8 +9,6 @@ import {
   TransactionCanceledException,
 } from '@aws-sdk/client-dynamodb';
 import {
-  BatchExecuteStatementCommand,
-  type BatchExecuteStatementCommandOutput,
   BatchGetCommand,
   DeleteCommand,
   DynamoDBDocumentClient,
@@ -66,12 +64,6 @@ export interface Put {
   readonly values?: Item | undefined;
 }
 
-/** What became of one of several updates. `unclear`: it was not applied, or nobody knows; ask for it by itself. */
-export type StatementOutcome =
-  | { readonly kind: 'applied' }
-  | { readonly kind: 'refused'; readonly old: Item | undefined }
-  | { readonly kind: 'unclear' };
-
 /** A part of a transaction. */
 export type TransactionPart = NonNullable<TransactWriteCommandInput['TransactItems']>[number];
 
@@ -90,8 +82,6 @@ const BATCH_GET_MAX = 100;
  * without a connection, so a pass that asks for the lines of a thousand types would fail.
  */
 const REQUESTS_MAX = 50;
-/** Updates of one request. */
-export const STATEMENTS_MAX = 25;
 
 const sleepFor = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -247,45 +237,6 @@ export class DynamoConnection {
         throw new ItemTooLarge(`${key.pk} ${key.sk}`, undefined, { cause: error });
       throw error;
     }
-  }
-
-  /**
-   * Updates items by one constant statement in one request, each with its own parameters and its own outcome.
-   *
-   * @param change - what follows `UPDATE table`, in PartiQL; `#name` is an attribute of the codec, `?` a parameter
-   * @param parameters - of up to `STATEMENTS_MAX` updates, of a different item each
-   */
-  async updateEach(
-    verb: string,
-    change: string,
-    parameters: readonly (readonly unknown[])[],
-  ): Promise<readonly StatementOutcome[]> {
-    const names = namesIn(change);
-    const Statement = `UPDATE "${this.#table}" ${change.replaceAll(/#\w+/g, (name) => `"${names[name]}"`)}`;
-    const command = new BatchExecuteStatementCommand({
-      Statements: parameters.map((each) => ({
-        Statement,
-        Parameters: [...each],
-        ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-      })),
-      ReturnConsumedCapacity: 'TOTAL',
-    });
-    let output: BatchExecuteStatementCommandOutput;
-    try {
-      output = await this.#attempt(verb, () => this.#documents.send(command));
-    } catch (error) {
-      if (error instanceof StoreUnavailable || error instanceof StoreThrottled)
-        return parameters.map(() => ({ kind: 'unclear' }));
-      throw error;
-    }
-    this.#count(verb, 'write', output);
-    return parameters.map((_, at): StatementOutcome => {
-      const answer = output.Responses?.[at];
-      if (answer === undefined) return { kind: 'unclear' };
-      if (answer.Error === undefined) return { kind: 'applied' };
-      if (answer.Error.Code !== 'ConditionalCheckFailed') return { kind: 'unclear' };
-      return { kind: 'refused', old: answer.Error.Item };
-    });
   }
 
   /** Deleting what is not there is applied, unless the condition asks for it. */

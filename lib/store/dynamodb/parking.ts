@@ -5,7 +5,7 @@ import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { JobHead } from '../job-fields.ts';
 import type { ParkedMark } from '../records.ts';
-import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads } from '../requests.ts';
+import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads, NOBODY } from '../requests.ts';
 import {
   behindGroup,
   blockedGroup,
@@ -79,21 +79,26 @@ export class DynamoParkingStore implements ParkingStore {
     return outcome.applied ? 'applied' : 'superseded';
   }
 
-  async readBlocked({ partition, conflictKey, groups, after }: RequestOf<'readBlocked'>): Promise<Heads> {
+  async readBlocked(request: RequestOf<'readBlocked'>): Promise<Heads> {
+    const { partition, conflictKey, groups, butFor = NOBODY, after } = request;
     const line = blockedLineName(partition, conflictKey);
     const jobs: JobHead[] = [];
     let from = after;
     let found = 0;
     // One read shows some groups whole; where it ends inside one, the next read begins behind that group.
     for (;;) {
-      const { items, next } = await this.#items.heads('readBlocked', line, BLOCKED_READ, undefined, {
-        above: from,
-      });
+      const limit = BLOCKED_READ + butFor.size;
+      const { items, next } = await this.#items.heads('readBlocked', line, limit, undefined, { above: from });
       const read = await this.#items.readable(partition, items, decodeJobHead);
       const byGroup = Map.groupBy(read, (job) => blockedGroup(job));
+      const last = next === undefined ? undefined : read.at(-1);
       for (const [group, heads] of byGroup) {
         if (found === groups) return { jobs, next: from };
-        jobs.push(...heads.slice(0, BLOCKED_HEADS));
+        const waiting = heads.filter(({ id }) => !butFor.has(id));
+        // The page ends before the first of the group that waits: the next one begins with the group, and shows it.
+        if (waiting.length === 0 && byGroup.size > 1 && last !== undefined && group === blockedGroup(last))
+          break;
+        jobs.push(...waiting.slice(0, BLOCKED_HEADS));
         found += 1;
         from = behindGroup(group);
       }

@@ -1,7 +1,7 @@
 /** What whoever runs jobs asks: attempts, and the records of workers. */
 
 import type { Json, MovingJob } from '../../core/job.ts';
-import { historyAfterEnd } from '../../core/life-cycle.ts';
+import { claimPlanned, historyAfterEnd, isPlanned, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { RequestOf, WorkerStore } from '../contract.ts';
 import { StoreRefused, StoreThrottled } from '../errors.ts';
 import { requireItemFits } from '../limits.ts';
@@ -11,9 +11,9 @@ import { jobKey, workerKey } from '../schema.ts';
 import { endOf, stateAfter, type WrittenVerdict } from './attempt-end.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { encodeJson } from './codec/cells.ts';
-import { decodeMovingJob, encodeWorker } from './codec/job.ts';
+import { decodeMovingJob, encodeClaim, encodeWorker } from './codec/job.ts';
 import { encodeOccupants, encodeWorkerRecord, workerTtlSec } from './codec/worker.ts';
-import type { DynamoConnection } from './connection.ts';
+import type { DynamoConnection, Update } from './connection.ts';
 import { notedHistory, stateValues } from './expressions.ts';
 import { partitionIn, type TableItems } from './items.ts';
 
@@ -55,6 +55,52 @@ const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
   ':incarnation': incarnation,
 });
 
+/** What every start writes. */
+const begun = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): Begun => ({
+  set: `#state = :running, #worker = :worker, #startedAtMs = :now${
+    runUntilMs === undefined ? '' : ', #runUntilMs = :until'
+  }`,
+  values: {
+    ':worker': encodeWorker({ workerId, incarnation }),
+    ':now': nowMs,
+    ...(runUntilMs === undefined ? {} : { ':until': runUntilMs }),
+  },
+});
+
+interface Begun {
+  readonly set: string;
+  readonly values: Item;
+}
+
+/** Of a job that is claimed. */
+function startOf(request: StartRequest): Omit<Update, 'key'> {
+  const { set, values } = begun(request);
+  return {
+    update: `SET ${set}, #version = #version + :one`,
+    condition: '#state = :claimed AND #claim.#claimId = :claimId',
+    values: { ...stateValues('running', 'claimed'), ...values, ':one': 1, ':claimId': request.claimId },
+  };
+}
+
+/** Of a job that nobody has claimed: with what a claim changes. */
+function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update, 'key'> {
+  const { set, values } = begun(request);
+  const { version } = planned;
+  return {
+    update: `SET ${set}, #version = :started, #claim = :claim
+      REMOVE #line, #rank, #progress, #finishedAtMs${request.runUntilMs === undefined ? ', #runUntilMs' : ''}`,
+    condition: '#state = :pending AND #version = :version',
+    values: {
+      ...stateValues('running', 'pending'),
+      ...values,
+      ':version': version,
+      // As if it had been claimed, and started then.
+      ':started': version + 2,
+      ':claim': encodeClaim(claimPlanned(request.claimId, planned)),
+    },
+  };
+}
+
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
   throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
@@ -70,31 +116,24 @@ export class DynamoWorkerStore implements WorkerStore {
   }
 
   async startJob(request: StartRequest): Promise<StartOutcome> {
-    const { jobId, claimId, workerId, incarnation, nowMs, runUntilMs } = request;
-    const isBounded = runUntilMs !== undefined;
-    const outcome = await this.#table.update('startJob', {
-      key: jobKey(jobId),
-      update: `SET #state = :running, #version = #version + :one, #worker = :worker, #startedAtMs = :now${
-        isBounded ? ', #runUntilMs = :until' : ''
-      }`,
-      condition: '#state = :claimed AND #claim.#claimId = :claimId',
-      values: {
-        ...stateValues('running', 'claimed'),
-        ':one': 1,
-        ':worker': encodeWorker({ workerId, incarnation }),
-        ':now': nowMs,
-        ...(isBounded ? { ':until': runUntilMs } : {}),
-        ':claimId': claimId,
-      },
-    });
+    const { jobId, claimId, workerId, incarnation, nowMs } = request;
+    const toClaim =
+      request.toClaim !== undefined && isPlanned(request.toClaim, nowMs) ? request.toClaim : undefined;
+    const { update, values, condition } =
+      toClaim === undefined ? startOf(request) : startOfPlanned(request, toClaim);
+    const outcome = await this.#table.update('startJob', { key: jobKey(jobId), update, condition, values });
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined || this.#items.isGone(item)) return { kind: 'superseded' };
     // Nobody can run what cannot be read; its reservation goes on counting it, because it says that it runs.
     const [moving] = await this.#items.readable(partitionIn(item), [item], decodeMovingJob);
     if (moving === undefined) return { kind: 'superseded' };
+    const isOfClaim = moving.claim?.claimId === claimId;
+    // A pass has claimed it meanwhile, since nothing was heard of it.
+    if (toClaim !== undefined && moving.state === 'claimed' && isOfClaim)
+      return this.startJob({ ...request, toClaim: undefined });
     const isOurs =
       moving.state === 'running' &&
-      moving.claim?.claimId === claimId &&
+      isOfClaim &&
       moving.worker?.workerId === workerId &&
       moving.worker.incarnation === incarnation;
     if (!outcome.applied && !isOurs) return { kind: 'superseded' };

@@ -3,7 +3,7 @@
 import type { Job } from '../../core/job.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { ParkedMark } from '../records.ts';
-import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads } from '../requests.ts';
+import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads, NOBODY } from '../requests.ts';
 import { behindGroup, blockedGroup, blockedLineName, blockedRank } from '../schema.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
@@ -65,21 +65,25 @@ export class MemoryParkingStore implements ParkingStore {
     });
   }
 
-  async readBlocked({ partition, conflictKey, groups, after }: RequestOf<'readBlocked'>): Promise<Heads> {
+  async readBlocked(request: RequestOf<'readBlocked'>): Promise<Heads> {
+    const { partition, conflictKey, groups, butFor = NOBODY, after } = request;
     return this.#items.read('readBlocked', () => {
       const line = blockedLineName(partition, conflictKey);
       const jobs: Job[] = [];
       let from = after;
       const shown = from === undefined ? undefined : { rank: from, id: '' };
-      this.#items.bill.readHeads('readBlocked', this.#items.jobLines.read(line, BLOCKED_READ, shown));
+      this.#items.bill.readHeads(
+        'readBlocked',
+        this.#items.jobLines.read(line, BLOCKED_READ + butFor.size, shown),
+      );
       for (let count = 0; count < groups; count += 1) {
         const start = from === undefined ? undefined : { rank: from, id: '' };
-        const entries = this.#items.jobLines.read(line, BLOCKED_HEADS, start);
+        const entries = this.#items.jobLines.read(line, BLOCKED_HEADS + butFor.size, start);
         const [first] = entries;
         if (first === undefined) return { jobs };
         const group = blockedGroup(first.value);
-        const heads = entries.filter(({ rank }) => rank.startsWith(group));
-        jobs.push(...heads.map(({ value }) => value));
+        const heads = entries.filter(({ rank, value: { id } }) => rank.startsWith(group) && !butFor.has(id));
+        jobs.push(...heads.slice(0, BLOCKED_HEADS).map(({ value }) => value));
         from = behindGroup(group);
       }
       const follows = this.#items.jobLines.read(

@@ -1,5 +1,12 @@
 import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
-import { finish, loseWorker, start, type Transition } from '../../core/life-cycle.ts';
+import {
+  claimAndStart,
+  finish,
+  isPlanned,
+  loseWorker,
+  start,
+  type Transition,
+} from '../../core/life-cycle.ts';
 import type { RequestOf, WorkerStore } from '../contract.ts';
 import { StoreRefused } from '../errors.ts';
 import { FORMER_SHOWN_MS, type WorkerRecord } from '../records.ts';
@@ -21,6 +28,14 @@ function isSameAttempt(one: MovingJob, other: MovingJob): boolean {
   );
 }
 
+/** The start of a job that is claimed, or that is claimed by it. */
+function begin(job: Job, request: StartRequest): Transition {
+  const { claimId, toClaim, nowMs, runUntilMs } = request;
+  return toClaim !== undefined && job.state === 'pending' && isPlanned(toClaim, nowMs)
+    ? claimAndStart(job, claimId, toClaim, request, nowMs, runUntilMs)
+    : start(job, claimId, request, nowMs, runUntilMs);
+}
+
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
   throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
@@ -40,7 +55,7 @@ export class MemoryWorkerStore implements WorkerStore {
         const item = this.#items.item(request.jobId);
         const job = item?.value;
         if (job === undefined) return { kind: 'superseded' };
-        const transition = start(job, request.claimId, request, request.nowMs, request.runUntilMs);
+        const transition = begin(job, request);
         if (transition.kind === 'moved') {
           this.#items.bill.readPayloads('startJob', [item], false);
           return { kind: 'started', job: this.#items.put(item, transition.job) };

@@ -84,6 +84,38 @@ export function parkingContract(suite: StoreSuite): void {
       }
     });
 
+    it('shows what stands behind those that are to be left out, of each group', async () => {
+      const partition = freshPartition();
+      const groups = ['a', 'b'].map((fairnessKey) =>
+        times(30, (at) => aJob({ partition, fairnessKey, readyAtMs: NOW_MS + at })),
+      );
+      await store.createJobs(groups.flat());
+      const fence = await lease(partition);
+      await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
+      const ids = groups.map((group) => group.map(({ id }) => id));
+      const butFor = new Set([...(ids[0]?.slice(0, 20) ?? []), ...(ids[1]?.slice(1, 3) ?? [])]);
+      const shown = async (left: ReadonlySet<string>): Promise<readonly (readonly string[])[]> => {
+        const asked = { partition, conflictKey: 'catalogue/photos', groups: 10, butFor: left };
+        const found = (await store.readBlocked(asked)).jobs.map(({ id }) => id);
+        return ids.map((group) => group.filter((id) => found.includes(id)));
+      };
+      await vi.waitFor(async () => {
+        const [a = [], b = []] = await shown(butFor);
+        expect(a).toEqual(ids[0]?.slice(20, 20 + BLOCKED_HEADS));
+        // Of a group that comes later at least one.
+        expect(b.length).toBeGreaterThanOrEqual(1);
+        expect(b).toEqual([0, 3, 4, 5].map((at) => ids[1]?.[at]).slice(0, b.length));
+        for (let most = 1; most < 12; most += 1) {
+          const [, behind = []] = await shown(
+            new Set([...(ids[0] ?? []), ...(ids[1]?.slice(0, most) ?? [])]),
+          );
+          expect(behind[0]).toBe(ids[1]?.[most]);
+        }
+      }, SHOWN);
+      const all = { partition, conflictKey: 'catalogue/photos', groups: 10, butFor: new Set(ids.flat()) };
+      expect((await store.readBlocked(all)).jobs).toEqual([]);
+    });
+
     it('is undone at exactly the version: the job stands in its ready line again', async () => {
       const partition = freshPartition();
       const [back, gone, elsewhere] = times(3, () => aJob({ partition })) as [Job, Job, Job];

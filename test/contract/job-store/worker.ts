@@ -1,7 +1,7 @@
 /** An attempt, from its start to its end, and what it leaves to the next one. */
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import type { Verdict } from '../../../lib/core/life-cycle.ts';
+import { PLANNED_FOR_MS, type Verdict } from '../../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -99,6 +99,144 @@ export function workerContract(suite: StoreSuite): void {
       if (pending !== undefined) await store.claim([aClaimRequest(pending)]);
       expect(await store.startJob(start)).toEqual({ kind: 'superseded' });
       expect((await stored(job.id)).state).toBe('claimed');
+    });
+
+    describe('of a job that nobody has claimed', () => {
+      const planned = (version: number) => ({
+        version,
+        fleet: 'images',
+        claimedAtMs: NOW_MS - 5,
+        declared: 4,
+      });
+      const startOf = (jobId: string, version: number, claimId = '7-3p1.2') => ({
+        ...aWorker(),
+        jobId,
+        claimId,
+        toClaim: planned(version),
+        nowMs: NOW_MS + 5,
+      });
+      const claim = {
+        claimId: '7-3p1.2',
+        epoch: 7,
+        batchId: '7-3p1',
+        fleet: 'images',
+        claimedAtMs: NOW_MS - 5,
+        declared: 4,
+      };
+
+      it('claims it as it was planned, and takes it out of its line', async () => {
+        const partition = freshPartition();
+        const job = await created(aJob({ partition, payload: { path: 'a/b.png' } }));
+        await untilLine(partition, lineOf(job), [job.id]);
+        const { toClaim, nowMs, ...start } = startOf(job.id, job.version);
+        const { workerId, incarnation } = start;
+        const running = {
+          ...job,
+          state: 'running',
+          version: job.version + 2,
+          claim,
+          worker: { workerId, incarnation },
+          startedAtMs: nowMs,
+        };
+        expect(await store.startJob({ ...start, toClaim, nowMs })).toEqual({ kind: 'started', job: running });
+        expect(await stored(job.id)).toEqual(running);
+        await untilLine(partition, lineOf(job), []);
+        // The same life of the same worker, whose answer got lost.
+        const again = await store.startJob({ ...start, toClaim, nowMs: nowMs + 500 });
+        expect(again).toEqual({ kind: 'started', job: running });
+        expect(await stored(job.id)).toEqual(running);
+      });
+
+      it('forgets the attempt before, as a claim does', async () => {
+        const { job, worker } = await runningJob();
+        await finish(job, worker, retryAt(NOW_MS));
+        const [pending] = await store.promote({ jobs: [await stored(job.id)], nowMs: NOW_MS });
+        if (pending === undefined) throw new Error('not promoted');
+        const start = startOf(job.id, pending.version);
+        const { workerId, incarnation } = start;
+        expect((await store.startJob({ ...start, runUntilMs: NOW_MS + 60_000 })).kind).toBe('started');
+        const after = await stored(job.id);
+        expect(after).toMatchObject({
+          claim,
+          worker: { workerId, incarnation },
+          runUntilMs: NOW_MS + 60_000,
+        });
+        expect(after).toMatchObject({ startedAtMs: NOW_MS + 5, version: pending.version + 2 });
+        expect(after).not.toHaveProperty('finishedAtMs');
+        await finish(after, { workerId, incarnation }, retryAt(NOW_MS));
+        const [last] = await store.promote({ jobs: [await stored(job.id)], nowMs: NOW_MS });
+        // A process says with its record how long it may run.
+        await store.startJob(startOf(job.id, last?.version ?? 0, '8-1p1.0'));
+        expect(await stored(job.id)).not.toHaveProperty('runUntilMs');
+      });
+
+      it.each([-1, 1])('begins nothing at another version: %d', async (more) => {
+        const job = await created(aJob());
+        expect(await store.startJob(startOf(job.id, job.version + more))).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(job);
+      });
+
+      it('begins nothing that was given up, moved, cancelled, claimed for another place, or has ended', async () => {
+        const given = await created(aJob());
+        await store.raiseVersion({ jobId: given.id, version: given.version });
+        const moved = await created(aJob());
+        await store.retimeJob({ job: moved, runAtMs: NOW_MS + 1_000, nowMs: NOW_MS });
+        const unwanted = await created(aJob());
+        await store.cancelJob({ jobId: unwanted.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+        const { job: taken } = await claimedJob();
+        const { job: over, worker } = await runningJob();
+        await finish(over, worker, SUCCESS);
+        for (const { id } of [given, moved, unwanted, taken, over]) {
+          const before = await stored(id);
+          for (const version of [1, before.version])
+            if (version === 1 || before.state !== 'pending')
+              expect(await store.startJob(startOf(id, version))).toEqual({ kind: 'superseded' });
+          expect(await stored(id)).toEqual(before);
+        }
+        expect(await store.startJob(startOf('unheard-of', 1))).toEqual({ kind: 'superseded' });
+      });
+
+      it('begins one that a pass has claimed for that place meanwhile, under the claim that it has', async () => {
+        const job = await created(aJob());
+        const request = aClaimRequest(job, { ...claim, declared: 5 });
+        expect(await store.claim([request])).toEqual(['claimed']);
+        expect((await store.startJob(startOf(job.id, job.version))).kind).toBe('started');
+        const after = await stored(job.id);
+        expect(after).toMatchObject({ state: 'running', version: job.version + 2, claim: { declared: 5 } });
+      });
+
+      it('claims nothing that was planned a day ago: by then its id may be another job’s', async () => {
+        const job = await created(aJob());
+        const start = startOf(job.id, job.version);
+        const plannedFor = (ms: number) => ({
+          ...start,
+          toClaim: { ...start.toClaim, claimedAtMs: start.nowMs - ms },
+        });
+        expect(await store.startJob(plannedFor(PLANNED_FOR_MS))).toEqual({ kind: 'superseded' });
+        expect(await stored(job.id)).toEqual(job);
+        expect((await store.startJob(plannedFor(PLANNED_FOR_MS - 1))).kind).toBe('started');
+        // One that is claimed is nobody else's.
+        const { job: other, claimId } = await claimedJob();
+        const late = { ...plannedFor(PLANNED_FOR_MS), jobId: other.id, claimId };
+        expect((await store.startJob(late)).kind).toBe('started');
+      });
+
+      it('refuses a claim that comes after it, and answers claimed to the one that it made', async () => {
+        const job = await created(aJob());
+        await store.startJob(startOf(job.id, job.version));
+        const late = aClaimRequest(job, claim);
+        expect(await store.claim([late, aClaimRequest(job)])).toEqual(['claimed', 'lost']);
+        expect(await stored(job.id)).toMatchObject({ state: 'running', version: job.version + 2, claim });
+      });
+
+      it('happens once, whichever of twenty messages comes first', { timeout: CONCURRENT_MS }, async () => {
+        const job = await created(aJob());
+        const outcomes = await Promise.all(
+          times(20, (at) => store.startJob(startOf(job.id, job.version, `7-3p1.${at % 2}`))),
+        );
+        expect(outcomes.filter(({ kind }) => kind === 'started')).toHaveLength(1);
+        expect(await stored(job.id)).toMatchObject({ state: 'running', version: job.version + 2 });
+      });
     });
 
     it('happens once when the message comes to twenty workers', { timeout: CONCURRENT_MS }, async () => {

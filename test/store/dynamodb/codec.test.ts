@@ -21,7 +21,9 @@ import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/co
 import {
   decodeReservation,
   encodeReservation,
+  packReservations,
   plainReservation,
+  unpackReservations,
 } from '../../../lib/store/dynamodb/codec/reservation.ts';
 import {
   decodeWorkerRecord,
@@ -366,6 +368,17 @@ describe('other items', () => {
         expect([...decoded.jobs.keys()]).toEqual(sorted);
       }),
     );
+  });
+
+  it('says under which declaration it was planned, in an item of its own and in a page', () => {
+    const before = aReservation([aJob()]);
+    const planned = aReservation([aJob(), aJob()], { declared: 7 });
+    for (const each of [before, planned])
+      expect(decodeReservation(kept(encodeReservation(0, each)))).toEqual(each);
+    const both = [before, planned];
+    const read = unpackReservations(JSON.parse(packReservations(both)));
+    expect([...read.values()]).toEqual(both);
+    expect(() => unpackReservations([['1-1', 1, 2, 3, [[], [], []], 'newest']])).toThrow(TypeError);
   });
 
   it('name what is malformed inside a reservation', () => {

@@ -102,18 +102,25 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
 export const packReservations = (reservations: Iterable<Reservation>): string =>
   `[${Array.from(
     reservations,
-    ({ batchId, epoch, checkAtMs, reservedAtMs, jobs }) =>
-      `[${JSON.stringify(batchId)},${epoch},${checkAtMs},${reservedAtMs},${packJobs(jobs)}]`,
+    ({ batchId, epoch, checkAtMs, reservedAtMs, declared, jobs }) =>
+      `[${JSON.stringify(batchId)},${epoch},${checkAtMs},${reservedAtMs},${packJobs(jobs)}${
+        declared === undefined ? '' : `,${declared}`
+      }]`,
   ).join(',')}]`;
 
 /** Throws whatever is thrown on the way: the caller names the attribute. */
 export function unpackReservations(packed: unknown): ReadonlyMap<string, Reservation> {
-  const rows = packed as readonly (readonly [string, number, number, number, unknown])[];
+  const rows = packed as readonly (readonly [string, number, number, number, unknown, number?])[];
   return new Map(
-    rows.map(([batchId, epoch, checkAtMs, reservedAtMs, jobs]) => {
-      if (typeof batchId !== 'string' || ![epoch, checkAtMs, reservedAtMs].every(Number.isFinite))
+    rows.map(([batchId, epoch, checkAtMs, reservedAtMs, jobs, declared]) => {
+      const numbers = [epoch, checkAtMs, reservedAtMs, declared ?? 0];
+      if (typeof batchId !== 'string' || !numbers.every(Number.isFinite))
         throw new TypeError(`reservation ${String(batchId)}`);
-      return [batchId, { batchId, epoch, checkAtMs, reservedAtMs, jobs: unpackJobs(jobs) }] as const;
+      const under = declared === undefined ? {} : { declared };
+      return [
+        batchId,
+        { batchId, epoch, checkAtMs, reservedAtMs, ...under, jobs: unpackJobs(jobs) },
+      ] as const;
     }),
   );
 }
@@ -135,6 +142,7 @@ export function plainReservation(partition: number, reservation: Reservation): I
     [A.reservationEpoch]: reservation.epoch,
     [A.checkAtMs]: reservation.checkAtMs,
     [A.reservedAtMs]: reservation.reservedAtMs,
+    [A.declared]: reservation.declared,
     [A.reservedJobs]: packJobs(reservation.jobs),
   };
 }
@@ -164,6 +172,7 @@ export function decodeReservation(item: Item): Reservation {
     epoch: cells.count(A.reservationEpoch),
     checkAtMs: cells.number(A.checkAtMs),
     reservedAtMs: cells.number(A.reservedAtMs),
+    ...(item[A.declared] === undefined ? {} : { declared: cells.count(A.declared) }),
     jobs: cells.packed(A.reservedJobs, unpackJobs, loosened),
   };
 }
