@@ -52,7 +52,7 @@ export async function depthOf(
     lines.map(async (line) => {
       const limit = bounds.jobs + held.countIn(line);
       const { jobs, next } = await store.readLine({ partition, line, limit });
-      const waiting = jobs.filter(({ id }) => !held.ids.has(id));
+      const waiting = jobs.filter(({ id }) => !held.places.has(id));
       return {
         jobs: waiting.slice(0, bounds.jobs),
         isCut: next !== undefined || waiting.length > bounds.jobs,
@@ -70,26 +70,27 @@ export async function depthOf(
 }
 
 /** Jobs that hold capacity: those that have not started stand in front of those that wait in their lines. */
-export interface Held {
-  readonly ids: ReadonlySet<string>;
+export interface HeldJobs {
+  /** By the job's id. */
+  readonly places: ReadonlyMap<string, ReservedJob>;
   /** How many of them may stand in a line. */
   readonly countIn: (line: Pick<ReservedJob, 'type' | 'fairnessKey'>) => number;
 }
 
-const NOBODY: Held = { ids: new Set(), countIn: () => 0 };
+const NOBODY: HeldJobs = { places: new Map(), countIn: () => 0 };
 
-export function heldIn({ reservations }: Pick<PartitionState, 'reservations'>): Held {
-  const ids = new Set<string>();
+export function heldIn({ reservations }: Pick<PartitionState, 'reservations'>): HeldJobs {
+  const places = new Map<string, ReservedJob>();
   const counts = new Map<string, number>();
   const nameOf = ({ type, fairnessKey }: Pick<ReservedJob, 'type' | 'fairnessKey'>): string =>
     JSON.stringify([type, fairnessKey]);
   for (const { jobs } of reservations) {
     for (const entry of jobs.values()) {
-      ids.add(entry.id);
+      places.set(entry.id, entry);
       counts.set(nameOf(entry), (counts.get(nameOf(entry)) ?? 0) + 1);
     }
   }
-  return { ids, countIn: (line) => counts.get(nameOf(line)) ?? 0 };
+  return { places, countIn: (line) => counts.get(nameOf(line)) ?? 0 };
 }
 
 const depthIn = (readyAtMs: readonly number[], isLeast: boolean): Depth => ({

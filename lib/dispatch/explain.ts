@@ -136,7 +136,7 @@ interface Seen {
   readonly fleets: ReturnType<typeof capacityOf>;
   /** What holds capacity, the job's own places left out. */
   readonly inFlight: readonly ReservedJob[];
-  /** The job has a place: its claim is under way. */
+  /** An earlier place of the job is not settled yet, and nobody is told of this one. */
   readonly isBeingSettled: boolean;
   readonly ledgerCache: LedgerCache;
   readonly isReady: boolean;

@@ -3,14 +3,14 @@
 import { type Control, weightsNow } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
-import type { Job, JobMode } from '../core/job.ts';
+import type { Job, JobMode, ReservedJob } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
 import type { Heads } from '../store/requests.ts';
-import { type Held as HeldJobs, heldIn } from './depth.ts';
+import { type HeldJobs, heldIn } from './depth.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, type LineParts, modesOf, readLineParts, subLinesOf } from './line-parts.ts';
@@ -92,42 +92,38 @@ async function* jobsOf(
         yield jobs;
       return;
     case 'pending': {
-      const plannedAt = await plannedIn(context, partition);
+      const places = await placesIn(context, partition);
       for await (const line of linesOf(context, partition, filter)) {
         for await (const { jobs } of pagesOf((after: LineCursor | undefined) =>
           readLineParts(store, line, PAGE, after),
         ))
-          yield (await wholeJobs(store, jobs)).map((job) => asCounted(job, plannedAt.get(job.id)));
+          yield (await wholeJobs(store, jobs)).map((job) => asCounted(job, places.get(job.id)));
       }
       return;
     }
     case 'claimed':
     case 'running': {
-      const plannedAt = await plannedIn(context, partition);
-      const ids = [...plannedAt.keys()];
+      const places = await placesIn(context, partition);
+      const ids = [...places.keys()];
       for (let from = 0; from < ids.length; from += PAGE) {
         const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: leftOut });
-        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, plannedAt.get(job.id))));
+        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, places.get(job.id))));
       }
       return;
     }
   }
 }
 
-/** Jobs that have a place, and the version at which each was planned. */
-async function plannedIn(
+async function placesIn(
   { store, clock }: Pick<OperateContext, 'store' | 'clock'>,
   partition: number,
-): Promise<ReadonlyMap<string, number>> {
-  const { reservations } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
-  return new Map(
-    reservations.flatMap(({ jobs }) => [...jobs.values()].map(({ id, version }) => [id, version] as const)),
-  );
+): Promise<HeldJobs['places']> {
+  return heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() })).places;
 }
 
 /** A job that has a place, as that counts it. */
-const asCounted = (job: Job, plannedAt: number | undefined): Job =>
-  job.state === 'pending' && job.version === plannedAt ? { ...job, state: 'claimed' } : job;
+const asCounted = (job: Job, place: ReservedJob | undefined): Job =>
+  job.state === 'pending' && job.version === place?.version ? { ...job, state: 'claimed' } : job;
 
 /** What cannot be read is in a list of its own. */
 const leftOut = (): void => {};
@@ -371,7 +367,7 @@ async function waitingOf(
       line: named,
       limit: countUpTo - waiting + held.countIn(named),
     });
-    waiting += jobs.filter(({ id }) => !held.ids.has(id)).length;
+    waiting += jobs.filter(({ id }) => !held.places.has(id)).length;
     if (waiting > countUpTo) return { waiting: countUpTo, more: true };
     if (next !== undefined) return { waiting, more: true };
   }

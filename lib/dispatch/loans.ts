@@ -237,7 +237,7 @@ async function wantsNow(
   const known = waiting();
   // A full scope without any capacity runs no job whose end would make a pass read lines: they are read here.
   const isShut = known.length === 0 && full.some(({ capacity }) => capacity === 0);
-  const jobs = isShut ? await readWaiting(context, partition, held) : known;
+  const jobs = isShut ? await readWaiting(context, partition) : known;
   const ids = new Set(held.map(({ id }) => id));
   const waits = jobs.filter(({ id }) => !ids.has(id));
   const borrowed = state.loans.filter(({ to }) => to === partition);
@@ -273,11 +273,7 @@ function returnsNow(
 }
 
 /** Some of the waiting jobs, whatever their key. Each call reads other lines, because most lines may be empty. */
-async function readWaiting(
-  context: DispatchContext,
-  partition: number,
-  held: readonly ReservedJob[],
-): Promise<readonly JobHead[]> {
+async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
   const { store, configuration, random } = context;
   const { backlogThreshold } = lendingOf(context);
   const heads = await Promise.all(
@@ -293,8 +289,7 @@ async function readWaiting(
       return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
     }),
   );
-  const ids = new Set(held.map(({ id }) => id));
-  return heads.flat().filter(({ id, state }) => state === 'pending' && !ids.has(id));
+  return heads.flat().filter(({ state }) => state === 'pending');
 }
 
 /**

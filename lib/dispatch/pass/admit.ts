@@ -3,7 +3,7 @@
  * the pass only where its claim takes a lock with it.
  */
 
-import { batchIdOf, claimIdOf, type ReservedJob } from '../../core/job.ts';
+import { batchIdOf, type ReservedJob } from '../../core/job.ts';
 import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
@@ -11,7 +11,7 @@ import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome } from '../../store/requests.ts';
 import { isSlow } from '../lease.ts';
 import { moveBack } from '../parking.ts';
-import { plannedOf } from '../settle/settled.ts';
+import { claimIdOfPlace, plannedOf } from '../settle/settled.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
@@ -30,9 +30,6 @@ interface ReservedPlace {
   readonly position: number;
   readonly decision: Decision;
 }
-
-const claimIdOfPlace = ({ reservation, position }: ReservedPlace): string =>
-  claimIdOf(reservation.batchId, position);
 
 /** @param toClaim - of a job that the pass has not claimed itself */
 function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
@@ -275,11 +272,14 @@ export class Admission {
   /** Tells the fleets of what is reserved by now: not before, or what starts might be counted by nobody. */
   async #hand(places: readonly ReservedPlace[]): Promise<void> {
     const { context, input, candidates } = this.#pass;
-    const locked = places.filter(({ decision }) => this.#lockOf(decision.reserved) !== undefined);
     candidates.noteAdmitted(places.map(({ decision }) => decision.reserved));
+    const locked: ReservedPlace[] = [];
     const told: FleetMessage[] = [];
     for (const place of places) {
-      if (this.#lockOf(place.decision.reserved) !== undefined) continue;
+      if (this.#lockOf(place.decision.reserved) !== undefined) {
+        locked.push(place);
+        continue;
+      }
       this.#hold(place.decision);
       told.push(messageOf(place, plannedOf(place.reservation, place.decision.reserved)));
     }

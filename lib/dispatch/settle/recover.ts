@@ -19,6 +19,7 @@ import {
   type AttemptStatus,
   againAtMsOf,
   attemptStatusOf,
+  claimIdOfPlace,
   type Place,
   plannedOf,
   type Settled,
@@ -154,11 +155,11 @@ async function waitAgain(
 
 /** What the history of a job says about a place that was reserved for it and never claimed. */
 const givenUpOf = (
-  { reservation, position }: Pick<Settled, 'reservation' | 'position'>,
+  place: Pick<Settled, 'reservation' | 'position'>,
   job: MovingJob | undefined,
   atMs: number,
 ): RequestOf<'raiseVersion'>['given'] =>
-  job === undefined ? undefined : { job, atMs, claimId: claimIdOf(reservation.batchId, position) };
+  job === undefined ? undefined : { job, atMs, claimId: claimIdOfPlace(place) };
 
 interface LookedUp {
   readonly place: Place;
@@ -183,9 +184,9 @@ export interface RecoveryInput {
 }
 
 /**
- * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → claim if nobody has, and send again; never to be
- * claimed → raise the version, then drop; running → look later, or take the attempt from a worker that is gone, unless
- * an outage may explain its silence. After a gap, in batches that grow with each pass.
+ * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → claim if nobody has,
+ * and send again; never to be claimed → raise the version, then drop; running → look later, or take the attempt from a
+ * worker that is gone, unless an outage may explain its silence. After a gap, in batches that grow with each pass.
  * Source: design, Recovery; workload-distribution, "Incremental Recovery".
  */
 export async function recover(context: DispatchContext, input: RecoveryInput): Promise<Settlement> {
@@ -324,9 +325,7 @@ class Recovery {
   }
 
   async #lookUp(): Promise<readonly LookedUp[]> {
-    const done = new Set(
-      this.#input.settledAlready.map(({ reservation, position }) => claimIdOf(reservation.batchId, position)),
-    );
+    const done = new Set(this.#input.settledAlready.map(claimIdOfPlace));
     const places = [...this.#checked, ...this.#others].flatMap((reservation) =>
       [...reservation.jobs]
         .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
@@ -557,8 +556,6 @@ class Recovery {
     };
   }
 }
-
-const claimIdOfPlace = ({ reservation, position }: Place): string => claimIdOf(reservation.batchId, position);
 
 function soonest(...times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((each) => each !== undefined);

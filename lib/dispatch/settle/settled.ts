@@ -65,6 +65,10 @@ export interface Place {
   readonly entry: ReservedJob;
 }
 
+/** The claim by which the job of a place starts. */
+export const claimIdOfPlace = ({ reservation, position }: Pick<Place, 'reservation' | 'position'>): string =>
+  claimIdOf(reservation.batchId, position);
+
 /** The end of an attempt: what it used, and whether it succeeded. */
 type AttemptEnd = Omit<Extract<AttemptStatus, { readonly kind: 'ended' }>, 'kind'>;
 
