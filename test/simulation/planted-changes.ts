@@ -1115,7 +1115,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'claims-of-gone-fleets': {
     removes: 'giving claims back whose fleet is gone',
-    foundBy: { smallRun: REDEPLOYED },
+    foundBy: {
+      test: 'test/dispatch/redeploy.test.ts',
+      name: 'with a lock, for a fleet that is gone, wait again at once',
+    },
     changes: [
       {
         file: 'lib/dispatch/settle/recover.ts',
@@ -1628,7 +1631,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'reading what a late hint shows before it is claimed',
     foundBy: {
       test: 'test/dispatch/hints.test.ts',
-      name: 'of a job that does not wait any more costs no claim',
+      name: 'of a job that does not wait any more costs no place',
     },
     changes: [
       {

@@ -58,7 +58,8 @@ const DEPLOYED_SEEDS = 20;
 it(`schedules of deployments and guests keep their owners, and fire by their policies: ${DEPLOYED_SEEDS} seeds`, async () => {
   const seen = new Set<string>();
   let decided = 0;
-  for (let seed = 1; seed <= DEPLOYED_SEEDS; seed += 1) {
+  // 193: a firing that waits for the end of a job meets a jitter that was declared meanwhile.
+  for (const seed of [193, ...Array.from({ length: DEPLOYED_SEEDS }, (_, at) => at + 1)]) {
     const world = await scheduleWorld(seed, { isDeployed: true });
     decided += world.decided;
     for (const what of world.seen) seen.add(what);
