@@ -6,8 +6,9 @@ import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job, MovingJob } from '../core/job.ts';
 import { resourceIn } from '../core/scope.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
-import type { LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
+import type { LiveExplanation } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
+import type { LiveWaitsFor } from '../dispatch/live-waits.ts';
 import { leaseInForceMs } from '../dispatch/settle/silence.ts';
 import type { UnreadableItem } from '../store/records.ts';
 import { duration, number, printable, table } from './report.ts';
@@ -446,6 +447,8 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
     case 'index':
       return 'the index, which does not show it yet';
     case 'worker':
+      if (waits.holder !== undefined)
+        return `a slot of fleet ${waits.fleet}, that of job ${waits.holder}, which is about to end; a worker was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
       return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
   }
 }

@@ -37,7 +37,7 @@ export type {
   LedPartition,
   ResidentView,
 } from '../dispatch/dispatchers.ts';
-export type { FleetCapacity, KeyShare, LiveExplanation, LiveWaitsFor } from '../dispatch/explain.ts';
+export type { FleetCapacity, KeyShare, LiveExplanation } from '../dispatch/explain.ts';
 export type {
   DeclarationView,
   FleetView,
@@ -45,6 +45,7 @@ export type {
   ListedState,
   PartitionCarried,
 } from '../dispatch/inspect.ts';
+export type { LiveWaitsFor } from '../dispatch/live-waits.ts';
 export type { ScheduleRequest, TimeRequest } from '../dispatch/schedule-request.ts';
 export {
   ItemTooLarge,

@@ -153,7 +153,8 @@ async function dispatchUnder(
     if (context.lead !== undefined && trigger.reason === 'stream') {
       await noteLed(context, lease.fence, {
         moved: report.admitted + report.settled,
-        isContended: lease.waited || run.hasHeard,
+        // Who takes slots over looks for those that are about to be free between what the stream tells.
+        isContended: lease.waited || run.hasHeard || run.hasTakenOver,
       });
     }
     return report;
@@ -332,6 +333,10 @@ class PassRun {
   hasHeard = false;
   #lease: HeldLease;
   #hints: readonly JobImage[];
+  get hasTakenOver(): boolean {
+    return this.reports.some(({ takenOver }) => takenOver > 0);
+  }
+
   /** The next pass looks up what is in flight, and promotes what is due. */
   #checksAll = false;
   #promotes: boolean;

@@ -9,7 +9,7 @@ import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
-import { type Explanation, explain, type WaitsFor } from '../core/explain.ts';
+import { type Explanation, explain } from '../core/explain.ts';
 import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { Moved } from '../core/lending.ts';
@@ -21,15 +21,17 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { liftForExplanation, lockedElsewhere, readDueJobs } from './explain-order.ts';
-import { type HandoverWait, waitsForOthers } from './handover.ts';
+import { waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, readLineParts, subLinesOf } from './line-parts.ts';
+import { type LiveWaitsFor, toldOf } from './live-waits.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
+import { slotsHeld } from './takeovers.ts';
 import { dueShardsOf } from './timers.ts';
 
 export const EXPLAIN_LIMITS = {
@@ -41,37 +43,6 @@ export const EXPLAIN_LIMITS = {
 } as const;
 
 const PAGE = 100;
-
-/** What a job waits for, as far as only the live state can tell. */
-export type LiveWaitsFor =
-  | Exclude<WaitsFor, { readonly why: 'cap' }>
-  | (Extract<WaitsFor, { readonly why: 'cap' }> & {
-      /** Of several partitions: the pool's whole cap; `cap` and `running` are those of the job's partition. */
-      readonly split?:
-        | { readonly cap: number; readonly partition: number; readonly partitions: number }
-        | undefined;
-    })
-  /** It stands in a partition where its key does not live any more: the next pass there moves it. */
-  | { readonly why: 'move'; readonly partition: number; readonly home: number }
-  /** It is parked for a conflict key that its type had before that declaration: passes move such jobs back, some at a time. */
-  | { readonly why: 'carry'; readonly declared: number }
-  /** Another partition has jobs in flight from before the last deployment. */
-  | HandoverWait
-  /** Another partition has its conflict key in turn, and may start a job with it until then. */
-  | {
-      readonly why: 'otherTurn';
-      readonly conflictKey: string;
-      readonly partition: number;
-      readonly untilMs: number;
-    }
-  /** More jobs are due before it than a pass moves to their lines; the soonest go first. */
-  | { readonly why: 'promotion'; readonly dueSinceMs: number }
-  /** No pass reads its line: whoever put it was stopped on the way. Its stream record, or its key's next job, ends that. */
-  | { readonly why: 'announcement'; readonly fairnessKey: string }
-  /** The lines do not show it yet, so that no pass sees it; a hint may have told of it. */
-  | { readonly why: 'index' }
-  /** A place is reserved for it, its message is with the fleet, and no worker has started it. */
-  | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
 /** A fleet that takes the job's type. */
 export interface FleetCapacity {
@@ -168,6 +139,7 @@ export async function explainJob(
       overrides,
       inFlight,
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
+      slotsHeld: new Map(fleets.map(({ fleet, busy }) => [fleet, busy])),
       ledgers,
       waiting: read.waiting,
       keptBack: await lockedElsewhere(context, job.partition, read.waiting),
@@ -203,7 +175,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const configuration = shareOfPool(context.configuration, partition, moved);
   const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
-  const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
+  const fleets = capacityOf(configuration.fleets, state, moved, overrides, slotsHeld(state.reservations));
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
   const types = typesByName(configuration);
@@ -358,24 +330,6 @@ function withSplit(
   return { ...waitsFor, split: { cap: whole.cap, partition: job.partition, partitions } };
 }
 
-/** The fleet that was told of a job which nobody has started. */
-function toldOf(
-  context: OperateContext,
-  job: MovingJob,
-  { reservations }: Pick<PartitionState, 'reservations'>,
-): Extract<LiveWaitsFor, { readonly why: 'worker' }> | undefined {
-  const { id, version, state: now, claim } = job;
-  if (now === 'claimed' && claim !== undefined)
-    return { why: 'worker', fleet: claim.fleet, sinceMs: claim.claimedAtMs };
-  // Where its claim takes a lock, nobody is told before that is won.
-  if (now !== 'pending' || lockOf(context, job) !== undefined) return undefined;
-  for (const { reservedAtMs: sinceMs, jobs } of reservations) {
-    for (const entry of jobs.values())
-      if (entry.id === id && entry.version === version) return { why: 'worker', fleet: entry.fleet, sinceMs };
-  }
-  return undefined;
-}
-
 function runsOf(
   job: MovingJob,
   { workers, gone }: Pick<PartitionState, 'workers' | 'gone'>,
@@ -409,7 +363,7 @@ function capacityOf(
   state: PartitionState,
   moved: Moved,
   overrides: readonly Control[],
-  held: readonly ReservedJob[],
+  held: ReadonlyMap<string, number>,
 ): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
   return fleets.map(({ fleet, types, slots }) => {
     const workers = state.workers.filter((worker) => worker.fleet === fleet);
@@ -419,7 +373,7 @@ function capacityOf(
       types,
       ...(override?.maxConcurrency === undefined ? {} : { maxConcurrency: override.maxConcurrency }),
       slots: slots ?? slotsOfWorkers(state, fleet, moved).slots,
-      busy: held.filter((entry) => entry.fleet === fleet).length,
+      busy: held.get(fleet) ?? 0,
       paused: override?.paused === true,
       workers: slots === null ? workers.length : undefined,
     };

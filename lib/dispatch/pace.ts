@@ -28,6 +28,8 @@ const WORD_RATE_MOST = { started: 40, told: 80 } as const;
 
 /** Ends are looked for as often where no slot is free. */
 const ENDS_EVERY_MS = 100;
+/** and slots that are about to be free, which are told of some 50 ms sooner or later than they would best be. */
+const TAKEOVERS_EVERY_MS = 50;
 
 export class Pace {
   readonly #clock: Clock;
@@ -36,6 +38,8 @@ export class Pace {
   #beganAtMonotonicMs = -Infinity;
   #isFull = false;
   #endsLikelyAtMs = Infinity;
+  #takeoverAtMs = Infinity;
+  #lateAtMs = Infinity;
   /** Jobs that passes have admitted lately, a second, those that they were told of, and when that was counted. */
   #rate = 0;
   #toldRate = 0;
@@ -61,13 +65,15 @@ export class Pace {
     return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;
   }
 
-  /** Whether to look for ends of which nobody has told yet. */
+  /** Whether to look for ends of which nobody has told yet, for slots that are about to be free, or after who took one over. */
   isTimeForEnds(): boolean {
-    const { monotonicMs, nowMs } = this.#clock;
+    const sinceMs = this.#clock.monotonicMs() - this.#beganAtMonotonicMs;
+    const nowMs = this.#clock.nowMs();
+    if (sinceMs >= ENDS_EVERY_MS && nowMs >= this.#lateAtMs) return true;
+    if (!this.#isFull) return false;
     return (
-      this.#isFull &&
-      monotonicMs() >= this.#beganAtMonotonicMs + ENDS_EVERY_MS &&
-      nowMs() >= this.#endsLikelyAtMs
+      (sinceMs >= ENDS_EVERY_MS && nowMs >= this.#endsLikelyAtMs) ||
+      (sinceMs >= TAKEOVERS_EVERY_MS && nowMs >= this.#takeoverAtMs)
     );
   }
 
@@ -89,7 +95,7 @@ export class Pace {
   }
 
   /** It has ended, and was told of so many jobs that wait. */
-  end({ admitted, isFull, endsLikelyAtMs, lines }: PassReport, told: number): void {
+  end({ admitted, isFull, endsLikelyAtMs, takeoverAtMs, lateAtMs, lines }: PassReport, told: number): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
     const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;
     this.#countedAtMonotonicMs = nowMonotonicMs;
@@ -99,6 +105,8 @@ export class Pace {
     this.#toldRate = grown(this.#toldRate, told);
     this.#isFull = isFull;
     this.#endsLikelyAtMs = endsLikelyAtMs;
+    this.#takeoverAtMs = takeoverAtMs;
+    this.#lateAtMs = lateAtMs;
     // Of a short time as much as it says.
     const share = 1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS);
     const rate = this.#rate / Math.max(share, BEGINNING_SHARE);

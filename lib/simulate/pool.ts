@@ -17,6 +17,7 @@ import { publishOutcomes } from '../dispatch/outcomes.ts';
 import { retimeJob } from '../dispatch/retime.ts';
 import { putSchedule } from '../dispatch/schedules.ts';
 import { lookAtWorkers } from '../dispatch/settle/look.ts';
+import { NO_TAKEOVERS } from '../dispatch/slot-times.ts';
 import { placeOf, submit } from '../dispatch/submit.ts';
 import { MemoryEventBus } from '../events/memory/bus.ts';
 import { MemoryJobQueue } from '../queue/memory/queue.ts';
@@ -157,7 +158,8 @@ export class SimulatedPool {
       random,
       log: SILENT,
       holder: 'dispatcher',
-      budget: DISPATCH_BUDGET,
+      // No request takes time here: slots stand still for none.
+      budget: { ...DISPATCH_BUDGET, takeovers: NO_TAKEOVERS },
       announced: new Map(),
       caches: new Map(),
       led: new Set(),

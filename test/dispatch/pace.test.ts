@@ -14,6 +14,9 @@ const report = (own: Partial<PassReport>): PassReport => ({
   isCalm: false,
   isFull: false,
   endsLikelyAtMs: Infinity,
+  takeoverAtMs: Infinity,
+  lateAtMs: Infinity,
+  takenOver: 0,
   lines: 150,
   ...own,
 });
@@ -169,5 +172,42 @@ describe('where no slot is free', () => {
     expect(due()).toBe(false);
     later(1);
     expect(due()).toBe(true);
+  });
+});
+
+describe('slots that are about to be free', () => {
+  it('are looked for from the time that a pass has said, each 50 ms at most', () => {
+    const { pace, pass, later, nowMs } = scene();
+    pass({ isFull: true, takeoverAtMs: nowMs() + 80 });
+    later(79);
+    expect(pace.isTimeForEnds()).toBe(false);
+    later(1);
+    expect(pace.isTimeForEnds()).toBe(true);
+    pass({ isFull: true, takeoverAtMs: nowMs() });
+    later(49);
+    expect(pace.isTimeForEnds()).toBe(false);
+    later(1);
+    expect(pace.isTimeForEnds()).toBe(true);
+  });
+
+  it('are not looked for where none is, or where others are free', () => {
+    const { pace, pass, later, nowMs } = scene();
+    pass({ isFull: true });
+    later(1_000);
+    expect(pace.isTimeForEnds()).toBe(false);
+    pass({ isFull: false, takeoverAtMs: nowMs() });
+    later(1_000);
+    expect(pace.isTimeForEnds()).toBe(false);
+  });
+});
+
+describe('a job that took a slot over, and of which nothing is heard', () => {
+  it.each([true, false])('is looked after in time, whether all slots are taken or not: %s', (isFull) => {
+    const { pace, pass, later, nowMs } = scene();
+    pass({ isFull, lateAtMs: nowMs() + 1_500 });
+    later(1_499);
+    expect(pace.isTimeForEnds()).toBe(false);
+    later(1);
+    expect(pace.isTimeForEnds()).toBe(true);
   });
 });

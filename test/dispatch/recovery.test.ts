@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { batchIdOf, claimIdOf, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
+import { isAttemptOver } from '../../lib/core/take-over.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { attemptStatusOf, newest } from '../../lib/dispatch/settle/settled.ts';
 import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
@@ -959,27 +960,27 @@ describe('the judgement of a place', () => {
     [
       'success',
       { ...job, version: 4, state: 'succeeded', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: true },
+      { kind: 'ended', durationMs: 4, endedAtMs: ran.finishedAtMs, succeeded: true },
     ],
     [
       'failure',
       { ...job, version: 4, state: 'failed', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: false },
+      { kind: 'ended', durationMs: 4, endedAtMs: ran.finishedAtMs, succeeded: false },
     ],
     [
       'a retry',
       { ...job, version: 4, state: 'scheduled', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: false },
+      { kind: 'ended', durationMs: 4, endedAtMs: ran.finishedAtMs, succeeded: false },
     ],
     [
       'a retry that is due',
       { ...job, version: 5, state: 'pending', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: false },
+      { kind: 'ended', durationMs: 4, endedAtMs: ran.finishedAtMs, succeeded: false },
     ],
     [
       'a clock that ran back',
       { ...job, version: 4, state: 'succeeded', claim: mine, startedAtMs: NOW_MS + 9, finishedAtMs: NOW_MS },
-      { kind: 'ended', durationMs: 0, succeeded: true },
+      { kind: 'ended', durationMs: 0, endedAtMs: NOW_MS, succeeded: true },
     ],
     [
       'a cancel before the start',
@@ -989,6 +990,9 @@ describe('the judgement of a place', () => {
     ['a cancel before the claim', { ...job, version: 2, state: 'cancelled' }, { kind: 'gone' }],
   ])('by %s', (_, image, judgement) => {
     expect(attemptStatusOf(reservation, 0, entry, image)).toEqual(judgement);
+    // Whoever waits for the slot judges alike.
+    const planned = { claimId: claimIdOf(reservation.batchId, 0), version: entry.version };
+    expect(isAttemptOver(image, planned)).toBe(judgement.kind === 'ended' || judgement.kind === 'gone');
   });
 });
 

@@ -12,6 +12,7 @@ import {
   RESERVATION_MODEL,
   run,
   START_MODEL,
+  TAKEOVER_MODEL,
 } from './models.ts';
 
 describe.each([
@@ -25,6 +26,7 @@ describe.each([
   ['capacity that moves between partitions', 'is never there twice,', LOAN_MODEL, 261_162],
   ['jobs that move between partitions', 'are safe', REHOME_MODEL, 690_860],
   ['starts that claim', 'are safe', START_MODEL, 1_798_145],
+  ['slots that are taken over', 'are safe', TAKEOVER_MODEL, 755_946],
 ] as const)('%s', (_subject, does, model, states) => {
   it(`${does} in every state that its small world can reach`, { timeout: MODEL_MS }, async () => {
     const { code, lines } = await run(model);
@@ -70,8 +72,44 @@ describe('jobs that move between partitions', () => {
   );
 });
 
-describe('starts that claim', () => {
-  it('go wrong without start-by-claim after 14 steps, which the model shows', { timeout: MODEL_MS }, () =>
-    expectViolation(START_MODEL, 'start-by-claim', 14, 'J0 holds capacity that nobody counts'),
+describe('protections that take many steps to be missed', () => {
+  it.each([
+    {
+      of: 'starts that claim',
+      model: START_MODEL,
+      name: 'start-by-claim',
+      steps: 14,
+      by: 'J0 holds capacity',
+    },
+    {
+      of: 'starts that claim',
+      model: START_MODEL,
+      name: 'known-by-commit',
+      steps: 12,
+      by: 'J1 holds capacity',
+    },
+    {
+      of: 'slots that are taken over',
+      model: TAKEOVER_MODEL,
+      name: 'once',
+      steps: 15,
+      by: 'capacity 1 exceeded',
+    },
+    {
+      of: 'slots that are taken over',
+      model: TAKEOVER_MODEL,
+      name: 'not-from-who-waits',
+      steps: 15,
+      by: 'capacity 1 exceeded',
+    },
+    {
+      of: 'slots that are taken over',
+      model: TAKEOVER_MODEL,
+      name: 'counts-once-left',
+      steps: 15,
+      by: 'capacity 1 exceeded',
+    },
+  ])('are: $of, without $name', { timeout: MODEL_MS }, ({ model, name, steps, by }) =>
+    expectViolation(model, name, steps, by),
   );
 });

@@ -12,10 +12,11 @@ import {
   run,
   runModel,
   START_MODEL,
+  TAKEOVER_MODEL,
 } from './models.ts';
 
 /** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
-const STATES = 100_000;
+const STATES = 30_000;
 
 /** Each protection, the fewest steps that go wrong without it, and what goes wrong. */
 const PROTECTIONS = [
@@ -61,11 +62,10 @@ const RESERVATION_PROTECTIONS = [
 
 const MOVED = 'J0 was moved and starts for R11, which was planned before';
 
-/** `protocol-model.long.test.ts` has `start-by-claim`. */
+/** `protocol-model.long.test.ts` has `start-by-claim` and `known-by-commit`. */
 const START_PROTECTIONS = [
   ['send-after-commit', 4, UNCOUNTED],
   ['unknown-is-unknown', 7, UNCOUNTED],
-  ['known-by-commit', 12, 'J1 holds capacity that nobody counts'],
   ['start-by-version', 7, MOVED],
   ['claim-by-version', 11, UNCOUNTED],
   ['send-again-as-planned', 9, MOVED],
@@ -76,6 +76,15 @@ const START_PROTECTIONS = [
   ['turn', 10, UNCOUNTED],
   ['epoch', 5, 'a superseded dispatcher'],
   ['id-outlives-messages', 11, UNCOUNTED],
+] as const;
+
+/** `protocol-model.long.test.ts` has `once`, `not-from-who-waits` and `counts-once-left`. */
+const TAKEOVER_PROTECTIONS = [
+  ['wait-for-end', 11, 'capacity 1 exceeded by jobs [0, 1]'],
+  ['wait-for-the-claim', 11, 'capacity 1 exceeded by jobs [0, 1]'],
+  ['tell-again-after-end', 13, 'capacity 1 exceeded by jobs [0, 1]'],
+  ['raise-before-drop', 9, UNCOUNTED],
+  ['turn', 10, UNCOUNTED],
 ] as const;
 
 const LOAN_PROTECTIONS = [
@@ -123,7 +132,7 @@ describe('a commit that is one write', () => {
     {
       timeout: MODEL_MS,
     },
-    () => expectSafe(COMMIT_MODEL, 100_000),
+    () => expectSafe(COMMIT_MODEL, STATES),
   );
 
   it.each(COMMIT_PROTECTIONS)(
@@ -142,7 +151,7 @@ describe('reservations whose items are put before the page', () => {
     {
       timeout: MODEL_MS,
     },
-    (_, options) => expectSafe(RESERVATION_MODEL, 30_000, options),
+    (_, options) => expectSafe(RESERVATION_MODEL, 15_000, options),
   );
 
   it.each(RESERVATION_PROTECTIONS)(
@@ -158,7 +167,7 @@ describe('starts that claim', () => {
     {
       timeout: MODEL_MS,
     },
-    () => expectSafe(START_MODEL, 50_000),
+    () => expectSafe(START_MODEL, 15_000),
   );
 
   it.each(START_PROTECTIONS)(
@@ -172,6 +181,22 @@ describe('starts that claim', () => {
     expect(lines[0]).toMatch(/^unknown protection good-luck: one of send-after-commit, /);
     expect(code).toBe(1);
   });
+});
+
+describe('slots that are taken over', () => {
+  it(
+    'are safe in the first states that their small world can reach',
+    {
+      timeout: MODEL_MS,
+    },
+    () => expectSafe(TAKEOVER_MODEL, 15_000),
+  );
+
+  it.each(TAKEOVER_PROTECTIONS)(
+    'go wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    (name, steps, violation) => expectViolation(TAKEOVER_MODEL, name, steps, violation),
+  );
 });
 
 describe('the lock of a conflict key between partitions', () => {
@@ -192,7 +217,7 @@ describe('capacity that moves between partitions', () => {
 
 describe('jobs that move between partitions', () => {
   it('are safe in the first states that their small world can reach', { timeout: MODEL_MS }, () =>
-    expectSafe(REHOME_MODEL, 50_000),
+    expectSafe(REHOME_MODEL, 15_000),
   );
 
   it.each([

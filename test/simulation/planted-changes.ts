@@ -3,6 +3,7 @@ import type { Planted } from './planted-bug.ts';
 import { COMMIT_CHANGES } from './planted-commits.ts';
 import { SCHEDULE_CHANGES } from './planted-schedules.ts';
 import { SMALL_PRINT_CHANGES } from './planted-small-print.ts';
+import { TAKEOVER_CHANGES } from './planted-takeovers.ts';
 
 /** Of `small-runs.ts`. */
 const REDEPLOYED =
@@ -12,6 +13,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   ...COMMIT_CHANGES,
   ...SCHEDULE_CHANGES,
   ...SMALL_PRINT_CHANGES,
+  ...TAKEOVER_CHANGES,
   ratchet: {
     removes: 'the fall of the least share: it is remembered, and only rises',
     foundBy: { differential: 10, kind: 'lifts' },
@@ -401,10 +403,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/plan.ts',
-        from: 'return { share: configuration, free, overrides: state.controls };',
+        from: 'return { share: configuration, ...slots, overrides: state.controls };',
         to: `return {
           share: configuration,
-          free,
+          ...slots,
           overrides: ((context.caches as unknown as { controls: typeof state.controls }).controls ??= state.controls),
         };`,
       },
@@ -1048,8 +1050,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/settle/recover.ts',
-        from: 'if (suspicion === undefined) return { checked, others: [], hasMoreDue };',
-        to: 'if (suspicion !== null) return { checked, others: [], hasMoreDue };',
+        from: 'if (suspicion === undefined) return { checked, others: [], late, hasMoreDue };',
+        to: 'if (suspicion !== null) return { checked, others: [], late, hasMoreDue };',
       },
     ],
   },

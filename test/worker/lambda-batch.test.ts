@@ -81,6 +81,75 @@ const withoutStartOf = (on: Stage, message: DispatchMessage | undefined) =>
 
 const jobOf = (on: Stage, { jobId }: DispatchMessage): Job | undefined => on.store.inspectJob(jobId);
 
+describe('a message of a job that takes a slot over', () => {
+  /** Two jobs: one runs, the other has its slot next. */
+  const twoOfOneSlot = async (on: Stage) => {
+    const [first, second] = await claimed(on, 2);
+    if (first === undefined || second?.toClaim === undefined) throw new Error('nobody was told');
+    const { toClaim, ...told } = second;
+    const started = await on.begin('images', 'other', first);
+    if (started.kind !== 'started') throw new Error(started.kind);
+    const { jobId, claimId } = first;
+    const takesOver = { jobId, claimId, version: first.toClaim?.version ?? 0, toClaim };
+    return { runs: { job: started.job }, ahead: { ...told, takesOver } };
+  };
+  const begunAt = (on: Stage, begun: number[]) => ({
+    resize: (): null => {
+      begun.push(on.time.nowMs);
+      return null;
+    },
+  });
+
+  it('starts it within a moment of the end of what has the slot', async () => {
+    const on = setting();
+    const { runs, ahead } = await twoOfOneSlot(on);
+    const endsAtMs = on.time.nowMs + 130;
+    on.time.after(130, () => void on.end(runs));
+    const begun: number[] = [];
+    expect(failures(await invoke(on, bodiesOf([ahead]), begunAt(on, begun)))).toEqual([]);
+    expect(begun).toHaveLength(1);
+    expect(begun[0]).toBeGreaterThanOrEqual(endsAtMs);
+    expect(begun[0]).toBeLessThan(endsAtMs + 25);
+  });
+
+  it('starts nothing where that does not end in time, and does not come again', async () => {
+    const on = setting();
+    const { ahead } = await twoOfOneSlot(on);
+    const begun: number[] = [];
+    expect(failures(await invoke(on, bodiesOf([ahead]), begunAt(on, begun)))).toEqual([]);
+    expect(begun).toEqual([]);
+    expect(on.store.inspectJob(ahead.jobId)).toMatchObject({ state: 'pending', version: 1 });
+    expect(on.logged.map(({ message }) => message)).toContainEqual(expect.stringContaining('not free yet'));
+  });
+
+  it('waits on where the store does not answer for once', async () => {
+    const on = setting();
+    const { runs, ahead } = await twoOfOneSlot(on);
+    on.time.after(50, () => void on.end(runs));
+    let looks = 0;
+    const store = storeWith(on.store, {
+      lookUpJobs: (asked) => {
+        looks += 1;
+        return looks < 3 ? Promise.reject(new StoreUnavailable('no answer')) : on.store.lookUpJobs(asked);
+      },
+    });
+    const begun: number[] = [];
+    expect(failures(await invoke(on, bodiesOf([ahead]), begunAt(on, begun), { store }))).toEqual([]);
+    expect(begun).toHaveLength(1);
+  });
+
+  it('holds up no other job of its message', async () => {
+    const on = setting();
+    const { ahead } = await twoOfOneSlot(on);
+    const [free] = await claimed(on, 1);
+    if (free === undefined) throw new Error('nobody was told');
+    const beganMs = on.time.nowMs;
+    const begun: number[] = [];
+    expect(failures(await invoke(on, [bodyOf([ahead, free])], begunAt(on, begun)))).toEqual([]);
+    expect(begun).toEqual([beganMs]);
+  });
+});
+
 describe('a message that tells of several jobs', () => {
   it('comes again where the store failed for one of them, and the others are not begun again', async () => {
     const on = setting();

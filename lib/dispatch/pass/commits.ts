@@ -207,22 +207,3 @@ export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Commit 
   estimates: [...draft.estimates.values()],
   reserve,
 });
-
-/** Reservations without the settled places; empty ones are gone. */
-export function withoutSettled(
-  reservations: readonly Reservation[],
-  settled: readonly Settled[],
-): readonly Reservation[] {
-  const dropped = new Map<string, Set<number>>();
-  for (const { reservation, position } of settled) {
-    const positions = dropped.get(reservation.batchId);
-    if (positions === undefined) dropped.set(reservation.batchId, new Set([position]));
-    else positions.add(position);
-  }
-  return reservations.flatMap((reservation) => {
-    const positions = dropped.get(reservation.batchId);
-    if (positions === undefined) return [reservation];
-    const jobs = placesWithout(reservation.jobs, positions);
-    return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
-  });
-}

@@ -1,7 +1,8 @@
 /** Ends that are looked for where slots are scarce: the stream tells of them some 200 ms later, and a slot stands still meanwhile. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { isAwaited, type MovingJob, type ReservedJob } from '../../core/job.ts';
-import type { PartitionState } from '../../store/records.ts';
+import { claimIdOf, isAwaited, type MovingJob, type ReservedJob } from '../../core/job.ts';
+import type { PartitionState, Reservation } from '../../store/records.ts';
+import { takenOver } from '../takeovers.ts';
 import type { PassScope } from './scope.ts';
 
 /** Slots are scarce when so large a part of them is taken. */
@@ -13,8 +14,14 @@ const UNTOLD_MS = 200;
 /** A slot of longer attempts stands still for a small part of its time only. */
 const SHORT_MS = 5_000;
 const LOOKS_MAX = 400;
-/** With more keys than that a pass reads lines for so long that smaller passes start less. */
+/** With more keys than that a pass reads lines for so long that smaller passes start less: those that look for ends, */
 const KEYS_MAX = 2_000;
+/** and those, twice as often, that take slots over. */
+const TAKEOVER_KEYS_MAX = 500;
+
+const hasManyKeys = ({ ledgers }: Pick<PartitionState, 'ledgers'>): boolean => ledgers.length > KEYS_MAX;
+export const isTooWideToTakeOver = ({ ledgers }: Pick<PartitionState, 'ledgers'>): boolean =>
+  ledgers.length > TAKEOVER_KEYS_MAX;
 
 const likelyOverAtMs = (reservedAtMs: number, estimatedCostMs: number): number =>
   reservedAtMs + estimatedCostMs * (1 + OVERHEAD_SHARE);
@@ -40,8 +47,11 @@ function likelyOver(
   { nowMs, isWordLeft }: { readonly nowMs: number; readonly isWordLeft: boolean },
 ): readonly Pick<ReservedJob, 'id' | 'version'>[] {
   const over: { readonly entry: ReservedJob; readonly forMs: number }[] = [];
-  for (const { reservedAtMs, jobs } of reservations) {
-    for (const entry of jobs.values()) {
+  // What takes a slot over sees its end by itself.
+  const taken = takenOver(reservations);
+  for (const { batchId, reservedAtMs, jobs } of reservations) {
+    for (const [position, entry] of jobs) {
+      if (taken.has(claimIdOf(batchId, position))) continue;
       const { estimatedCostMs } = entry;
       const forMs = nowMs - likelyOverAtMs(reservedAtMs, estimatedCostMs);
       if (forMs < 0) continue;
@@ -63,7 +73,7 @@ export async function lookUpLikelyOver(
 ): Promise<readonly MovingJob[]> {
   // A store that takes as long to answer tells no sooner than the stream.
   if (!isWordLeft && tookMs > UNTOLD_MS) return [];
-  if (state.ledgers.length > KEYS_MAX) return [];
+  if (hasManyKeys(state)) return [];
   // Everything is looked up later on.
   if (input.checksAll || !areSlotsScarce(context.configuration, state)) return [];
   const told = new Set(input.hints.map(({ id }) => id));
@@ -77,21 +87,21 @@ export async function lookUpLikelyOver(
 }
 
 /**
- * From when on a job in flight has likely ended, though the stream may still have to tell of it, those that the pass has just admitted included;
- * Infinity: none has to.
+ * From when on a job in flight has likely ended, though the stream may still have to tell of it, of what a pass leaves in flight; Infinity: none
+ * has to.
  */
 export function endsLikelyAtMs(
-  { state, nowMs }: PassScope & { readonly state: PartitionState },
-  admitted: readonly Pick<ReservedJob, 'estimatedCostMs'>[],
+  { state, nowMs }: PassScope & { readonly state: Pick<PartitionState, 'ledgers'> },
+  reservations: readonly Reservation[],
 ): number {
-  if (state.ledgers.length > KEYS_MAX) return Infinity;
+  if (hasManyKeys(state)) return Infinity;
   let firstMs = Infinity;
-  const note = (reservedAtMs: number, { estimatedCostMs }: Pick<ReservedJob, 'estimatedCostMs'>): void => {
-    const overAtMs = likelyOverAtMs(reservedAtMs, estimatedCostMs);
-    if (estimatedCostMs <= SHORT_MS && overAtMs > nowMs - UNTOLD_MS) firstMs = Math.min(firstMs, overAtMs);
-  };
-  for (const { reservedAtMs, jobs } of state.reservations)
-    for (const job of jobs.values()) note(reservedAtMs, job);
-  for (const job of admitted) note(nowMs, job);
+  const taken = takenOver(reservations);
+  for (const { batchId, reservedAtMs, jobs } of reservations)
+    for (const [position, { estimatedCostMs }] of jobs) {
+      if (estimatedCostMs > SHORT_MS || taken.has(claimIdOf(batchId, position))) continue;
+      const overAtMs = likelyOverAtMs(reservedAtMs, estimatedCostMs);
+      if (overAtMs > nowMs - UNTOLD_MS) firstMs = Math.min(firstMs, overAtMs);
+    }
   return firstMs;
 }

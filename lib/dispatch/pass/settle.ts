@@ -12,10 +12,11 @@ import type { DispatchContext } from '../context.ts';
 import { LedgerCache } from '../ledger-cache.ts';
 import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
-import { type Images, newest, type Settled, settleFrom } from '../settle/settled.ts';
+import { type Images, newest, type Settled, settleFrom, withoutSettled } from '../settle/settled.ts';
 import { announceLate, asSubmitter } from '../submit.ts';
+import { takeoversAmong } from '../takeovers.ts';
 import { wakeLater } from '../timers.ts';
-import { commitOf, type Draft, draftsOf, emptyDraft, postpone, withoutSettled } from './commits.ts';
+import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
 import { confirmed } from './late-hints.ts';
 import type { LoadedPass } from './load.ts';
 import { send } from './send.ts';
@@ -60,9 +61,12 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
     checksAll: input.checksAll,
     isRedeployed,
     between,
+    slots: { times: cached.slotTimes, spare: cached.spare },
   });
   const settled = [...byHints, ...recovery.settled];
   const reservations = withoutSettled(state.reservations, settled);
+  cached.slotTimes.note(settled, takeoversAmong(state.reservations), context.budget.takeovers);
+  cached.spare = new Map();
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const { lines } = cached;

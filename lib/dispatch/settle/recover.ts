@@ -14,7 +14,9 @@ import type { RequestOf } from '../../store/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
+import type { SlotTimes, SpareSlots } from '../slot-times.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
+import { lateAmong, waitingForSlots } from '../takeovers.ts';
 import {
   type AttemptStatus,
   againAtMsOf,
@@ -23,6 +25,7 @@ import {
   type Place,
   plannedOf,
   type Settled,
+  withoutSettled,
 } from './settled.ts';
 import {
   attend,
@@ -181,6 +184,8 @@ export interface RecoveryInput {
   readonly isRedeployed: boolean;
   /** Undefined: the partition has no others beside it. */
   readonly between?: Pick<BetweenPartitions, 'lockOfPlace'> | undefined;
+  /** What is known of slots that are taken over. */
+  readonly slots: { readonly times: SlotTimes; readonly spare: SpareSlots };
 }
 
 /**
@@ -195,7 +200,7 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
   const attendance = attend(known, loadedAtMs, context.clock.nowMs());
   const suspicion = suspicionOf(state, loadedAtMs);
   const looked = reservationsDue(context, input, suspicion);
-  if (looked.checked.length + looked.others.length > 0)
+  if (looked.checked.length + looked.others.length + looked.late.length > 0)
     return new Recovery(context, input, attendance, suspicion, looked).run();
   return {
     settled: [],
@@ -216,13 +221,15 @@ interface LookedAt {
   readonly checked: readonly Reservation[];
   /** Others of which a place may have lost its worker. */
   readonly others: readonly Reservation[];
+  /** Places that took slots over and should have started. */
+  readonly late: readonly Place[];
   /** The time of more has come than one pass looks up. */
   readonly hasMoreDue: boolean;
 }
 
 function reservationsDue(
   { clock, configuration, budget }: DispatchContext,
-  { state, checksAll, isRedeployed }: RecoveryInput,
+  { state, settledAlready, checksAll, isRedeployed, slots }: RecoveryInput,
   suspicion: Suspicion | undefined,
 ): LookedAt {
   const nowMs = clock.nowMs();
@@ -234,14 +241,15 @@ function reservationsDue(
   // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
   const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
   const checked = [...new Set([...due, ...orphaned])];
-  if (suspicion === undefined) return { checked, others: [], hasMoreDue };
+  const late = lateAmong(state.reservations, settledAlready, { ...slots, nowMs });
+  if (suspicion === undefined) return { checked, others: [], late, hasMoreDue };
   const known = new Set(checked);
   const others = state.reservations.filter(
     (reservation) =>
       !known.has(reservation) &&
       [...reservation.jobs].some(([position, entry]) => suspicion.isSuspect(reservation, position, entry)),
   );
-  return { checked, others, hasMoreDue };
+  return { checked, others, late, hasMoreDue };
 }
 
 /** Reservations with a place for a fleet that is not declared any more. */
@@ -263,6 +271,10 @@ class Recovery {
   readonly #checked: ReadonlySet<Reservation>;
   readonly #others: readonly Reservation[];
   readonly #hasMoreDue: boolean;
+  /** Places that took slots over and should have started, and the claims of these, and of all that wait for one. */
+  readonly #late: readonly Place[];
+  readonly #lateClaims: ReadonlySet<string>;
+  readonly #waiting: ReadonlySet<string>;
   readonly #workers: ReadonlyMap<string, WorkerRecord>;
   readonly #fleets: ReadonlySet<string>;
   readonly #settled: Settled[] = [];
@@ -289,7 +301,7 @@ class Recovery {
     input: RecoveryInput,
     attendance: Attendance,
     suspicion: Suspicion | undefined,
-    { checked, others, hasMoreDue }: LookedAt,
+    { checked, others, late, hasMoreDue }: LookedAt,
   ) {
     this.#context = context;
     this.#input = input;
@@ -299,6 +311,10 @@ class Recovery {
     this.#checked = new Set(checked);
     this.#others = others;
     this.#hasMoreDue = hasMoreDue;
+    this.#late = late;
+    this.#lateClaims = new Set(late.map(claimIdOfPlace));
+    const inFlight = withoutSettled(input.state.reservations, input.settledAlready);
+    this.#waiting = new Set(waitingForSlots(inFlight).map(claimIdOfPlace));
     this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
     this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
     this.#left = rampOf(attendance, input.loadedAtMs);
@@ -326,11 +342,15 @@ class Recovery {
 
   async #lookUp(): Promise<readonly LookedUp[]> {
     const done = new Set(this.#input.settledAlready.map(claimIdOfPlace));
-    const places = [...this.#checked, ...this.#others].flatMap((reservation) =>
-      [...reservation.jobs]
-        .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
-        .map(([position, entry]): Place => ({ reservation, position, entry })),
-    );
+    const whole = [...this.#checked, ...this.#others];
+    const batches = new Set(whole.map(({ batchId }) => batchId));
+    const places = whole
+      .flatMap((reservation) =>
+        [...reservation.jobs]
+          .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
+          .map(([position, entry]): Place => ({ reservation, position, entry })),
+      )
+      .concat(this.#late.filter(({ reservation }) => !batches.has(reservation.batchId)));
     const unreadable = new Set<string>();
     const jobs = await this.#context.store.lookUpJobs({
       ids: places.map(({ entry }) => entry.id),
@@ -338,7 +358,10 @@ class Recovery {
     });
     return places.flatMap((place, at) => {
       // A job that cannot be read may be running, so its place counts until it can be read or is gone.
-      if (unreadable.has(place.entry.id)) return [];
+      if (unreadable.has(place.entry.id)) {
+        this.#noteSlot(place);
+        return [];
+      }
       const job = jobs[at];
       return { place, job, status: attemptStatusOf(place.reservation, place.position, place.entry, job) };
     });
@@ -357,24 +380,32 @@ class Recovery {
         else if (!this.#mayTakeLock(place) && this.#isToldAgain(place)) this.#unclaimed.push(place);
         break;
       case 'claimed':
+        this.#noteSlot(place);
         if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
         else this.#sendAgain(place);
         break;
       case 'running':
+        this.#noteSlot(place);
         if (job !== undefined) await this.#lookAfter(place, job, status.startedAtMs);
         break;
     }
   }
 
+  /** A place that took a slot over has it: nobody need look again soon. */
+  #noteSlot(place: Place): void {
+    if (place.entry.takesOver !== undefined) this.#input.slots.times.noteStarted(claimIdOfPlace(place));
+  }
+
   #settleEnded(
     place: Place,
     job: MovingJob | undefined,
-    { durationMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
+    { durationMs, endedAtMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
   ): void {
     this.#settled.push({
       ...place,
       resourceId: job?.resourceId,
       durationMs,
+      endedAtMs,
       succeeded,
       againAtMs: job === undefined ? undefined : againAtMsOf(job),
     });
@@ -382,11 +413,20 @@ class Recovery {
   }
 
   /**
-   * Whether nobody will start a job that nobody has claimed: its fleet is not declared any more; or, after so long, a pass was to claim it
-   * together with a lock.
+   * Whether nobody will start a job that nobody has claimed: its fleet is not declared any more; it was to take a slot over, and has not in time;
+   * or, after so long, a pass was to claim it together with a lock.
    */
   #isGivenUp(place: Place): boolean {
-    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#mayTakeLock(place));
+    return (
+      !this.#fleets.has(place.entry.fleet) ||
+      (this.#isDue(place) && this.#mayTakeLock(place)) ||
+      this.#lateClaims.has(claimIdOfPlace(place))
+    );
+  }
+
+  /** Whether another place's attempt has the slot that this one takes over: its worker waits for that end, and nobody else is told. */
+  #isWaiting(place: Place): boolean {
+    return this.#waiting.has(claimIdOfPlace(place));
   }
 
   /**
@@ -410,8 +450,11 @@ class Recovery {
     if (!this.#comesTo(place)) return;
     const { id, version } = place.entry;
     const given = givenUpOf(place, job, this.#nowMs);
-    if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
-      this.#settled.push({ ...place, succeeded: false });
+    if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) !== 'raised') return;
+    this.#settled.push({ ...place, succeeded: false });
+    // It waits again as it did, for any slot.
+    if (job?.state === 'pending' && this.#lateClaims.has(claimIdOfPlace(place)))
+      this.#images.push({ ...job, version: version + 1 });
   }
 
   /** For a job that was claimed for a fleet which is not declared any more: it waits again. */
@@ -445,6 +488,7 @@ class Recovery {
 
   /** Whether a worker is to be told again of a job that none has started: its message may be lost, or what received it. */
   #isToldAgain(place: Place): boolean {
+    if (this.#isWaiting(place)) return false;
     // A worker that is gone may have received the message. The queue would deliver it again, but only after its visibility timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
     return (this.#isDue(place) || isLost) && this.#comesTo(place);

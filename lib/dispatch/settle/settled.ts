@@ -9,6 +9,7 @@
 import { claimIdOf, isTerminal, type ReservedJob } from '../../core/job.ts';
 import type { PlannedClaim } from '../../core/life-cycle.ts';
 import type { JobHead, JobImage } from '../../store/job-fields.ts';
+import { placesWithout } from '../../store/page.ts';
 import type { Reservation } from '../../store/records.ts';
 
 /** What a job item says about a place in a reservation. */
@@ -17,8 +18,13 @@ export type AttemptStatus =
   | { readonly kind: 'mayCome' }
   | { readonly kind: 'claimed' }
   | { readonly kind: 'running'; readonly startedAtMs: number }
-  /** The attempt is over. `durationMs`, what it used, is absent if it never started. */
-  | { readonly kind: 'ended'; readonly durationMs?: number | undefined; readonly succeeded: boolean }
+  /** The attempt is over. `durationMs`, what it used, and `endedAtMs` are absent if it never started. */
+  | {
+      readonly kind: 'ended';
+      readonly durationMs?: number | undefined;
+      readonly endedAtMs?: number | undefined;
+      readonly succeeded: boolean;
+    }
   /** Never claimed for this place, and it cannot be any more. */
   | { readonly kind: 'gone' };
 
@@ -39,7 +45,7 @@ export function attemptStatusOf(
     const ran = startedAtMs !== undefined && finishedAtMs !== undefined;
     return {
       kind: 'ended',
-      ...(ran ? { durationMs: Math.max(0, finishedAtMs - startedAtMs) } : {}),
+      ...(ran ? { durationMs: Math.max(0, finishedAtMs - startedAtMs), endedAtMs: finishedAtMs } : {}),
       succeeded: job.state === 'succeeded',
     };
   }
@@ -107,11 +113,36 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       const status = attemptStatusOf(reservation, position, entry, image);
       if (status.kind === 'gone') settled.push({ reservation, position, entry, succeeded: false });
       if (status.kind !== 'ended') return;
-      const { durationMs, succeeded } = status;
+      const { durationMs, endedAtMs, succeeded } = status;
       const { resourceId } = image;
       const againAtMs = againAtMsOf(image);
-      settled.push({ reservation, position, entry, resourceId, durationMs, succeeded, againAtMs });
+      settled.push({
+        ...{ reservation, position, entry, resourceId },
+        durationMs,
+        endedAtMs,
+        succeeded,
+        againAtMs,
+      });
     });
   }
   return settled;
+}
+
+/** Reservations without the settled places; empty ones are gone. */
+export function withoutSettled(
+  reservations: readonly Reservation[],
+  settled: readonly Settled[],
+): readonly Reservation[] {
+  const dropped = new Map<string, Set<number>>();
+  for (const { reservation, position } of settled) {
+    const positions = dropped.get(reservation.batchId);
+    if (positions === undefined) dropped.set(reservation.batchId, new Set([position]));
+    else positions.add(position);
+  }
+  return reservations.flatMap((reservation) => {
+    const positions = dropped.get(reservation.batchId);
+    if (positions === undefined) return [reservation];
+    const jobs = placesWithout(reservation.jobs, positions);
+    return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
+  });
 }
