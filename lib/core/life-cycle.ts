@@ -23,6 +23,7 @@ import {
   batchOfClaim,
   type Claim,
   type History,
+  isTerminal,
   type Job,
   type JobError,
   type JobState,
@@ -418,6 +419,59 @@ function notRunningUnder(job: Job, claimId: string, verdict: Verdict): Transitio
 function notRunBy(job: Job, worker: WorkerLife): Transition | undefined {
   const isIts = job.worker?.workerId === worker.workerId && job.worker.incarnation === worker.incarnation;
   return isIts ? undefined : superseded(job.worker && lifeName(job.worker), lifeName(worker));
+}
+
+/** What an image of a job says of one attempt: whether it may begin, runs, or is over. */
+export type AttemptStatus =
+  /** Not claimed so far; the claim may still arrive. */
+  | { readonly kind: 'mayCome' }
+  | { readonly kind: 'claimed' }
+  | { readonly kind: 'running'; readonly startedAtMs: number }
+  /** The attempt is over. `durationMs`, what it used, and `endedAtMs` are absent if it never started. */
+  | {
+      readonly kind: 'ended';
+      readonly durationMs?: number | undefined;
+      readonly endedAtMs?: number | undefined;
+      readonly succeeded: boolean;
+    }
+  /** Never claimed for this attempt, and it cannot be any more. */
+  | { readonly kind: 'gone' };
+
+/** An attempt as it was planned: its claim, and the job's version. */
+export interface PlannedAttempt {
+  readonly claimId: string;
+  readonly version: number;
+}
+
+type AttemptImage = Pick<Job, 'state' | 'version' | 'claim' | 'startedAtMs' | 'finishedAtMs'>;
+
+/** What an image of the job says of an attempt; undefined: the item is not there. */
+export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | undefined): AttemptStatus {
+  if (job === undefined) return { kind: 'gone' };
+  if (job.claim?.claimId === planned.claimId) {
+    if (job.state === 'claimed') return { kind: 'claimed' };
+    if (job.state === 'running')
+      return { kind: 'running', startedAtMs: job.startedAtMs ?? job.claim.claimedAtMs };
+    const { startedAtMs, finishedAtMs } = job;
+    // A claim clears both: what is there belongs to this attempt.
+    const ran = startedAtMs !== undefined && finishedAtMs !== undefined;
+    return {
+      kind: 'ended',
+      ...(ran ? { durationMs: Math.max(0, finishedAtMs - startedAtMs), endedAtMs: finishedAtMs } : {}),
+      succeeded: job.state === 'succeeded',
+    };
+  }
+  if (job.version > planned.version || isTerminal(job.state)) return { kind: 'gone' };
+  return { kind: 'mayCome' };
+}
+
+/**
+ * Whether an attempt is over, or can never begin, by any true image of its job. It stays so: versions only rise, a terminal state is never left,
+ * and a claim is made once.
+ */
+export function isAttemptOver(planned: PlannedAttempt, job: AttemptImage | undefined): boolean {
+  const { kind } = attemptStatusOf(planned, job);
+  return kind === 'ended' || kind === 'gone';
 }
 
 function lifeName(worker: WorkerLife): string {

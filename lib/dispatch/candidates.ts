@@ -1,6 +1,8 @@
 /** Answers what the planner asks for: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
+
 import { typesByName } from '../core/conflict.ts';
 import type { JobMode, WaitingJob } from '../core/job.ts';
+import { isAttemptOver } from '../core/life-cycle.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead, JobImage } from '../store/job-fields.ts';
@@ -31,7 +33,7 @@ import {
   nothingTrustedMs,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
-import { attemptStatusOf, type Place } from './settle/settled.ts';
+import { attemptOf, type Place } from './settle/settled.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -597,9 +599,8 @@ export class Candidates {
   #isHeld(job: JobHead): boolean {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;
-    const { kind } = attemptStatusOf(held.reservation, held.position, held.entry, job);
     // What is told of as waiting was not cancelled.
-    if (kind === 'ended' || kind === 'gone') this.leftBehind.push({ ...job, cancelRequestedAtMs: undefined });
+    if (isAttemptOver(attemptOf(held), job)) this.leftBehind.push({ ...job, cancelRequestedAtMs: undefined });
     return true;
   }
 

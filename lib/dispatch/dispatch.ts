@@ -333,10 +333,6 @@ class PassRun {
   hasHeard = false;
   #lease: HeldLease;
   #hints: readonly JobImage[];
-  get hasTakenOver(): boolean {
-    return this.reports.some(({ takenOver }) => takenOver > 0);
-  }
-
   /** The next pass looks up what is in flight, and promotes what is due. */
   #checksAll = false;
   #promotes: boolean;
@@ -372,6 +368,11 @@ class PassRun {
     this.#fires = reason === 'tick' || reason === 'wake';
     this.#lookedAt = lease.wakesLookedAt;
     this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
+  }
+
+  /** Some of what has started takes slots over. */
+  get hasTakenOver(): boolean {
+    return this.reports.some(({ takenOver }) => takenOver > 0);
   }
 
   async run(): Promise<RunEnd> {

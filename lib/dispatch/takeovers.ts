@@ -1,5 +1,6 @@
 /**
- * Slots that are taken over (`lib/core/take-over.ts`): which may be, what waits for one, and how many slots are held by that.
+ * Slots that are taken over: which may be, what waits for one, and how many slots are held by that. A fleet is told of the next job before the
+ * attempt that has the slot ends, and its worker starts the job once that has ended. Till then the two hold one slot together.
  *
  * The cap of a fleet's slots holds because of four rules. A slot is taken over once, from an attempt that waits for none itself. What takes it over
  * counts beside it from then on, as soon as that attempt has left the page. Its worker starts it only when it has seen that attempt to be over.
@@ -8,11 +9,11 @@
  * What does not start in time is given up, as any place is, by a raised version, and planned anew: as caps, pauses and other jobs are by then.
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { claimIdOf, type ReservedJob } from '../core/job.ts';
+import type { ReservedJob } from '../core/job.ts';
 import type { Reservation } from '../store/records.ts';
 import type { BetweenPartitions } from './between-partitions.ts';
 import type { DispatchContext } from './context.ts';
-import { claimIdOfPlace, type Place, type Settled } from './settle/settled.ts';
+import { claimIdOfPlace, type Place, placesOf, type Settled } from './settle/settled.ts';
 import type { SlotTimes, SpareSlots } from './slot-times.ts';
 
 /** An attempt that ends so much later than was told may take anything. */
@@ -33,29 +34,25 @@ export interface SlotEnd {
   readonly endsAtMs: number;
 }
 
-const placesOf = (reservations: readonly Reservation[]): readonly Place[] =>
-  reservations.flatMap((reservation) =>
-    [...reservation.jobs].map(([position, entry]) => ({ reservation, position, entry })),
-  );
+/** Places that took slots over, whether those are free by now or not. Mostly there are none: no other place is copied. */
+export function takeoversAmong(reservations: readonly Reservation[]): readonly Place[] {
+  const takeovers: Place[] = [];
+  for (const reservation of reservations)
+    for (const [position, entry] of reservation.jobs)
+      if (entry.takesOver !== undefined) takeovers.push({ reservation, position, entry });
+  return takeovers;
+}
 
 /** The claims whose slots are taken over, also those that have ended. */
-export function takenOver(reservations: readonly Reservation[]): ReadonlySet<string> {
-  const taken = new Set<string>();
-  for (const { jobs } of reservations)
-    for (const { takesOver } of jobs.values()) if (takesOver !== undefined) taken.add(takesOver);
-  return taken;
-}
+export const takenOver = (reservations: readonly Reservation[]): ReadonlySet<string | undefined> =>
+  new Set(takeoversAmong(reservations).map(({ entry }) => entry.takesOver));
 
 /** Places that wait for an attempt which is in flight among these. */
 export function waitingForSlots(reservations: readonly Reservation[]): readonly Place[] {
-  const taken = takenOver(reservations);
-  if (taken.size === 0) return [];
-  const inFlight = new Set<string>();
-  for (const { batchId, jobs } of reservations)
-    for (const position of jobs.keys()) inFlight.add(claimIdOf(batchId, position));
-  return placesOf(reservations).filter(
-    ({ entry: { takesOver } }) => takesOver !== undefined && inFlight.has(takesOver),
-  );
+  const takeovers = takeoversAmong(reservations);
+  if (takeovers.length === 0) return [];
+  const inFlight = new Set<string | undefined>(placesOf(reservations).map(claimIdOfPlace));
+  return takeovers.filter(({ entry }) => inFlight.has(entry.takesOver));
 }
 
 /** The job whose slot a place takes over, as long as that is in flight among these. */
@@ -142,10 +139,6 @@ export function nextTakeoverAtMs(
   return firstMs;
 }
 
-/** Places that took slots over, whether those are free by now or not. */
-export const takeoversAmong = (reservations: readonly Reservation[]): readonly Place[] =>
-  placesOf(reservations).filter(({ entry }) => entry.takesOver !== undefined);
-
 /**
  * Places that took slots over and should have started, as far as this process does not know that they have: they waited for too long, or longer
  * than their fleet has slots to spare; or the slot was free when their worker may have given up, or is free for long.
@@ -162,8 +155,9 @@ export function lateAmong(
   const over = new Map(settled.map((place) => [claimIdOfPlace(place), place.endedAtMs ?? Infinity]));
   const left = new Map(spare);
   const waiting = new Set(waitingForSlots(reservations).map(claimIdOfPlace));
-  return takeovers.filter(({ reservation, position, entry }) => {
-    const claimId = claimIdOf(reservation.batchId, position);
+  return takeovers.filter((place) => {
+    const { reservation, entry } = place;
+    const claimId = claimIdOfPlace(place);
     if (over.has(claimId) || times.hasStarted(claimId)) return false;
     const sinceMs = nowMs - reservation.reservedAtMs;
     const freeAtMs = over.get(entry.takesOver ?? '') ?? times.freedAtMs(entry.takesOver ?? '');

@@ -57,6 +57,10 @@ export async function wakeLater(context: DispatchContext, partition: number, del
   }
 }
 
+/** The same at an instant, epoch ms by this clock; at once if that is past. */
+export const wakeLaterAt = (context: DispatchContext, partition: number, atMs: number): Promise<void> =>
+  wakeLater(context, partition, Math.max(0, atMs - context.clock.nowMs()));
+
 /** One wake for each second in which something is due. */
 async function sendWakes(
   { queue, clock }: { readonly queue: Pick<JobQueue, 'sendWake'>; readonly clock: Pick<Clock, 'nowMs'> },

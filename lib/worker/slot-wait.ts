@@ -1,9 +1,11 @@
-/** Waits for the slot that a job takes over: see `lib/core/take-over.ts`. */
-import { isAttemptOver, SLOT_WAIT_MS } from '../core/take-over.ts';
+/** Waits for the slot that a job takes over: a worker is told of it before the attempt that has the slot ends. */
+import { isAttemptOver } from '../core/life-cycle.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
 
+/** How long that end is waited for at most. Where it comes later, the job is planned anew. */
+export const SLOT_WAIT_MS = 300;
 const LOOK_EVERY_MS = 20;
 
 interface WaitContext {
@@ -25,7 +27,7 @@ export async function inItsSlot(
   for (;;) {
     try {
       const [job] = await store.lookUpJobs({ ids: [takesOver.jobId] });
-      if (isAttemptOver(job, takesOver)) return { ...told, toClaim: takesOver.toClaim };
+      if (isAttemptOver(takesOver, job)) return { ...told, toClaim: takesOver.toClaim };
     } catch (error) {
       log.warn('a slot could not be looked at', { jobId: takesOver.jobId, error: String(error) });
     }

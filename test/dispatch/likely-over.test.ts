@@ -6,7 +6,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { type Stage, type Started, stage, storeWith } from './stage.ts';
+import { notingLooks, type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const SLOTS = 4;
 
@@ -51,15 +51,11 @@ async function scene({
   }
   const keys = Array.from({ length: 100 }, (_, at) => `tenant-${at}`);
   const fairnessKey = keys.find((key) => partitionOf(key, partitions) === 0) ?? '';
-  const looked: string[] = [];
-  const store = storeWith<JobStore>(on.store, {
+  const { store: noting, looked } = notingLooks(on.store);
+  const store = storeWith(noting, {
     loadPartition: async (asked) => {
       await on.clock.sleep(answerMs);
       return on.store.loadPartition(asked);
-    },
-    lookUpJobs: (asked) => {
-      looked.push(...asked.ids);
-      return on.store.lookUpJobs(asked);
     },
   });
   const context = on.dispatcher({ store });

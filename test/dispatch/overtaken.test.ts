@@ -2,8 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import type { RequestOf } from '../../lib/store/contract.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { notingLooks, type Stage, stage } from './stage.ts';
 
 const SLOTS = 4;
 const LAG_MS = 5_000;
@@ -15,12 +14,8 @@ interface Counted {
 }
 
 function dispatcher(on: Stage): Counted {
-  const looked: string[] = [];
-  const lookUpJobs = async (asked: RequestOf<'lookUpJobs'>) => {
-    looked.push(...asked.ids);
-    return on.store.lookUpJobs(asked);
-  };
-  return { context: on.dispatcher({ store: storeWith(on.store, { lookUpJobs }) }), looked };
+  const { store, looked } = notingLooks(on.store);
+  return { context: on.dispatcher({ store }), looked };
 }
 
 /** Jobs are started and end, under the first dispatcher, while the index shows them still. */

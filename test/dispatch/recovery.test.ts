@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { batchIdOf, claimIdOf, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
-import { isAttemptOver } from '../../lib/core/take-over.ts';
+import { attemptStatusOf, isAttemptOver } from '../../lib/core/life-cycle.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { attemptStatusOf, newest } from '../../lib/dispatch/settle/settled.ts';
+import { newest } from '../../lib/dispatch/settle/settled.ts';
 import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
@@ -989,10 +989,10 @@ describe('the judgement of a place', () => {
     ],
     ['a cancel before the claim', { ...job, version: 2, state: 'cancelled' }, { kind: 'gone' }],
   ])('by %s', (_, image, judgement) => {
-    expect(attemptStatusOf(reservation, 0, entry, image)).toEqual(judgement);
-    // Whoever waits for the slot judges alike.
     const planned = { claimId: claimIdOf(reservation.batchId, 0), version: entry.version };
-    expect(isAttemptOver(image, planned)).toBe(judgement.kind === 'ended' || judgement.kind === 'gone');
+    expect(attemptStatusOf(planned, image)).toEqual(judgement);
+    // Whoever waits for the slot judges alike.
+    expect(isAttemptOver(planned, image)).toBe(judgement.kind === 'ended' || judgement.kind === 'gone');
   });
 });
 

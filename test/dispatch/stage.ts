@@ -12,7 +12,7 @@ import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue, type QueueImitation } from '../../lib/queue/memory/queue.ts';
 import type { Log } from '../../lib/runtime/contract.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
@@ -311,4 +311,14 @@ export function answeringIn(on: Stage, meanMs: number): JobStore {
       };
     },
   });
+}
+
+/** The store, and the ids of the jobs that are looked up in it. */
+export function notingLooks(store: JobStore): { readonly store: JobStore; readonly looked: string[] } {
+  const looked: string[] = [];
+  const lookUpJobs = (asked: RequestOf<'lookUpJobs'>) => {
+    looked.push(...asked.ids);
+    return store.lookUpJobs(asked);
+  };
+  return { store: storeWith(store, { lookUpJobs }), looked };
 }

@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobTypeInput, PoolInput } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
-import { SLOT_WAIT_MS } from '../../lib/core/take-over.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
 import type { Deployed } from '../../lib/dispatch/declaration.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
@@ -12,13 +11,13 @@ import { pass } from '../../lib/dispatch/pass/pass.ts';
 import type { SlotTimes } from '../../lib/dispatch/slot-times.ts';
 import { nextTakeoverAtMs, slotsSoonFree } from '../../lib/dispatch/takeovers.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { inItsSlot } from '../../lib/worker/slot-wait.ts';
+import { inItsSlot, SLOT_WAIT_MS } from '../../lib/worker/slot-wait.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { toldJobs } from '../testing/received.ts';
-import { type Stage, type Started, stage, storeWith } from './stage.ts';
+import { notingLooks, type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const JOB_MS = 1_000;
 const SLOTS = 2;
@@ -60,7 +59,7 @@ async function saturated(
     expect(running).toHaveLength(SLOTS);
     if (generation === 1) break;
     await on.advance(JOB_MS);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     await on.pass({ reason: 'stream', jobs: ended }, context);
   }
   const waiting = jobs.filter(({ id }) => on.stateOf(id) === 'pending');
@@ -77,6 +76,23 @@ async function nearTheEnd({ on, context }: Scene): Promise<void> {
   await on.pass({ reason: 'wake' }, context);
 }
 
+/** What fleets are told then. */
+async function toldAhead(scene: Scene) {
+  await nearTheEnd(scene);
+  return toldOf(scene.on);
+}
+
+/** Attempts end, and nobody is told. */
+const endAll = (on: Stage, running: readonly Started[]): Promise<readonly Job[]> =>
+  Promise.all(running.map((each) => on.end(each)));
+
+/** A reservation of such jobs, numbered by their places. */
+const reservationOf = (jobs: readonly Partial<ReservedJob>[]) =>
+  aReservation([], {
+    batchId: '1-1',
+    jobs: new Map(jobs.map((each, at) => [at, aReservedJob({ id: `job-${at}` }, each)])),
+  });
+
 /** A worker that waits for a slot as functions do. Answers what it started; undefined: nothing. */
 const worksOn = async (on: Stage, told: Awaited<ReturnType<typeof toldOf>>[number]) => {
   const message = await on.finish(inItsSlot({ store: on.store, clock: on.clock, log: on.main.log }, told));
@@ -90,8 +106,7 @@ describe('a slot that is about to be free', () => {
   it('is taken over by the next job, whose worker starts it as soon as the slot is free', async () => {
     const scene = await saturated();
     const { on, running, waiting } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     expect(idsOf(told)).toEqual(waiting.slice(0, SLOTS).map(({ id }) => id));
     expect(told.map(({ takesOver }) => takesOver?.claimId).toSorted()).toEqual(
       running.map(({ message }) => message.claimId).toSorted(),
@@ -132,9 +147,8 @@ describe('a slot that is about to be free', () => {
   it('counts as that of the job that took it over, once its attempt is settled', async () => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const told = await toldAhead(scene);
+    const ended = await endAll(on, running);
     for (const message of told) expect((await worksOn(on, message))?.kind).toBe('started');
     await on.pass({ reason: 'stream', jobs: ended }, context);
     expect(on.held().map(({ id }) => id)).toEqual(idsOf(told));
@@ -170,7 +184,7 @@ describe('a slot that is about to be free', () => {
     for (const lastsMs of [300, 1_500, 700, 1_900]) {
       const running = await on.startAll('images');
       await on.advance(lastsMs);
-      const ended = await Promise.all(running.map((each) => on.end(each)));
+      const ended = await endAll(on, running);
       await on.pass({ reason: 'stream', jobs: ended }, context);
     }
     await on.startAll('images');
@@ -256,10 +270,9 @@ describe('a job that waits for a slot', () => {
   it('is planned anew when the slot is free later than its worker waits', async () => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     expect(await Promise.all(told.map((each) => worksOn(on, each)))).toEqual([undefined, undefined]);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     await on.pass({ reason: 'stream', jobs: ended }, context);
     const again = await toldOf(on);
     expect(idsOf(again)).toEqual(idsOf(told));
@@ -294,8 +307,7 @@ describe('a job that waits for a slot', () => {
   ])('starts no more where meanwhile %s', async (_, change) => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     for (const message of told) expect(await worksOn(on, message)).toBeUndefined();
     const changed = { ...context, ...(await change(scene)) };
     // Nobody makes a pass until one of the two ends.
@@ -308,8 +320,7 @@ describe('a job that waits for a slot', () => {
   it('is given any slot that is free while nothing else wants it', async () => {
     const scene = await saturated(poolOf(), {}, 1);
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const [told] = await toldOf(on);
+    const [told] = await toldAhead(scene);
     const other = running.find(({ message }) => message.claimId !== told?.takesOver?.claimId);
     await on.advance(60);
     await on.pass({ reason: 'stream', jobs: [await on.end(other as Started)] }, context);
@@ -324,9 +335,8 @@ describe('a job that waits for a slot', () => {
   it('is looked up after two seconds by another process, too, where nothing was heard of it', async () => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const told = await toldAhead(scene);
+    const ended = await endAll(on, running);
     await on.advance(300);
     await on.pass({ reason: 'stream', jobs: ended }, context);
     expect(await toldOf(on)).toEqual([]);
@@ -338,8 +348,7 @@ describe('a job that waits for a slot', () => {
   it('is planned anew where a look, and nobody else, has found its slot free', async () => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     for (const message of told) expect(await worksOn(on, message)).toBeUndefined();
     for (const each of running) await on.end(each);
     await on.store.wake({ partition: 0 });
@@ -364,8 +373,7 @@ describe('a job that waits for a slot', () => {
       },
     );
     const { on, context } = scene;
-    await nearTheEnd(scene);
-    const [told] = await toldOf(on);
+    const [told] = await toldAhead(scene);
     expect(told?.takesOver).toBeDefined();
     await on.advance(500);
     await on.pass({ reason: 'stream', jobs: [await on.end(busy as Started)] }, context);
@@ -393,8 +401,7 @@ describe('a job that waits for a slot', () => {
   it('and cannot be read keeps nobody busy', async () => {
     const scene = await saturated(poolOf(), {}, 1);
     const { on, running } = scene;
-    await nearTheEnd(scene);
-    const [told] = await toldOf(on);
+    const [told] = await toldAhead(scene);
     const store = storeWith<JobStore>(on.store, {
       lookUpJobs: async ({ ids, unreadable }) => {
         for (const id of ids) unreadable?.(id);
@@ -411,17 +418,11 @@ describe('a job that waits for a slot', () => {
   it('is looked up after two seconds, once, where nothing was heard of it', async () => {
     const scene = await saturated();
     const { on, running } = scene;
-    const looked: string[] = [];
-    const store = storeWith<JobStore>(on.store, {
-      lookUpJobs: (asked) => {
-        looked.push(...asked.ids);
-        return on.store.lookUpJobs(asked);
-      },
-    });
+    const { store, looked } = notingLooks(on.store);
     const context = { ...scene.context, store };
     await nearTheEnd({ ...scene, context });
     const told = await toldOf(on);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     // One starts in time; of the other one the message is lost.
     expect((await worksOn(on, told[0] as (typeof told)[number]))?.kind).toBe('started');
     await on.advance(300);
@@ -444,7 +445,7 @@ describe('a job that waits for a slot', () => {
     await nearTheEnd(scene);
     await toldOf(on);
     await on.advance(SLOT_WAIT_MS - 150);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     await on.pass({ reason: 'stream', jobs: ended }, context);
     expect(await toldOf(on)).toEqual([]);
   });
@@ -452,8 +453,7 @@ describe('a job that waits for a slot', () => {
   it('is told of to nobody else, though the time has come to look after it', async () => {
     const scene = await saturated(poolOf(), { checkAfterMs: 500 });
     const { on, context } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     await on.advance(600);
     await on.pass({ reason: 'tick' }, context);
     expect(await toldOf(on)).toEqual([]);
@@ -464,8 +464,7 @@ describe('a job that waits for a slot', () => {
   it('gives the slot up that does not come free, and waits for any', async () => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     await on.advance(1_500);
     await on.pass({ reason: 'wake' }, context);
     expect(on.held().map(({ id }) => id)).toEqual(running.map(({ job }) => job.id));
@@ -488,8 +487,7 @@ describe('a job that waits for a slot', () => {
   it('and is cancelled lets the slot go, and starts nothing', async () => {
     const scene = await saturated();
     const { on, context, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     const nowMs = on.time.nowMs;
     const cancelled = await on.store.cancelJob({
       jobId: told[0]?.jobId ?? '',
@@ -497,7 +495,7 @@ describe('a job that waits for a slot', () => {
       expiresAtMs: nowMs + 1_000,
     });
     if (cancelled.kind !== 'cancelled') throw new Error(cancelled.kind);
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     expect((await worksOn(on, told[0] as (typeof told)[number]))?.kind).toBe('superseded');
     await on.pass({ reason: 'stream', jobs: [...ended, { ...cancelled.job, payload: null }] }, context);
     expect(on.held()).toHaveLength(SLOTS);
@@ -506,8 +504,7 @@ describe('a job that waits for a slot', () => {
   it('has a slot that no other takes over, until it has it', async () => {
     const scene = await saturated();
     const { on, context } = scene;
-    await nearTheEnd(scene);
-    const [first, second] = await toldOf(on);
+    const [first, second] = await toldAhead(scene);
     await on.advance(100);
     await on.pass({ reason: 'wake' }, context);
     expect(await toldOf(on)).toEqual([]);
@@ -519,10 +516,9 @@ describe('a job that waits for a slot', () => {
   it('starts where its dispatcher has died: another one plans it anew', async () => {
     const scene = await saturated();
     const { on, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     for (const message of told) expect(await worksOn(on, message)).toBeUndefined();
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     await on.pass({ reason: 'stream', jobs: ended }, on.dispatcher());
     expect(idsOf(await toldOf(on))).toEqual(idsOf(told));
   });
@@ -530,10 +526,9 @@ describe('a job that waits for a slot', () => {
   it('starts where the pass that settled the slot died before it could tell', async () => {
     const scene = await saturated();
     const { on, running } = scene;
-    await nearTheEnd(scene);
-    const told = await toldOf(on);
+    const told = await toldAhead(scene);
     for (const message of told) expect(await worksOn(on, message)).toBeUndefined();
-    const ended = await Promise.all(running.map((each) => on.end(each)));
+    const ended = await endAll(on, running);
     const queue = {
       ...on.queue,
       send: async () => [],
@@ -563,7 +558,7 @@ describe('whoever takes slots over', () => {
       const told = [...(await toldOf(on))];
       ahead += told.length;
       await on.advance(50);
-      ended = await Promise.all(running.map((each) => on.end(each)));
+      ended = await endAll(on, running);
       // Of attempts that took slots over none has been seen to end at first.
       if (told.length === 0) {
         await on.pass({ reason: 'wake', jobs: ended }, context);
@@ -586,13 +581,7 @@ describe('whoever takes slots over', () => {
     const scene = await saturated();
     const { on } = scene;
     await nearTheEnd(scene);
-    const looked: string[] = [];
-    const store = storeWith<JobStore>(on.store, {
-      lookUpJobs: (asked) => {
-        looked.push(...asked.ids);
-        return on.store.lookUpJobs(asked);
-      },
-    });
+    const { store, looked } = notingLooks(on.store);
     // By now they should have ended.
     await on.advance(200);
     await on.pass({ reason: 'wake' }, { ...scene.context, store });
@@ -648,9 +637,7 @@ describe('which slots may be taken over', () => {
   /** The claims of them. */
   function soonFree(pool: PoolInput, jobs: readonly Partial<ReservedJob>[], between?: typeof locks) {
     const context = sceneOn(pool).dispatcher();
-    const places = jobs.map((each, at) => [at, aReservedJob({ id: `job-${at}` }, each)] as const);
-    const reservations = [aReservation([], { batchId: '1-1', jobs: new Map(places) })];
-    const found = slotsSoonFree({ context, between, times }, reservations, NOW_MS);
+    const found = slotsSoonFree({ context, between, times }, [reservationOf(jobs)], NOW_MS);
     return [...found.values()].flat().map(({ claimId }) => claimId);
   }
 
@@ -671,11 +658,9 @@ describe('which slots may be taken over', () => {
     const { aheadMs } = TAKEOVERS;
     const nextAtMs = (endsInMs: number, jobs: readonly Partial<ReservedJob>[]): number => {
       const context = sceneOn(poolOf()).dispatcher();
-      const places = jobs.map((each, at) => [at, aReservedJob({ id: `job-${at}` }, each)] as const);
-      const reservations = [aReservation([], { batchId: '1-1', jobs: new Map(places) })];
       const foretold = { endsAtMs: () => NOW_MS + endsInMs } as unknown as SlotTimes;
       const given = { context, between: undefined, times: foretold };
-      return nextTakeoverAtMs(given, reservations, NOW_MS) - NOW_MS;
+      return nextTakeoverAtMs(given, [reservationOf(jobs)], NOW_MS) - NOW_MS;
     };
     expect(nextAtMs(500, [{}])).toBe(500 - aheadMs);
     // It was offered to the pass that asks.

@@ -1197,7 +1197,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     changes: [
       {
-        file: 'lib/dispatch/settle/settled.ts',
+        file: 'lib/core/life-cycle.ts',
         from: "return { kind: 'mayCome' };",
         to: "return { kind: 'gone' };",
       },

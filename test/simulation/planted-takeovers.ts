@@ -11,8 +11,8 @@ export const TAKEOVER_CHANGES: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/worker/slot-wait.ts',
-        from: 'if (isAttemptOver(job, takesOver)) return',
-        to: 'if (isAttemptOver(job, takesOver) || job !== undefined) return',
+        from: 'if (isAttemptOver(takesOver, job)) return',
+        to: 'if (isAttemptOver(takesOver, job) || job !== undefined) return',
       },
     ],
   },
@@ -21,9 +21,9 @@ export const TAKEOVER_CHANGES: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'by the job as it was planned' },
     changes: [
       {
-        file: 'lib/core/take-over.ts',
-        from: 'return job.version > planned.version;',
-        to: 'return job.version >= planned.version;',
+        file: 'lib/core/life-cycle.ts',
+        from: 'job.version > planned.version || isTerminal',
+        to: 'job.version >= planned.version || isTerminal',
       },
     ],
   },
@@ -66,8 +66,8 @@ export const TAKEOVER_CHANGES: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: TAKEOVERS,
-        from: 'takesOver !== undefined && inFlight.has(takesOver)',
-        to: 'takesOver !== undefined && inFlight.size > 0',
+        from: 'inFlight.has(entry.takesOver)',
+        to: 'entry.takesOver !== undefined && inFlight.size > 0',
       },
     ],
   },

@@ -1,5 +1,6 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
+import type { Reservation } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { keepsLease } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
@@ -7,7 +8,7 @@ import { park, toPark, unnameParked } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { firstLateAtMs, hasFoundFree, nextTakeoverAtMs, slotsHeld, spareSlots } from '../takeovers.ts';
-import { wakeLater } from '../timers.ts';
+import { wakeLaterAt } from '../timers.ts';
 import type { Admission } from './admit.ts';
 import { endsLikelyAtMs, isTooWideToTakeOver } from './likely-over.ts';
 import { isCalm } from './load.ts';
@@ -19,10 +20,10 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   const { context, lease, partition, nowMs, commits, cached, ledgerCache, candidates, images } = pass;
   const { isOutOfTime, admitted, lostClaims } = admission;
   const parked = isOutOfTime ? 0 : await parkBlocked(pass, admission);
-  tellLoad(pass, admission);
+  const inFlight = [...pass.reservations, ...admission.reserved];
+  tellLoad(pass, admission, inFlight);
   candidates.close();
   const sent = isOutOfTime ? 0 : await sendHome(pass, admission);
-  const inFlight = [...pass.reservations, ...admission.reserved];
   cached.spare = isOutOfTime
     ? new Map()
     : spareSlots(context.configuration, inFlight, admission.free, cached.slotTimes);
@@ -61,10 +62,9 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
 
 /** Asks for a pass when a job may be late that took a slot over; once for each of these times. */
 function lookAfterLate({ context, input, partition, cached }: PlannedPass, lateAtMs: number): void {
-  const nowMs = context.clock.nowMs();
-  if (lateAtMs === Infinity || (cached.lateAskedMs ?? -Infinity) > nowMs) return;
+  if (lateAtMs === Infinity || (cached.lateAskedMs ?? -Infinity) > context.clock.nowMs()) return;
   cached.lateAskedMs = lateAtMs;
-  input.inBackground(wakeLater(context, partition, Math.max(0, lateAtMs - nowMs)));
+  input.inBackground(wakeLaterAt(context, partition, lateAtMs));
 }
 
 /** Of so many keys, and of one at least. */
@@ -84,13 +84,17 @@ const isCalmAfter = (
   isCalm(state.reservations, nowMs);
 
 /** What the pass leaves behind, for whoever watches. */
-function tellLoad(pass: PlannedPass, { held, reserved, free, blocked }: Admission): void {
-  const { context, partition, nowMs, cached, candidates, capacity, reservations } = pass;
+function tellLoad(
+  pass: PlannedPass,
+  { held, free, blocked }: Admission,
+  inFlight: readonly Reservation[],
+): void {
+  const { context, partition, nowMs, cached, candidates, capacity } = pass;
   if (context.metrics === undefined) return;
   const load = (): PartitionLoad => ({
     configuration: capacity.share,
     overrides: capacity.overrides,
-    slots: slotsHeld([...reservations, ...reserved]),
+    slots: slotsHeld(inFlight),
     free,
     partition,
     held,
@@ -194,5 +198,5 @@ function watch(pass: PlannedPass, { held }: Admission): void {
   );
   const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
   if (openAtMs === Infinity) return;
-  input.inBackground(wakeLater(context, partition, Math.max(0, openAtMs - context.clock.nowMs())));
+  input.inBackground(wakeLaterAt(context, partition, openAtMs));
 }

@@ -15,7 +15,7 @@ import { recover, type Settlement } from '../settle/recover.ts';
 import { type Images, newest, type Settled, settleFrom, withoutSettled } from '../settle/settled.ts';
 import { announceLate, asSubmitter } from '../submit.ts';
 import { takeoversAmong } from '../takeovers.ts';
-import { wakeLater } from '../timers.ts';
+import { wakeLater, wakeLaterAt } from '../timers.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
 import { confirmed } from './late-hints.ts';
 import type { LoadedPass } from './load.ts';
@@ -84,7 +84,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   // Passes close together ask for the same wake.
   if (wakeAtMs !== undefined && wakeAtMs !== cached.wakeAskedMs) {
     cached.wakeAskedMs = wakeAtMs;
-    input.inBackground(wakeLater(context, partition, Math.max(0, wakeAtMs - context.clock.nowMs())));
+    input.inBackground(wakeLaterAt(context, partition, wakeAtMs));
   }
   for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
   cached.markedCursor = unparked.cursor;

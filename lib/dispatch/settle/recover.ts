@@ -5,9 +5,9 @@
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
 import { isExclusive, typesByName } from '../../core/conflict.ts';
-import { claimIdOf, isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
-import { claimPlanned, giveBack } from '../../core/life-cycle.ts';
+import { type AttemptStatus, attemptStatusOf, claimPlanned, giveBack } from '../../core/life-cycle.ts';
 import { afterWorkerLost } from '../../core/retry.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
@@ -18,11 +18,11 @@ import type { SlotTimes, SpareSlots } from '../slot-times.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
 import { lateAmong, waitingForSlots } from '../takeovers.ts';
 import {
-  type AttemptStatus,
   againAtMsOf,
-  attemptStatusOf,
+  attemptOf,
   claimIdOfPlace,
   type Place,
+  placesOf,
   plannedOf,
   type Settled,
   withoutSettled,
@@ -344,12 +344,8 @@ class Recovery {
     const done = new Set(this.#input.settledAlready.map(claimIdOfPlace));
     const whole = [...this.#checked, ...this.#others];
     const batches = new Set(whole.map(({ batchId }) => batchId));
-    const places = whole
-      .flatMap((reservation) =>
-        [...reservation.jobs]
-          .filter(([position]) => !done.has(claimIdOf(reservation.batchId, position)))
-          .map(([position, entry]): Place => ({ reservation, position, entry })),
-      )
+    const places = placesOf(whole)
+      .filter((place) => !done.has(claimIdOfPlace(place)))
       .concat(this.#late.filter(({ reservation }) => !batches.has(reservation.batchId)));
     const unreadable = new Set<string>();
     const jobs = await this.#context.store.lookUpJobs({
@@ -363,7 +359,7 @@ class Recovery {
         return [];
       }
       const job = jobs[at];
-      return { place, job, status: attemptStatusOf(place.reservation, place.position, place.entry, job) };
+      return { place, job, status: attemptStatusOf(attemptOf(place), job) };
     });
   }
 

@@ -6,52 +6,17 @@
  * state is never left, and nobody plans a job while an older reservation still counts it. So a stream record is as good
  * as a read for settling, however late it comes.
  */
-import { claimIdOf, isTerminal, type ReservedJob } from '../../core/job.ts';
-import type { PlannedClaim } from '../../core/life-cycle.ts';
+
+import { claimIdOf, type ReservedJob } from '../../core/job.ts';
+import {
+  type AttemptStatus,
+  attemptStatusOf,
+  type PlannedAttempt,
+  type PlannedClaim,
+} from '../../core/life-cycle.ts';
 import type { JobHead, JobImage } from '../../store/job-fields.ts';
 import { placesWithout } from '../../store/page.ts';
 import type { Reservation } from '../../store/records.ts';
-
-/** What a job item says about a place in a reservation. */
-export type AttemptStatus =
-  /** Not claimed so far; the claim may still arrive. */
-  | { readonly kind: 'mayCome' }
-  | { readonly kind: 'claimed' }
-  | { readonly kind: 'running'; readonly startedAtMs: number }
-  /** The attempt is over. `durationMs`, what it used, and `endedAtMs` are absent if it never started. */
-  | {
-      readonly kind: 'ended';
-      readonly durationMs?: number | undefined;
-      readonly endedAtMs?: number | undefined;
-      readonly succeeded: boolean;
-    }
-  /** Never claimed for this place, and it cannot be any more. */
-  | { readonly kind: 'gone' };
-
-/** What an image of the job says of one place of a reservation; undefined: the item is not there. */
-export function attemptStatusOf(
-  reservation: Pick<Reservation, 'batchId'>,
-  position: number,
-  entry: ReservedJob,
-  job: JobHead | undefined,
-): AttemptStatus {
-  if (job === undefined) return { kind: 'gone' };
-  if (job.claim?.claimId === claimIdOf(reservation.batchId, position)) {
-    if (job.state === 'claimed') return { kind: 'claimed' };
-    if (job.state === 'running')
-      return { kind: 'running', startedAtMs: job.startedAtMs ?? job.claim.claimedAtMs };
-    const { startedAtMs, finishedAtMs } = job;
-    // A claim clears both: what is there belongs to this attempt.
-    const ran = startedAtMs !== undefined && finishedAtMs !== undefined;
-    return {
-      kind: 'ended',
-      ...(ran ? { durationMs: Math.max(0, finishedAtMs - startedAtMs), endedAtMs: finishedAtMs } : {}),
-      succeeded: job.state === 'succeeded',
-    };
-  }
-  if (job.version > entry.version || isTerminal(job.state)) return { kind: 'gone' };
-  return { kind: 'mayCome' };
-}
 
 /** What a start claims the job of a place by. */
 export const plannedOf = (
@@ -74,6 +39,18 @@ export interface Place {
 /** The claim by which the job of a place starts. */
 export const claimIdOfPlace = ({ reservation, position }: Pick<Place, 'reservation' | 'position'>): string =>
   claimIdOf(reservation.batchId, position);
+
+/** The attempt that a place is for. */
+export const attemptOf = (place: Place): PlannedAttempt => ({
+  claimId: claimIdOfPlace(place),
+  version: place.entry.version,
+});
+
+/** Every place of some reservations. */
+export const placesOf = (reservations: readonly Reservation[]): readonly Place[] =>
+  reservations.flatMap((reservation) =>
+    [...reservation.jobs].map(([position, entry]) => ({ reservation, position, entry })),
+  );
 
 /** The end of an attempt: what it used, and whether it succeeded. */
 type AttemptEnd = Omit<Extract<AttemptStatus, { readonly kind: 'ended' }>, 'kind'>;
@@ -110,19 +87,14 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
     reservation.jobs.forEach((entry, position) => {
       const image = images.get(entry.id);
       if (image === undefined) return;
-      const status = attemptStatusOf(reservation, position, entry, image);
-      if (status.kind === 'gone') settled.push({ reservation, position, entry, succeeded: false });
+      const place = { reservation, position, entry };
+      const status = attemptStatusOf(attemptOf(place), image);
+      if (status.kind === 'gone') settled.push({ ...place, succeeded: false });
       if (status.kind !== 'ended') return;
       const { durationMs, endedAtMs, succeeded } = status;
       const { resourceId } = image;
       const againAtMs = againAtMsOf(image);
-      settled.push({
-        ...{ reservation, position, entry, resourceId },
-        durationMs,
-        endedAtMs,
-        succeeded,
-        againAtMs,
-      });
+      settled.push({ ...place, resourceId, durationMs, endedAtMs, succeeded, againAtMs });
     });
   }
   return settled;

@@ -95,9 +95,17 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
     if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
       throw new TypeError(`row ${at}`);
     if (takesOver !== undefined && typeof takesOver !== 'string') throw new TypeError(`row ${at}`);
+    const over = takesOver === undefined ? {} : { takesOver };
     const common = {
-      ...{ id: unpackId(id), version, attempt, type, tier, fairnessKey, fleet, estimatedCostMs },
-      ...(takesOver === undefined ? {} : { takesOver }),
+      id: unpackId(id),
+      version,
+      attempt,
+      type,
+      tier,
+      fairnessKey,
+      fleet,
+      estimatedCostMs,
+      ...over,
     };
     const free: ReservedJob = resourceId === undefined ? common : { ...common, resourceId };
     const job: ReservedJob = typeof conflictKey === 'string' ? { ...common, conflictKey } : free;
