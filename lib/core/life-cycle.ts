@@ -124,6 +124,13 @@ export function claim(job: Job, won: Claim, plannedVersion: number): Transition 
 
 /** A job's version when it is stored. */
 export const FIRST_VERSION = 1;
+/**
+ * Whether a job that was pending at this version was claimed, begun and ended well right from there: each raises the version by one, so there was no
+ * room for it to wait anew.
+ */
+export const succeededFrom = (version: number, job: Pick<Job, 'state' | 'version'>): boolean =>
+  job.state === 'succeeded' && job.version === version + 3;
+
 /** The least version of a job that waits and was begun before: since it was stored it was claimed, begun, and waits again. */
 export const BEGUN_VERSION = FIRST_VERSION + 3;
 

@@ -353,9 +353,12 @@ class HeadsPlanner implements Planner {
   // never read: one trip instead of one for each.
   #needKeys(tier: number, share: number): Step | undefined {
     const { index } = this.#scheduler;
+    const mayBeNext = (state: KeysState, type: number): boolean =>
+      index.tierOfType[type] === tier && state.more && state.boundShare <= share;
+    // It is asked before each admission, and mostly none is.
+    if (!this.#keys.some(mayBeNext)) return undefined;
     const wanted = this.#keys.flatMap((state, type) => {
-      const ofTier = index.tierOfType[type] as number;
-      const isNext = ofTier === tier && state.more && state.boundShare <= share;
+      const isNext = mayBeNext(state, type);
       return this.#isOpen(type) && (isNext || !state.read) ? [{ type, isNext }] : [];
     });
     if (!wanted.some(({ isNext }) => isNext)) return undefined;

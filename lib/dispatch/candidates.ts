@@ -14,6 +14,7 @@ import type { DispatchContext } from './context.ts';
 import { HintedJobs, Overtaken } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
+import { isOutdated, type LinePlaces, noteImages, noteOutdated } from './line-images.ts';
 import { isUsedUp, modesOf, partsToRead, ReadAhead, readLineParts } from './line-parts.ts';
 import { readGroup } from './parking.ts';
 import {
@@ -24,12 +25,8 @@ import {
   forgetStrangers,
   forgetTypes,
   isLookDue,
-  isOutdated,
   keepQuiet,
-  type LinePlaces,
   noteComing,
-  noteImages,
-  noteOutdated,
   nothingTrustedMs,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
@@ -187,9 +184,12 @@ export class Candidates {
       return;
     }
     const coming = [...(cached.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
-    const recent = this.#hinted.recentOfKeys((fairnessKey) => !this.#lifts.isInFlight(fairnessKey));
     // What came first may have been moved since: of each job, what was told of it last.
-    const told = new Map([...coming, ...recent].map((job) => [job.id, job]));
+    const told = new Map(coming.map((job) => [job.id, job]));
+    for (const fairnessKey of this.#hinted.recentKeys()) {
+      if (this.#lifts.isSurelyActive(fairnessKey, () => this.#hinted.recentOf(fairnessKey))) continue;
+      for (const job of this.#hinted.recentOf(fairnessKey)) told.set(job.id, job);
+    }
     await this.#lifts.lift([...told.values()], cached.coming === undefined);
     cached.coming = this.#lifts.isCutShort ? undefined : new Map();
   }
@@ -503,7 +503,7 @@ export class Candidates {
 
   #subsOf(line: LineName, name: string): readonly number[] {
     const backlog = this.#keys.of(line.type, line.fairnessKey);
-    return partsToRead(this.#context.configuration, line, { backlog, hints: this.#hinted.of(name) });
+    return partsToRead(this.#context.configuration, line, { backlog, hints: () => this.#hinted.of(name) });
   }
 
   /** Takes jobs out that were claimed or parked, so that no later pass meets them. */
@@ -580,14 +580,16 @@ export class Candidates {
     for (const [name, offered] of this.#offeredOf) {
       const known = heads.get(name);
       if (known === undefined) continue;
-      // What was not offered waits still. Jobs that were moved back stand among the others, and those that are parked may.
-      const met = this.#hinted.parked.size > 0 ? known.jobs.length : offered;
+      // What was not offered waits still. Jobs that were moved back stand among the others, and those that are parked may; and what was read
+      // beside an admission shows what that has taken.
+      const mayBeAnywhere = this.#hinted.parked.size > 0 || this.#read.has(name);
+      const met = mayBeAnywhere ? known.jobs.length : offered;
       // What stands in a blocked line stands in this one only if it was moved back, and then hints tell of it.
       const left = known.jobs.slice(0, met).filter((job) => !(this.#isOver(job) || parked.has(job.id)));
       const jobs = left.length === met ? known.jobs : [...left, ...known.jobs.slice(met)];
       // Nothing is left, and the line goes on: only a read tells how.
       if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
-      else heads.set(name, { ...known, jobs });
+      else if (jobs !== known.jobs) heads.set(name, { ...known, jobs });
     }
     for (const id of this.#forgotten) recent.forget(id);
     const quiet = this.quietBut(new Set());

@@ -24,7 +24,7 @@ import {
   takeLeaseUnlessHeld,
   type Word,
 } from './lease.ts';
-import { isOutdated } from './partition-cache.ts';
+import { isOutdated } from './line-images.ts';
 import { LeaseNeededError } from './pass/commits.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, OutdatedPass, PassReport } from './pass/scope.ts';

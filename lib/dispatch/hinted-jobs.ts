@@ -2,12 +2,12 @@
  * Jobs that hints told of, beside what a line's read shows: the index may not show them yet, and they may wait no more. With
  * them, the first jobs of blocked lines whose conflict key is free, which no read of their ready line shows.
  */
-import { JOB_MODES, type ReservedJob } from '../core/job.ts';
+import type { ReservedJob } from '../core/job.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import { readyLineName } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
+import { type LinePlaces, noteImages } from './line-images.ts';
 import { type LineCursor, withComing } from './line-parts.ts';
-import { type CachedLines, type LinePlaces, noteImages } from './partition-cache.ts';
+import type { CachedLines } from './partition-cache.ts';
 
 export interface HintedJobsInput {
   readonly partition: number;
@@ -91,21 +91,13 @@ export class HintedJobs {
     for (const parked of this.#parked.values()) yield* parked;
   }
 
-  /** Those of keys that are to be looked at. */
-  recentOfKeys(isLookedAt: (fairnessKey: string) => boolean): readonly JobHead[] {
-    return this.#cached.recent.ofKeys(isLookedAt).filter((job) => !this.#isHeld(job));
+  /** Keys of which hints told. */
+  recentKeys(): Iterable<string> {
+    return this.#cached.recent.keys();
   }
 
-  recentOf(fairnessKey: string): readonly JobHead[] {
-    const { recent } = this.#cached;
-    const lines = this.#context.configuration.types.flatMap(({ type }) =>
-      JOB_MODES.map((mode) => ({ type, mode, fairnessKey })),
-    );
-    return lines.flatMap((line) =>
-      Array.from(recent.inLine(readyLineName(this.#partition, line)), ({ job }) => job).filter(
-        (job) => !this.#isHeld(job),
-      ),
-    );
+  *recentOf(fairnessKey: string): Generator<JobHead> {
+    for (const job of this.#cached.recent.ofKey(fairnessKey)) if (!this.#isHeld(job)) yield job;
   }
 
   /**

@@ -55,7 +55,7 @@ export interface LiftsInput {
   readonly parkedOf: (line: LineName, conflictKey: string, untilRank: string) => Promise<readonly JobHead[]>;
   /** Jobs that hints have told of: all of them, or those of a key. */
   readonly recentJobs: () => Iterable<JobHead>;
-  readonly recentOf: (fairnessKey: string) => readonly JobHead[];
+  readonly recentOf: (fairnessKey: string) => Iterable<JobHead>;
   /** One of these jobs that waits for certain: what only an old image tells of is read first. */
   readonly certainOf: (jobs: Iterable<JobHead>) => Promise<JobHead | undefined>;
   /** Whether a job waits for certain, without a read. */
@@ -124,6 +124,16 @@ export class Lifts {
   /** Whether a job of the key is in flight: it is active and was charged, whatever waits of it. */
   isInFlight(fairnessKey: string): boolean {
     return this.#heldCostMs.has(fairnessKey);
+  }
+
+  /** Whether nothing is to be done for a key of which jobs wait, by what is known of it without a read. */
+  isSurelyActive(fairnessKey: string, waiting: () => Iterable<JobHead>): boolean {
+    const { ledgerCache } = this.#input;
+    if (this.isInFlight(fairnessKey)) return true;
+    if (!ledgerCache.isKnown(fairnessKey) || ledgerCache.expiredMs(fairnessKey) !== undefined) return false;
+    const isActive = this.#isKnownActive(fairnessKey, waiting());
+    if (isActive) this.#seen.add(fairnessKey);
+    return isActive;
   }
 
   /** Lifts the keys of these jobs that are new or have been away. */
@@ -286,9 +296,10 @@ export class Lifts {
   }
 
   /** The same where one of these jobs shows it, once it was noted that they wait. */
-  #isKnownActive(fairnessKey: string, waiting: readonly JobHead[]): boolean {
+  #isKnownActive(fairnessKey: string, waiting: Iterable<JobHead>): boolean {
     const wasPresent = this.#wasPresent(fairnessKey);
-    return waiting.some((job) => wasPresent(job) && this.#input.isCertain(job));
+    for (const job of waiting) if (wasPresent(job) && this.#input.isCertain(job)) return true;
+    return false;
   }
 
   /** Whether a waiting job of the key shows that the key was there before, and was not away since. */

@@ -152,9 +152,10 @@ export interface Coming {
  * is read on, so the cursor keeps it among the jobs that were read ahead. Jobs further back are left to the index, which will
  * show them. Of a job that the cursor has already, the image with the higher version stays.
  */
-export function withComing(cursor: LineCursor, coming: Iterable<Coming>, compare: CompareJobs): LineCursor {
+export function withComing(cursor: LineCursor, coming: readonly Coming[], compare: CompareJobs): LineCursor {
+  if (coming.length === 0 || areLeftToIndex(cursor, coming)) return cursor;
   const versions = new Map(cursor.flatMap(({ ahead }) => ahead.map(({ id, version }) => [id, version])));
-  const news = [...coming].filter(({ job }) => job.version > (versions.get(job.id) ?? 0));
+  const news = coming.filter(({ job }) => job.version > (versions.get(job.id) ?? 0));
   if (news.length === 0) return cursor;
   const bySub = Map.groupBy(news, ({ sub }) => sub);
   // A part that was read and given out to its end is no longer in the cursor.
@@ -169,6 +170,13 @@ export function withComing(cursor: LineCursor, coming: Iterable<Coming>, compare
     }
     return { ...part, ahead };
   });
+}
+
+/** Whether nothing of the only part of a line was read beyond jobs that come. */
+function areLeftToIndex([only, ...others]: LineCursor, coming: readonly Coming[]): boolean {
+  if (only === undefined || others.length > 0 || !isBare(only)) return false;
+  const { sub, untilRank = '' } = only;
+  return coming.every((each) => each.sub === sub && each.rank > untilRank);
 }
 
 /** A cursor without jobs that were read ahead. */
@@ -211,14 +219,14 @@ export function partsToRead(
     hints,
   }: {
     readonly backlog: (Pick<KeyBacklog, 'lines'> & { readonly isHinted?: boolean | undefined }) | undefined;
-    readonly hints: readonly JobHead[];
+    readonly hints: () => readonly JobHead[];
   },
 ): readonly number[] {
   const parts = typesByName(configuration).get(line.type)?.subLines ?? 1;
   const named = subLinesOf(backlog?.lines ?? [], line.mode);
   if (parts === 1 && named.length <= 1) return named.length === 1 ? named : FIRST_PART;
   const isNamed = backlog?.isHinted !== true && named.length > 0;
-  if (isNamed && hints.every((job) => named.includes(subLineOf(configuration, job)))) return named;
+  if (isNamed && hints().every((job) => named.includes(subLineOf(configuration, job)))) return named;
   return [...new Set([...named, ...Array.from({ length: parts }, (_, sub) => sub)])];
 }
 

@@ -2,18 +2,9 @@
 
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
-import {
-  aheadOf,
-  type Coming,
-  type CompareJobs,
-  heldBy,
-  type LineCursor,
-  placeInLine,
-  withComing,
-  withoutJobs,
-} from './line-parts.ts';
+import { heldBy, type LineCursor } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
-import { type RecentJob, RecentJobs } from './recent-jobs.ts';
+import { RecentJobs } from './recent-jobs.ts';
 import { SlotTimes, type SpareSlots } from './slot-times.ts';
 
 /**
@@ -26,11 +17,7 @@ const CACHED_MAX = 200_000;
 /** After this time the index certainly shows what a hint has told of, or a pass has written: it lags by far less. */
 export const RECENT_MS = 15_000;
 /** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
-const RECENT_MAX = 5_000;
-
-/** For how long, and of how many jobs, it is remembered that they do not wait any more: a hint may come late and say they do. */
-const OUTDATED_MS = 60_000;
-const OUTDATED_MAX = 20_000;
+export const RECENT_MAX = 5_000;
 
 /** Heads of a line that were read and not admitted yet. */
 export interface CachedHeads {
@@ -273,173 +260,6 @@ export function forgetMissed(lines: CachedLines): void {
   lines.sinceMs = undefined;
   lines.watchedSinceMs = undefined;
   lines.wholeFromMs = undefined;
-}
-
-/** A line by its name, and a job's place in it. */
-export interface LinePlaces {
-  readonly nameOf: (job: JobHead) => string;
-  readonly rankOf: (job: JobHead) => string;
-  /** Of two jobs of a line. */
-  readonly compare: CompareJobs;
-  /** The part of its line. */
-  readonly subOf: (job: JobHead) => number;
-}
-
-/** When a job was read that is told of again. */
-const confirmed = (told: RecentJob | undefined, { version }: JobHead): number | undefined =>
-  told?.job.version === version ? told.confirmedAtMs : undefined;
-
-/**
- * Takes what images of jobs show, one of each, into what is remembered: a job that waits is one of its line from now on, one that does
- * not is none. An image older than what is known changes nothing.
- */
-export function noteImages(
-  lines: CachedLines,
-  images: Iterable<JobHead>,
-  places: LinePlaces,
-  nowMs: number,
-): void {
-  const waiting: JobHead[] = [];
-  const others: JobHead[] = [];
-  for (const [name, ofLine] of Map.groupBy(images, places.nameOf)) {
-    const known = lines.heads.get(name);
-    const read = readOf(known, ofLine);
-    const coming: Coming[] = [];
-    const changed = new Set<string>();
-    for (const job of ofLine) {
-      const told = lines.recent.of(job.id);
-      // The image may be older than what is known.
-      if (knownVersion(lines, read, job) > job.version || isOutdated(lines, job)) continue;
-      changed.add(job.id);
-      if (job.state === 'pending') {
-        const rank = places.rankOf(job);
-        lines.recent.note({ name, job, rank, seenAtMs: nowMs, confirmedAtMs: confirmed(told, job) });
-        coming.push({ job, rank, sub: places.subOf(job) });
-        waiting.push(job);
-      } else {
-        lines.recent.forget(job.id);
-        lines.coming?.delete(job.id);
-        others.push(job);
-      }
-    }
-    if (known === undefined || (coming.length === 0 && read.size === 0)) continue;
-    // Of a part of the line that was not read, only a read tells.
-    if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);
-    else lines.heads.set(name, withChanges(known, changed, coming, places.compare));
-  }
-  noteOutdated(lines, others, nowMs);
-  for (const job of waiting) if (lines.coming?.has(job.id)) lines.coming.set(job.id, job);
-  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type))
-    noteKeys(lines, type, jobs, places.subOf);
-  forgetMovedBack(lines, nowMs);
-  lines.recent.forgetOld(nowMs - RECENT_MS, RECENT_MAX);
-}
-
-/** The newest version of a job that was told of, or read of its line; 0: none. */
-const knownVersion = (
-  { recent, coming }: CachedLines,
-  read: ReadonlyMap<string, JobHead>,
-  { id }: JobHead,
-): number =>
-  Math.max(recent.of(id)?.job.version ?? 0, read.get(id)?.version ?? 0, coming?.get(id)?.version ?? 0);
-
-/** By id, as far as they were read of their line: these jobs as they were then. */
-function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): ReadonlyMap<string, JobHead> {
-  const read = new Map<string, JobHead>();
-  if (known === undefined) return read;
-  const ids = new Set(jobs.map(({ id }) => id));
-  for (const job of aheadOf(known.next)) if (ids.has(job.id)) read.set(job.id, job);
-  for (const job of known.jobs) if (ids.has(job.id)) read.set(job.id, job);
-  return read;
-}
-
-/**
- * Adds keys, or lines of known keys, of which hints have told since a type's keys were read. They are put in front of the keys that
- * were read: their place in the keys line is not known, and a plan that took them for last would pass over them.
- */
-function noteKeys(
-  { keys }: CachedLines,
-  type: string,
-  jobs: readonly JobHead[],
-  subOf: (job: JobHead) => number,
-): void {
-  const known = keys.get(type);
-  if (known === undefined) return;
-  const byName = keysByName(known);
-  const changed = new Map<string, CachedKey>();
-  const unread = { announcedAtMs: Infinity, rankCostMs: 0, isHinted: known.next !== undefined };
-  for (const job of jobs) {
-    const { fairnessKey, mode } = job;
-    const sub = subOf(job);
-    const present = changed.get(fairnessKey) ?? byName.get(fairnessKey);
-    if (present?.lines.some((line) => line.mode === mode && (line.sub ?? 0) === sub) === true) continue;
-    const line = sub === 0 ? { mode } : { mode, sub };
-    changed.set(fairnessKey, {
-      ...(present ?? { ...unread, fairnessKey }),
-      lines: [...(present?.lines ?? []), line],
-    });
-  }
-  if (changed.size === 0) return;
-  const fresh = [...changed.values()].filter(({ fairnessKey }) => !byName.has(fairnessKey));
-  const others = known.keys.map((key) => changed.get(key.fairnessKey) ?? key);
-  keys.set(type, { ...known, keys: [...fresh, ...others], told: (known.told ?? 0) + fresh.length });
-}
-
-/**
- * What is remembered of a line, with jobs as they are now. One that ranks behind all that was read is left out, where a read of the
- * rest will show it.
- */
-function withChanges(
-  known: CachedHeads,
-  changed: ReadonlySet<string>,
-  coming: readonly Coming[],
-  compare: CompareJobs,
-): CachedHeads {
-  const jobs = known.jobs.filter(({ id }) => !changed.has(id));
-  const next = known.next === undefined ? undefined : withoutJobs(known.next, changed);
-  const behind: Coming[] = [];
-  for (const each of coming) {
-    if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);
-    else jobs.splice(placeInLine(each.job, jobs, compare), 0, each.job);
-  }
-  return { ...known, jobs, next: next === undefined ? undefined : withComing(next, behind, compare) };
-}
-
-/** Notes that jobs were admitted at their versions, or do not wait at them. */
-export function noteOutdated(
-  { outdated }: CachedLines,
-  jobs: Iterable<Pick<JobHead, 'id' | 'version'>>,
-  nowMs: number,
-): void {
-  for (const { id, version } of jobs) {
-    outdated.delete(id);
-    outdated.set(id, { version, atMs: nowMs });
-  }
-  // The oldest stand first.
-  for (const [id, { atMs }] of outdated) {
-    if (outdated.size <= OUTDATED_MAX && nowMs - atMs <= OUTDATED_MS) return;
-    outdated.delete(id);
-  }
-}
-
-/** Whether a job was admitted at this version or a later one, or was seen not to wait at it. */
-export function isOutdated(
-  { outdated }: CachedLines,
-  { id, version }: Pick<JobHead, 'id' | 'version'>,
-): boolean {
-  const known = outdated.get(id);
-  return known !== undefined && version <= known.version;
-}
-
-/** Forgets keys that moved to the front long before the first page of any cached keys line was read: that page has shown them there. */
-function forgetMovedBack({ keys, movedBack }: CachedLines, nowMs: number): void {
-  let sinceMs = nowMs;
-  for (const { next, readAtMs } of keys.values())
-    if (next !== undefined) sinceMs = Math.min(sinceMs, readAtMs);
-  for (const [fairnessKey, atMs] of movedBack) {
-    if (atMs + RECENT_MS >= sinceMs) return;
-    movedBack.delete(fairnessKey);
-  }
 }
 
 /**

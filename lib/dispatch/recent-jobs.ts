@@ -12,12 +12,12 @@ export interface RecentJob {
   readonly confirmedAtMs?: number | undefined;
 }
 
-/** By line, and the one that was told of last behind all others: what is old is found without a look at the rest. */
+/** By line, each of which is one key's, and the one that was told of last behind all others: what is old is found without a look at the rest. */
 export class RecentJobs {
   readonly #byId = new Map<string, RecentJob>();
-  readonly #byLine: Grouped = new Map();
-  /** By fairness key. */
-  readonly #byKey: Grouped = new Map();
+  readonly #byLine = new Map<string, Map<string, RecentJob>>();
+  /** By fairness key: its lines. */
+  readonly #linesOf = new Map<string, Set<string>>();
 
   get size(): number {
     return this.#byId.size;
@@ -35,12 +35,15 @@ export class RecentJobs {
     return this.#byLine.get(name)?.values() ?? [];
   }
 
-  /** Of all keys for which that is so. */
-  ofKeys(isMeant: (fairnessKey: string) => boolean): readonly JobHead[] {
-    const jobs: JobHead[] = [];
-    for (const [fairnessKey, ofKey] of this.#byKey)
-      if (isMeant(fairnessKey)) for (const { job } of ofKey.values()) jobs.push(job);
-    return jobs;
+  /** Of a key. */
+  *ofKey(fairnessKey: string): Generator<JobHead> {
+    for (const name of this.#linesOf.get(fairnessKey) ?? [])
+      for (const { job } of this.inLine(name)) yield job;
+  }
+
+  /** Keys that have some. */
+  keys(): Iterable<string> {
+    return this.#linesOf.keys();
   }
 
   hasLine(name: string): boolean {
@@ -59,16 +62,33 @@ export class RecentJobs {
     const { name, job } = recent;
     this.forget(job.id);
     this.#byId.set(job.id, recent);
-    addTo(this.#byLine, name, recent);
-    addTo(this.#byKey, job.fairnessKey, recent);
+    let ofLine = this.#byLine.get(name);
+    if (ofLine === undefined) {
+      ofLine = new Map();
+      this.#byLine.set(name, ofLine);
+      this.#addLine(name, job.fairnessKey);
+    }
+    ofLine.set(job.id, recent);
+  }
+
+  #addLine(name: string, fairnessKey: string): void {
+    const lines = this.#linesOf.get(fairnessKey);
+    if (lines === undefined) this.#linesOf.set(fairnessKey, new Set([name]));
+    else lines.add(name);
   }
 
   forget(id: string): void {
     const known = this.#byId.get(id);
     if (known === undefined) return;
     this.#byId.delete(id);
-    takeFrom(this.#byLine, known.name, id);
-    takeFrom(this.#byKey, known.job.fairnessKey, id);
+    const { name, job } = known;
+    const ofLine = this.#byLine.get(name);
+    ofLine?.delete(id);
+    if (ofLine?.size !== 0) return;
+    this.#byLine.delete(name);
+    const lines = this.#linesOf.get(job.fairnessKey);
+    lines?.delete(name);
+    if (lines?.size === 0) this.#linesOf.delete(job.fairnessKey);
   }
 
   /** Forgets those that were told of before an instant, and the oldest where there are more than `most`. */
@@ -82,23 +102,6 @@ export class RecentJobs {
   clear(): void {
     this.#byId.clear();
     this.#byLine.clear();
-    this.#byKey.clear();
+    this.#linesOf.clear();
   }
-}
-
-type Grouped = Map<string, Map<string, RecentJob>>;
-
-function addTo(groups: Grouped, name: string, recent: RecentJob): void {
-  let group = groups.get(name);
-  if (group === undefined) {
-    group = new Map();
-    groups.set(name, group);
-  }
-  group.set(recent.job.id, recent);
-}
-
-function takeFrom(groups: Grouped, name: string, id: string): void {
-  const group = groups.get(name);
-  group?.delete(id);
-  if (group?.size === 0) groups.delete(name);
 }

@@ -248,6 +248,7 @@ export const jobIdOfEvent = (eventId: string, position: number): string =>
 
 /** JSON with sorted names: equal content, equal text. */
 function canonical(value: Json | undefined): string {
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value);
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   return isRecord(value) ? canonicalRecord(value, sortedNames(value)) : JSON.stringify(value ?? null);
 }
@@ -260,8 +261,7 @@ function canonicalRecord<Name extends string>(
   let text = '';
   for (const name of names) {
     const value = record[name];
-    if (value !== undefined)
-      text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonical(value as Json)}`;
+    if (value !== undefined) text += `${text === '' ? '' : ','}${namePart(name)}${canonical(value as Json)}`;
   }
   return `{${text}}`;
 }
@@ -275,8 +275,14 @@ function sortedNames(value: object): readonly string[] {
   return names;
 }
 
+/** As it stands before its value: our own names come with each job. */
+const namePart = (name: string): string => CONTENT_PARTS.get(name) ?? `${JSON.stringify(name)}:`;
+
 /** In the order in which they are hashed. */
 const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
+const CONTENT_PARTS: ReadonlyMap<string, string> = new Map(
+  CONTENT_FIELDS.map((name) => [name, `${JSON.stringify(name)}:`]),
+);
 
 /**
  * Everything the producer decided, so that the same key with other content is found out. Not the trace: whoever asks again does so

@@ -185,9 +185,11 @@ const CHECKPOINT: Storable = {
 
 /** What a handler gives, as it will be stored; refuses what JSON cannot hold. */
 function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: Storable): Json {
+  // Most handlers answer nothing.
+  if (data === undefined || data === null) return null;
   let text: string | undefined;
   try {
-    text = JSON.stringify(data ?? null);
+    text = JSON.stringify(data);
   } catch (cause) {
     throw new refusal(`${what} is not JSON: ${String(cause)}; ${waysOut[0]}`, { cause });
   }
@@ -221,6 +223,9 @@ export class MissingHandlerError extends Error {
 class StartedLateError extends Error {
   override readonly name = 'StartedLate';
 }
+
+const tookTooLong = (timeoutMs: number): JobTimeoutError =>
+  new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`);
 
 /** How a handler ended. */
 type HandlerEnd =
@@ -265,10 +270,7 @@ async function attempt(
   };
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
-  const stopInTime = (): void =>
-    stop(
-      new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`),
-    );
+  const stopInTime = (): void => stop(tookTooLong(timeoutMs));
   // What wraps a handler may give it a signal of its own.
   let own: AbortSignal | undefined;
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
@@ -299,14 +301,15 @@ async function attempt(
       },
       lastCheckpoint: job.checkpoint,
     }))();
-  const settled = running.then(
-    (result): HandlerEnd => ({ kind: 'returned', result }),
-    (error: unknown): HandlerEnd => ({ kind: 'threw', error }),
-  );
-  void settled.then((ended) => {
+  const over = (ended: HandlerEnd): HandlerEnd => {
     onHandled?.();
     tell(ended);
-  });
+    return ended;
+  };
+  const settled = running.then(
+    (result) => over({ kind: 'returned', result }),
+    (error: unknown) => over({ kind: 'threw', error }),
+  );
   const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
   try {

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { compareRanked, rankKey } from '../../lib/core/score.ts';
 import { HintedJobs } from '../../lib/dispatch/hinted-jobs.ts';
+import { noteImages, noteOutdated } from '../../lib/dispatch/line-images.ts';
 import {
   keepCache,
   NOTHING_TRUSTED_MS,
-  noteImages,
   openCache,
   type PartitionCaches,
 } from '../../lib/dispatch/partition-cache.ts';
@@ -219,6 +219,35 @@ describe('what a process remembers of a line', () => {
     expect(lines.heads.has('line')).toBe(false);
   });
 
+  it('stands there once where a read has shown it before it was told of', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 2 })];
+    const later = on.job({ priority: 5, readyAtMs: on.time.nowMs + 5 });
+    // It was read on with a job that came after the line was read first.
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, later, last], subs: [0] });
+    noteImages(lines, [{ ...later }], oneLine(on), on.time.nowMs + 10);
+    expect(lines.heads.get('line')?.jobs).toEqual([first, later, last]);
+  });
+
+  it.each([
+    ['went straight there from what was admitted', 0],
+    ['waited anew after it was admitted', 3],
+  ])('forgets a job with its end, also where it %s', (_, more) => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const job = on.job();
+    noteOutdated(lines, [job], on.time.nowMs);
+    const again = { ...job, version: job.version + more };
+    if (more > 0) lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [again], subs: [0] });
+    const ended: JobHead = { ...again, version: again.version + 3, state: 'succeeded' };
+    noteImages(lines, [ended], oneLine(on), on.time.nowMs);
+    expect(lines.heads.get('line')?.jobs ?? []).toEqual([]);
+    // What an old hint says of it is old still.
+    noteImages(lines, [again], oneLine(on), on.time.nowMs);
+    expect([...lines.recent.all()]).toEqual([]);
+  });
+
   it('has a job where it stands now, if a read shows that it has changed since it was told of', async () => {
     const on = oneSlot();
     const { lines } = openCache(new Map(), 0, 1);
@@ -249,8 +278,9 @@ describe('what a process remembers of a line', () => {
 describe('jobs that hints told of', () => {
   const recents = (on: Stage, count: number): readonly RecentJob[] =>
     Array.from({ length: count }, (_, at) => {
-      const job = on.job({ fairnessKey: `tenant-${at % 2}` });
-      return { name: `line-${at % 3}`, job, rank: '', seenAtMs: at };
+      const line = at % 3;
+      const job = on.job({ fairnessKey: `tenant-${line % 2}` });
+      return { name: `line-${line}`, job, rank: '', seenAtMs: at };
     });
   const idsOf = (jobs: Iterable<RecentJob>): readonly string[] => Array.from(jobs, ({ job: { id } }) => id);
 
@@ -273,13 +303,13 @@ describe('jobs that hints told of', () => {
     known.forget(told[1]?.job.id ?? '');
     const [first, , third, fourth, fifth, sixth] = told as [RecentJob, ...RecentJob[]];
     expect([...known.inLine('line-0')]).toEqual([first, fourth]);
-    expect(known.ofKeys((key) => key === 'tenant-1')).toEqual([fourth?.job, sixth?.job]);
+    expect([...known.ofKey('tenant-0')]).toEqual([first, fourth, third, sixth].map((each) => each?.job));
     expect([...known.oneOfEach()]).toEqual([first, fifth, third]);
     // It stands in another line by now.
     known.note({ ...first, name: 'line-1' });
     expect([...known.inLine('line-0')]).toEqual([fourth]);
     for (const { job } of told) known.forget(job.id);
-    expect([known.size, known.hasLine('line-0'), known.ofKeys(() => true)]).toEqual([0, false, []]);
+    expect([known.size, known.hasLine('line-0'), [...known.keys()]]).toEqual([0, false, []]);
   });
 });
 

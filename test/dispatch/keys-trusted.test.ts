@@ -2,13 +2,8 @@
 import { expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { compareRanked, rankKey } from '../../lib/core/score.ts';
-import {
-  type CachedKey,
-  keysTrustedMs,
-  type LinePlaces,
-  noteImages,
-  openCache,
-} from '../../lib/dispatch/partition-cache.ts';
+import { type LinePlaces, noteImages } from '../../lib/dispatch/line-images.ts';
+import { type CachedKey, keysTrustedMs, openCache } from '../../lib/dispatch/partition-cache.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 
 const { score } = resolveConfiguration({

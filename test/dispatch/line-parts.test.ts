@@ -396,3 +396,25 @@ it('a job that hints told of while parts were read on stands in its place', asyn
   const seen = [...first.jobs, ...rest.jobs].map(({ readyAtMs }) => readyAtMs - NOW_MS);
   expect(seen).toEqual([10, 20, 30, 40, 50, 60, 65, 70, 80, 90, 100, 110, 120]);
 });
+
+describe('a job that a hint tells of, of a line that goes on', () => {
+  const job = aJob({ id: 'told', readyAtMs: NOW_MS + 50 }) as JobHead;
+  const rank = rankOf(job);
+  const compare = (one: JobHead, other: JobHead): number => one.readyAtMs - other.readyAtMs;
+  const open = { sub: 0, ahead: [], isOpen: true, next: 'more' };
+
+  it('is left to the index where nothing was read beyond it', () => {
+    for (const cursor of [[open], [{ ...open, untilRank: rankOf(aJob({ readyAtMs: NOW_MS + 49 })) }]])
+      expect(withComing(cursor, [{ job, rank, sub: 0 }], compare)).toEqual(cursor);
+  });
+
+  it('is kept where it ranks before what was read of its part', () => {
+    const cursor = [{ ...open, untilRank: rankOf(aJob({ readyAtMs: NOW_MS + 51 })) }];
+    expect(withComing(cursor, [{ job, rank, sub: 0 }], compare)).toEqual([{ ...cursor[0], ahead: [job] }]);
+  });
+
+  it('is kept for the part that was read to its end, though another goes on', () => {
+    const ended = { sub: 1, ahead: [job], isOpen: false };
+    expect(withComing([open], [{ job, rank, sub: 1 }], compare)).toEqual([open, ended]);
+  });
+});

@@ -6,7 +6,7 @@ import { aJob } from '../fixtures/factories/job.ts';
 
 const NAMES = 4;
 const idOf = (n: number): string => `job-${n}`;
-const lineOf = (n: number): string => `line-${n}`;
+const lineOf = (key: number, n: number): string => `line-${key}-${n}`;
 const keyOf = (n: number): string => `key-${n}`;
 
 const id = fc.nat(12);
@@ -44,7 +44,7 @@ function inIndex(recent: RecentJobs, done: Act, noted: RecentJob, nowMs: number)
 function notedBy(done: Act, nowMs: number): RecentJob {
   const { id, line, key } = done.op === 'note' ? done : { id: 0, line: 0, key: 0 };
   const job = aJob({ id: idOf(id), fairnessKey: keyOf(key) });
-  return { name: lineOf(line), job, rank: job.id, seenAtMs: nowMs };
+  return { name: lineOf(key, line), job, rank: job.id, seenAtMs: nowMs };
 }
 
 it('is what going through all of them says', () => {
@@ -58,13 +58,17 @@ it('is what going through all of them says', () => {
         list = inList(list, done, noted, nowMs);
         expect([...recent.all()]).toEqual(list);
         expect(recent.size).toBe(list.length);
-        for (let at = 0; at < NAMES; at += 1) {
-          const inLine = list.filter(({ name }) => name === lineOf(at));
-          expect([...recent.inLine(lineOf(at))]).toEqual(inLine);
-          expect(recent.hasLine(lineOf(at))).toBe(inLine.length > 0);
-          const ofKey = list.filter(({ job }) => job.fairnessKey === keyOf(at)).map(({ job }) => job);
-          expect(recent.ofKeys((key) => key === keyOf(at))).toEqual(ofKey);
+        for (let at = 0; at < NAMES * NAMES; at += 1) {
+          const name = lineOf(Math.floor(at / NAMES), at % NAMES);
+          const inLine = list.filter((each) => each.name === name);
+          expect([...recent.inLine(name)]).toEqual(inLine);
+          expect(recent.hasLine(name)).toBe(inLine.length > 0);
         }
+        for (let at = 0; at < NAMES; at += 1) {
+          const ofKey = list.filter(({ job }) => job.fairnessKey === keyOf(at)).map(({ job }) => job);
+          expect(new Set(recent.ofKey(keyOf(at)))).toEqual(new Set(ofKey));
+        }
+        expect(new Set(recent.keys())).toEqual(new Set(list.map(({ job }) => job.fairnessKey)));
         const lines = [...recent.oneOfEach()].map(({ name }) => name);
         expect(lines.sort()).toEqual([...new Set(list.map(({ name }) => name))].sort());
       }

@@ -34,8 +34,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 9, kind: 'order' },
     changes: [
       {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'else lines.heads.set(name, withChanges(known, changed, coming, places.compare));',
+        file: 'lib/dispatch/line-images.ts',
+        from: 'else lines.heads.set(name, withChanges(known, changed, coming, compare));',
         to: '',
       },
       {
@@ -60,6 +60,75 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
+  'ends-taken-for-others': {
+    removes:
+      'the version of an end that went straight from what was admitted: a job that waits again stays after its end',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'forgets a job with its end, also where it waited anew after it was admitted',
+    },
+    changes: [
+      {
+        file: 'lib/core/life-cycle.ts',
+        from: "job.state === 'succeeded' && job.version === version + 3;",
+        to: "job.state === 'succeeded' && job.version >= version + 3;",
+      },
+    ],
+  },
+  'read-beside-admission': {
+    removes:
+      'the look at all that was read while jobs were admitted: what shows them still is remembered as waiting',
+    foundBy: { simulation: 7137 },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'const mayBeAnywhere = this.#hinted.parked.size > 0 || this.#read.has(name);',
+        to: 'const mayBeAnywhere = this.#hinted.parked.size > 0;',
+      },
+    ],
+  },
+  'shown-and-told': {
+    removes: 'the look whether a job that a hint tells of stands in its line already',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'stands there once where a read has shown it before it was told of',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/line-images.ts',
+        from: 'const isThere = jobs[at - 1]?.id === each.job.id;',
+        to: 'const isThere = false;',
+      },
+    ],
+  },
+  'told-of-a-part-left-to-another': {
+    removes: 'the part of a job that a hint tells of, where what it tells is left to the index',
+    foundBy: {
+      test: 'test/dispatch/line-parts.test.ts',
+      name: 'is kept for the part that was read to its end, though another goes on',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/line-parts.ts',
+        from: 'each.sub === sub && each.rank > untilRank',
+        to: 'each.rank > untilRank',
+      },
+    ],
+  },
+  'read-beyond-left-to-index': {
+    removes: 'the rank to which a part was read, where what a hint tells is left to the index',
+    foundBy: {
+      test: 'test/dispatch/line-parts.test.ts',
+      name: 'is kept where it ranks before what was read of its part',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/line-parts.ts',
+        from: 'each.sub === sub && each.rank > untilRank',
+        to: 'each.sub === sub',
+      },
+    ],
+  },
   'unread-part': {
     removes: 'the read of a line, once a hint tells of a part of it that was not read',
     foundBy: {
@@ -68,8 +137,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);\n    else ',
+        file: 'lib/dispatch/line-images.ts',
+        from: 'if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);\n  else ',
         to: '',
       },
     ],
@@ -578,8 +647,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 40, kind: 'time' },
     changes: [
       {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (knownVersion(lines, read, job) > job.version || isOutdated(lines, job)) continue;',
+        file: 'lib/dispatch/line-images.ts',
+        from: 'if (isOutdated(lines, job) || knownVersion(lines, told, read, job) > job.version) continue;',
         to: '',
       },
     ],
@@ -1526,7 +1595,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 109, kind: 'order' },
     changes: [
       {
-        file: 'lib/dispatch/partition-cache.ts',
+        file: 'lib/dispatch/line-images.ts',
         from: "if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);",
         to: "if (next !== undefined && each.rank > '~') behind.push(each);",
       },
@@ -1540,7 +1609,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [
       {
-        file: 'lib/dispatch/partition-cache.ts',
+        file: 'lib/dispatch/line-images.ts',
         from: 'next: next === undefined ? undefined : withComing(next, behind, compare)',
         to: 'next',
       },
@@ -1638,8 +1707,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/late-hints.ts',
-        from: 'if (late.length === 0) return images;',
-        to: 'if (late.length >= 0) return images;',
+        from: 'if (late.length === 0) return shown;',
+        to: 'if (late.length >= 0) return shown;',
       },
     ],
   },

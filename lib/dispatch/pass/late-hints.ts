@@ -10,7 +10,7 @@ import type { JobImage } from '../../store/job-fields.ts';
 import { readyLineName } from '../../store/schema.ts';
 import type { DispatchContext } from '../context.ts';
 import type { CachedLines } from '../partition-cache.ts';
-import { type Images, newest } from '../settle/settled.ts';
+import { type Images, newestOf } from '../settle/settled.ts';
 import { readyLineOf } from '../submit.ts';
 import type { PassInput } from './scope.ts';
 
@@ -28,32 +28,36 @@ function doubtful(
   { heads }: CachedLines,
   nowMs: number,
 ): readonly JobImage[] {
-  return hints.filter((job) => {
-    if (job.state !== 'pending' || justStored.has(job.id) || images.get(job.id) !== job) return false;
-    if (isLate(job, nowMs)) return true;
+  const isMissed = (job: JobImage): boolean => {
     const known = heads.get(readyLineName(job.partition, readyLineOf(job)));
-    const isMissed = known !== undefined && known.readAtMs >= job.readyAtMs;
-    return isMissed && !known.jobs.some(({ id }) => id === job.id);
+    return (
+      known !== undefined && known.readAtMs >= job.readyAtMs && !known.jobs.some(({ id }) => id === job.id)
+    );
+  };
+  return hints.filter((job) => {
+    if (job.state !== 'pending' || !(isLate(job, nowMs) || isMissed(job))) return false;
+    return !justStored.has(job.id) && images.get(job.id) === job;
   });
 }
 
 /** The same input; where too many of its hints would be looked up, as of a pass that has missed some. */
 export function withFewLooks(input: PassInput, lines: CachedLines, nowMs: number): PassInput {
   if (input.hasMissed || input.hints.length <= LATE_MAX) return input;
-  const { length } = doubtful(newest(input.hints), input, lines, nowMs);
+  const { length } = doubtful(newestOf(input.hints), input, lines, nowMs);
   return length <= LATE_MAX ? input : { ...input, hasMissed: true };
 }
 
 /** Images without those of jobs that do not wait any more, as far as hints tell of them. */
 export async function confirmed(
   { store }: DispatchContext,
-  images: Map<string, JobImage>,
+  shown: Images,
   input: Pick<PassInput, 'hints' | 'justStored' | 'hasMissed'>,
   lines: CachedLines,
   nowMs: number,
 ): Promise<Images> {
-  const late = doubtful(images, input, lines, nowMs);
-  if (late.length === 0) return images;
+  const late = doubtful(shown, input, lines, nowMs);
+  if (late.length === 0) return shown;
+  const images = new Map(shown);
   if (input.hasMissed && late.length > LATE_MAX) {
     for (const { id } of late) images.delete(id);
     return images;

@@ -13,11 +13,11 @@ import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
 import { isSlow, keepsLease } from '../lease.ts';
+import { isOutdated } from '../line-images.ts';
 import {
   forgetLines,
   forgetMissed,
   forgetUnlessAt,
-  isOutdated,
   knownTurnOf,
   noteLoaded,
   noteQuiet,

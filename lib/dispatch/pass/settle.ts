@@ -12,7 +12,14 @@ import type { DispatchContext } from '../context.ts';
 import { LedgerCache } from '../ledger-cache.ts';
 import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
-import { type Images, newest, type Settled, settleFrom, withoutSettled } from '../settle/settled.ts';
+import {
+  type Images,
+  newest,
+  newestOf,
+  type Settled,
+  settleFrom,
+  withoutSettled,
+} from '../settle/settled.ts';
 import { announceLate, asSubmitter } from '../submit.ts';
 import { takeoversAmong } from '../takeovers.ts';
 import { wakeLater, wakeLaterAt } from '../timers.ts';
@@ -50,7 +57,8 @@ const NOTHING_PARKED: Unparked = {
 
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { context, input, partition, between, nowMs, state, cached, due, carried } = loaded;
-  const images = newest([...input.hints, ...due.promoted, ...due.overtaken]);
+  const others = [...due.promoted, ...due.overtaken];
+  const images = others.length === 0 ? newestOf(input.hints) : newest([...input.hints, ...others]);
   // Once for a declaration, not with each step that carries it out.
   const isRedeployed = carried !== undefined && state.carried?.version !== carried.version;
   const byHints = settleFrom(state.reservations, images);
@@ -73,7 +81,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   if (state.isLifted === true && !input.hasMissed) lines.coming ??= new Map();
   const ledgerCache = openLedgers(loaded);
   cached.dueShards = state.dueShards;
-  const shown = newest([...images.values(), ...recovery.images]);
+  const shown = recovery.images.length === 0 ? images : newest([...images.values(), ...recovery.images]);
   const seen = standingIn(partition, await confirmed(context, shown, input, lines, nowMs));
   input.inBackground(announceSeen(context, input.hints));
 
@@ -120,12 +128,7 @@ async function unpark(
   inFlight: readonly ReservedJob[],
   ledgerCache: LedgerCache,
 ): Promise<Unparked> {
-  const types = typesByName(context.configuration);
-  const freed = new Set([
-    ...cached.letGo,
-    ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
-    ...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),
-  ]);
+  const letGo = [...cached.letGo];
   cached.letGo.clear();
   const isRoundDue = nowMs - (cached.roundAtMs ?? -Infinity) >= ROUND_EVERY_MS;
   if (isRoundDue) cached.roundAtMs = nowMs;
@@ -139,6 +142,12 @@ async function unpark(
     input.inBackground(between.wakePartitions(context, next));
   }
   if (!state.parks) return NOTHING_PARKED;
+  const types = typesByName(context.configuration);
+  const freed = new Set([
+    ...letGo,
+    ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
+    ...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),
+  ]);
   return readFreed(context, {
     partition,
     freed,
@@ -187,8 +196,13 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
 }
 
 /** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
-const standingIn = (partition: number, images: Images): Images =>
-  new Map([...images].filter(([, job]) => job.partition === partition));
+function standingIn(partition: number, images: Images): Images {
+  const others = [...images.values()].filter((job) => job.partition !== partition);
+  if (others.length === 0) return images;
+  const here = new Map(images);
+  for (const { id } of others) here.delete(id);
+  return here;
+}
 
 /** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
 async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {

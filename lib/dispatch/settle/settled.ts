@@ -79,6 +79,18 @@ export function newest(images: Iterable<JobImage>): Map<string, JobImage> {
   return byId;
 }
 
+const newestKept = new WeakMap<readonly JobImage[], Images>();
+
+/** The same of hints that several steps of a pass look at, made once. */
+export function newestOf(hints: readonly JobImage[]): Images {
+  let images = newestKept.get(hints);
+  if (images === undefined) {
+    images = newest(hints);
+    newestKept.set(hints, images);
+  }
+  return images;
+}
+
 /** Settles what the images show, without a read. */
 export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {
   if (images.size === 0) return [];

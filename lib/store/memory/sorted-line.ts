@@ -80,7 +80,7 @@ export class SortedLine<T extends Placed> {
 
   insert(entry: T): void {
     this.#isPlain &&= !isOdd(entry);
-    const compare = this.#isPlain ? comparePlainPlaces : comparePlaces;
+    const compare = this.#comparison(entry);
     const key = this.#keyToInsert(entry);
     const at = this.#chunkOf(key, entry, compare);
     const chunk = this.#chunks[at] ?? this.#chunks.at(-1);
@@ -168,7 +168,9 @@ export class SortedLine<T extends Placed> {
   }
 
   #comparison(place: Placed): Comparison {
-    return this.#isPlain && !isOdd(place) ? comparePlainPlaces : comparePlaces;
+    if (!this.#isPlain) return comparePlaces;
+    // Most pairs are told by their keys, and nobody looks whether this place is plain.
+    return (a, b) => (isOdd(place) ? comparePlaces : comparePlainPlaces)(a, b);
   }
 
   /** The chunk in which this place is, or would be; past the end behind all. */
