@@ -16,8 +16,8 @@ import {
   keysByName,
   RECENT_MAX,
   RECENT_MS,
+  type RecentJob,
 } from './partition-cache.ts';
-import type { RecentJob } from './recent-jobs.ts';
 
 /** For how long, and of how many jobs, it is remembered that they do not wait any more: a hint may come late and say they do. */
 const OUTDATED_MS = 60_000;

@@ -9,8 +9,9 @@ import {
   NOTHING_TRUSTED_MS,
   openCache,
   type PartitionCaches,
+  type RecentJob,
+  RecentJobs,
 } from '../../lib/dispatch/partition-cache.ts';
-import { type RecentJob, RecentJobs } from '../../lib/dispatch/recent-jobs.ts';
 import type { JobHead } from '../../lib/store/job-fields.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 

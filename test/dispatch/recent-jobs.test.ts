@@ -1,7 +1,7 @@
 /** What is kept of hints by id, by line, by key and by age says the same, whatever came in which order. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { type RecentJob, RecentJobs } from '../../lib/dispatch/recent-jobs.ts';
+import { type RecentJob, RecentJobs } from '../../lib/dispatch/partition-cache.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 
 const NAMES = 4;
