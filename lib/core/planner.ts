@@ -353,23 +353,19 @@ class HeadsPlanner implements Planner {
   // never read: one trip instead of one for each.
   #needKeys(tier: number, share: number): Step | undefined {
     const { index } = this.#scheduler;
-    const mayBeNext = (state: KeysState, type: number): boolean =>
-      index.tierOfType[type] === tier && state.more && state.boundShare <= share;
+    const isNext = (state: KeysState, type: number): boolean =>
+      index.tierOfType[type] === tier && state.more && state.boundShare <= share && this.#isOpen(type);
     // It is asked before each admission, and mostly none is.
-    if (!this.#keys.some(mayBeNext)) return undefined;
-    const wanted = this.#keys.flatMap((state, type) => {
-      const isNext = mayBeNext(state, type);
-      return this.#isOpen(type) && (isNext || !state.read) ? [{ type, isNext }] : [];
-    });
-    if (!wanted.some(({ isNext }) => isNext)) return undefined;
+    if (!this.#keys.some(isNext)) return undefined;
     if (this.#keysLeft <= 0 || this.#linesWithJobs.size >= this.#linesMax) {
       this.#truncated = true;
       return undefined;
     }
-    const keys = wanted.map(({ type }) => {
+    const keys = this.#keys.flatMap((state, type) => {
+      if (!(isNext(state, type) || (!state.read && this.#isOpen(type)))) return [];
       const ofTier = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
       const { type: name } = index.types[type] as JobTypeConfiguration;
-      return { type: name, count: Math.min(this.#scheduler.room, ofTier) };
+      return [{ type: name, count: Math.min(this.#scheduler.room, ofTier) }];
     });
     return { kind: 'need', lines: [], keys };
   }

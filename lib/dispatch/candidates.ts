@@ -30,7 +30,7 @@ import {
   nothingTrustedMs,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
-import { attemptOf, type Place } from './settle/settled.ts';
+import { attemptOf, type Place, placesOf } from './settle/settled.ts';
 import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
@@ -101,9 +101,7 @@ export class Candidates {
   constructor(context: DispatchContext, input: CandidatesInput) {
     this.#context = context;
     this.#input = input;
-    for (const reservation of input.reservations)
-      for (const [position, entry] of reservation.jobs)
-        this.#held.set(entry.id, { reservation, position, entry });
+    for (const place of placesOf(input.reservations)) this.#held.set(place.entry.id, place);
     const { configuration } = context;
     this.#places = {
       nameOf: (job) => this.#nameOf(readyLineOf(job)),
@@ -580,13 +578,14 @@ export class Candidates {
     for (const [name, offered] of this.#offeredOf) {
       const known = heads.get(name);
       if (known === undefined) continue;
-      // What was not offered waits still. Jobs that were moved back stand among the others, and those that are parked may; and what was read
-      // beside an admission shows what that has taken.
-      const mayBeAnywhere = this.#hinted.parked.size > 0 || this.#read.has(name);
-      const met = mayBeAnywhere ? known.jobs.length : offered;
+      // What was not offered waits still. Jobs that were moved back stand among the others, and those that are parked may.
+      const met = this.#hinted.parked.size > 0 ? known.jobs.length : offered;
       // What stands in a blocked line stands in this one only if it was moved back, and then hints tell of it.
       const left = known.jobs.slice(0, met).filter((job) => !(this.#isOver(job) || parked.has(job.id)));
-      const jobs = left.length === met ? known.jobs : [...left, ...known.jobs.slice(met)];
+      // What was read beside an admission shows still what that has taken.
+      const rest = known.jobs.slice(met);
+      const kept = this.#read.has(name) ? rest.filter(({ id }) => !this.#forgotten.has(id)) : rest;
+      const jobs = left.length + kept.length < known.jobs.length ? [...left, ...kept] : known.jobs;
       // Nothing is left, and the line goes on: only a read tells how.
       if (jobs.length === 0 && known.next !== undefined) heads.delete(name);
       else if (jobs !== known.jobs) heads.set(name, { ...known, jobs });

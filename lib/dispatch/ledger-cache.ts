@@ -247,15 +247,14 @@ export class LedgerCache {
    * whose time has come, it says until when they waited.
    */
   #withLater(ledger: Ledger, jobs: readonly LaterJob[] = [], untilMs = 0): Ledger {
-    if (jobs.length === 0 && ledger.later === undefined) {
-      const presentMs = Math.max(ledger.presentUntilMs ?? 0, untilMs);
-      return presentMs > ledger.lastSeenMs
-        ? { ...ledger, presentUntilMs: presentMs }
-        : withoutPresence(ledger);
-    }
     const { later: _, presentUntilMs: before = 0, ...rest } = ledger;
-    const latestFirst = [...jobs].sort((one, other) => other.untilMs - one.untilMs);
-    const later = latestFirst.filter((job) => job.untilMs > this.#nowMs).slice(0, LATER_JOBS_MAX);
+    // Most keys have none.
+    const latestFirst =
+      jobs.length === 0 ? jobs : [...jobs].sort((one, other) => other.untilMs - one.untilMs);
+    const later =
+      jobs.length === 0
+        ? jobs
+        : latestFirst.filter((job) => job.untilMs > this.#nowMs).slice(0, LATER_JOBS_MAX);
     const presentMs = Math.max(before, untilMs, latestFirst[later.length]?.untilMs ?? 0);
     return {
       ...rest,
@@ -385,13 +384,6 @@ export class LedgerCache {
     if (keyTtlMs === null || this.#nowMs - presentMs < keyTtlMs) return true;
     return (this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity) - presentMs < keyTtlMs;
   }
-}
-
-/** A ledger of a key that is there since it was last seen. */
-function withoutPresence(ledger: Ledger): Ledger {
-  if (ledger.presentUntilMs === undefined) return ledger;
-  const { presentUntilMs: _, ...rest } = ledger;
-  return rest;
 }
 
 /** Jobs of a key that wait for a later time, one of them anew, or not any more. */

@@ -1,5 +1,5 @@
 /** What images of jobs change of what is remembered of a partition's lines. */
-import { FIRST_VERSION, succeededFrom } from '../core/life-cycle.ts';
+import { succeededFrom } from '../core/life-cycle.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import {
   aheadOf,
@@ -49,8 +49,8 @@ export function noteImages(
 ): void {
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
-  // What this process has admitted, and has ended since, is in no line, and was told of nowhere else: that is most of what ends.
-  const told = Array.from(images).filter((job) => !isEndOfAdmitted(lines, job));
+  const told: JobHead[] = [];
+  for (const job of images) (isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job);
   for (const [name, ofLine] of Map.groupBy(told, places.nameOf)) {
     for (const job of noteLine(lines, name, ofLine, places, nowMs))
       (job.state === 'pending' ? waiting : others).push(job);
@@ -104,10 +104,20 @@ const knownVersion = (
   { id }: JobHead,
 ): number => Math.max(told?.job.version ?? 0, read.get(id)?.version ?? 0, coming?.get(id)?.version ?? 0);
 
-/** Whether a job was admitted by this process, and has gone from there to its end. */
-function isEndOfAdmitted({ outdated }: CachedLines, job: JobHead): boolean {
+/**
+ * Whether a job has ended straight from where it was known not to wait any more, as most do that this process has admitted: no head that is
+ * remembered of its line is that job.
+ */
+function isEndOfOutdated(
+  { outdated, heads }: CachedLines,
+  job: JobHead,
+  nameOf: LinePlaces['nameOf'],
+): boolean {
   const known = job.state === 'succeeded' ? outdated.get(job.id) : undefined;
-  return known !== undefined && succeededFrom(known.version, job);
+  if (known === undefined || !succeededFrom(known.version, job)) return false;
+  // What was read ahead of a split line may be.
+  const next = heads.get(nameOf(job))?.next ?? [];
+  return next.every(({ ahead }) => ahead.length === 0);
 }
 
 const NOTHING_READ: ReadonlyMap<string, JobHead> = new Map();
@@ -115,11 +125,9 @@ const NOTHING_READ: ReadonlyMap<string, JobHead> = new Map();
 /** Fewer jobs are compared one by one: their ids are nearer than a set of them. */
 const COMPARED_MAX = 16;
 
-/** By id, as far as they were read of their line before: these jobs as they were then. */
-function readOf(known: CachedHeads | undefined, images: readonly JobHead[]): ReadonlyMap<string, JobHead> {
-  // One that was stored since stands there as it is, if at all.
-  const jobs = images.filter((job) => job.version > FIRST_VERSION || job.readyAtMs <= (known?.readAtMs ?? 0));
-  if (known === undefined || jobs.length === 0) return NOTHING_READ;
+/** By id, as far as they were read of their line: these jobs as they were then. */
+function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): ReadonlyMap<string, JobHead> {
+  if (known === undefined) return NOTHING_READ;
   const ids = jobs.length > COMPARED_MAX ? new Set(jobs.map(({ id }) => id)) : undefined;
   const isOne = ({ id }: JobHead): boolean => ids?.has(id) ?? jobs.some((job) => job.id === id);
   let read: Map<string, JobHead> | undefined;
@@ -177,11 +185,7 @@ function withChanges(
   const behind: Coming[] = [];
   for (const each of coming) {
     if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);
-    else {
-      const at = placeInLine(each.job, jobs, compare);
-      const isThere = jobs[at - 1]?.id === each.job.id;
-      jobs.splice(isThere ? at - 1 : at, isThere ? 1 : 0, each.job);
-    }
+    else jobs.splice(placeInLine(each.job, jobs, compare), 0, each.job);
   }
   return { ...known, jobs, next: next === undefined ? undefined : withComing(next, behind, compare) };
 }

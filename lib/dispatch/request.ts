@@ -261,7 +261,8 @@ function canonicalRecord<Name extends string>(
   let text = '';
   for (const name of names) {
     const value = record[name];
-    if (value !== undefined) text += `${text === '' ? '' : ','}${namePart(name)}${canonical(value as Json)}`;
+    if (value !== undefined)
+      text += `${text === '' ? '' : ','}${QUOTED_FIELDS.get(name) ?? quoted(name)}${canonical(value as Json)}`;
   }
   return `{${text}}`;
 }
@@ -275,13 +276,13 @@ function sortedNames(value: object): readonly string[] {
   return names;
 }
 
-/** As it stands before its value: our own names come with each job. */
-const namePart = (name: string): string => CONTENT_PARTS.get(name) ?? `${JSON.stringify(name)}:`;
+/** A name as it stands before its value. */
+const quoted = (name: string): string => `${JSON.stringify(name)}:`;
 
 /** In the order in which they are hashed. */
 const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
-const CONTENT_PARTS: ReadonlyMap<string, string> = new Map(
-  CONTENT_FIELDS.map((name) => [name, `${JSON.stringify(name)}:`]),
+const QUOTED_FIELDS: ReadonlyMap<string, string> = new Map(
+  CONTENT_FIELDS.map((name) => [name, quoted(name)]),
 );
 
 /**

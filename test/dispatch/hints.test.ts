@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { compareRanked, rankKey } from '../../lib/core/score.ts';
 import { HintedJobs } from '../../lib/dispatch/hinted-jobs.ts';
-import { noteImages, noteOutdated } from '../../lib/dispatch/line-images.ts';
+import { isOutdated, noteImages, noteOutdated } from '../../lib/dispatch/line-images.ts';
 import {
   keepCache,
   NOTHING_TRUSTED_MS,
@@ -229,6 +229,41 @@ describe('what a process remembers of a line', () => {
     lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, later, last], subs: [0] });
     noteImages(lines, [{ ...later }], oneLine(on), on.time.nowMs + 10);
     expect(lines.heads.get('line')?.jobs).toEqual([first, later, last]);
+  });
+
+  it('has the later version of a job, though its first image comes last', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const first = on.job({ priority: 8, readyAtMs: on.time.nowMs + 5 });
+    const moved = { ...first, version: first.version + 1 };
+    // The clock of whoever made it is ahead, or the line was read on since.
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [moved], subs: [0] });
+    noteImages(lines, [first], oneLine(on), on.time.nowMs + 10);
+    expect(lines.heads.get('line')?.jobs).toEqual([moved]);
+  });
+
+  it('forgets a job with its end, also what was read ahead of it', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const job = on.job();
+    noteOutdated(lines, [job], on.time.nowMs);
+    const next = [{ sub: 0, ahead: [job], isOpen: true, next: 'more', untilRank: '~' }];
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [on.job()], untilRank: '', next, subs: [0] });
+    const ended: JobHead = { ...job, version: job.version + 3, state: 'succeeded' };
+    noteImages(lines, [ended], oneLine(on), on.time.nowMs);
+    expect(lines.heads.get('line')?.next?.flatMap(({ ahead }) => ahead)).toEqual([]);
+  });
+
+  it('knows for a minute from its end that a job does not wait any more', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const job = on.job();
+    noteOutdated(lines, [job], on.time.nowMs);
+    const endedAtMs = on.time.nowMs + 50_000;
+    const ended: JobHead = { ...job, version: job.version + 3, state: 'succeeded' };
+    noteImages(lines, [ended], oneLine(on), endedAtMs);
+    noteOutdated(lines, [on.job()], endedAtMs + 59_000);
+    expect(isOutdated(lines, job)).toBe(true);
   });
 
   it.each([

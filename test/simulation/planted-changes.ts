@@ -82,22 +82,50 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/candidates.ts',
-        from: 'const mayBeAnywhere = this.#hinted.parked.size > 0 || this.#read.has(name);',
-        to: 'const mayBeAnywhere = this.#hinted.parked.size > 0;',
+        from: 'const kept = this.#read.has(name) ? rest.filter(({ id }) => !this.#forgotten.has(id)) : rest;',
+        to: 'const kept = rest;',
       },
     ],
   },
-  'shown-and-told': {
-    removes: 'the look whether a job that a hint tells of stands in its line already',
+  'ended-read-ahead': {
+    removes: 'the look at what was read ahead of a line, where a job has ended straight from its admission',
     foundBy: {
       test: 'test/dispatch/hints.test.ts',
-      name: 'stands there once where a read has shown it before it was told of',
+      name: 'forgets a job with its end, also what was read ahead of it',
     },
     changes: [
       {
         file: 'lib/dispatch/line-images.ts',
-        from: 'const isThere = jobs[at - 1]?.id === each.job.id;',
-        to: 'const isThere = false;',
+        from: 'return next.every(({ ahead }) => ahead.length === 0);',
+        to: 'return next.length >= 0;',
+      },
+    ],
+  },
+  'known-from-its-admission': {
+    removes: 'the time from its end for which it is known of a job that it does not wait',
+    foundBy: {
+      test: 'test/dispatch/hints.test.ts',
+      name: 'knows for a minute from its end that a job does not wait any more',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/line-images.ts',
+        from: '(isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job)',
+        to: 'if (!isEndOfOutdated(lines, job, places.nameOf)) told.push(job)',
+      },
+    ],
+  },
+  'held-and-forgotten': {
+    removes: 'the place of a job that is held still, and that a read shows to wait anew',
+    foundBy: {
+      test: 'test/dispatch/held-read.test.ts',
+      name: 'stands in its place once its attempt is settled',
+    },
+    changes: [
+      {
+        file: 'lib/dispatch/candidates.ts',
+        from: 'rest.filter(({ id }) => !this.#forgotten.has(id))',
+        to: 'rest.filter((job) => !this.#isOver(job))',
       },
     ],
   },

@@ -93,7 +93,7 @@ export class SortedLine<T extends Placed> {
 
   insert(entry: T): void {
     this.#isPlain &&= !isOdd(entry);
-    const compare = this.#comparison(entry);
+    const compare = this.#isPlain ? comparePlainPlaces : comparePlaces;
     const key = this.#keyToInsert(entry);
     const at = this.#chunkOf(key, entry, compare);
     const chunk = this.#chunks[at] ?? this.#chunks.at(-1);
@@ -187,7 +187,11 @@ export class SortedLine<T extends Placed> {
   #comparison(place: Placed): Comparison {
     if (!this.#isPlain) return comparePlaces;
     // Most pairs are told by their keys, and nobody looks whether this place is plain.
-    return (a, b) => (isOdd(place) ? comparePlaces : comparePlainPlaces)(a, b);
+    let chosen: Comparison | undefined;
+    return (a, b) => {
+      chosen ??= isOdd(place) ? comparePlaces : comparePlainPlaces;
+      return chosen(a, b);
+    };
   }
 
   /** The chunk in which this place is, or would be; past the end behind all. */
