@@ -199,8 +199,13 @@ export class Invariants {
   #steps = 0;
   #sweepAtStep = SWEEP_STEPS;
   #openedAtMs = 0;
+  /** Workers' processes that have ended. */
+  readonly #gone = new Set<string>();
   /** By partition. */
-  readonly #wakeSteps = new Map<number, { readonly step: number; readonly atMs: number }>();
+  readonly #wakeSteps = new Map<
+    number,
+    { readonly node: string; readonly step: number; readonly atMs: number }
+  >();
   readonly #loadSteps = new Map<number, number>();
 
   constructor(options: InvariantsOptions) {
@@ -442,8 +447,9 @@ export class Invariants {
     switch (verb) {
       case 'wake':
         // Who leaves word of due work to the next pass looks later whether there was one that did it.
-        if (isLeftDueWork(parameters[0] as RequestOf<'wake'>)) break;
+        if (isLeftDueWork(parameters[0] as RequestOf<'wake'>) || this.#gone.has(node)) break;
         this.#wakeSteps.set((parameters[0] as RequestOf<'wake'>).partition, {
+          node,
           step: this.#steps,
           atMs: this.#options.nowMs(),
         });
@@ -565,8 +571,11 @@ export class Invariants {
     }
   }
 
-  /** A process is gone, with all it held. */
+  /** A worker's process is gone, with all it held, and with the slots for which it has left word, or leaves it still. */
   release(node: string): void {
+    this.#gone.add(node);
+    for (const [partition, wake] of this.#wakeSteps)
+      if (wake.node === node) this.#wakeSteps.delete(partition);
     for (const [claimId, holder] of this.#holders) if (holder === node) this.#holders.delete(claimId);
   }
 
