@@ -182,24 +182,16 @@ export function fullConflicts(
   return full;
 }
 
-type DeclaredTypes = PoolConfiguration['types'];
-type TypesByName = ReadonlyMap<string, JobTypeConfiguration>;
-
-const namedTypes = new WeakMap<DeclaredTypes, TypesByName>();
-/** Most of a process's calls are about one configuration. */
-let latest: { readonly types: DeclaredTypes; readonly byName: TypesByName } = {
-  types: [],
-  byName: new Map(),
-};
+const byName = new WeakMap<PoolConfiguration['types'], ReadonlyMap<string, JobTypeConfiguration>>();
 
 /** Types by their names, made once for a configuration: it is asked of every job. */
-export function typesByName({ types }: Pick<PoolConfiguration, 'types'>): TypesByName {
-  if (types === latest.types) return latest.byName;
-  let byName = namedTypes.get(types);
-  if (byName === undefined) {
-    byName = new Map(types.map((type) => [type.type, type]));
-    namedTypes.set(types, byName);
+export function typesByName({
+  types,
+}: Pick<PoolConfiguration, 'types'>): ReadonlyMap<string, JobTypeConfiguration> {
+  let known = byName.get(types);
+  if (known === undefined) {
+    known = new Map(types.map((type) => [type.type, type]));
+    byName.set(types, known);
   }
-  latest = { types, byName };
-  return byName;
+  return known;
 }

@@ -124,21 +124,20 @@ export function claim(job: Job, won: Claim, plannedVersion: number): Transition 
 
 /** A job's version when it is stored. */
 export const FIRST_VERSION = 1;
-/**
- * Whether a job that was pending at this version was claimed, begun and ended well right from there: each raises the version by one, so there was no
- * room for it to wait anew.
- */
-export const succeededFrom = (version: number, job: Pick<Job, 'state' | 'version'>): boolean =>
-  job.state === 'succeeded' && job.version === version + 3;
-
+/** It is claimed, begun, and over: each raises the version by one. */
+const ATTEMPT_STEPS = 3;
 /** The least version of a job that waits and was begun before: since it was stored it was claimed, begun, and waits again. */
-export const BEGUN_VERSION = FIRST_VERSION + 3;
+export const BEGUN_VERSION = FIRST_VERSION + ATTEMPT_STEPS;
 
 /**
  * Whether a waiting job may have been begun before. True for each that was: its version tells. Also for some that were not, but
  * moved as often.
  */
 export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => version >= BEGUN_VERSION;
+
+/** Whether a job that waited at this version has succeeded right from there, and did not wait anew in between. */
+export const succeededFrom = (version: number, job: Pick<Job, 'state' | 'version'>): boolean =>
+  job.state === 'succeeded' && job.version === version + ATTEMPT_STEPS;
 
 /**
  * Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line.

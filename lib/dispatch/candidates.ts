@@ -185,7 +185,7 @@ export class Candidates {
     // What came first may have been moved since: of each job, what was told of it last.
     const told = new Map(coming.map((job) => [job.id, job]));
     for (const fairnessKey of this.#hinted.recentKeys()) {
-      if (this.#lifts.isSurelyActive(fairnessKey, () => this.#hinted.recentOf(fairnessKey))) continue;
+      if (this.#lifts.isSurelyActive(fairnessKey, this.#hinted.recentOf(fairnessKey))) continue;
       for (const job of this.#hinted.recentOf(fairnessKey)) told.set(job.id, job);
     }
     await this.#lifts.lift([...told.values()], cached.coming === undefined);

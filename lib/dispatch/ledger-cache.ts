@@ -248,13 +248,8 @@ export class LedgerCache {
    */
   #withLater(ledger: Ledger, jobs: readonly LaterJob[] = [], untilMs = 0): Ledger {
     const { later: _, presentUntilMs: before = 0, ...rest } = ledger;
-    // Most keys have none.
-    const latestFirst =
-      jobs.length === 0 ? jobs : [...jobs].sort((one, other) => other.untilMs - one.untilMs);
-    const later =
-      jobs.length === 0
-        ? jobs
-        : latestFirst.filter((job) => job.untilMs > this.#nowMs).slice(0, LATER_JOBS_MAX);
+    const latestFirst = [...jobs].sort((one, other) => other.untilMs - one.untilMs);
+    const later = latestFirst.filter((job) => job.untilMs > this.#nowMs).slice(0, LATER_JOBS_MAX);
     const presentMs = Math.max(before, untilMs, latestFirst[later.length]?.untilMs ?? 0);
     return {
       ...rest,

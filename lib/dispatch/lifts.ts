@@ -127,11 +127,11 @@ export class Lifts {
   }
 
   /** Whether nothing is to be done for a key of which jobs wait, by what is known of it without a read. */
-  isSurelyActive(fairnessKey: string, waiting: () => Iterable<JobHead>): boolean {
+  isSurelyActive(fairnessKey: string, waiting: Iterable<JobHead>): boolean {
     const { ledgerCache } = this.#input;
     if (this.isInFlight(fairnessKey)) return true;
     if (!ledgerCache.isKnown(fairnessKey) || ledgerCache.expiredMs(fairnessKey) !== undefined) return false;
-    const isActive = this.#isKnownActive(fairnessKey, waiting());
+    const isActive = this.#isKnownActive(fairnessKey, waiting);
     if (isActive) this.#seen.add(fairnessKey);
     return isActive;
   }

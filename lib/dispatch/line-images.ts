@@ -120,21 +120,14 @@ function isEndOfOutdated(
   return next.every(({ ahead }) => ahead.length === 0);
 }
 
-const NOTHING_READ: ReadonlyMap<string, JobHead> = new Map();
-
-/** Fewer jobs are compared one by one: their ids are nearer than a set of them. */
-const COMPARED_MAX = 16;
-
 /** By id, as far as they were read of their line: these jobs as they were then. */
 function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): ReadonlyMap<string, JobHead> {
-  if (known === undefined) return NOTHING_READ;
-  const ids = jobs.length > COMPARED_MAX ? new Set(jobs.map(({ id }) => id)) : undefined;
-  const isOne = ({ id }: JobHead): boolean => ids?.has(id) ?? jobs.some((job) => job.id === id);
-  let read: Map<string, JobHead> | undefined;
-  for (const of of known.next === undefined ? [known.jobs] : [aheadOf(known.next), known.jobs]) {
-    for (const job of of) if (isOne(job)) read = (read ?? new Map<string, JobHead>()).set(job.id, job);
-  }
-  return read ?? NOTHING_READ;
+  const read = new Map<string, JobHead>();
+  if (known === undefined) return read;
+  const ids = new Set(jobs.map(({ id }) => id));
+  for (const job of aheadOf(known.next)) if (ids.has(job.id)) read.set(job.id, job);
+  for (const job of known.jobs) if (ids.has(job.id)) read.set(job.id, job);
+  return read;
 }
 
 /**

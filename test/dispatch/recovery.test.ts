@@ -6,7 +6,7 @@ import { batchIdOf, claimIdOf, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { attemptStatusOf, isAttemptOver } from '../../lib/core/life-cycle.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { newest } from '../../lib/dispatch/settle/settled.ts';
+import { newestOf } from '../../lib/dispatch/settle/settled.ts';
 import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
@@ -1000,7 +1000,7 @@ describe('the newest images', () => {
   it('win, in whatever order they come', () => {
     const [one, other] = [aJob(), aJob()];
     const later = { ...one, version: 3 };
-    expect([...newest([later, other, one]).values()]).toEqual([later, other]);
-    expect([...newest([one, other, later]).values()]).toEqual([later, other]);
+    expect([...newestOf([later, other, one]).values()]).toEqual([later, other]);
+    expect([...newestOf([one, other, later]).values()]).toEqual([later, other]);
   });
 });

@@ -70,8 +70,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/core/life-cycle.ts',
-        from: "job.state === 'succeeded' && job.version === version + 3;",
-        to: "job.state === 'succeeded' && job.version >= version + 3;",
+        from: "job.state === 'succeeded' && job.version === version + ATTEMPT_STEPS;",
+        to: "job.state === 'succeeded' && job.version >= version + ATTEMPT_STEPS;",
       },
     ],
   },
@@ -118,7 +118,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'held-and-forgotten': {
     removes: 'the place of a job that is held still, and that a read shows to wait anew',
     foundBy: {
-      test: 'test/dispatch/held-read.test.ts',
+      test: 'test/dispatch/hints.test.ts',
       name: 'stands in its place once its attempt is settled',
     },
     changes: [

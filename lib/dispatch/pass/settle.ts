@@ -14,8 +14,8 @@ import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
 import {
   type Images,
-  newest,
   newestOf,
+  newestWith,
   type Settled,
   settleFrom,
   withoutSettled,
@@ -57,8 +57,7 @@ const NOTHING_PARKED: Unparked = {
 
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { context, input, partition, between, nowMs, state, cached, due, carried } = loaded;
-  const others = [...due.promoted, ...due.overtaken];
-  const images = others.length === 0 ? newestOf(input.hints) : newest([...input.hints, ...others]);
+  const images = newestWith(newestOf(input.hints), [...due.promoted, ...due.overtaken]);
   // Once for a declaration, not with each step that carries it out.
   const isRedeployed = carried !== undefined && state.carried?.version !== carried.version;
   const byHints = settleFrom(state.reservations, images);
@@ -81,7 +80,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   if (state.isLifted === true && !input.hasMissed) lines.coming ??= new Map();
   const ledgerCache = openLedgers(loaded);
   cached.dueShards = state.dueShards;
-  const shown = recovery.images.length === 0 ? images : newest([...images.values(), ...recovery.images]);
+  const shown = newestWith(images, recovery.images);
   const seen = standingIn(partition, await confirmed(context, shown, input, lines, nowMs));
   input.inBackground(announceSeen(context, input.hints));
 
@@ -197,11 +196,8 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
 
 /** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
 function standingIn(partition: number, images: Images): Images {
-  const others = [...images.values()].filter((job) => job.partition !== partition);
-  if (others.length === 0) return images;
-  const here = new Map(images);
-  for (const { id } of others) here.delete(id);
-  return here;
+  const here = [...images].filter(([, job]) => job.partition === partition);
+  return here.length === images.size ? images : new Map(here);
 }
 
 /** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */

@@ -70,7 +70,7 @@ export const againAtMsOf = (job: JobHead): number | undefined =>
 /** Images of jobs by id, the newest of each. */
 export type Images = ReadonlyMap<string, JobImage>;
 
-export function newest(images: Iterable<JobImage>): Map<string, JobImage> {
+function newest(images: Iterable<JobImage>): Map<string, JobImage> {
   const byId = new Map<string, JobImage>();
   for (const job of images) {
     const known = byId.get(job.id);
@@ -81,7 +81,7 @@ export function newest(images: Iterable<JobImage>): Map<string, JobImage> {
 
 const newestKept = new WeakMap<readonly JobImage[], Images>();
 
-/** The same of hints that several steps of a pass look at, made once. */
+/** The newest of hints that several steps of a pass look at, made once. */
 export function newestOf(hints: readonly JobImage[]): Images {
   let images = newestKept.get(hints);
   if (images === undefined) {
@@ -90,6 +90,10 @@ export function newestOf(hints: readonly JobImage[]): Images {
   }
   return images;
 }
+
+/** The newest of these and of more. */
+export const newestWith = (images: Images, more: readonly JobImage[]): Images =>
+  more.length === 0 ? images : newest([...images.values(), ...more]);
 
 /** Settles what the images show, without a read. */
 export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {

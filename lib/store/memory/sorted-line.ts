@@ -185,13 +185,7 @@ export class SortedLine<T extends Placed> {
   }
 
   #comparison(place: Placed): Comparison {
-    if (!this.#isPlain) return comparePlaces;
-    // Most pairs are told by their keys, and nobody looks whether this place is plain.
-    let chosen: Comparison | undefined;
-    return (a, b) => {
-      chosen ??= isOdd(place) ? comparePlaces : comparePlainPlaces;
-      return chosen(a, b);
-    };
+    return this.#isPlain && !isOdd(place) ? comparePlainPlaces : comparePlaces;
   }
 
   /** The chunk in which this place is, or would be; past the end behind all. */
