@@ -25,8 +25,8 @@ describe.each([
   ],
   ['capacity that moves between partitions', 'is never there twice,', LOAN_MODEL, 261_162],
   ['jobs that move between partitions', 'are safe', REHOME_MODEL, 690_860],
-  ['starts that claim', 'are safe', START_MODEL, 1_798_145],
-  ['slots that are taken over', 'are safe', TAKEOVER_MODEL, 755_946],
+  ['starts that claim', 'are safe', START_MODEL, 925_243],
+  ['slots that are taken over', 'are safe', TAKEOVER_MODEL, 391_961],
 ] as const)('%s', (_subject, does, model, states) => {
   it(`${does} in every state that its small world can reach`, { timeout: MODEL_MS }, async () => {
     const { code, lines } = await run(model);

@@ -21,6 +21,7 @@ Run: python3 start_model.py                   all states must hold the invariant
      python3 start_model.py --states N        only the N states, or a few more, that fewest steps lead to
 Exit status 0: as it must be. The trail to a violation is the shortest one.
 """
+import gc
 import sys
 from collections import deque, namedtuple
 
@@ -42,6 +43,7 @@ Commit = namedtuple("Commit", "follows epoch rows")
 Disp = namedtuple("Disp", "phase epoch turn rows cur drops leads")  # h(as good as new) l(oaded) p(to commit) u(commit unanswered) s(to send)
 State = namedtuple("State", "page jobs disps commits claims messages")  # the last three: what may still arrive
 NOTHING = frozenset()
+ENDED = Job("e", 0, None, 0)
 IDLE = Disp("h", 0, 0, NOTHING, None, NOTHING, False)
 
 def put(t, i, v): return t[:i] + (v,) + t[i + 1:]
@@ -145,14 +147,15 @@ def steps(s):
 
 def useful(s):
     """Forgets what can never have an effect again: the same worlds, fewer states."""
+    page, jobs, disps, commits, claims, messages = s
     reused = broken == "id-outlives-messages"
     all_messages = reused or broken in ("start-by-version", "start-by-claim", "send-again-as-planned")
-    jobs = tuple(Job("e", 0, None, 0) if job.status == "e" else job._replace(claim=None) if job.status == "p" else job for job in s.jobs)
-    commits = frozenset(c for c in s.commits if broken in ("turn", "epoch") or (c.follows == s.page.turn and c.epoch == s.page.epoch))
-    claims = frozenset(r for r in s.claims if reused or broken == "claim-by-version" or may_come(s.jobs[r.job], r))
-    messages = frozenset(r for r in s.messages if all_messages or may_start(s.jobs[r.job], r))
-    disps = s.disps if broken else tuple(useful_disp(s, x) for x in s.disps)
-    return s._replace(jobs=jobs, disps=disps, commits=commits, claims=claims, messages=messages)
+    jobs = tuple([ENDED if job.status == "e" else Job("p", job.version, None, job.moves) if job.status == "p" else job for job in jobs])
+    if broken not in ("turn", "epoch"): commits = frozenset([c for c in commits if c.follows == page.turn and c.epoch == page.epoch])
+    if not (reused or broken == "claim-by-version"): claims = frozenset([r for r in claims if may_come(jobs[r.job], r)])
+    if not all_messages: messages = frozenset([r for r in messages if may_start(jobs[r.job], r)])
+    if not broken: disps = tuple(sorted([useful_disp(s, x) for x in disps], key=hash))  # who of them is who does not matter
+    return State(page, jobs, disps, commits, claims, messages)
 
 def useful_disp(s, x):
     """Whoever is superseded, by its epoch or by its turn, commits nothing any more, and a message may be too late to be sent."""
@@ -170,6 +173,7 @@ def violation(s):
     for j in active:
         if not any(r.id == s.jobs[j].claim and r.job == j for r in s.page.rows): return f"J{j} holds capacity that nobody counts"
 
+gc.disable()  # states refer to no cycles, and looking for some among millions of them takes a third of the time
 start = State(Page(1, 0, NOTHING), (Job("p", 1, None, 0),) * J, (IDLE,) * D, NOTHING, NOTHING, NOTHING)
 seen, queue, found = {start: None}, deque([start]), None
 while queue and not found and len(seen) < states_max:

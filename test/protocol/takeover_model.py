@@ -14,6 +14,7 @@ Run: python3 takeover_model.py                all states must hold the invariant
      python3 takeover_model.py --states N     only the N states, or a few more, that fewest steps lead to
 Exit status 0: as it must be. The trail to a violation is the shortest one.
 """
+import gc
 import sys
 from collections import deque, namedtuple
 
@@ -34,6 +35,7 @@ Disp = namedtuple("Disp", "phase epoch turn rows cur leads")         # h(as good
 Message = namedtuple("Message", "row waits")
 State = namedtuple("State", "page jobs disps messages")               # messages: what may still arrive
 NOTHING = frozenset()
+ENDED = Job("e", 0, None)
 IDLE = Disp("h", 0, 0, NOTHING, None, False)
 
 def put(t, i, v): return t[:i] + (v,) + t[i + 1:]
@@ -107,9 +109,12 @@ def steps(s):
 
 def useful(s):
     """Forgets what can never have an effect again: the same worlds, fewer states."""
-    jobs = tuple(Job("e", 0, None) if job.status == "e" else job for job in s.jobs)
-    messages = frozenset(m for m in s.messages if may_come(s.jobs[m.row.job], m.row))
-    return s._replace(jobs=jobs, messages=messages, disps=s.disps if broken == "turn" else tuple(useful_disp(s, x) for x in s.disps))
+    page, jobs, disps, messages = s
+    jobs = tuple([ENDED if job.status == "e" else job for job in jobs])
+    messages = frozenset([m for m in messages if may_come(jobs[m.row.job], m.row)])
+    if broken != "turn": disps = tuple([useful_disp(s, x) for x in disps])
+    if not broken: disps = tuple(sorted(disps, key=hash))  # who of them is who does not matter
+    return State(page, jobs, disps, messages)
 
 def useful_disp(s, x):
     """Whoever is superseded commits nothing any more; what it knows of jobs that may come still, it may act on."""
@@ -125,6 +130,7 @@ def violation(s):
     for j in active:
         if not any(r.id == s.jobs[j].claim and r.job == j for r in s.page.rows): return f"J{j} holds capacity that nobody counts"
 
+gc.disable()  # states refer to no cycles, and looking for some among millions of them takes a third of the time
 start = State(Page(1, 0, NOTHING), (Job("p", 1, None),) * J, (IDLE,) * D, NOTHING)
 seen, queue, found = {start: None}, deque([start]), None
 while queue and not found and len(seen) < states_max:
