@@ -6,10 +6,12 @@ import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode, ReservedJob } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
+import { PARKED_NAMES_MAX } from '../store/bounds.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
-import type { Heads } from '../store/requests.ts';
+import { BLOCKED_HEADS, type Heads } from '../store/requests.ts';
+import { blockedGroup } from '../store/schema.ts';
 import { type HeldJobs, heldIn } from './depth.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
@@ -52,7 +54,8 @@ async function* pagesOf<Cursor, Page extends { readonly next?: Cursor | undefine
 
 /**
  * Jobs of one state.
- *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order.
+ *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order; then those
+ *    that are parked, behind one conflict key after the other. A job that is parked or moved back meanwhile may be shown twice, or not.
  *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
  *  - `claimed`, `running`: exactly those that hold capacity now. A job that a fleet was told of and nobody has started is claimed, also
  *    where its item says `pending` until its start claims it.
@@ -100,6 +103,8 @@ async function* jobsOf(
         ))
           yield (await wholeJobs(store, jobs)).map((job) => asCounted(job, places.get(job.id)));
       }
+      for await (const heads of parkedOf(context, partition))
+        yield (await wholeJobs(store, heads)).map((job) => asCounted(job, places.get(job.id)));
       return;
     }
     case 'claimed':
@@ -168,6 +173,20 @@ async function* scheduledOf(
   }
 }
 
+/** Jobs that are parked, conflict key by conflict key. */
+async function* parkedOf({ store }: OperateContext, partition: number): AsyncGenerator<readonly JobHead[]> {
+  for await (const { marks } of pagesOf((after: string | undefined) =>
+    store.listParked({ partition, limit: PAGE, after }),
+  )) {
+    for (const { conflictKey } of marks) {
+      for await (const { jobs } of pagesOf((after: string | undefined) =>
+        store.readLine({ partition, line: { conflictKey }, limit: PAGE, after }),
+      ))
+        yield jobs;
+    }
+  }
+}
+
 /** Types that are declared, and those that were: jobs of theirs may wait still. */
 const typesEver = ({
   configuration,
@@ -219,7 +238,7 @@ export interface KeyView {
   readonly type?: string | undefined;
   /** Of that type. */
   readonly tier?: string | undefined;
-  /** Jobs of this type that wait, counted up to a bound; `more`: there are others. */
+  /** Jobs of this type that wait, counted up to a bound, and the first ones of those that are parked; `more`: there may be others. */
   readonly waiting: number;
   readonly more: boolean;
   /** Its jobs that hold capacity, of all types. */
@@ -372,7 +391,19 @@ async function waitingOf(
     if (waiting > countUpTo) return { waiting: countUpTo, more: true };
     if (next !== undefined) return { waiting, more: true };
   }
-  return { waiting, more: false };
+  const { parked = [] } = key;
+  let more = parked.length >= PARKED_NAMES_MAX;
+  for (const { mode, conflictKey } of parked) {
+    if (waiting >= countUpTo) return { waiting: countUpTo, more: true };
+    const group = blockedGroup({ type, mode, fairnessKey: key.fairnessKey });
+    const { jobs } = await context.store.readBlocked({ partition, conflictKey, groups: 1, after: group });
+    // Where it has none, those of the next group are shown.
+    const own = jobs.filter((job) => blockedGroup(job) === group);
+    waiting += own.filter(({ id }) => !held.places.has(id)).length;
+    // A group shows its first ones.
+    more ||= own.length >= BLOCKED_HEADS;
+  }
+  return waiting > countUpTo ? { waiting: countUpTo, more: true } : { waiting, more };
 }
 
 /** A type, with what its attempts have taught. */

@@ -53,7 +53,7 @@ import type {
   StartRequest,
 } from './requests.ts';
 import type { ScheduleStore } from './schedules.ts';
-import type { AnnouncedLine, ReadyLine } from './schema.ts';
+import type { AnnouncedLine, BlockedLine, ReadyLine } from './schema.ts';
 
 /**
  * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
@@ -244,10 +244,10 @@ export interface LineStore {
     readonly partition: number;
     readonly ids: readonly { readonly type: string; readonly resourceId: string }[];
   }): Promise<readonly (EstimateRecord | undefined)[]>;
-  /** The first jobs of a ready line, in rank order; from the index, so it may lag. */
+  /** The first jobs of a ready line in rank order, or of a blocked one group by group; from the index, so it may lag. */
   readLine(request: {
     readonly partition: number;
-    readonly line: ReadyLine;
+    readonly line: ReadyLine | BlockedLine;
     readonly limit: number;
     readonly after?: string | undefined;
   }): Promise<Heads>;

@@ -244,6 +244,14 @@ export const BLOCKED_PREFIX = 'blocked/';
 export const blockedLineName = (partition: number, conflictKey: string): string =>
   `${BLOCKED_PREFIX}${partition}/${part(conflictKey)}`;
 
+/** Where the jobs stand that are parked for a conflict key. */
+export interface BlockedLine {
+  readonly conflictKey: string;
+}
+
+export const lineNameOf = (partition: number, line: ReadyLine | BlockedLine): string =>
+  'conflictKey' in line ? blockedLineName(partition, line.conflictKey) : readyLineName(partition, line);
+
 /**
  * In a blocked line jobs of several ready lines meet. Those of one stand together, in its order: they are a group, and
  * only the first of each can be the next to start.

@@ -118,6 +118,7 @@ const READ: readonly Verb[] = [
   'readBacklogs',
   'readLine',
   'readDue',
+  'listParked',
   'readBlocked',
   'readLocks',
   'readLease',

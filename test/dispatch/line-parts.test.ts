@@ -380,7 +380,7 @@ it('a job that hints told of while parts were read on stands in its place', asyn
   ];
   const store: Pick<JobStore, 'readLine'> = {
     readLine: async ({ line, limit, after = '0' }) => {
-      const all = parts[line.sub ?? 0] ?? [];
+      const all = parts['sub' in line ? (line.sub ?? 0) : 0] ?? [];
       const behind = Number(after) + limit;
       const next = behind < all.length ? { next: `${behind}` } : {};
       return { jobs: all.slice(Number(after), behind), ...next };

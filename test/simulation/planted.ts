@@ -178,7 +178,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           store.retireLine({ partition, line, announcedAtMs: Number.MAX_SAFE_INTEGER }),
         readLine: async ({ partition, line, limit, after }) => {
           const read = await store.readLine({ partition, line, limit, after });
-          if (read.jobs.length === 0)
+          if (read.jobs.length === 0 && !('conflictKey' in line))
             await store.retireLine({ partition, line, announcedAtMs: Number.MAX_SAFE_INTEGER });
           return read;
         },

@@ -15,8 +15,8 @@ import {
   keysLineName,
   ledgerKey,
   ledgerPk,
+  lineNameOf,
   pageKey,
-  readyLineName,
 } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.ts';
@@ -134,7 +134,7 @@ export class DynamoLineStore implements LineStore {
   }
 
   async readLine({ partition, line, limit, after }: RequestOf<'readLine'>): Promise<Heads> {
-    const { items, next } = await this.#items.heads('readLine', readyLineName(partition, line), limit, after);
+    const { items, next } = await this.#items.heads('readLine', lineNameOf(partition, line), limit, after);
     return { jobs: await this.#items.readable(partition, items, decodeJobHead), next };
   }
 

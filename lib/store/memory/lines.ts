@@ -5,7 +5,7 @@ import { promote, rehome } from '../../core/life-cycle.ts';
 import type { LineStore, RequestOf } from '../contract.ts';
 import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
 import type { Heads } from '../requests.ts';
-import { dueLineName, instantRank, keysLineName, readyLineName } from '../schema.ts';
+import { dueLineName, instantRank, keysLineName, lineNameOf } from '../schema.ts';
 import { countOf, withoutLine } from './backlogs.ts';
 import { estimateId, headsOf, type MemoryItems, tokenOf } from './items.ts';
 
@@ -72,7 +72,7 @@ export class MemoryLineStore implements LineStore {
 
   async readLine({ partition, line, limit, after }: RequestOf<'readLine'>): Promise<Heads> {
     return this.#items.read('readLine', () => {
-      return this.#items.headsOf('readLine', readyLineName(partition, line), limit, after);
+      return this.#items.headsOf('readLine', lineNameOf(partition, line), limit, after);
     });
   }
 

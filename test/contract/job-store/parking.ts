@@ -84,6 +84,33 @@ export function parkingContract(suite: StoreSuite): void {
       }
     });
 
+    it('shows all jobs of a blocked line, page by page, those of a group in their order', async () => {
+      const partition = freshPartition();
+      const groups = ['a', 'b'].map((fairnessKey) =>
+        times(7, (at) => aJob({ partition, fairnessKey, readyAtMs: NOW_MS + at })),
+      );
+      const ready = aJob({ partition, fairnessKey: 'a' });
+      await store.createJobs([...groups.flat(), ready]);
+      const fence = await lease(partition);
+      await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
+      const all = async (limit: number): Promise<readonly string[]> => {
+        const found: string[] = [];
+        let after: string | undefined;
+        do {
+          const line = { conflictKey: 'catalogue/photos' };
+          const page = await store.readLine({ partition, line, limit, after });
+          expect(page.jobs.length).toBeLessThanOrEqual(limit);
+          found.push(...page.jobs.map(({ id }) => id));
+          after = page.next;
+        } while (after !== undefined);
+        return found;
+      };
+      const parked = groups.flat().map(({ id }) => id);
+      for (const limit of [1, 3, 14, 100]) await expect.poll(() => all(limit), SHOWN).toEqual(parked);
+      const other = { conflictKey: 'catalogue' };
+      expect(await store.readLine({ partition, line: other, limit: 10 })).toEqual({ jobs: [] });
+    });
+
     it('shows what stands behind those that are to be left out, of each group', async () => {
       const partition = freshPartition();
       const groups = ['a', 'b'].map((fairnessKey) =>
