@@ -154,8 +154,16 @@ def useful(s):
     if broken not in ("turn", "epoch"): commits = frozenset([c for c in commits if c.follows == page.turn and c.epoch == page.epoch])
     if not (reused or broken == "claim-by-version"): claims = frozenset([r for r in claims if may_come(jobs[r.job], r)])
     if not all_messages: messages = frozenset([r for r in messages if may_start(jobs[r.job], r)])
-    if not broken: disps = tuple(sorted([useful_disp(s, x) for x in disps], key=hash))  # who of them is who does not matter
+    if not broken: disps = tuple([useful_disp(s, x) for x in disps])
     return State(page, jobs, disps, commits, claims, messages)
+
+def in_any_order(s):
+    """Who of the dispatchers is who does not matter: worlds in which they have changed places are one."""
+    return s._replace(disps=tuple(sorted(s.disps, key=rank)))
+
+def rank(x):
+    """The same in every run, so that each finds the same violation first."""
+    return x.phase, x.epoch, x.turn, x.leads, x.cur[:3] if x.cur else (), sorted([r[:3] for r in x.rows])
 
 def useful_disp(s, x):
     """Whoever is superseded, by its epoch or by its turn, commits nothing any more, and a message may be too late to be sent."""
@@ -181,16 +189,21 @@ while queue and not found and len(seen) < states_max:
     for label, t in steps(s):
         if isinstance(t, str): why = t
         else:
-            t = useful(t)
+            t = in_any_order(useful(t))
             if t in seen or t.page.turn > MAX_TURN or max(j.version for j in t.jobs) > MAX_VERSION: continue
-            seen[t] = (s, label)
+            seen[t] = s
             queue.append(t)
             why = violation(t)
-        if why: found = (s, label, why); break
+        if why: found = (s, why); break
 print(f"{len(seen)} states", end="")
 if found:
-    s, label, why = found; trail = [label]
-    while seen[s]: s, label = seen[s]; trail.append(label)
-    print(f"; violation: {why}", *(f"{n:3}. {label}" for n, label in enumerate(reversed(trail), 1)), sep="\n")
+    s, why = found; states = []
+    while seen[s]: states.append(s); s = seen[s]
+    trail = []                                            # taken again, each dispatcher under its own name
+    for then in reversed(states):
+        label, s = next((label, useful(t)) for label, t in steps(s) if not isinstance(t, str) and in_any_order(useful(t)) == then)
+        trail.append(label)
+    trail.append(next(label for label, t in steps(s) if (t if isinstance(t, str) else violation(useful(t))) == why))
+    print(f"; violation: {why}", *(f"{n:3}. {label}" for n, label in enumerate(trail, 1)), sep="\n")
 else: print("; no violation")
 sys.exit(0 if bool(found) == bool(broken) else 1)

@@ -113,8 +113,15 @@ def useful(s):
     jobs = tuple([ENDED if job.status == "e" else job for job in jobs])
     messages = frozenset([m for m in messages if may_come(jobs[m.row.job], m.row)])
     if broken != "turn": disps = tuple([useful_disp(s, x) for x in disps])
-    if not broken: disps = tuple(sorted(disps, key=hash))  # who of them is who does not matter
     return State(page, jobs, disps, messages)
+
+def in_any_order(s):
+    """Who of the dispatchers is who does not matter: worlds in which they have changed places are one."""
+    return s._replace(disps=tuple(sorted(s.disps, key=rank)))
+
+def rank(x):
+    """The same in every run, so that each finds the same violation first."""
+    return x.phase, x.epoch, x.turn, x.leads, x.cur[:3] if x.cur else (), sorted([r[:3] for r in x.rows])
 
 def useful_disp(s, x):
     """Whoever is superseded commits nothing any more; what it knows of jobs that may come still, it may act on."""
@@ -136,16 +143,21 @@ seen, queue, found = {start: None}, deque([start]), None
 while queue and not found and len(seen) < states_max:
     s = queue.popleft()
     for label, t in steps(s):
-        t = useful(t)
+        t = in_any_order(useful(t))
         if t in seen or t.page.turn > MAX_TURN or max(j.version for j in t.jobs) > MAX_VERSION: continue
-        seen[t] = (s, label)
+        seen[t] = s
         queue.append(t)
         why = violation(t)
-        if why: found = (s, label, why); break
+        if why: found = (s, why); break
 print(f"{len(seen)} states", end="")
 if found:
-    s, label, why = found; trail = [label]
-    while seen[s]: s, label = seen[s]; trail.append(label)
-    print(f"; violation: {why}", *(f"{n:3}. {label}" for n, label in enumerate(reversed(trail), 1)), sep="\n")
+    s, why = found; states = []
+    while seen[s]: states.append(s); s = seen[s]
+    trail = []                                            # taken again, each dispatcher under its own name
+    for then in reversed(states):
+        label, s = next((label, useful(t)) for label, t in steps(s) if in_any_order(useful(t)) == then)
+        trail.append(label)
+    trail.append(next(label for label, t in steps(s) if violation(useful(t)) == why))
+    print(f"; violation: {why}", *(f"{n:3}. {label}" for n, label in enumerate(trail, 1)), sep="\n")
 else: print("; no violation")
 sys.exit(0 if bool(found) == bool(broken) else 1)
