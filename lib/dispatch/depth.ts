@@ -3,13 +3,14 @@
  * may lag.
  */
 import type { ReservedJob } from '../core/job.ts';
+import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 
 export interface Depth {
   /** Jobs that are ready and wait. */
   readonly jobs: number;
-  /** There may be more: a bound was met, or some are parked behind a conflict key. */
+  /** There may be more: a bound was met, or some may be parked behind a conflict key. */
   readonly isLeast: boolean;
   /** When the one of those counted became ready that was so first; absent: none waits. */
   readonly oldestReadyAtMs?: number | undefined;
@@ -37,12 +38,13 @@ export async function depthOf(
   bounds: DepthBounds,
 ): Promise<Depth> {
   const types = configuration.types.slice(0, bounds.types);
-  const found = await Promise.all(
-    types.map(async ({ type }) => ({
+  const [{ marks }, ...found] = await Promise.all([
+    store.listParked({ partition, limit: 1 }),
+    ...types.map(async ({ type }) => ({
       type,
       ...(await store.readKeys({ partition, type, limit: bounds.keys })),
     })),
-  );
+  ]);
   const lines = found.flatMap(({ type, keys }) =>
     keys.flatMap(({ fairnessKey, lines: ofKey }) => ofKey.map((line) => ({ ...line, type, fairnessKey }))),
   );
@@ -52,20 +54,19 @@ export async function depthOf(
     lines.map(async (line) => {
       const limit = bounds.jobs + held.countIn(line);
       const { jobs, next } = await store.readLine({ partition, line, limit });
-      const waiting = jobs.filter(({ id }) => !held.places.has(id));
+      const waiting = jobs.filter((head) => !isHeld(held, head));
       return {
         jobs: waiting.slice(0, bounds.jobs),
         isCut: next !== undefined || waiting.length > bounds.jobs,
       };
     }),
   );
-  const hasParked = found.some(({ keys }) => keys.some(({ parked = [] }) => parked.length > 0));
   return depthIn(
     heads.flatMap(({ jobs }) => jobs).map(({ readyAtMs }) => readyAtMs),
     types.length < configuration.types.length ||
       found.some(({ next }) => next !== undefined) ||
       heads.some(({ isCut }) => isCut) ||
-      hasParked,
+      marks.length > 0,
   );
 }
 
@@ -76,6 +77,10 @@ export interface HeldJobs {
   /** How many of them may stand in a line. */
   readonly countIn: (line: Pick<ReservedJob, 'type' | 'fairnessKey'>) => number;
 }
+
+/** Whether a job that stands in a line has a place. Moved since, it waits again: that place is given up. */
+export const isHeld = (held: HeldJobs, { id, version }: Pick<JobHead, 'id' | 'version'>): boolean =>
+  held.places.get(id)?.version === version;
 
 const NOBODY: HeldJobs = { places: new Map(), countIn: () => 0 };
 

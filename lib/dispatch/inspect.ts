@@ -6,17 +6,17 @@ import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode, ReservedJob } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
-import { PARKED_NAMES_MAX } from '../store/bounds.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
-import { BLOCKED_HEADS, type Heads } from '../store/requests.ts';
-import { blockedGroup } from '../store/schema.ts';
-import { type HeldJobs, heldIn } from './depth.ts';
+import type { Heads } from '../store/requests.ts';
+import { type HeldJobs, heldIn, isHeld } from './depth.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, type LineParts, modesOf, readLineParts, subLinesOf } from './line-parts.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
+import { pagesOf } from './pages.ts';
+import { countParked, type ParkedCounts, parkedIn } from './parked-lines.ts';
 import { openCache } from './partition-cache.ts';
 import { slotsHeld } from './takeovers.ts';
 import { dueShardsOf } from './timers.ts';
@@ -40,22 +40,11 @@ const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mod
   (filter.fairnessKey === undefined || job.fairnessKey === filter.fairnessKey) &&
   (filter.mode === undefined || job.mode === filter.mode);
 
-/** Everything that a paged read answers, page by page. */
-async function* pagesOf<Cursor, Page extends { readonly next?: Cursor | undefined }>(
-  read: (after: Cursor | undefined) => Promise<Page>,
-): AsyncGenerator<Page> {
-  let after: Cursor | undefined;
-  do {
-    const page = await read(after);
-    yield page;
-    after = page.next;
-  } while (after !== undefined);
-}
-
 /**
  * Jobs of one state.
  *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order; then those
- *    that are parked, behind one conflict key after the other. A job that is parked or moved back meanwhile may be shown twice, or not.
+ *    that are parked, behind one conflict key after the other; so in each partition. A job that is parked, or moved back, while it is read
+ *    may be shown twice, or not.
  *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
  *  - `claimed`, `running`: exactly those that hold capacity now. A job that a fleet was told of and nobody has started is claimed, also
  *    where its item says `pending` until its start claims it.
@@ -103,8 +92,10 @@ async function* jobsOf(
         ))
           yield (await wholeJobs(store, jobs)).map((job) => asCounted(job, places.get(job.id)));
       }
-      for await (const heads of parkedOf(context, partition))
-        yield (await wholeJobs(store, heads)).map((job) => asCounted(job, places.get(job.id)));
+      for await (const heads of parkedIn(store, partition)) {
+        const wanted = heads.filter((head) => matches(filter, head));
+        yield (await wholeJobs(store, wanted)).map((job) => asCounted(job, places.get(job.id)));
+      }
       return;
     }
     case 'claimed':
@@ -173,20 +164,6 @@ async function* scheduledOf(
   }
 }
 
-/** Jobs that are parked, conflict key by conflict key. */
-async function* parkedOf({ store }: OperateContext, partition: number): AsyncGenerator<readonly JobHead[]> {
-  for await (const { marks } of pagesOf((after: string | undefined) =>
-    store.listParked({ partition, limit: PAGE, after }),
-  )) {
-    for (const { conflictKey } of marks) {
-      for await (const { jobs } of pagesOf((after: string | undefined) =>
-        store.readLine({ partition, line: { conflictKey }, limit: PAGE, after }),
-      ))
-        yield jobs;
-    }
-  }
-}
-
 /** Types that are declared, and those that were: jobs of theirs may wait still. */
 const typesEver = ({
   configuration,
@@ -238,7 +215,10 @@ export interface KeyView {
   readonly type?: string | undefined;
   /** Of that type. */
   readonly tier?: string | undefined;
-  /** Jobs of this type that wait, counted up to a bound, and the first ones of those that are parked; `more`: there may be others. */
+  /**
+   * Jobs of this type that wait, counted up to a bound; of those that are parked behind a conflict key for which very many wait, the first
+   * ones. `more`: there may be others.
+   */
   readonly waiting: number;
   readonly more: boolean;
   /** Its jobs that hold capacity, of all types. */
@@ -259,6 +239,20 @@ interface Held {
   readonly costMs: number;
 }
 
+interface ShownType {
+  readonly type: string;
+  /** Undefined: it is not declared any more. */
+  readonly tier?: string | undefined;
+}
+
+/** Types that are declared, tier by tier, and those that were. */
+function typesInTurn(context: OperateContext): readonly ShownType[] {
+  const { tiers, types } = context.configuration;
+  const declared = tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier));
+  const known = new Set(declared.map(({ type }) => type));
+  return [...declared, ...typesEver(context).filter(({ type }) => !known.has(type))];
+}
+
 /** Keys with backlog, tier by tier and type by type in the order of their turn; then those that only have jobs in flight. */
 export async function* listKeys(context: OperateContext, countUpTo: number): AsyncGenerator<KeyView> {
   for (const partition of partitionsOf(context)) {
@@ -273,12 +267,17 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
       held.set(entry.fairnessKey, { count: count + 1, costMs: costMs + entry.estimatedCostMs });
     }
     const seen = new Set<string>();
-    const { tiers, types } = context.configuration;
-    for (const { type, tier } of tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier))) {
-      for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
-        seen.add(key.fairnessKey);
-        const line = { partition, type, key };
-        yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, countUpTo)) };
+    const load = {
+      partition,
+      held,
+      inFlight,
+      controls,
+      parked: await countParked(context.store, partition, inFlight),
+    };
+    for (const type of typesInTurn(context)) {
+      for await (const view of keysOfType(context, type, load, countUpTo)) {
+        seen.add(view.fairnessKey);
+        yield view;
       }
     }
     const others = [...held.keys()]
@@ -287,6 +286,35 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
     for (let from = 0; from < others.length; from += PAGE) {
       yield* await viewsOf(context, partition, others.slice(from, from + PAGE), held, controls);
     }
+  }
+}
+
+interface KeysLoad {
+  readonly partition: number;
+  readonly held: ReadonlyMap<string, Held>;
+  readonly inFlight: HeldJobs;
+  readonly controls: readonly Control[];
+  readonly parked: ParkedCounts;
+}
+
+/** Keys with backlog of a type in the order of their turn; then those of which nothing but parked jobs was found. */
+async function* keysOfType(
+  context: OperateContext,
+  { type, tier }: ShownType,
+  { partition, held, inFlight, controls, parked }: KeysLoad,
+  countUpTo: number,
+): AsyncGenerator<KeyView> {
+  const seen = new Set<string>();
+  for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
+    seen.add(key.fairnessKey);
+    const line = { partition, type, key };
+    yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, parked, countUpTo)) };
+  }
+  const behind = parked.all.filter((each) => each.type === type && !seen.has(each.fairnessKey));
+  const views = await viewsOf(context, partition, behind, held, controls);
+  for (const [at, view] of views.entries()) {
+    const { waiting = 0, more = false } = behind[at] ?? {};
+    yield { ...view, type, tier, ...cutAt(countUpTo, waiting, more || !parked.isWhole) };
   }
 }
 
@@ -376,6 +404,7 @@ async function waitingOf(
   context: OperateContext,
   { partition, type, key }: { readonly partition: number; readonly type: string; readonly key: KeyBacklog },
   held: HeldJobs,
+  parked: ParkedCounts,
   countUpTo: number,
 ): Promise<{ readonly waiting: number; readonly more: boolean }> {
   let waiting = 0;
@@ -387,24 +416,22 @@ async function waitingOf(
       line: named,
       limit: countUpTo - waiting + held.countIn(named),
     });
-    waiting += jobs.filter(({ id }) => !held.places.has(id)).length;
+    waiting += jobs.filter((head) => !isHeld(held, head)).length;
     if (waiting > countUpTo) return { waiting: countUpTo, more: true };
     if (next !== undefined) return { waiting, more: true };
   }
-  const { parked = [] } = key;
-  let more = parked.length >= PARKED_NAMES_MAX;
-  for (const { mode, conflictKey } of parked) {
-    if (waiting >= countUpTo) return { waiting: countUpTo, more: true };
-    const group = blockedGroup({ type, mode, fairnessKey: key.fairnessKey });
-    const { jobs } = await context.store.readBlocked({ partition, conflictKey, groups: 1, after: group });
-    // Where it has none, those of the next group are shown.
-    const own = jobs.filter((job) => blockedGroup(job) === group);
-    waiting += own.filter(({ id }) => !held.places.has(id)).length;
-    // A group shows its first ones.
-    more ||= own.length >= BLOCKED_HEADS;
-  }
-  return waiting > countUpTo ? { waiting: countUpTo, more: true } : { waiting, more };
+  const ofParked = parked.of(type, key.fairnessKey);
+  return cutAt(countUpTo, waiting + (ofParked?.waiting ?? 0), !parked.isWhole || ofParked?.more === true);
 }
+
+const cutAt = (
+  countUpTo: number,
+  waiting: number,
+  more: boolean,
+): { readonly waiting: number; readonly more: boolean } => ({
+  waiting: Math.min(waiting, countUpTo),
+  more: more || waiting > countUpTo,
+});
 
 /** A type, with what its attempts have taught. */
 export interface TypeView {

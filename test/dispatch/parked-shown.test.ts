@@ -1,29 +1,34 @@
-/** What operators see of jobs that are parked behind a conflict key. */
+/** What operators see of jobs that are parked behind a conflict key, held against what the store has. */
 import { describe, expect, it } from 'vitest';
+import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import { partitionOf } from '../../lib/core/partition.ts';
+import { depthOf, LOOK_BOUNDS } from '../../lib/dispatch/depth.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { type JobFilter, type KeyView, listJobs, listKeys } from '../../lib/dispatch/inspect.ts';
+import type { OperateContext } from '../../lib/dispatch/operate.ts';
+import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { allOf } from '../client/desk.ts';
-import { type Stage, stage } from './stage.ts';
+import { seeded } from '../simulation/random.ts';
+import { type Stage, stage, storeWith } from './stage.ts';
 
-const albums = (): Stage =>
+const albums = (more: Partial<PoolInput> = {}): Stage =>
   stage({
     pool: {
       types: { resize: { timeoutMs: 860_000, conflictGroup: 'album' }, mail: {} },
       tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize', 'mail'], slots: 40 } },
+      fleets: { images: { types: ['resize', 'mail'], slots: 400 } },
+      ...more,
     },
   });
 
-/** Photos of one album each: one runs, the others are met again and again. */
-async function parkedIn(
-  on: Stage,
-  fairnessKey: string,
-  album: string,
-  count: number,
-): Promise<readonly Job[]> {
+type Name = Pick<Job, 'fairnessKey' | 'resourceId'> & Partial<Pick<Job, 'mode'>>;
+
+/** Photos of one album: one runs, and most of the others are parked behind it. */
+async function behind(on: Stage, name: Name, count: number): Promise<readonly Job[]> {
   const jobs = await on.put(
     ...Array.from({ length: count }, (_, at) =>
-      on.job({ type: 'resize', fairnessKey, resourceId: album, readyAtMs: on.time.nowMs - count + at }),
+      on.job({ type: 'resize', ...name, readyAtMs: on.time.nowMs - count + at }),
     ),
   );
   await on.pass({ jobs, reason: 'stream' });
@@ -31,59 +36,214 @@ async function parkedIn(
   return jobs;
 }
 
-const pendingIn = async (on: Stage, filter: JobFilter = {}): Promise<readonly string[]> =>
-  (await allOf(listJobs(on.operator(), 'pending', filter))).map(({ id }) => id);
+const isWanted = (filter: JobFilter, job: Job): boolean =>
+  (filter.type ?? job.type) === job.type &&
+  (filter.mode ?? job.mode) === job.mode &&
+  (filter.fairnessKey ?? job.fairnessKey) === job.fairnessKey;
 
-const waitingIn = (on: Stage, jobs: readonly Job[]): readonly string[] =>
-  jobs.filter(({ id }) => on.stateOf(id) === 'pending').map(({ id }) => id);
+/** What waits: pending, and without a place for it as it is now. */
+const waitingIn = (on: Stage, filter: JobFilter = {}): readonly Job[] =>
+  [...on.store.everyJob()].filter((job) => on.stateOf(job.id) === 'pending' && isWanted(filter, job));
 
-const isReady = async (on: Stage, fairnessKey: string): Promise<readonly string[]> =>
-  (
-    await on.store.readLine({
-      partition: 0,
-      line: { type: 'resize', mode: 'queued', fairnessKey },
-      limit: 500,
-    })
-  ).jobs.map(({ id }) => id);
+const idsOf = (jobs: readonly Job[]): readonly string[] => jobs.map(({ id }) => id).toSorted();
+
+const listed = (context: OperateContext, filter: JobFilter = {}): Promise<readonly Job[]> =>
+  allOf(listJobs(context, 'pending', filter));
+
+const keysOf = async (context: OperateContext, countUpTo = 1_000): Promise<readonly KeyView[]> =>
+  (await allOf(listKeys(context, countUpTo))).filter(({ type }) => type !== undefined);
+
+/** Each list has what waits, each job once, and each key's count is exact up to the bound. */
+async function expectShown(on: Stage, context = on.operator()): Promise<void> {
+  for (const fairnessKey of [undefined, ...new Set(waitingIn(on).map((job) => job.fairnessKey))])
+    for (const type of [undefined, 'resize', 'mail'])
+      expect(idsOf(await listed(context, { fairnessKey, type }))).toEqual(
+        idsOf(waitingIn(on, { fairnessKey, type })),
+      );
+  expect(idsOf(await listed(context, { mode: 'onDemand' }))).toEqual(
+    idsOf(waitingIn(on, { mode: 'onDemand' })),
+  );
+  for (const countUpTo of [1, 4, 1_000]) {
+    const shown = (await keysOf(context, countUpTo)).filter(({ waiting }) => waiting > 0);
+    const groups = Map.groupBy(waitingIn(on), ({ type, fairnessKey }) => JSON.stringify([type, fairnessKey]));
+    expect(shown.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])).toSorted()).toEqual(
+      [...groups.keys()].toSorted(),
+    );
+    for (const { type, fairnessKey, waiting, more } of shown) {
+      const { length } = groups.get(JSON.stringify([type, fairnessKey])) ?? [];
+      expect(waiting).toBe(Math.min(length, countUpTo));
+      // With the bound met, another of its lines may not have been looked at.
+      if (length !== countUpTo) expect(more).toBe(length > countUpTo);
+    }
+  }
+}
+
+const parkedCount = (on: Stage): number =>
+  [...on.store.everyJob()].filter(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/')).length;
 
 describe('jobs that are parked', () => {
-  it('are listed among those that are pending, each once, in the order of their line', async () => {
+  it('are listed behind those in ready lines, in the order of their own', async () => {
     const on = albums();
-    const jobs = await parkedIn(on, 'ann', 'beach', 130);
-    const mails = await on.put(on.job({ type: 'mail', fairnessKey: 'ben' }));
-    const waiting = waitingIn(on, jobs);
-    expect(waiting).toHaveLength(129);
-    const ready = await isReady(on, 'ann');
-    const parked = waiting.filter((id) => !ready.includes(id));
+    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 130);
+    await on.put(on.job({ type: 'mail', fairnessKey: 'ben' }));
+    const parked = waitingIn(on).filter(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/'));
     expect(parked.length).toBeGreaterThan(100);
-    const listed = await pendingIn(on);
-    expect(listed.toSorted()).toEqual([...waiting, ...mails.map(({ id }) => id)].toSorted());
-    expect(listed.slice(-parked.length)).toEqual(parked);
+    const shown = await listed(on.operator());
+    expect(idsOf(shown)).toEqual(idsOf(waitingIn(on)));
+    expect(shown.slice(-parked.length).map(({ id }) => id)).toEqual(parked.map(({ id }) => id));
   });
 
-  it('are listed by their type and fairness key', async () => {
+  it('are counted with their key exactly, as long as no more than a hundred wait for one conflict key', async () => {
     const on = albums();
-    const anns = await parkedIn(on, 'ann', 'beach', 20);
-    const bens = await parkedIn(on, 'ben', 'forest', 20);
-    expect((await pendingIn(on, { fairnessKey: 'ann' })).toSorted()).toEqual(waitingIn(on, anns).toSorted());
-    expect((await pendingIn(on, { type: 'resize', fairnessKey: 'ben' })).toSorted()).toEqual(
-      waitingIn(on, bens).toSorted(),
-    );
-    expect(await pendingIn(on, { type: 'mail' })).toEqual([]);
+    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 30);
+    await behind(on, { fairnessKey: 'ben', resourceId: 'beach' }, 5);
+    await behind(on, { fairnessKey: 'ben', resourceId: 'forest' }, 12);
+    await behind(on, { fairnessKey: 'ben', resourceId: 'forest', mode: 'onDemand' }, 9);
+    expect(parkedCount(on)).toBeGreaterThan(30);
+    await expectShown(on);
   });
 
-  it('are counted with their key, the first of them, and it is said that there may be more', async () => {
+  it('are counted as the first ones of their key where more wait, and it is said that there may be more', async () => {
     const on = albums();
-    const jobs = await parkedIn(on, 'ann', 'beach', 30);
-    await parkedIn(on, 'ben', 'beach', 3);
-    const keys = async (): Promise<ReadonlyMap<string, KeyView>> =>
-      new Map((await allOf(listKeys(on.operator(), 100))).map((key) => [key.fairnessKey, key]));
-    const ready = (await isReady(on, 'ann')).filter((id) => on.stateOf(id) === 'pending').length;
-    const { waiting, more } = (await keys()).get('ann') ?? {};
-    expect(ready).toBeLessThan(29);
-    expect(waiting).toBeGreaterThan(ready);
-    expect(waiting).toBeLessThanOrEqual(waitingIn(on, jobs).length);
-    expect(more).toBe(true);
-    expect((await keys()).get('ben')).toMatchObject({ waiting: 3, more: false });
+    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 300);
+    await behind(on, { fairnessKey: 'ben', resourceId: 'beach' }, 12);
+    await behind(on, { fairnessKey: 'cid', resourceId: 'forest' }, 12);
+    const keys = new Map((await keysOf(on.operator())).map((key) => [key.fairnessKey, key]));
+    for (const fairnessKey of ['ann', 'ben']) {
+      expect(keys.get(fairnessKey)).toMatchObject({ more: true });
+      expect(keys.get(fairnessKey)?.waiting).toBeGreaterThanOrEqual(4);
+      expect(keys.get(fairnessKey)?.waiting).toBeLessThanOrEqual(waitingIn(on, { fairnessKey }).length);
+    }
+    expect(keys.get('cid')).toMatchObject({ waiting: 11, more: false });
   });
+
+  it.each([
+    ['of no key’s own', { idlePolicy: 'none', keyTtlMs: null }, 'beach'],
+    ['too long to be named with a key', {}, 'x'.repeat(140)],
+  ] as const)('are shown where their conflict key is %s', async (_what, fairness, resourceId) => {
+    const on = albums({ fairness });
+    await behind(on, { fairnessKey: 'ann', resourceId }, 60);
+    expect(parkedCount(on)).toBeGreaterThan(40);
+    await expectShown(on);
+    expect(await depthOf(on.main, 0, LOOK_BOUNDS)).toMatchObject({ isLeast: true });
+  });
+
+  it('are shown of a key of which nothing else is known any more', async () => {
+    const on = albums({ fairness: { idlePolicy: 'none', keyTtlMs: null } });
+    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 40);
+    const left = waitingIn(on).filter(({ id }) => on.store.inspectLine(id)?.startsWith('ready/'));
+    for (const { id } of left)
+      await on.store.cancelJob({ jobId: id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
+    const line = { type: 'resize', mode: 'queued', fairnessKey: 'ann' } as const;
+    await on.store.retireLine({ partition: 0, line, announcedAtMs: on.time.nowMs });
+    const asked = { partition: 0, type: 'resize', fairnessKeys: ['ann'] };
+    expect(await on.store.readBacklogs(asked)).toEqual([undefined]);
+    expect(waitingIn(on).length).toBeGreaterThan(20);
+    await expectShown(on);
+  });
+
+  it('are shown of more keys than one page has, and of more than a key names', async () => {
+    const on = albums();
+    for (let at = 0; at < 130; at += 1)
+      await behind(
+        on,
+        { fairnessKey: `key-${at % 3}`, resourceId: at % 2 ? `\uFF5E${at}` : `\u{1F600}${at}` },
+        12,
+      );
+    expect(parkedCount(on)).toBeGreaterThan(130);
+    await expectShown(on);
+  });
+
+  it('are not shown where they have a place, until they are moved', async () => {
+    const on = albums();
+    const jobs = await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 40);
+    const [running] = [...on.store.everyJob()].filter(({ state }) => state === 'running');
+    if (running === undefined) throw new Error('none runs');
+    // The next one gets a place where it stands, and has not started.
+    await on.pass({ jobs: [await on.end({ job: running })], reason: 'stream' });
+    expect(on.states(jobs)).toContain('claimed');
+    const [mail] = await on.put(on.job({ type: 'mail', fairnessKey: 'ann' }));
+    if (mail === undefined) throw new Error('none was put');
+    await on.pass({ jobs: [mail], reason: 'stream' });
+    await expectShown(on);
+    expect((await listed(on.operator(), { type: 'mail' })).length).toBe(0);
+    const moved = await retimeJob({ ...on.submitter(), queue: on.queue }, mail.id, on.time.nowMs - 1_000);
+    expect(moved.kind).toBe('moved');
+    expect(idsOf(await listed(on.operator(), { type: 'mail' }))).toEqual([mail.id]);
+    expect((await keysOf(on.operator())).find(({ type }) => type === 'mail')).toMatchObject({ waiting: 1 });
+  });
+
+  it('are shown though their type is not declared any more', async () => {
+    const on = albums();
+    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 30);
+    const { configuration, ...context } = on.operator();
+    const types = configuration.types.filter(({ type }) => type !== 'resize');
+    await expectShown(on, {
+      ...context,
+      configuration: { ...configuration, types },
+      formerTypes: ['resize'],
+    });
+  });
+
+  it('are not read one by one where others are asked for', async () => {
+    const on = albums();
+    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 200);
+    const [mail] = await on.put(on.job({ type: 'mail', fairnessKey: 'ben' }));
+    const read: string[] = [];
+    const store = storeWith(on.store, {
+      getJobs: (asked) => {
+        read.push(...asked.ids);
+        return on.store.getJobs(asked);
+      },
+    });
+    expect(idsOf(await listed({ ...on.operator(), store }, { fairnessKey: 'ben' }))).toEqual([mail?.id]);
+    expect(read).toEqual([mail?.id]);
+  });
+
+  it.each([1, 2, 3, 4, 5, 6])(
+    'are shown in three partitions, whatever comes, ends and moves: seed %i',
+    async (seed) => {
+      const random = seeded(seed);
+      const below = (count: number): number => Math.floor(random() * count);
+      const on = albums({ partitions: 3, fleets: { images: { types: ['resize', 'mail'], slots: 30 } } });
+      const context: OperateContext = { ...on.operator(), partitionOf: (key) => partitionOf(key, 3) };
+      const dispatchers = [0, 1, 2].map(() => on.dispatcher());
+      const hints: Job[][] = [[], [], []];
+      let parked = 0;
+      for (let step = 0; step < 40; step += 1) {
+        const fairnessKey = `key-${below(9)}`;
+        const partition = partitionOf(fairnessKey, 3);
+        const jobs = await on.put(
+          ...Array.from({ length: 1 + below(12) }, () =>
+            on.job({
+              type: below(5) === 0 ? 'mail' : 'resize',
+              fairnessKey,
+              partition,
+              resourceId: `album/${below(2)}`,
+              mode: below(3) === 0 ? 'onDemand' : 'queued',
+            }),
+          ),
+        );
+        hints[partition]?.push(...jobs);
+        const [one] = waitingIn(on).slice(below(40));
+        if (one !== undefined && below(2) === 0)
+          await on.store.cancelJob({
+            jobId: one.id,
+            nowMs: on.time.nowMs,
+            expiresAtMs: on.time.nowMs + 1_000_000,
+          });
+        for (const [at, dispatcher] of dispatchers.entries()) {
+          if (below(2) === 0) continue;
+          await on.finish(dispatch(dispatcher, at, { jobs: hints[at] ?? [], reason: 'stream' }));
+          hints[at] = [];
+        }
+        if (below(3) === 0)
+          for (const started of await on.startEverywhere()) if (below(2) === 0) await on.end(started);
+        await on.advance(below(2) * 1_000);
+        parked = Math.max(parked, parkedCount(on));
+        if (step % 8 === 7) await expectShown(on, context);
+      }
+      expect(parked).toBeGreaterThan(10);
+    },
+  );
 });

@@ -42,7 +42,8 @@ export class MemoryParkingStore implements ParkingStore {
   }> {
     return this.#items.read('listParked', () => {
       const { parked } = this.#items.partition(partition);
-      const keys = [...parked.keys()].filter((key) => after === undefined || key > after).sort(compareText);
+      const isBehind = (key: string): boolean => after === undefined || compareText(key, after) > 0;
+      const keys = [...parked.keys()].filter(isBehind).sort(compareText);
       this.#items.bill.list('listParked', Math.min(keys.length, limit));
       const marks = keys
         .slice(0, limit)

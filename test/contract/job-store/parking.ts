@@ -111,6 +111,22 @@ export function parkingContract(suite: StoreSuite): void {
       expect(await store.readLine({ partition, line: other, limit: 10 })).toEqual({ jobs: [] });
     });
 
+    it('lists marks page by page, each once, whatever their names', async () => {
+      const partition = freshPartition();
+      const conflictKeys = ['~', 'a%', 'a/b', '\u00e9', '\uff5e', '\uff5eb', '\u{1f600}', '\u{1f600}a'];
+      await store.markParked({ partition, conflictKeys, nowMs: NOW_MS });
+      for (const limit of [1, 3, 8]) {
+        const found: string[] = [];
+        let after: string | undefined;
+        do {
+          const page = await store.listParked({ partition, limit, after });
+          found.push(...page.marks.map(({ conflictKey }) => conflictKey));
+          after = page.next;
+        } while (after !== undefined);
+        expect(found.toSorted()).toEqual(conflictKeys.toSorted());
+      }
+    });
+
     it('shows what stands behind those that are to be left out, of each group', async () => {
       const partition = freshPartition();
       const groups = ['a', 'b'].map((fairnessKey) =>

@@ -1,0 +1,11 @@
+/** Everything that a paged read answers, page by page. */
+export async function* pagesOf<Cursor, Page extends { readonly next?: Cursor | undefined }>(
+  read: (after: Cursor | undefined) => Promise<Page>,
+): AsyncGenerator<Page> {
+  let after: Cursor | undefined;
+  do {
+    const page = await read(after);
+    yield page;
+    after = page.next;
+  } while (after !== undefined);
+}
