@@ -3,12 +3,15 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { depthOf, LOOK_BOUNDS } from '../../lib/dispatch/depth.ts';
+import { depthOf, type HeldJobs, LOOK_BOUNDS } from '../../lib/dispatch/depth.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { type JobFilter, type KeyView, listJobs, listKeys } from '../../lib/dispatch/inspect.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
+import { countParked } from '../../lib/dispatch/parked-lines.ts';
 import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { allOf } from '../client/desk.ts';
+import { aJob } from '../fixtures/factories/job.ts';
+import { aReservation } from '../fixtures/factories/reservation.ts';
 import { seeded } from '../simulation/random.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -246,4 +249,33 @@ describe('jobs that are parked', () => {
       expect(parked).toBeGreaterThan(10);
     },
   );
+});
+
+describe('the count of what is parked', () => {
+  it.each([
+    ['all that wait', undefined, false],
+    ['the first ones', 'behind', true],
+  ] as const)('leaves out what has a place, where %s are shown', async (_what, next, more) => {
+    const [placed, waiting] = [
+      aJob({ type: 'resize', fairnessKey: 'ann' }),
+      aJob({ type: 'resize', fairnessKey: 'ann' }),
+    ];
+    const place = aReservation([{ id: placed.id, version: placed.version }]).jobs.get(0);
+    const held: HeldJobs = {
+      places: new Map(place === undefined ? [] : [[placed.id, place]]),
+      countIn: () => 1,
+    };
+    const counted = async (...jobs: readonly Job[]) => {
+      const store = {
+        listParked: async () => ({ marks: [{ conflictKey: 'album/beach', parkedAtMs: 0 }] }),
+        readLine: async () => ({ jobs, next }),
+        readBlocked: async () => ({ jobs }),
+      };
+      return (await countParked(store, 0, held)).all.filter((each) => each.waiting > 0 || !each.more);
+    };
+    expect(await counted(placed, waiting)).toEqual([
+      { type: 'resize', fairnessKey: 'ann', waiting: 1, more },
+    ]);
+    expect(await counted(placed)).toEqual([]);
+  });
 });
