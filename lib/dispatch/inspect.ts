@@ -3,7 +3,7 @@
 import { type Control, weightsNow } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
-import type { Job, JobMode, ReservedJob } from '../core/job.ts';
+import type { Job, JobMode } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { SubmitStore } from '../store/contract.ts';
@@ -16,7 +16,7 @@ import { LedgerCache } from './ledger-cache.ts';
 import { type LineCursor, type LineParts, modesOf, readLineParts, subLinesOf } from './line-parts.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { pagesOf } from './pages.ts';
-import { countParked, type ParkedCounts, parkedIn } from './parked-lines.ts';
+import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
 import { openCache } from './partition-cache.ts';
 import { slotsHeld } from './takeovers.ts';
 import { dueShardsOf } from './timers.ts';
@@ -76,7 +76,7 @@ async function* jobsOf(
   const { store } = context;
   switch (state) {
     case 'scheduled':
-      for await (const heads of scheduledOf(context, partition)) yield wholeJobs(store, heads);
+      for await (const heads of scheduledOf(context, partition)) yield wholeJobs(store, filter, heads);
       return;
     case 'failed':
       for await (const { jobs } of pagesOf((after: string | undefined) =>
@@ -85,52 +85,52 @@ async function* jobsOf(
         yield jobs;
       return;
     case 'pending': {
-      const places = await placesIn(context, partition);
+      const held = await heldJobs(context, partition);
+      const shown = async (heads: readonly JobHead[]): Promise<readonly Job[]> =>
+        (await wholeJobs(store, filter, heads)).map((job) => asCounted(job, held));
       for await (const line of linesOf(context, partition, filter)) {
         for await (const { jobs } of pagesOf((after: LineCursor | undefined) =>
           readLineParts(store, line, PAGE, after),
         ))
-          yield (await wholeJobs(store, jobs)).map((job) => asCounted(job, places.get(job.id)));
+          yield shown(jobs);
       }
-      for await (const heads of parkedIn(store, partition)) {
-        const wanted = heads.filter((head) => matches(filter, head));
-        yield (await wholeJobs(store, wanted)).map((job) => asCounted(job, places.get(job.id)));
-      }
+      for await (const heads of parkedIn(store, partition)) yield shown(heads);
       return;
     }
     case 'claimed':
     case 'running': {
-      const places = await placesIn(context, partition);
-      const ids = [...places.keys()];
+      const held = await heldJobs(context, partition);
+      const ids = [...held.places.keys()];
       for (let from = 0; from < ids.length; from += PAGE) {
         const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: leftOut });
-        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, places.get(job.id))));
+        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, held)));
       }
       return;
     }
   }
 }
 
-async function placesIn(
+async function heldJobs(
   { store, clock }: Pick<OperateContext, 'store' | 'clock'>,
   partition: number,
-): Promise<HeldJobs['places']> {
-  return heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() })).places;
+): Promise<HeldJobs> {
+  return heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() }));
 }
 
 /** A job that has a place, as that counts it. */
-const asCounted = (job: Job, place: ReservedJob | undefined): Job =>
-  job.state === 'pending' && job.version === place?.version ? { ...job, state: 'claimed' } : job;
+const asCounted = (job: Job, held: HeldJobs): Job =>
+  job.state === 'pending' && isHeld(held, job) ? { ...job, state: 'claimed' } : job;
 
 /** What cannot be read is in a list of its own. */
 const leftOut = (): void => {};
 
-/** Lines show heads: the jobs themselves are read, and shown as they are by now. */
+/** Lines show heads: the jobs themselves are read, of those that are asked for, and shown as they are by now. */
 async function wholeJobs(
   store: Pick<SubmitStore, 'getJobs'>,
+  filter: JobFilter,
   heads: readonly JobHead[],
 ): Promise<readonly Job[]> {
-  const ids = heads.map((head) => head.id);
+  const ids = heads.filter((head) => matches(filter, head)).map((head) => head.id);
   const jobs = await store.getJobs({ ids, unreadable: leftOut });
   return jobs.filter((job) => job !== undefined);
 }
@@ -165,13 +165,13 @@ async function* scheduledOf(
 }
 
 /** Types that are declared, and those that were: jobs of theirs may wait still. */
-const typesEver = ({
-  configuration,
-  formerTypes = [],
-}: OperateContext): readonly { readonly type: string }[] => [
-  ...configuration.types,
-  ...formerTypes.map((type) => ({ type })),
+const typesEver = (context: OperateContext): readonly { readonly type: string }[] => [
+  ...context.configuration.types,
+  ...formerTypesOf(context),
 ];
+
+const formerTypesOf = ({ formerTypes = [] }: OperateContext): readonly { readonly type: string }[] =>
+  formerTypes.map((type) => ({ type }));
 
 /** Lines in which jobs of this filter may wait, each with its parts. */
 async function* linesOf(
@@ -249,8 +249,7 @@ interface ShownType {
 function typesInTurn(context: OperateContext): readonly ShownType[] {
   const { tiers, types } = context.configuration;
   const declared = tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier));
-  const known = new Set(declared.map(({ type }) => type));
-  return [...declared, ...typesEver(context).filter(({ type }) => !known.has(type))];
+  return [...declared, ...formerTypesOf(context)];
 }
 
 /** Keys with backlog, tier by tier and type by type in the order of their turn; then those that only have jobs in flight. */
@@ -280,12 +279,8 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
         yield view;
       }
     }
-    const others = [...held.keys()]
-      .filter((fairnessKey) => !seen.has(fairnessKey))
-      .map((fairnessKey) => ({ fairnessKey }));
-    for (let from = 0; from < others.length; from += PAGE) {
-      yield* await viewsOf(context, partition, others.slice(from, from + PAGE), held, controls);
-    }
+    const others = [...held.keys()].filter((fairnessKey) => !seen.has(fairnessKey));
+    yield* viewsByPage(context, partition, others, held, controls);
   }
 }
 
@@ -310,12 +305,9 @@ async function* keysOfType(
     const line = { partition, type, key };
     yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, parked, countUpTo)) };
   }
-  const behind = parked.all.filter((each) => each.type === type && !seen.has(each.fairnessKey));
-  const views = await viewsOf(context, partition, behind, held, controls);
-  for (const [at, view] of views.entries()) {
-    const { waiting = 0, more = false } = behind[at] ?? {};
-    yield { ...view, type, tier, ...cutAt(countUpTo, waiting, more || !parked.isWhole) };
-  }
+  const behind = parked.keysOf(type).filter((fairnessKey) => !seen.has(fairnessKey));
+  for await (const view of viewsByPage(context, partition, behind, held, controls))
+    yield { ...view, type, tier, ...cutAt(countUpTo, parked.of(type, view.fairnessKey)) };
 }
 
 interface SeenKey {
@@ -356,6 +348,18 @@ async function* keysInTurn(
     }
   }
   yield* weighted;
+}
+
+async function* viewsByPage(
+  context: OperateContext,
+  partition: number,
+  fairnessKeys: readonly string[],
+  held: ReadonlyMap<string, Held>,
+  controls: readonly Control[],
+): AsyncGenerator<KeyView> {
+  const keys = fairnessKeys.map((fairnessKey) => ({ fairnessKey }));
+  for (let from = 0; from < keys.length; from += PAGE)
+    yield* await viewsOf(context, partition, keys.slice(from, from + PAGE), held, controls);
 }
 
 async function viewsOf(
@@ -421,14 +425,10 @@ async function waitingOf(
     if (next !== undefined) return { waiting, more: true };
   }
   const ofParked = parked.of(type, key.fairnessKey);
-  return cutAt(countUpTo, waiting + (ofParked?.waiting ?? 0), !parked.isWhole || ofParked?.more === true);
+  return cutAt(countUpTo, { ...ofParked, waiting: waiting + ofParked.waiting });
 }
 
-const cutAt = (
-  countUpTo: number,
-  waiting: number,
-  more: boolean,
-): { readonly waiting: number; readonly more: boolean } => ({
+const cutAt = (countUpTo: number, { waiting, more }: ParkedCount): ParkedCount => ({
   waiting: Math.min(waiting, countUpTo),
   more: more || waiting > countUpTo,
 });

@@ -34,42 +34,41 @@ export async function* parkedIn(store: ParkedStore, partition: number): AsyncGen
   }
 }
 
-/** Parked jobs of one type and fairness key. */
 export interface ParkedCount {
-  readonly type: string;
-  readonly fairnessKey: string;
   readonly waiting: number;
   /** There may be others. */
   readonly more: boolean;
 }
 
 export interface ParkedCounts {
-  readonly of: (type: string, fairnessKey: string) => ParkedCount | undefined;
-  readonly all: readonly ParkedCount[];
-  /** Where something was left out, any key may have more. */
-  readonly isWhole: boolean;
+  readonly of: (type: string, fairnessKey: string) => ParkedCount;
+  /** Fairness keys that have parked jobs of a type. */
+  readonly keysOf: (type: string) => readonly string[];
 }
 
 /**
- * Counts what is parked in a partition. Where up to a page of jobs waits for a conflict key, these; of the others the first ones of each
- * type and fairness key.
+ * Counts what is parked in a partition, by type and fairness key. Where up to a page of jobs waits for a conflict key, these; of the others
+ * the first ones of each type and fairness key.
  */
 export async function countParked(
   store: ParkedStore,
   partition: number,
   held: HeldJobs,
 ): Promise<ParkedCounts> {
-  const counts = new Map<string, ParkedCount>();
-  const nameOf = (type: string, fairnessKey: string): string => JSON.stringify([type, fairnessKey]);
+  const counts = new Map<string, Map<string, ParkedCount>>();
+  // Where something was left out, any key may have more.
   let isWhole = true;
   const add = (jobs: readonly JobHead[], more: boolean): void => {
-    for (const { type, fairnessKey, ...head } of jobs) {
-      const isWaiting = !isHeld(held, head);
-      if (!isWaiting && !more) continue;
-      const name = nameOf(type, fairnessKey);
-      const before = counts.get(name);
-      const waiting = (before?.waiting ?? 0) + (isWaiting ? 1 : 0);
-      counts.set(name, { type, fairnessKey, waiting, more: more || before?.more === true });
+    for (const job of jobs) {
+      const waits = isHeld(held, job) ? 0 : 1;
+      if (waits === 0 && !more) continue;
+      const ofType = counts.get(job.type) ?? new Map<string, ParkedCount>();
+      const before = ofType.get(job.fairnessKey);
+      ofType.set(job.fairnessKey, {
+        waiting: (before?.waiting ?? 0) + waits,
+        more: more || before?.more === true,
+      });
+      counts.set(job.type, ofType);
     }
   };
   const count = async ({ conflictKey }: ParkedMark): Promise<void> => {
@@ -99,8 +98,10 @@ export async function countParked(
     break;
   }
   return {
-    of: (type, fairnessKey) => counts.get(nameOf(type, fairnessKey)),
-    all: [...counts.values()],
-    isWhole,
+    of: (type, fairnessKey) => {
+      const { waiting, more } = counts.get(type)?.get(fairnessKey) ?? { waiting: 0, more: false };
+      return { waiting, more: more || !isWhole };
+    },
+    keysOf: (type) => [...(counts.get(type)?.keys() ?? [])],
   };
 }

@@ -17,6 +17,7 @@ import { readCron } from '../schedule/croner.ts';
 import { MalformedItemError, StoreThrottled } from '../store/errors.ts';
 import type { ScheduleStore } from '../store/schedules.ts';
 import { complete, type FiringContext, firesOfRecord, firingJobId, seen, written } from './firing.ts';
+import { pagesOf } from './pages.ts';
 import { wakeForSchedules } from './timers.ts';
 
 export interface SchedulesContext extends FiringContext {
@@ -307,16 +308,13 @@ export async function* listSchedules(
         store.readDueSchedules({ partition, fromMs: -1, untilMs: LAST_MS, limit: PAGE, after }),
       (after?: string) => store.readStoppedSchedules({ partition, limit: PAGE, after }),
     ]) {
-      let after: string | undefined;
-      do {
-        const { schedules, next } = await read(after);
+      for await (const { schedules } of pagesOf(read)) {
         const ids = schedules.flatMap(({ id }) => (told.has(id) ? [] : [id]));
         for (const id of ids) told.add(id);
         // One that cannot be read is told of by the store, and left out.
         const records = await store.getSchedules({ ids, unreadable: () => {} });
         for (const record of records) if (record !== undefined) yield record;
-        after = next;
-      } while (after !== undefined);
+      }
     }
   }
 }

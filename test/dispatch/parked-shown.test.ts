@@ -271,11 +271,44 @@ describe('the count of what is parked', () => {
         readLine: async () => ({ jobs, next }),
         readBlocked: async () => ({ jobs }),
       };
-      return (await countParked(store, 0, held)).all.filter((each) => each.waiting > 0 || !each.more);
+      const { keysOf, of } = await countParked(store, 0, held);
+      return { keys: keysOf('resize'), ...of('resize', 'ann') };
     };
-    expect(await counted(placed, waiting)).toEqual([
-      { type: 'resize', fairnessKey: 'ann', waiting: 1, more },
-    ]);
-    expect(await counted(placed)).toEqual([]);
+    expect(await counted(placed, waiting)).toEqual({ keys: ['ann'], waiting: 1, more });
+    expect(await counted(placed)).toEqual({ keys: more ? ['ann'] : [], waiting: 0, more });
   });
+
+  it.each([
+    ['conflict keys', 1_000, 1, false],
+    ['conflict keys', 1_001, 1, true],
+    ['groups of one conflict key', 1, 900, false],
+    ['groups of one conflict key', 1, 1_200, true],
+  ])(
+    'says of every key that there may be more, where it left something out: %s (%i, %i)',
+    async (_what, marks, groups, more) => {
+      const page = (count: number, after = '0') => {
+        const from = Number(after);
+        const to = Math.min(count, from + 100);
+        const numbers = Array.from({ length: to - from }, (_, at) => String(from + at));
+        return { numbers, ...(to < count ? { next: String(to) } : {}) };
+      };
+      const jobsOf = (numbers: readonly string[]): readonly Job[] =>
+        numbers.map((number) => aJob({ type: 'resize', fairnessKey: `key-${number}` }));
+      const heads = (after?: string) => {
+        const { numbers, ...next } = page(groups, after);
+        return { jobs: jobsOf(numbers), ...next };
+      };
+      const store = {
+        listParked: async ({ after }: { readonly after?: string | undefined }) => {
+          const { numbers, ...next } = page(marks, after);
+          return { marks: numbers.map((conflictKey) => ({ conflictKey, parkedAtMs: 0 })), ...next };
+        },
+        readLine: async () => heads(),
+        readBlocked: async ({ after }: { readonly after?: string | undefined }) => heads(after),
+      };
+      const { of } = await countParked(store, 0, { places: new Map(), countIn: () => 0 });
+      expect(of('resize', 'key-0').waiting).toBe(marks === 1 ? 1 : 1_000);
+      expect(of('resize', 'of nobody')).toEqual({ waiting: 0, more });
+    },
+  );
 });

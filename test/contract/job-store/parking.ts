@@ -1,6 +1,7 @@
 /** Lines of jobs whose conflict key is held. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
+import { pagesOf } from '../../../lib/dispatch/pages.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import type { JobHead } from '../../../lib/store/job-fields.ts';
 import type { ParkedMark } from '../../../lib/store/records.ts';
@@ -95,14 +96,13 @@ export function parkingContract(suite: StoreSuite): void {
       await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
       const all = async (limit: number): Promise<readonly string[]> => {
         const found: string[] = [];
-        let after: string | undefined;
-        do {
-          const line = { conflictKey: 'catalogue/photos' };
-          const page = await store.readLine({ partition, line, limit, after });
-          expect(page.jobs.length).toBeLessThanOrEqual(limit);
-          found.push(...page.jobs.map(({ id }) => id));
-          after = page.next;
-        } while (after !== undefined);
+        const line = { conflictKey: 'catalogue/photos' };
+        for await (const { jobs } of pagesOf((after: string | undefined) =>
+          store.readLine({ partition, line, limit, after }),
+        )) {
+          expect(jobs.length).toBeLessThanOrEqual(limit);
+          found.push(...jobs.map(({ id }) => id));
+        }
         return found;
       };
       const parked = groups.flat().map(({ id }) => id);
@@ -117,12 +117,10 @@ export function parkingContract(suite: StoreSuite): void {
       await store.markParked({ partition, conflictKeys, nowMs: NOW_MS });
       for (const limit of [1, 3, 8]) {
         const found: string[] = [];
-        let after: string | undefined;
-        do {
-          const page = await store.listParked({ partition, limit, after });
-          found.push(...page.marks.map(({ conflictKey }) => conflictKey));
-          after = page.next;
-        } while (after !== undefined);
+        for await (const { marks } of pagesOf((after: string | undefined) =>
+          store.listParked({ partition, limit, after }),
+        ))
+          found.push(...marks.map(({ conflictKey }) => conflictKey));
         expect(found.toSorted()).toEqual(conflictKeys.toSorted());
       }
     });
