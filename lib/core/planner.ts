@@ -118,7 +118,9 @@ export interface Planner {
    */
   drop(decision: Decision): boolean;
   /** Nothing was done of it: what it held is given back, and its job waits as before, to be chosen again or not. */
-  takeBack(decision: Decision, job: WaitingJob): void;
+  takeBack(decision: Decision): void;
+  /** The job of a decision as it was offered; undefined once all heads were asked for again. */
+  jobOf(decision: Decision): WaitingJob | undefined;
   /** Heads asked for so far. */
   readonly headsAsked: number;
   /** Slots that this plan may still fill, caps of single types, tiers and keys aside. */
@@ -171,8 +173,9 @@ class HeadsPlanner implements Planner {
   readonly #keys: readonly KeysState[];
   /** By number, in the order in which they were offered. */
   readonly #lines = new Map<number, LineState>();
-  /** Jobs that are in a plan, reserved, or lost: a lagging index may still show them. */
+  /** Jobs in flight, and those that were in the plan before heads were asked for again: a lagging index may still show them. */
   readonly #gone: Set<string>;
+  /** Jobs that wait, are in the plan, or are lost. */
   readonly #offered = new Map<string, OfferedJob>();
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
@@ -315,7 +318,8 @@ class HeadsPlanner implements Planner {
   drop(decision: Decision): boolean {
     if (!this.#scheduler.lose(decision.reserved.id)) return false;
     // What was admitted or lost does not wait any more, and stays as it is.
-    for (const [id, { number }] of this.#offered) this.#scheduler.withdraw(number, id, this.#input.nowMs);
+    for (const [id, { number }] of this.#offered)
+      if (!this.#scheduler.withdraw(number, id, this.#input.nowMs)) this.#gone.add(id);
     this.#offered.clear();
     this.#blocked.clear();
     for (const state of this.#lines.values()) {
@@ -326,11 +330,16 @@ class HeadsPlanner implements Planner {
     return true;
   }
 
-  takeBack({ reserved: { id } }: Decision, job: WaitingJob): void {
+  takeBack(decision: Decision): void {
+    const { id } = decision.reserved;
+    const job = this.jobOf(decision);
     this.#scheduler.settle(id, { nowMs: this.#input.nowMs, succeeded: false });
-    this.#gone.delete(id);
     this.#offered.delete(id);
-    this.#offer([job]);
+    if (job !== undefined) this.#offer([job]);
+  }
+
+  jobOf({ reserved: { id } }: Decision): WaitingJob | undefined {
+    return this.#offered.get(id)?.job;
   }
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {
@@ -344,8 +353,7 @@ class HeadsPlanner implements Planner {
     if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier);
     const decision = scheduler.admit(line, guaranteed);
     this.#hasAdmitted = true;
-    this.#gone.add(decision.reserved.id);
-    this.#blocked.delete(decision.reserved.id);
+    if (this.#blocked.size > 0) this.#blocked.delete(decision.reserved.id);
     return { kind: 'admit', decision };
   }
 

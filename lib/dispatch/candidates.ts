@@ -118,7 +118,7 @@ export class Candidates {
     if (between?.haveKeysMoved(context, input.partition)) forgetStrangers(input.cached, this.#lives);
     noteImages(
       input.cached,
-      input.images.filter((job) => isOfUse(job) || job.state !== 'pending'),
+      input.images.filter((job) => job.state !== 'pending' || isOfUse(job)),
       this.#places,
       input.nowMs,
     );
@@ -232,7 +232,6 @@ export class Candidates {
     await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
     for (const { fairnessKey, settledCostMs } of await this.#lifts.lift(jobs))
       planner.liftKey(fairnessKey, settledCostMs);
-    this.overtaken.note(jobs);
     for (const { line, jobs: heads, more } of lines) planner.offerHeads(line, heads, more);
   }
 
@@ -325,7 +324,9 @@ export class Candidates {
     for (const key of [...named, ...keys.map((each) => each.key)]) {
       this.#keys.note(type, key);
       const { fairnessKey, lines } = key;
-      modes.set(fairnessKey, [...new Set([...(modes.get(fairnessKey) ?? []), ...modesOf(lines)])]);
+      const before = modes.get(fairnessKey);
+      const own = modesOf(lines);
+      modes.set(fairnessKey, before === undefined ? own : [...new Set([...before, ...own])]);
     }
     const shareOf = new Map(keys.map(({ key, share }) => [key.fairnessKey, share]));
     if (isFirst) {

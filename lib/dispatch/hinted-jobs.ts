@@ -2,7 +2,9 @@
  * Jobs that hints told of, beside what a line's read shows: the index may not show them yet, and they may wait no more. With
  * them, the first jobs of blocked lines whose conflict key is free, which no read of their ready line shows.
  */
-import type { ReservedJob } from '../core/job.ts';
+import type { ReservedJob, WaitingJob } from '../core/job.ts';
+import type { Planner } from '../core/planner.ts';
+import type { Decision } from '../core/scheduler.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { DispatchContext } from './context.ts';
 import { type LinePlaces, noteImages } from './line-images.ts';
@@ -178,10 +180,10 @@ export class HintedJobs {
   }
 
   /** Whether the job waits, whatever an index shows: it was read itself, or what has become of it since, this process would know. */
-  isKnownToWait(job: JobHead): boolean {
-    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
+  isKnownToWait(job: Pick<JobHead, 'id' | 'readyAtMs'>): boolean {
     const { sinceMs = Infinity, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
+    if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
     return (recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs;
   }
 
@@ -240,7 +242,7 @@ export interface OvertakenInput {
   /** Whether this pass has read the line itself. */
   readonly isRead: (name: string) => boolean;
   /** Whether the job waits, whatever an index shows. */
-  readonly isKnownToWait: (job: JobHead) => boolean;
+  readonly isKnownToWait: (job: WaitingJob) => boolean;
 }
 
 /**
@@ -252,29 +254,17 @@ export interface OvertakenInput {
 export class Overtaken {
   readonly #context: DispatchContext;
   readonly #input: OvertakenInput;
-  /** What the planner was offered. */
-  readonly #offered = new Map<string, JobHead>();
 
   constructor(context: DispatchContext, input: OvertakenInput) {
     this.#context = context;
     this.#input = input;
   }
 
-  /** Notes what the planner may choose from. */
-  note(jobs: readonly JobHead[]): void {
-    for (const job of jobs) this.#offered.set(job.id, job);
-  }
-
-  /** What the planner was offered of a job. */
-  offered(id: string): JobHead | undefined {
-    return this.#offered.get(id);
-  }
-
   /** Of these, those that do not wait as they were planned: read, strongly consistent, unless this process vouches for them. */
-  async among<Planned extends Pick<ReservedJob, 'id' | 'version'>>(
-    planned: readonly Planned[],
-  ): Promise<readonly Planned[]> {
-    const doubted = planned.filter(({ id }) => !this.#isVouchedFor(id));
+  async among(planner: Planner, decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
+    const doubted = decisions
+      .filter((decision) => !this.#isVouchedFor(planner.jobOf(decision)))
+      .map(({ reserved }) => reserved);
     if (doubted.length === 0) return [];
     // One that cannot be read is no candidate.
     const found = await this.#context.store.lookUpJobs({
@@ -286,15 +276,14 @@ export class Overtaken {
     );
   }
 
-  #isVouchedFor(id: string): boolean {
-    const job = this.#offered.get(id);
+  #isVouchedFor(job: WaitingJob | undefined): boolean {
     if (job === undefined) return false;
     const { cached, places, nowMs, isRead, isKnownToWait } = this.#input;
-    if (nowMs - job.readyAtMs < FRESH_MS) return true;
+    if (nowMs - job.readyAtMs < FRESH_MS || isKnownToWait(job)) return true;
     const { sinceMs = Infinity, heads } = cached;
     const name = places.nameOf(job);
     const readAtMs = isRead(name) ? nowMs : (heads.get(name)?.readAtMs ?? -Infinity);
     // By then the index showed what others had done before.
-    return readAtMs - this.#context.budget.seenWithinMs >= sinceMs || isKnownToWait(job);
+    return readAtMs - this.#context.budget.seenWithinMs >= sinceMs;
   }
 }

@@ -19,13 +19,9 @@ import {
   type RecentJob,
 } from './partition-cache.ts';
 
-/** For how long, and of how many jobs, it is remembered that they do not wait any more: a hint may come late and say they do. */
-const OUTDATED_MS = 60_000;
-const OUTDATED_MAX = 20_000;
-
 /** A line by its name, and a job's place in it. */
 export interface LinePlaces {
-  readonly nameOf: (job: JobHead) => string;
+  readonly nameOf: (job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>) => string;
   readonly rankOf: (job: JobHead) => string;
   /** Of two jobs of a line. */
   readonly compare: CompareJobs;
@@ -50,7 +46,7 @@ export function noteImages(
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
   const told: JobHead[] = [];
-  for (const job of images) (isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job);
+  for (const job of images) if (!isEndOfOutdated(lines, job, places.nameOf)) told.push(job);
   for (const [name, ofLine] of Map.groupBy(told, places.nameOf)) {
     for (const job of noteLine(lines, name, ofLine, places, nowMs))
       (job.state === 'pending' ? waiting : others).push(job);
@@ -113,8 +109,8 @@ function isEndOfOutdated(
   job: JobHead,
   nameOf: LinePlaces['nameOf'],
 ): boolean {
-  const known = job.state === 'succeeded' ? outdated.get(job.id) : undefined;
-  if (known === undefined || !succeededFrom(known.version, job)) return false;
+  const known = job.state === 'succeeded' ? outdated.versionOf(job.id) : undefined;
+  if (known === undefined || !succeededFrom(known, job)) return false;
   // What was read ahead of a split line may be.
   const next = heads.get(nameOf(job))?.next ?? [];
   return next.every(({ ahead }) => ahead.length === 0);
@@ -189,15 +185,7 @@ export function noteOutdated(
   jobs: Iterable<Pick<JobHead, 'id' | 'version'>>,
   nowMs: number,
 ): void {
-  for (const { id, version } of jobs) {
-    outdated.delete(id);
-    outdated.set(id, { version, atMs: nowMs });
-  }
-  // The oldest stand first.
-  for (const [id, { atMs }] of outdated) {
-    if (outdated.size <= OUTDATED_MAX && nowMs - atMs <= OUTDATED_MS) return;
-    outdated.delete(id);
-  }
+  for (const { id, version } of jobs) outdated.note(id, version, nowMs);
 }
 
 /** Whether a job was admitted at this version or a later one, or was seen not to wait at it. */
@@ -205,8 +193,7 @@ export function isOutdated(
   { outdated }: CachedLines,
   { id, version }: Pick<JobHead, 'id' | 'version'>,
 ): boolean {
-  const known = outdated.get(id);
-  return known !== undefined && version <= known.version;
+  return version <= (outdated.versionOf(id) ?? -Infinity);
 }
 
 /** Forgets keys that moved to the front long before the first page of any cached keys line was read: that page has shown them there. */

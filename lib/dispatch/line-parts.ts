@@ -231,9 +231,11 @@ export function partsToRead(
 }
 
 /** Lines as wholes, each once. */
-export const modesOf = (lines: KeyBacklog['lines']): readonly JobMode[] => [
-  ...new Set(lines.map(({ mode }) => mode)),
-];
+export function modesOf(lines: KeyBacklog['lines']): readonly JobMode[] {
+  const modes: JobMode[] = [];
+  for (const { mode } of lines) if (!modes.includes(mode)) modes.push(mode);
+  return modes;
+}
 
 /** Whether nothing is known of a line beyond so many heads, and it does not go on. */
 export const isUsedUp = (

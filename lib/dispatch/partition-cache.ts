@@ -123,6 +123,34 @@ export class RecentJobs {
   }
 }
 
+/** For how long, or of how many jobs, it is remembered at least that they do not wait any more: a hint may come late and say they do. */
+const OUTDATED_MS = 60_000;
+const OUTDATED_MIN = 20_000;
+
+/**
+ * Jobs that do not wait any more, and up to which version. The older half is forgotten as a whole: an order by age in which each that
+ * is noted again changes its place would cost more than all the rest.
+ */
+export class OutdatedJobs {
+  #young = new Map<string, number>();
+  #old: ReadonlyMap<string, number> = new Map();
+  #youngSinceMs = -Infinity;
+
+  note(id: string, version: number, nowMs: number): void {
+    if (this.#young.size >= OUTDATED_MIN || nowMs - this.#youngSinceMs >= OUTDATED_MS) {
+      this.#old = this.#young;
+      this.#young = new Map();
+      this.#youngSinceMs = nowMs;
+    }
+    this.#young.set(id, version);
+  }
+
+  /** The version at which the job did not wait; undefined: nothing is remembered of it. */
+  versionOf(id: string): number | undefined {
+    return this.#young.get(id) ?? this.#old.get(id);
+  }
+}
+
 /** Heads of a line that were read and not admitted yet. */
 export interface CachedHeads {
   readonly readAtMs: number;
@@ -200,8 +228,8 @@ export interface CachedLines {
   wholeFromMs: number | undefined;
   /** Whether jobs may be parked: then what was read of keys does not say all of what waits. */
   parks: boolean;
-  /** By id: jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
-  readonly outdated: Map<string, { readonly version: number; readonly atMs: number }>;
+  /** Jobs that this process has lately admitted, or seen not to wait. A hint of that version, or an older one, is old. */
+  readonly outdated: OutdatedJobs;
 }
 
 export interface CachedNames {
@@ -221,7 +249,7 @@ const emptyLines = (): CachedLines => ({
   watchedSinceMs: undefined,
   wholeFromMs: undefined,
   parks: false,
-  outdated: new Map(),
+  outdated: new OutdatedJobs(),
 });
 
 /** Lines that were used up, and short keys lines, are believed to be all there is for this long, while no slot stays free. */

@@ -176,18 +176,16 @@ export class Admission {
     // A place that is taken for nothing costs less than the time that such a store takes to answer.
     if (isSlow(context, lease.slowMs)) return decisions;
     const unlocked = decisions.filter(({ reserved }) => this.#lockOf(reserved) === undefined);
-    const overtaken = await candidates.overtaken.among(unlocked.map(({ reserved }) => reserved));
+    const overtaken = await candidates.overtaken.among(planner, unlocked);
     if (overtaken.length === 0) return decisions;
     candidates.noteAdmitted(overtaken);
     this.lostClaims += overtaken.length;
     const over = new Set(overtaken.map(({ id }) => id));
     const first = decisions.findIndex(({ reserved }) => over.has(reserved.id));
     const behind = decisions.slice(first);
-    for (const decision of behind) {
-      const job = candidates.overtaken.offered(decision.reserved.id);
-      if (job !== undefined && !over.has(job.id)) planner.takeBack(decision, job);
-    }
-    for (const decision of behind.filter(({ reserved }) => over.has(reserved.id))) {
+    const isOver = ({ reserved }: Decision): boolean => over.has(reserved.id);
+    for (const decision of behind) if (!isOver(decision)) planner.takeBack(decision);
+    for (const decision of behind.filter(isOver)) {
       this.#letGo(decision);
       this.#lose(decision);
     }

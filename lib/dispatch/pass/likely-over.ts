@@ -51,11 +51,10 @@ function likelyOver(
   const taken = takenOver(reservations);
   for (const { batchId, reservedAtMs, jobs } of reservations) {
     for (const [position, entry] of jobs) {
-      if (taken.has(claimIdOf(batchId, position))) continue;
       const { estimatedCostMs } = entry;
       const forMs = nowMs - likelyOverAtMs(reservedAtMs, estimatedCostMs);
-      if (forMs < 0) continue;
-      if (isWordLeft || (forMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS)) over.push({ entry, forMs });
+      if (forMs < 0 || !(isWordLeft || (forMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS))) continue;
+      if (!taken.has(claimIdOf(batchId, position))) over.push({ entry, forMs });
     }
   }
   // Who runs on for long would else be looked up each time, in place of those that end.
@@ -76,8 +75,10 @@ export async function lookUpLikelyOver(
   if (hasManyKeys(state)) return [];
   // Everything is looked up later on.
   if (input.checksAll || !areSlotsScarce(context.configuration, state)) return [];
+  const over = likelyOver(state, { nowMs, isWordLeft });
+  if (over.length === 0) return [];
   const told = new Set(input.hints.map(({ id }) => id));
-  const likely = likelyOver(state, { nowMs, isWordLeft }).filter(({ id }) => !told.has(id));
+  const likely = over.filter(({ id }) => !told.has(id));
   if (likely.length === 0) return [];
   const found = await context.store.lookUpJobs({ ids: likely.map(({ id }) => id), unreadable: () => {} });
   // One that is as it was planned has not started.
@@ -99,9 +100,9 @@ export function endsLikelyAtMs(
   const taken = takenOver(reservations);
   for (const { batchId, reservedAtMs, jobs } of reservations)
     for (const [position, { estimatedCostMs }] of jobs) {
-      if (estimatedCostMs > SHORT_MS || taken.has(claimIdOf(batchId, position))) continue;
       const overAtMs = likelyOverAtMs(reservedAtMs, estimatedCostMs);
-      if (overAtMs > nowMs - UNTOLD_MS) firstMs = Math.min(firstMs, overAtMs);
+      if (estimatedCostMs > SHORT_MS || overAtMs <= nowMs - UNTOLD_MS || overAtMs >= firstMs) continue;
+      if (!taken.has(claimIdOf(batchId, position))) firstMs = overAtMs;
     }
   return firstMs;
 }

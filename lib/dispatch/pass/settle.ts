@@ -196,8 +196,10 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
 
 /** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
 function standingIn(partition: number, images: Images): Images {
-  const here = [...images].filter(([, job]) => job.partition === partition);
-  return here.length === images.size ? images : new Map(here);
+  for (const job of images.values())
+    if (job.partition !== partition)
+      return new Map([...images].filter(([, each]) => each.partition === partition));
+  return images;
 }
 
 /** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
