@@ -192,7 +192,8 @@ export class MemoryItems {
   readonly #random: () => number;
   /** Of whoever asks now. */
   #asked: PlaceInLine;
-  readonly #imitate: StoreImitation;
+  /** Undefined: nothing but what is asked for happens. */
+  readonly #imitate: StoreImitation | undefined;
   readonly #after: After;
   readonly #expiring = new TimeHeap<JobItem>();
   readonly #partitions = new Map<number, PartitionItems>();
@@ -203,18 +204,18 @@ export class MemoryItems {
     this.#random = options.random;
     this.place = options.place;
     this.#asked = options.place;
-    this.#imitate = options.imitate ?? {};
+    this.#imitate = options.imitate;
     this.#after = options.after ?? immediately;
     this.observe = options.observe;
     this.#tellUnreadable = options.unreadable;
-    const lagMs = this.#imitate.indexLagMs === undefined ? undefined : () => this.#late('indexLagMs');
+    const lagMs = this.#imitate?.indexLagMs === undefined ? undefined : () => this.#late('indexLagMs');
     this.jobLines = new LinesIndex({ clock: this.clock, lagMs });
     this.keyLines = new LinesIndex({ clock: this.clock, lagMs });
     this.scheduleLines = new LinesIndex({ clock: this.clock, lagMs });
   }
 
   happens(what: keyof StoreImitation): boolean {
-    const chance = this.#imitate[what];
+    const chance = this.#imitate?.[what];
     if (chance === undefined || chance <= 0 || this.#random() >= chance) return false;
     this.observe?.({ kind: 'imitated', what });
     return true;
@@ -231,7 +232,7 @@ export class MemoryItems {
 
   /** Draws a delay up to its bound. */
   #late(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
-    const mostMs = this.#imitate[what] ?? 0;
+    const mostMs = this.#imitate?.[what] ?? 0;
     if (mostMs <= 0) return 0;
     this.observe?.({ kind: 'imitated', what });
     return this.#random() * mostMs;
