@@ -46,7 +46,7 @@ export function noteImages(
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
   const told: JobHead[] = [];
-  for (const job of images) if (!isEndOfOutdated(lines, job, places.nameOf)) told.push(job);
+  for (const job of images) (isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job);
   for (const [name, ofLine] of Map.groupBy(told, places.nameOf)) {
     for (const job of noteLine(lines, name, ofLine, places, nowMs))
       (job.state === 'pending' ? waiting : others).push(job);
