@@ -23,11 +23,14 @@ const all = Object.entries(SMALL_RUNS);
 
 /** Of those, the ones that make so many calls that they take most of the time of all; and the others. */
 const LONG_RUNS: ReadonlySet<string> = new Set([
+  'a dispatcher that runs on, and is stopped',
   'clients and a process that is killed, and stopped in its next life',
   'jobs that are moved: nearer, away and back, and as they become due',
+  'many jobs at once, of which a shard tells a dispatcher that runs on',
   'many jobs of one conflict key, slowly',
   'operators at work',
   'parked jobs whose conflict key becomes free while they are paused',
+  'slots that one partition lends to another',
 ] satisfies (keyof typeof SMALL_RUNS)[]);
 const isLong = ([name]: readonly [string, SmallRun]): boolean => LONG_RUNS.has(name);
 export const QUICK = Object.fromEntries(all.filter((each) => !isRedeployed(each) && !isLong(each)));
