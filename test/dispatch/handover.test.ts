@@ -436,6 +436,7 @@ describe('a key that lives somewhere else', () => {
     await on.advance(31_000);
     await pass(on, context, 0, { jobs: [{ ...job, partition: 0, version: 1 }], reason: 'stream' });
     expect([home(on, job.id), on.stateOf(job.id)]).toEqual([1, 'pending']);
+    expect([...on.store.inspect(0).reservations.values()]).toEqual([]);
     await pass(on, context, 1, { jobs: [job], reason: 'stream' });
     await tick(on, context);
     expect([home(on, job.id), on.stateOf(job.id)]).toEqual([0, 'claimed']);

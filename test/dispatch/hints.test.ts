@@ -269,6 +269,19 @@ describe('what a process remembers of a line', () => {
     expect(isOutdated(lines, job)).toBe(true);
   });
 
+  it('and forgets it in the end, where few jobs come', () => {
+    const on = oneSlot();
+    const { lines } = openCache(new Map(), 0, 1);
+    const job = on.job();
+    for (const [noted, afterMs] of [
+      [job, 0],
+      [on.job(), 60_000],
+      [on.job(), 120_000],
+    ] as const)
+      noteOutdated(lines, [noted], on.time.nowMs + afterMs);
+    expect(isOutdated(lines, job)).toBe(false);
+  });
+
   it('knows so of the last 20,000 jobs, however soon they follow each other, and not of all there ever were', () => {
     const on = oneSlot();
     const { lines } = openCache(new Map(), 0, 1);
