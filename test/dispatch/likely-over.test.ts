@@ -1,10 +1,13 @@
 /** Where slots are scarce, a pass looks up what should have ended, and need not wait for the stream to tell of it. */
 import { describe, expect, it } from 'vitest';
-import type { Job } from '../../lib/core/job.ts';
+import { claimIdOf, type Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
+import { endsLikelyAtMs } from '../../lib/dispatch/pass/likely-over.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
+import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { notingLooks, type Stage, type Started, stage, storeWith } from './stage.ts';
 
@@ -195,5 +198,42 @@ describe('an end of which nobody has told', () => {
     for (const each of ending) await on.end(each);
     await on.store.wake({ partition: 0, jobs: [{ id: 'other', version: 1, isWaiting: true }] });
     expect(await on.pass({ reason: 'wake' }, on.dispatcher())).toMatchObject({ settled: short });
+  });
+});
+
+describe('the first end that is likely, of what a pass leaves in flight', () => {
+  const scope = { state: { ledgers: [] }, nowMs: NOW_MS };
+  const placesOf = (...costsMs: readonly number[]): ReturnType<typeof aReservation> =>
+    aReservation([], {
+      batchId: '1-1',
+      jobs: new Map(
+        costsMs.map((estimatedCostMs, at) => [at, aReservedJob({ id: `job-${at}` }, { estimatedCostMs })]),
+      ),
+    });
+
+  it('is that of the shortest attempt, a tenth later than it was estimated, in whatever order they stand', () => {
+    for (const costsMs of [
+      [2_000, 1_000, 3_000],
+      [1_000, 2_000],
+      [3_000, 2_000, 1_000],
+    ])
+      expect(endsLikelyAtMs(scope, [placesOf(...costsMs)])).toBe(NOW_MS + 1_100);
+  });
+
+  it('is none of a long attempt, nor one of which the stream has told by now', () => {
+    expect(endsLikelyAtMs(scope, [placesOf(5_001)])).toBe(Infinity);
+    expect(endsLikelyAtMs({ ...scope, nowMs: NOW_MS + 1_300 }, [placesOf(1_000)])).toBe(Infinity);
+    expect(endsLikelyAtMs({ ...scope, nowMs: NOW_MS + 1_299 }, [placesOf(1_000)])).toBe(NOW_MS + 1_100);
+  });
+
+  it('is none whose slot another job takes over, which sees it by itself', () => {
+    const next = aReservedJob({ id: 'next' }, { estimatedCostMs: 4_000, takesOver: claimIdOf('1-1', 0) });
+    const behind = aReservation([], { batchId: '1-2', jobs: new Map([[0, next]]) });
+    expect(endsLikelyAtMs(scope, [placesOf(1_000, 2_000), behind])).toBe(NOW_MS + 2_200);
+  });
+
+  it('is not looked for among very many keys', () => {
+    const ledgers = Array.from({ length: 2_001 }, () => aLedger());
+    expect(endsLikelyAtMs({ ...scope, state: { ledgers } }, [placesOf(1_000)])).toBe(Infinity);
   });
 });

@@ -92,7 +92,7 @@ export async function lookUpLikelyOver(
  * has to.
  */
 export function endsLikelyAtMs(
-  { state, nowMs }: PassScope & { readonly state: Pick<PartitionState, 'ledgers'> },
+  { state, nowMs }: Pick<PassScope, 'nowMs'> & { readonly state: Pick<PartitionState, 'ledgers'> },
   reservations: readonly Reservation[],
 ): number {
   if (hasManyKeys(state)) return Infinity;
