@@ -119,8 +119,8 @@ export interface Planner {
   drop(decision: Decision): boolean;
   /** Nothing was done of it: what it held is given back, and its job waits as before, to be chosen again or not. */
   takeBack(decision: Decision): void;
-  /** The job of a decision as it was offered; undefined once all heads were asked for again. */
-  jobOf(decision: Decision): WaitingJob | undefined;
+  /** The job of a decision of this plan: the newest image that was offered. */
+  jobOf(decision: Decision): WaitingJob;
   /** Heads asked for so far. */
   readonly headsAsked: number;
   /** Slots that this plan may still fill, caps of single types, tiers and keys aside. */
@@ -149,7 +149,7 @@ interface LineState {
 
 interface OfferedJob {
   readonly number: number;
-  readonly job: WaitingJob;
+  job: WaitingJob;
 }
 
 const NONE = -1;
@@ -173,9 +173,9 @@ class HeadsPlanner implements Planner {
   readonly #keys: readonly KeysState[];
   /** By number, in the order in which they were offered. */
   readonly #lines = new Map<number, LineState>();
-  /** Jobs in flight, and those that were in the plan before heads were asked for again: a lagging index may still show them. */
-  readonly #gone: Set<string>;
-  /** Jobs that wait, are in the plan, or are lost. */
+  /** Jobs that were in flight when the pass began: a lagging index may still show them. */
+  readonly #gone: ReadonlySet<string>;
+  /** Jobs that wait, are in the plan, or are lost: of each the newest image that was offered. */
   readonly #offered = new Map<string, OfferedJob>();
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
@@ -319,8 +319,7 @@ class HeadsPlanner implements Planner {
     if (!this.#scheduler.lose(decision.reserved.id)) return false;
     // What was admitted or lost does not wait any more, and stays as it is.
     for (const [id, { number }] of this.#offered)
-      if (!this.#scheduler.withdraw(number, id, this.#input.nowMs)) this.#gone.add(id);
-    this.#offered.clear();
+      if (this.#scheduler.withdraw(number, id, this.#input.nowMs)) this.#offered.delete(id);
     this.#blocked.clear();
     for (const state of this.#lines.values()) {
       state.asked = 0;
@@ -335,11 +334,11 @@ class HeadsPlanner implements Planner {
     const job = this.jobOf(decision);
     this.#scheduler.settle(id, { nowMs: this.#input.nowMs, succeeded: false });
     this.#offered.delete(id);
-    if (job !== undefined) this.#offer([job]);
+    this.#offer([job]);
   }
 
-  jobOf({ reserved: { id } }: Decision): WaitingJob | undefined {
-    return this.#offered.get(id)?.job;
+  jobOf({ reserved: { id } }: Decision): WaitingJob {
+    return (this.#offered.get(id) as OfferedJob).job;
   }
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {
@@ -455,7 +454,13 @@ class HeadsPlanner implements Planner {
 
   #offer(jobs: readonly WaitingJob[]): void {
     for (const job of jobs) {
-      if (this.#gone.has(job.id) || this.#offered.has(job.id)) continue;
+      if (this.#gone.has(job.id)) continue;
+      const known = this.#offered.get(job.id);
+      if (known !== undefined) {
+        // It stays where it stands. Taken back, it is what it is by now.
+        if (job.version > known.job.version) known.job = job;
+        continue;
+      }
       const number = this.#scheduler.arrive(job, this.#input.nowMs);
       if (number !== undefined) this.#offered.set(job.id, { number, job });
     }

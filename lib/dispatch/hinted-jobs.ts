@@ -276,8 +276,7 @@ export class Overtaken {
     );
   }
 
-  #isVouchedFor(job: WaitingJob | undefined): boolean {
-    if (job === undefined) return false;
+  #isVouchedFor(job: WaitingJob): boolean {
     const { cached, places, nowMs, isRead, isKnownToWait } = this.#input;
     if (nowMs - job.readyAtMs < FRESH_MS || isKnownToWait(job)) return true;
     const { sinceMs = Infinity, heads } = cached;

@@ -186,6 +186,7 @@ export function noteOutdated(
   nowMs: number,
 ): void {
   for (const { id, version } of jobs) outdated.note(id, version, nowMs);
+  outdated.forgetOld(nowMs);
 }
 
 /** Whether a job was admitted at this version or a later one, or was seen not to wait at it. */

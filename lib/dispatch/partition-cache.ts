@@ -123,31 +123,54 @@ export class RecentJobs {
   }
 }
 
-/** For how long, or of how many jobs, it is remembered at least that they do not wait any more: a hint may come late and say they do. */
+/**
+ * For how long, of so many jobs at least, it is remembered that they do not wait any more: a hint may come late and say they do. Not
+ * for much longer: an id may come again, for another job, from its first version on.
+ */
 const OUTDATED_MS = 60_000;
 const OUTDATED_MIN = 20_000;
+
+class OutdatedHalf {
+  readonly versions = new Map<string, number>();
+  /** When the first one was noted. */
+  firstMs = Infinity;
+  /** When the last one was. */
+  lastMs = Infinity;
+
+  note(id: string, version: number, nowMs: number): void {
+    if (this.versions.size === 0) this.firstMs = nowMs;
+    this.lastMs = nowMs;
+    this.versions.set(id, version);
+  }
+}
 
 /**
  * Jobs that do not wait any more, and up to which version. The older half is forgotten as a whole: an order by age in which each that
  * is noted again changes its place would cost more than all the rest.
  */
 export class OutdatedJobs {
-  #young = new Map<string, number>();
-  #old: ReadonlyMap<string, number> = new Map();
-  #youngSinceMs = -Infinity;
+  #young = new OutdatedHalf();
+  #old = new OutdatedHalf();
 
   note(id: string, version: number, nowMs: number): void {
-    if (this.#young.size >= OUTDATED_MIN || nowMs - this.#youngSinceMs >= OUTDATED_MS) {
-      this.#old = this.#young;
-      this.#young = new Map();
-      this.#youngSinceMs = nowMs;
+    const young = this.#young;
+    const { size } = young.versions;
+    if (size >= OUTDATED_MIN || (size > 0 && nowMs - young.firstMs >= OUTDATED_MS)) {
+      this.#old = young;
+      this.#young = new OutdatedHalf();
     }
-    this.#young.set(id, version);
+    this.#young.note(id, version, nowMs);
+  }
+
+  /** Forgets what is old, also where nothing is noted any more. */
+  forgetOld(nowMs: number): void {
+    if (nowMs - this.#old.lastMs > OUTDATED_MS) this.#old = new OutdatedHalf();
+    if (nowMs - this.#young.lastMs > OUTDATED_MS) this.#young = new OutdatedHalf();
   }
 
   /** The version at which the job did not wait; undefined: nothing is remembered of it. */
   versionOf(id: string): number | undefined {
-    return this.#young.get(id) ?? this.#old.get(id);
+    return this.#young.versions.get(id) ?? this.#old.versions.get(id);
   }
 }
 

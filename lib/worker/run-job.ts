@@ -233,57 +233,6 @@ type HandlerEnd =
   | { readonly kind: 'threw'; readonly error: unknown };
 const LATE = { kind: 'late' } as const;
 
-/** What a handler is given. */
-class HandlerContext implements JobContext {
-  readonly jobId: string;
-  readonly type: string;
-  readonly attempt: number;
-  readonly fairnessKey: string;
-  readonly resourceId: string | undefined;
-  readonly traceparent: string | undefined;
-  readonly fencingToken: number;
-  declare readonly signal: AbortSignal;
-  readonly heartbeat: JobContext['heartbeat'];
-  readonly checkpoint: JobContext['checkpoint'];
-  readonly lastCheckpoint: Json | undefined;
-  readonly #told: LazyAbort;
-  #ownSignal: AbortSignal | undefined;
-
-  constructor(
-    job: Job,
-    told: LazyAbort,
-    heartbeat: JobContext['heartbeat'],
-    checkpoint: JobContext['checkpoint'],
-  ) {
-    this.jobId = job.id;
-    this.type = job.type;
-    this.attempt = job.attempt;
-    this.fairnessKey = job.fairnessKey;
-    this.resourceId = job.resourceId;
-    this.traceparent = job.traceparent;
-    this.fencingToken = job.version;
-    this.heartbeat = heartbeat;
-    this.checkpoint = checkpoint;
-    this.lastCheckpoint = job.checkpoint;
-    this.#told = told;
-    Object.defineProperty(this, 'signal', HandlerContext.#signal);
-  }
-
-  // A property of each object, so that a copy of it has a signal, too; and the same for all, since two functions for each attempt
-  // would cost more than all other properties. Most handlers never look, and no signal is made.
-  static readonly #signal: PropertyDescriptor & ThisType<HandlerContext> = {
-    enumerable: true,
-    configurable: true,
-    get() {
-      return this.#ownSignal ?? this.#told.signal;
-    },
-    /** What wraps a handler may give it a signal of its own. */
-    set(own: AbortSignal) {
-      this.#ownSignal = own;
-    },
-  };
-}
-
 /**
  * Runs the handler within its time. Whatever it does after it was told to stop, the attempt ended for that reason; only
  * when the worker ends does a result that still comes count.
@@ -322,16 +271,36 @@ async function attempt(
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
   const stopInTime = (): void => stop(tookTooLong(timeoutMs));
+  // What wraps a handler may give it a signal of its own.
+  let own: AbortSignal | undefined;
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
-  const checkpoint = async (data: Json): Promise<void> => {
-    if ((await store.saveCheckpoint({ job, worker, checkpoint: storable(data, CHECKPOINT) })) === 'applied')
-      return;
-    const reason = new AttemptSupersededError(`job ${job.id} is not held by this attempt any more`);
-    stop(reason);
-    throw reason;
-  };
-  const given = new HandlerContext(job, told, (progress) => context.onProgress?.(job, progress), checkpoint);
-  const running = (async () => handler(job.payload, given))();
+  const running = (async () =>
+    handler(job.payload, {
+      jobId: job.id,
+      type: job.type,
+      attempt: job.attempt,
+      fairnessKey: job.fairnessKey,
+      resourceId: job.resourceId,
+      traceparent: job.traceparent,
+      fencingToken: job.version,
+      get signal() {
+        return own ?? told.signal;
+      },
+      set signal(given) {
+        own = given;
+      },
+      heartbeat: (progress) => context.onProgress?.(job, progress),
+      checkpoint: async (data) => {
+        if (
+          (await store.saveCheckpoint({ job, worker, checkpoint: storable(data, CHECKPOINT) })) === 'applied'
+        )
+          return;
+        const reason = new AttemptSupersededError(`job ${job.id} is not held by this attempt any more`);
+        stop(reason);
+        throw reason;
+      },
+      lastCheckpoint: job.checkpoint,
+    }))();
   const over = (ended: HandlerEnd): HandlerEnd => {
     onHandled?.();
     tell(ended);

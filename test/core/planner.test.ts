@@ -679,6 +679,40 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 
+  it.each([
+    ['as it was offered', false],
+    ['also once all heads were asked for anew', true],
+  ])('takes a decision back, and its job waits as before: %s', (_, isAnew) => {
+    const state = oneLine(8, 8);
+    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
+    const planner = plannerOf(state);
+    planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 0, modes: ['queued'] }], false);
+    planner.offerHeads(line, state.waiting, false);
+    const decisions = state.waiting.map(() => {
+      const step = planner.next();
+      if (step.kind !== 'admit') throw new Error('eight jobs are free');
+      return step.decision;
+    });
+    const [first, ...others] = decisions as [Decision, ...Decision[]];
+    const { room } = planner;
+    // Since then it was read once more.
+    const newer = { ...(state.waiting[0] as WaitingJob), version: 9 };
+    planner.offerHeads(line, [newer, ...state.waiting], false);
+    if (isAnew) {
+      expect(others.slice(0, 6).map((each) => planner.drop(each))).toContain(true);
+      planner.offerHeads(line, [], false);
+    }
+    expect(planner.jobOf(first)).toEqual(newer);
+    planner.takeBack(first);
+    expect(planner.room).toBe(room + 1 + (isAnew ? 6 : 0));
+    const again = planner.next();
+    expect(again).toMatchObject({
+      kind: 'admit',
+      decision: { reserved: { id: first.reserved.id, version: 9 } },
+    });
+    expect(planner.next().kind).toBe('done');
+  });
+
   it('takes keys and lines of types that are not configured for nothing', () => {
     const state = oneLine(1, 1);
     const planner = plannerOf(state);

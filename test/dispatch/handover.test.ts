@@ -442,6 +442,26 @@ describe('a key that lives somewhere else', () => {
     expect([home(on, job.id), on.stateOf(job.id)]).toEqual([0, 'claimed']);
   });
 
+  it('takes no place among others of its key by such a hint, where those are known', async () => {
+    const on = await redeployed(pool(2));
+    const key = keyIn([1, 0], [2, 1]);
+    await on.deploy(pool(1));
+    const context = await on.process();
+    await settle(on, context);
+    const others = [];
+    for (let at = 0; at < 20; at += 1) others.push(await jobOf(on, key, { partition: 0 }));
+    await pass(on, context, 0, { jobs: others, reason: 'stream' });
+    const runs = await started(on);
+    expect(runs.size).toBe(16);
+    const stray = await jobOf(on, key, { partition: 1, version: 2, priority: 10 });
+    await on.advance(31_000);
+    await pass(on, context, 0, { jobs: [{ ...stray, partition: 0, version: 1 }], reason: 'stream' });
+    await endOf(on, context, runs.get(others[0]?.id ?? ''));
+    const held = [...on.store.inspect(0).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
+    expect(held).toHaveLength(16);
+    expect(held.map(({ id }) => id)).not.toContain(stray.id);
+  });
+
   it('is said to wait for its type, if that is gone, wherever it stands', async () => {
     const both = { resize: { timeoutMs: 600_000 }, index: { timeoutMs: 600_000 } };
     const fleets = { images: { types: ['resize', 'index'], slots: 16 } };

@@ -269,36 +269,6 @@ describe('what a process remembers of a line', () => {
     expect(isOutdated(lines, job)).toBe(true);
   });
 
-  it('and forgets it in the end, where few jobs come', () => {
-    const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
-    const job = on.job();
-    for (const [noted, afterMs] of [
-      [job, 0],
-      [on.job(), 60_000],
-      [on.job(), 120_000],
-    ] as const)
-      noteOutdated(lines, [noted], on.time.nowMs + afterMs);
-    expect(isOutdated(lines, job)).toBe(false);
-  });
-
-  it('knows so of the last 20,000 jobs, however soon they follow each other, and not of all there ever were', () => {
-    const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
-    const job = on.job();
-    const noteOthers = (count: number): void =>
-      noteOutdated(
-        lines,
-        Array.from({ length: count }, () => on.job()),
-        on.time.nowMs,
-      );
-    noteOutdated(lines, [job], on.time.nowMs);
-    noteOthers(19_999);
-    expect(isOutdated(lines, job)).toBe(true);
-    noteOthers(20_002);
-    expect(isOutdated(lines, job)).toBe(false);
-  });
-
   it.each([
     ['went straight there from what was admitted', 0],
     ['waited anew after it was admitted', 3],

@@ -146,6 +146,19 @@ describe('an attempt that succeeds', () => {
     expect(job.result).toEqual([false, true, true]);
   });
 
+  it.each<readonly [string, (context: JobContext) => JobContext]>([
+    ['an object that inherits from it', (context) => Object.create(context)],
+    ['a proxy of it', (context) => new Proxy(context, {})],
+    ['a copy', (context) => ({ ...context })],
+    [
+      'a copy of its properties as they are',
+      (context) => Object.defineProperties({}, Object.getOwnPropertyDescriptors(context)) as JobContext,
+    ],
+  ])('gives a handler its signal through %s, too', async (_, wrap) => {
+    const { job } = await run((_payload, context) => wrap(context).signal.aborted);
+    expect(job.result).toBe(false);
+  });
+
   it('is kept for a week', async () => {
     const { on, job } = await run(() => null);
     await on.advance(TERMINAL_TTL_MS - 1);
