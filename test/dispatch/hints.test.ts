@@ -261,8 +261,7 @@ describe('what a process remembers of a line', () => {
     const { lines } = openCache(new Map(), 0, 1);
     const job = on.job();
     noteOutdated(lines, [job], on.time.nowMs);
-    const endedAtMs = on.time.nowMs + 65_000;
-    noteOutdated(lines, [on.job()], endedAtMs - 5_000);
+    const endedAtMs = on.time.nowMs + 50_000;
     const ended: JobHead = { ...job, version: job.version + 3, state: 'succeeded' };
     noteImages(lines, [ended], oneLine(on), endedAtMs);
     noteOutdated(lines, [on.job()], endedAtMs + 59_000);
