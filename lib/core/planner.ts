@@ -352,7 +352,7 @@ class HeadsPlanner implements Planner {
     if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier);
     const decision = scheduler.admit(line, guaranteed);
     this.#hasAdmitted = true;
-    if (this.#blocked.size > 0) this.#blocked.delete(decision.reserved.id);
+    this.#blocked.delete(decision.reserved.id);
     return { kind: 'admit', decision };
   }
 

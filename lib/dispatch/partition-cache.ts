@@ -132,7 +132,7 @@ const OUTDATED_MIN = 20_000;
 
 class OutdatedHalf {
   readonly versions = new Map<string, number>();
-  /** When the first one was noted. */
+  /** When the first one was noted; Infinity: none is. */
   firstMs = Infinity;
   /** When the last one was. */
   lastMs = Infinity;
@@ -153,10 +153,9 @@ export class OutdatedJobs {
   #old = new OutdatedHalf();
 
   note(id: string, version: number, nowMs: number): void {
-    const young = this.#young;
-    const { size } = young.versions;
-    if (size >= OUTDATED_MIN || (size > 0 && nowMs - young.firstMs >= OUTDATED_MS)) {
-      this.#old = young;
+    const { versions, firstMs } = this.#young;
+    if (versions.size >= OUTDATED_MIN || nowMs - firstMs >= OUTDATED_MS) {
+      this.#old = this.#young;
       this.#young = new OutdatedHalf();
     }
     this.#young.note(id, version, nowMs);

@@ -60,6 +60,20 @@ async function settle(on: Redeployed, context: DispatchContext, rounds = 4, ever
   }
 }
 
+/** A key that lived in partition 1 of two, and lives in the only one by now. */
+async function moved(): Promise<{
+  readonly on: Redeployed;
+  readonly key: string;
+  readonly context: DispatchContext;
+}> {
+  const on = await redeployed(pool(2));
+  const key = keyIn([1, 0], [2, 1]);
+  await on.deploy(pool(1));
+  const context = await on.process();
+  await settle(on, context);
+  return { on, key, context };
+}
+
 const home = (on: Redeployed, id: string) => on.store.inspectJob(id)?.partition;
 
 async function started(on: Redeployed): Promise<ReadonlyMap<string, Started>> {
@@ -411,11 +425,7 @@ describe('a key that lives somewhere else', () => {
   });
 
   it('gets what a producer of before stores where it lived, with a hint, and without one', async () => {
-    const on = await redeployed(pool(2));
-    const key = keyIn([1, 0], [2, 1]);
-    await on.deploy(pool(1));
-    const context = await on.process();
-    await settle(on, context);
+    const { on, key, context } = await moved();
     const told = await jobOf(on, key, { partition: 1 });
     await pass(on, context, 1, { jobs: [told], reason: 'stream' });
     const untold = await jobOf(on, key, { partition: 1 });
@@ -426,11 +436,7 @@ describe('a key that lives somewhere else', () => {
   });
 
   it('is not claimed for a partition by what a late hint tells of the time when it stood there', async () => {
-    const on = await redeployed(pool(2));
-    const key = keyIn([1, 0], [2, 1]);
-    await on.deploy(pool(1));
-    const context = await on.process();
-    await settle(on, context);
+    const { on, key, context } = await moved();
     // Somebody who knew no better has moved it.
     const job = await jobOf(on, key, { partition: 1, version: 2 });
     await on.advance(31_000);
@@ -443,11 +449,7 @@ describe('a key that lives somewhere else', () => {
   });
 
   it('takes no place among others of its key by such a hint, where those are known', async () => {
-    const on = await redeployed(pool(2));
-    const key = keyIn([1, 0], [2, 1]);
-    await on.deploy(pool(1));
-    const context = await on.process();
-    await settle(on, context);
+    const { on, key, context } = await moved();
     const others = [];
     for (let at = 0; at < 20; at += 1) others.push(await jobOf(on, key, { partition: 0 }));
     await pass(on, context, 0, { jobs: others, reason: 'stream' });

@@ -1,41 +1,20 @@
 /** The blocked lines that a fairness key names: who lifts another key asks these for how long it has waited. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { unnameParked } from '../../lib/dispatch/parking.ts';
 import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../../lib/store/bounds.ts';
 import type { KeyBacklog, ParkedLine } from '../../lib/store/records.ts';
-import { type Stage, stage } from './stage.ts';
+import { albums, behind } from './albums.ts';
+import type { Stage } from './stage.ts';
 
 const PARTITION = 0;
 
-const albums = (more: Partial<PoolInput> = {}): Stage =>
-  stage({
-    pool: {
-      types: { resize: { timeoutMs: 860_000, conflictGroup: 'album' } },
-      tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize'], slots: 400 } },
-      ...more,
-    },
-  });
-
-/** One job of each of these albums runs, and enough others wait that most are parked. */
-async function fill(on: Stage, albums: readonly string[], more: Partial<Job> = {}): Promise<void> {
-  const jobs = await on.put(
-    ...albums.flatMap((resourceId) =>
-      Array.from({ length: 12 }, (_, at) =>
-        on.job({
-          type: 'resize',
-          fairnessKey: 'ann',
-          resourceId,
-          readyAtMs: on.time.nowMs - 12 + at,
-          ...more,
-        }),
-      ),
-    ),
-  );
-  await on.pass({ jobs, reason: 'stream' });
-  await on.startEverywhere();
+async function fill(
+  on: Stage,
+  names: readonly string[],
+  more: Pick<Partial<Job>, 'mode'> = {},
+): Promise<void> {
+  for (const resourceId of names) await behind(on, { fairnessKey: 'ann', resourceId, ...more }, 12);
 }
 
 async function backlogOf(on: Stage): Promise<KeyBacklog> {

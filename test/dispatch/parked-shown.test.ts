@@ -1,6 +1,5 @@
 /** What operators see of jobs that are parked behind a conflict key, held against what the store has. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { depthOf, type HeldJobs, LOOK_BOUNDS } from '../../lib/dispatch/depth.ts';
@@ -13,31 +12,8 @@ import { allOf } from '../client/desk.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { seeded } from '../simulation/random.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
-
-const albums = (more: Partial<PoolInput> = {}): Stage =>
-  stage({
-    pool: {
-      types: { resize: { timeoutMs: 860_000, conflictGroup: 'album' }, mail: {} },
-      tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize', 'mail'], slots: 400 } },
-      ...more,
-    },
-  });
-
-type Name = Pick<Job, 'fairnessKey' | 'resourceId'> & Partial<Pick<Job, 'mode'>>;
-
-/** Photos of one album: one runs, and most of the others are parked behind it. */
-async function behind(on: Stage, name: Name, count: number): Promise<readonly Job[]> {
-  const jobs = await on.put(
-    ...Array.from({ length: count }, (_, at) =>
-      on.job({ type: 'resize', ...name, readyAtMs: on.time.nowMs - count + at }),
-    ),
-  );
-  await on.pass({ jobs, reason: 'stream' });
-  await on.startEverywhere();
-  return jobs;
-}
+import { albums, behind } from './albums.ts';
+import { type Stage, storeWith } from './stage.ts';
 
 const isWanted = (filter: JobFilter, job: Job): boolean =>
   (filter.type ?? job.type) === job.type &&

@@ -225,8 +225,8 @@ export const TAKEOVER_CHANGES: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/likely-over.ts',
-        from: 'if (!taken.has(claimIdOf(batchId, position))) over.push({ entry, forMs });',
-        to: 'over.push({ entry, forMs });',
+        from: 'isLookedFor && !taken.has(claimIdOf(batchId, position))) over.push(',
+        to: 'isLookedFor) over.push(',
       },
     ],
   },

@@ -53,8 +53,8 @@ function likelyOver(
     for (const [position, entry] of jobs) {
       const { estimatedCostMs } = entry;
       const forMs = nowMs - likelyOverAtMs(reservedAtMs, estimatedCostMs);
-      if (forMs < 0 || !(isWordLeft || (forMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS))) continue;
-      if (!taken.has(claimIdOf(batchId, position))) over.push({ entry, forMs });
+      const isLookedFor = isWordLeft || (forMs < UNTOLD_MS && estimatedCostMs <= SHORT_MS);
+      if (forMs >= 0 && isLookedFor && !taken.has(claimIdOf(batchId, position))) over.push({ entry, forMs });
     }
   }
   // Who runs on for long would else be looked up each time, in place of those that end.
@@ -101,8 +101,8 @@ export function endsLikelyAtMs(
   for (const { batchId, reservedAtMs, jobs } of reservations)
     for (const [position, { estimatedCostMs }] of jobs) {
       const overAtMs = likelyOverAtMs(reservedAtMs, estimatedCostMs);
-      if (estimatedCostMs > SHORT_MS || overAtMs <= nowMs - UNTOLD_MS || overAtMs >= firstMs) continue;
-      if (!taken.has(claimIdOf(batchId, position))) firstMs = overAtMs;
+      const isLookedFor = estimatedCostMs <= SHORT_MS && overAtMs > nowMs - UNTOLD_MS;
+      if (isLookedFor && overAtMs < firstMs && !taken.has(claimIdOf(batchId, position))) firstMs = overAtMs;
     }
   return firstMs;
 }
