@@ -47,10 +47,8 @@ export interface ReservedJob extends Pick<WaitingJob, 'id' | 'version' | 'attemp
 
 /** A job's claim: it was won for one place of one reservation. */
 export interface Claim {
-  /** `<epoch>.<batch>.<position>`: unique, and it says who made it. */
+  /** The batch and the position in it: unique. */
   readonly claimId: string;
-  /** The epoch of the lease that the dispatcher held. */
-  readonly epoch: number;
   readonly batchId: string;
   readonly fleet: string;
   readonly claimedAtMs: number;
@@ -96,7 +94,7 @@ export interface MovedEntry {
 export interface NotClaimedEntry {
   readonly kind: 'notClaimed';
   readonly atMs: number;
-  /** The claim that never came: it names the epoch of the dispatcher that had reserved the place. */
+  /** The claim that never came. */
   readonly claimId: string;
 }
 
@@ -234,23 +232,30 @@ export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';
 }
 
-/**
- * A batch's name, unique among all claims: the batch is numbered under its lease's epoch, and partitions of the same epoch say which they
- * are. A worker that serves several tells claims apart by their ids alone, and a job may move from one to another.
- */
-export const batchIdOf = (partition: number, epoch: number, sequence: number): string =>
-  partition === 0 ? `${epoch}-${sequence}` : `${epoch}-${sequence}p${partition}`;
+/** Characters of a nonce: 41 bits. */
+const NONCE_CHARS = 8;
 
-/** The partition under whose lease a claim was made. */
-export const partitionOfClaim = (claimId: string): number => Number(/p(\d+)\./.exec(claimId)?.[1] ?? 0);
+/** Text that two dispatchers do not choose both. */
+export const nonceFrom = (random: () => number): string =>
+  Math.floor(random() * 36 ** NONCE_CHARS)
+    .toString(36)
+    .padStart(NONCE_CHARS, '0');
+
+/**
+ * A batch's name: the partition summary's version that the batch follows, a nonce of the pass, and the batch's number in its commit, below
+ * 36. The nonce tells apart what two dispatchers put for the same version, of which one commits; and what a restored table, whose version
+ * has gone back, makes anew. A worker that serves several partitions tells claims apart by their ids alone.
+ */
+export const batchIdOf = (partition: number, version: number, nonce: string, number: number): string =>
+  `${version}-${nonce}${number.toString(36)}${partition === 0 ? '' : `@${partition}`}`;
+
+/** The partition that made a claim. */
+export const partitionOfClaim = (claimId: string): number => Number(/@(\d+)\./.exec(claimId)?.[1] ?? 0);
 
 export const claimIdOf = (batchId: string, position: number): string => `${batchId}.${position}`;
 
 /** Whether a text may be the id of a claim: what came in a message may be anything. */
-export const isClaimId = (text: string): boolean => /^\d+-\d+(p\d+)?\.\d+$/.test(text);
+export const isClaimId = (text: string): boolean => /^\d+-[0-9a-z]{9}(@\d+)?\.\d+$/.test(text);
 
-/** The batch of a claim, and the epoch under which it was made: what `batchIdOf` and `claimIdOf` put into its name. */
-export function batchOfClaim(claimId: string): Pick<Claim, 'batchId' | 'epoch'> {
-  const batchId = claimId.slice(0, claimId.lastIndexOf('.'));
-  return { batchId, epoch: Number(batchId.slice(0, batchId.indexOf('-'))) };
-}
+/** The batch of a claim. */
+export const batchOfClaim = (claimId: string): string => claimId.slice(0, claimId.lastIndexOf('.'));

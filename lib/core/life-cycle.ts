@@ -228,7 +228,7 @@ export const claimPlanned = (
   { fleet, claimedAtMs, declared }: Omit<PlannedClaim, 'version'>,
 ): Claim => ({
   claimId,
-  ...batchOfClaim(claimId),
+  batchId: batchOfClaim(claimId),
   fleet,
   claimedAtMs,
   ...(declared === undefined ? {} : { declared }),

@@ -9,26 +9,24 @@ import type { Control } from '../core/capacity.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import type { LoanRequest } from '../core/lending.ts';
 import type { GivenUp, Verdict } from '../core/life-cycle.ts';
-import type { JobHead, JobHint, JobImage } from './job-fields.ts';
+import type { JobHead } from './job-fields.ts';
 import type {
   Carried,
   DeclarationRecord,
   DispatcherIdentity,
   DispatcherRecord,
   EstimateRecord,
-  Fence,
   KeyBacklog,
-  LeaseRecord,
+  Leader,
   Ledger,
   Lock,
   Lookout,
-  NamedJob,
+  Letter,
   ParkedMark,
   PartitionState,
+  ReceivedLetter,
   Rejection,
   UnreadableItem,
-  WakeCount,
-  Wakes,
   WorkerIdentity,
   WorkerRecord,
 } from './records.ts';
@@ -46,8 +44,9 @@ import type {
   FinishOutcome,
   FinishRequest,
   Heads,
-  LeaseOutcome,
+  LeadOutcome,
   LinePage,
+  ParkOutcome,
   RetimeOutcome,
   StartOutcome,
   StartRequest,
@@ -103,73 +102,42 @@ export interface SubmitStore {
   /** A declaration, the newest unless a version is given, strongly consistent; undefined where there is none. */
   readDeclaration(version?: number): Promise<DeclarationRecord | undefined>;
   /**
-   * Leaves word for whoever has the partition's lease, or takes it next: raises the wake counter. `jobs`: all that it is about, so
-   * that nothing else need be looked at; `DUE_WORK` among them says that something has become due. Where there is
-   * no room for so many names, the word comes without; `onlyNamed`: it is not left then, and whoever brings it waits until names are
-   * taken away. Never conflicts with a pass.
+   * Puts a letter into a partition's mailbox for the dispatcher that leads it, or leads it next: as several items where it is large, all of
+   * which are answered. Never conflicts with a pass. Each call makes letters of its own names.
    */
-  wake(request: {
+  putLetter(request: {
     readonly partition: number;
-    readonly jobs?: readonly NamedJob[] | undefined;
-    readonly onlyNamed?: boolean | undefined;
-  }): Promise<'left' | 'full'>;
+    readonly letter: Letter;
+    readonly nowMs: number;
+  }): Promise<void>;
 }
 
-/** A partition's lease, and the counter of its wakes. */
-export interface LeaseStore {
+/** Leading a partition, and the letters in its mailbox. */
+export interface LeadStore {
   /**
-   * Takes the lease if it is free or has expired: the epoch rises by one. From before it is taken, no commit of an earlier epoch
-   * is applied, whenever it was sent.
+   * Takes the lead of a partition until an instant, or renews it: if no other dispatcher leads whose time is not over. What was asked of
+   * clients before stays as it was unless `wantsLetters` is given; without a lead before, it is false.
    */
-  acquireLease(request: {
+  lead(request: {
     readonly partition: number;
     readonly holder: string;
     readonly nowMs: number;
-    readonly leaseMs: number;
-  }): Promise<LeaseOutcome>;
-  /**
-   * Extends the lease, if the epoch is still the fence's. `wantsWord` is noted for whoever stores jobs, with `nowMs` (`LeaseRecord`);
-   * without it, what was noted before stays, also when another takes the lease.
-   */
-  renewLease(request: {
-    readonly fence: Fence;
-    readonly nowMs: number;
-    readonly leaseMs: number;
-    readonly wantsWord?: boolean | undefined;
-  }): Promise<'renewed' | 'lost'>;
-  /**
-   * Gives the lease back, if the epoch is still the fence's. `wakesSeen` is noted for the next one: the wakes up to
-   * which everything was looked at. Without it, what was noted before stays.
-   *
-   * `isWriting`: a commit may still be on its way. `isOpen`: commits of its epoch may come from others, too, who make passes without
-   * the lease, until somebody takes it. Either way whoever takes it next fences those first.
-   */
-  releaseLease(request: {
-    readonly fence: Fence;
-    readonly wakesSeen?: WakeCount | undefined;
-    readonly isWriting?: boolean | undefined;
-    readonly isOpen?: boolean | undefined;
-  }): Promise<'released' | 'lost'>;
-  /** The lease as it is, strongly consistent; undefined before the first one was taken. */
-  readLease(partition: number): Promise<LeaseRecord | undefined>;
-  /** The word that was left, strongly consistent. */
-  readWakes(partition: number): Promise<Wakes>;
-  /**
-   * Puts what is known of jobs beside the word that is about to be left of them. Answers what that word names: whoever hears it reads the
-   * hints (`hintOf`), and need not look the jobs up. They are kept for `HINTS_KEPT_MS`, read or not.
-   */
-  putHints(request: {
+    readonly untilMs: number;
+    readonly wantsLetters?: boolean | undefined;
+  }): Promise<LeadOutcome>;
+  /** Ends the lead of exactly this holder. */
+  stopLeading(request: { readonly partition: number; readonly holder: string }): Promise<void>;
+  /** The dispatcher that leads, or led and did not release, strongly consistent. */
+  readLeader(partition: number): Promise<Leader | undefined>;
+  /** The letters of a partition, strongly consistent, at most `LETTERS_READ_MAX`; `more`: others may be there. */
+  readLetters(
+    partition: number,
+  ): Promise<{ readonly letters: readonly ReceivedLetter[]; readonly more: boolean }>;
+  /** Deletes letters, one by one. Only after the commit that acted on them was answered. */
+  deleteLetters(request: {
     readonly partition: number;
-    readonly hints: readonly JobImage[];
-    readonly nowMs: number;
-  }): Promise<readonly NamedJob[]>;
-  /** Hints that word named, strongly consistent; undefined: some of them are not there any more, or cannot be read. */
-  readHints(request: {
-    readonly partition: number;
-    readonly names: readonly NamedJob[];
-  }): Promise<readonly JobHint[] | undefined>;
-  /** Takes away the names of jobs that were looked at: all up to this many since the first, `seen` having been read. May be lost. */
-  dropNames(request: { readonly partition: number; readonly seen: Wakes }): Promise<void>;
+    readonly letterIds: readonly string[];
+  }): Promise<void>;
 }
 
 /** What a pass knows of its partition exactly, and what it decides. */
@@ -192,10 +160,11 @@ export interface PartitionStore {
     readonly withoutLedgers?: boolean | undefined;
   }): Promise<PartitionState>;
   /**
-   * Applies a pass's decisions at once or not at all, fenced by the epoch. `needsLease`: it was not applied, as it is made without. What
-   * single resources cost is behind that, and may be missing: later commits never find an earlier one's in place of their own.
+   * Applies a pass's decisions at once or not at all, on condition of the version that it loaded. Items that the partition summary names
+   * are put before it. What single resources cost is behind it, and may be missing: later commits never find an earlier one's in place of
+   * their own.
    */
-  commit(request: { readonly fence: Fence; readonly commit: Commit }): Promise<CommitOutcome>;
+  commit(request: { readonly partition: number; readonly commit: Commit }): Promise<CommitOutcome>;
   /**
    * Does what the last commits left to do: takes away what is settled, and moves keys that this process has seen to
    * where their cost puts them in the keys line, as far as that pays. May be late or lost: it costs reads, neither truth nor
@@ -213,8 +182,6 @@ export interface PartitionStore {
     readonly seen?: Lookout | undefined;
     readonly next: Lookout;
   }): Promise<Applied>;
-  /** Notes how far the partition's jobs were moved to where a declaration wants them, if the epoch is still the fence's. */
-  noteCarried(request: { readonly fence: Fence; readonly carried: Carried }): Promise<'noted' | 'lost'>;
   /** Leaves a request with the partition that may grant it, in place of an earlier one of the same partition. A hint. */
   askForLoan(request: { readonly partition: number; readonly request: LoanRequest }): Promise<void>;
 }
@@ -327,15 +294,16 @@ export interface ParkingStore {
     readonly after?: string | undefined;
   }): Promise<Heads>;
   /**
-   * Moves pending jobs at exactly their version to the blocked line of a conflict key, if the epoch is still the
-   * fence's. They stay pending, at that version: whoever claims them need not know where they stand. Only after the
-   * conflict key was marked.
+   * Moves pending jobs at exactly their version to the blocked line of a conflict key, and raises the partition's version, which must be
+   * the given one: a settlement that read the blocked line before must not be written after. The jobs stay pending, at their version: a
+   * claim wins them where they stand. Only after the conflict key was marked.
    */
   park(request: {
-    readonly fence: Fence;
+    readonly partition: number;
+    readonly version: number;
     readonly jobs: readonly JobHead[];
     readonly conflictKey: string;
-  }): Promise<readonly Applied[] | 'lost'>;
+  }): Promise<ParkOutcome>;
   /**
    * Moves parked jobs at exactly their version back to their ready lines, which were announced before. As with `promote`,
    * a success whose answer got lost may read as a lost race.
@@ -391,10 +359,10 @@ export interface ClaimStore {
   }): Promise<Applied>;
 }
 
-/** What a pass asks: its partition's lease, what is known of it, what waits there, and claims. It submits, too. */
+/** What a pass asks: the lead of its partition, what is known of it, what waits there, and claims. It submits, too. */
 export interface PassStore
   extends SubmitStore,
-    LeaseStore,
+    LeadStore,
     PartitionStore,
     LineStore,
     ParkingStore,
@@ -539,7 +507,7 @@ export interface OperateStore {
     readonly after: number;
     readonly nowMs: number;
   }): Promise<DeclareOutcome>;
-  /** Tells a partition of a version: every load shows it from now on. Never goes back, and never conflicts with who holds the lease. */
+  /** Tells a partition of a version: every load shows it from now on. Never goes back, and never conflicts with a pass. */
   announceDeclaration(request: { readonly partition: number; readonly version: number }): Promise<void>;
 }
 

@@ -2,13 +2,8 @@
 import type { Control } from '../core/capacity.ts';
 import type { JobMode, Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest } from '../core/lending.ts';
+import type { JobHint, JobImage } from './job-fields.ts';
 import type { ReadyLine } from './schema.ts';
-
-/** The right to change a partition: whoever holds a newer epoch has superseded it. */
-export interface Fence {
-  readonly partition: number;
-  readonly epoch: number;
-}
 
 /** A request that was not accepted, kept with its reason. */
 export interface Rejection {
@@ -46,10 +41,10 @@ export interface Carried {
   /** Where to go on; undefined: from the beginning. */
   readonly after?: string | undefined;
   /**
-   * Of the lease under which the partition first planned by what the partitions share now: what was reserved under earlier ones
+   * The summary's version from which on the partition plans by what the partitions share now: reservations that follow an earlier one
    * may have been planned by something else. Absent: nothing that they share has changed.
    */
-  readonly sinceEpoch?: number | undefined;
+  readonly sinceVersion?: number | undefined;
   /** No other partition has anything in flight that must be looked at before something starts here. */
   readonly isHandedOver?: boolean | undefined;
 }
@@ -61,8 +56,8 @@ export const isCarriedTo = (version: number, { carried }: Pick<PartitionState, '
 /** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
 export interface Reservation {
   readonly batchId: string;
-  /** Of the lease under which it was made. */
-  readonly epoch: number;
+  /** The summary's version that it follows: the commit that made it raised that version by one. */
+  readonly version: number;
   /** When a pass must look at its jobs, if nothing settled them before. */
   readonly checkAtMs: number;
   readonly reservedAtMs: number;
@@ -121,72 +116,36 @@ export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | un
   return { ...record, slots: 0, isEnding: true, occupants: [], expiresAtMs: formerUntilMs };
 }
 
-/** A partition's lease as it is: for whoever looks. Only `acquireLease` says who may go on. */
-export interface LeaseRecord {
-  readonly epoch: number;
-  /** Who holds it, or held it last; absent: unknown. */
-  readonly holder?: string | undefined;
-  /** Not given back; it may have expired. */
-  readonly isHeld: boolean;
-  /** It was given back open: passes may be made without it (`releaseLease`). */
-  readonly isOpen: boolean;
-  /** When that holder took it. */
-  readonly takenAtMs?: number | undefined;
-  /** 0 once it was given back. */
-  readonly expiresAtMs: number;
-  /** What whoever kept it has said last to whoever stores jobs; absent: nothing yet. */
-  readonly word?: WishForWord | undefined;
-}
-
-/** Whether word of each new job is wanted: the stream tells of it later. */
-export interface WishForWord {
-  readonly isWanted: boolean;
-  readonly saidAtMs: number;
-}
-
-/** A job of which a partition was told, as whoever told of it saw it. */
-export interface NamedJob {
-  readonly id: string;
-  /** 0 while it was being stored. */
-  readonly version: number;
-  /** It waited for a slot then. */
-  readonly isWaiting: boolean;
-  /** It is no job: what its id names was put beside the word, and says what is known of several (`putHints`). @default false */
-  readonly isOfHints?: true | undefined;
-}
-
-/** Stands for hints among the names that a word leaves. */
-export const nameOfHints = (hintsId: string): NamedJob => ({
-  id: hintsId,
-  version: 0,
-  isWaiting: false,
-  isOfHints: true,
-});
-
 /**
- * Stands among the names where word was left because something has become due. As a name, so that who does not know it reads the jobs
- * that are due all the same; schedules wait for the next tick there.
+ * The dispatcher that leads a partition. Leading is a courtesy: others leave letters for it. Two dispatchers that both believe to lead lose
+ * commits, and nothing else.
  */
-export const DUE_WORK: NamedJob = { id: 'due', version: 0, isWaiting: false };
-
-/** The same, left by somebody who looks a second later whether it was done: a holder that ends need make no pass for it. */
-export const DUE_WORK_WATCHED: NamedJob = { ...DUE_WORK, version: 1 };
-
-/** How much word was left with a partition, since it was made. */
-export interface WakeCount {
-  readonly wakes: number;
-  /** Of these, those that named all jobs that they were about; the others may be about anything. */
-  readonly named: number;
-  /** The names that came with them. */
-  readonly names: number;
+export interface Leader {
+  /** Names one lead of one dispatcher. */
+  readonly holder: string;
+  /** Epoch ms by the leader's clock, judged without tolerance. An item that is past it was not released: its letters may be unread. */
+  readonly untilMs: number;
+  /** Clients leave a letter for each job that they store: the leader starts it before the stream tells of it. */
+  readonly wantsLetters: boolean;
 }
 
-/** The words that were left with a partition, and the last of their names, oldest first. */
-export interface Wakes extends WakeCount {
-  readonly jobs: readonly NamedJob[];
+/** A note in a partition's mailbox for the dispatcher that leads it. One that says nothing asks for a pass. */
+export interface Letter {
+  /** What is known of these jobs: a stream record, or what was stored just now. */
+  readonly hints?: readonly JobImage[] | undefined;
+  /** Jobs to look up. */
+  readonly jobIds?: readonly string[] | undefined;
+  /** Everything that is in flight or waits is to be looked at. @default false */
+  readonly looksAtAll?: boolean | undefined;
 }
 
-export const NO_WAKES: Wakes = { wakes: 0, named: 0, names: 0, jobs: [] };
+/** A letter as the leader reads it. One that cannot be read looks at all. */
+export interface ReceivedLetter {
+  readonly letterId: string;
+  readonly hints: readonly JobHint[];
+  readonly jobIds: readonly string[];
+  readonly looksAtAll: boolean;
+}
 
 /** Whether a control says nothing: the scope is as it is configured. */
 export const isIdle = ({ paused, maxConcurrency, weight }: Control): boolean =>
@@ -222,10 +181,8 @@ export interface Lookout {
   readonly judgedUntilMs: number;
 }
 
-/** That nothing waited in a partition when a pass ended, by all that passes were shown. By the dispatchers' clocks. */
+/** That nothing waited in a partition when a pass ended, by all that passes were told. By the dispatchers' clocks. */
 export interface Quiet {
-  /** Since when no pass has missed what others were shown. */
-  readonly sinceMs: number;
   /** All keys lines, and the lines that they name, were read at that time or later. */
   readonly lookedAtMs: number;
   /** The version of the declaration whose types were looked at; undefined: nothing is declared. */
@@ -234,16 +191,14 @@ export interface Quiet {
 
 /** What a pass knows exactly: one strongly consistent read of the partition's items. */
 export interface PartitionState {
-  /** The epoch in the lease item at the time of the read. */
-  readonly epoch: number;
-  /** The lease was given back open, and nobody is about to take it: a commit of the page alone under that epoch counts. */
-  readonly isOpen: boolean;
+  /** The dispatcher that leads, or led and did not release; undefined: none. */
+  readonly leader?: Leader | undefined;
   /** The newest declaration that the partition was told of; undefined: of none. */
   readonly declared?: number | undefined;
   /** Undefined: nothing was carried so far. */
   readonly carried?: Carried | undefined;
-  /** Raised by every commit. */
-  readonly turn: number;
+  /** Raised by every commit. A commit is on condition of the version that it loaded. */
+  readonly version: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
   /** Records of workers whose lease is over, as they were last written, until the store collects them. */
@@ -264,8 +219,10 @@ export interface PartitionState {
   readonly liftedAtMs?: number | undefined;
   /** No key has come unseen since a pass lifted all that had: there was room whenever one came. */
   readonly isLifted?: boolean | undefined;
-  /** Nothing waits here, by all that passes were shown; undefined: something does, or nobody knows. */
+  /** Nothing waits here, by all that passes were told; undefined: something does, or nobody knows. */
   readonly quiet?: Quiet | undefined;
+  /** Epoch ms: a read of the lines that began before it may miss a job of which some pass was told, and which it left waiting. */
+  readonly unseenUntilMs?: number | undefined;
   /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
   readonly loans: readonly Loan[];
   /** What other partitions ask to be lent: the last request of each, granted or not. */

@@ -6,12 +6,13 @@ import type { PlannedClaim, Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import {
   type Attendance,
+  type Carried,
   CONTROL_FIELDS,
   type EstimateRecord,
+  type Leader,
   type Ledger,
   type Quiet,
   type Reservation,
-  type WakeCount,
   type WorkerIdentity,
 } from './records.ts';
 
@@ -28,16 +29,8 @@ export type DeclareOutcome =
   | { readonly kind: 'declared'; readonly version: number }
   | { readonly kind: 'outdated'; readonly version: number };
 
-/** Who holds a partition, as `acquireLease` found or left it. */
-export type LeaseOutcome =
-  | {
-      readonly kind: 'acquired';
-      readonly epoch: number;
-      readonly expiresAtMs: number;
-      /** The wakes, as whoever gave the lease back last had looked at them; undefined if nobody has said so. */
-      readonly wakesSeen?: WakeCount | undefined;
-    }
-  | { readonly kind: 'held'; readonly epoch: number; readonly expiresAtMs: number; readonly holder: string };
+/** `led`: another dispatcher leads until `leader.untilMs`. */
+export type LeadOutcome = { readonly kind: 'leading' } | { readonly kind: 'led'; readonly leader: Leader };
 
 /** What an operator changes of a scope's control; what is not named stays as it is, null takes it away. */
 export interface ControlChange {
@@ -57,20 +50,12 @@ export type ControlOutcome =
   | { readonly kind: 'superseded'; readonly control: Control };
 
 /**
- * What one pass decides, applied at once or not at all, if the epoch is still the fence's. At most 98 items. What single resources cost is
- * written behind it: hints, of which one may get lost.
+ * What one pass decides, applied at once or not at all, if the partition's version is still the one that it loaded. At most 98 items. What
+ * single resources cost is written behind it: hints, of which one may get lost.
  */
 export interface Commit {
-  /**
-   * The commits before it, as the load showed them or the last commit left them: it follows no others, so a request that
-   * comes twice is applied once. Undefined: it follows whatever is there.
-   */
-  readonly turn?: number | undefined;
-  /**
-   * Whoever makes it does not hold the lease: it is applied only if it writes nothing but the page and what resources cost. Others may
-   * read the partition while it is applied, and see one of its items and not yet another.
-   */
-  readonly isWithoutLease?: boolean | undefined;
+  /** The partition's version, as the load showed it or the last commit left it. */
+  readonly version: number;
   /** Places to take out of a reservation; it is deleted when none is left. */
   readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
   /** Reservations to look at again later. */
@@ -87,16 +72,25 @@ export interface Commit {
   readonly liftedAtMs?: number | undefined;
   /** Whether that goes on until there is no room; undefined: as it was. */
   readonly isLifted?: boolean | undefined;
-  /** Whether anything waits from now on, by all that passes were shown; `null`: it may. Undefined: as it was. */
+  /** Whether anything waits from now on, by all that passes were told; `null`: it may. Undefined: as it was. */
   readonly quiet?: Quiet | null | undefined;
-  /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */
+  /** See `PartitionState`; undefined: as it was. It never goes back. */
+  readonly unseenUntilMs?: number | undefined;
+  /** How far jobs were moved to where the declaration wants them; undefined: as it was. */
+  readonly carried?: Carried | undefined;
+  /** Capacity that the partition leaves to others from now on. Their requests are granted by that. */
   readonly lend?: readonly Loan[] | undefined;
-  /** Loans to the fence's partition that end, or get smaller. */
+  /** Loans to the partition that end, or get smaller. */
   readonly giveBack?: readonly Return[] | undefined;
 }
 
-/** What became of a commit. `lost`: somebody else has the lease. */
-export type CommitOutcome = 'committed' | 'lost' | 'needsLease';
+/** What became of a commit. `lost`: another one came first, and this one has changed nothing. */
+export type CommitOutcome = 'committed' | 'lost';
+
+/** What became of jobs that were to be parked, and the partition's version since. `lost`: another commit came first. */
+export type ParkOutcome =
+  | { readonly kind: 'parked'; readonly version: number; readonly outcomes: readonly Applied[] }
+  | { readonly kind: 'lost' };
 
 /** A planned claim of one job for one place of a reservation. */
 export interface ClaimRequest extends Claim {
