@@ -95,8 +95,6 @@ export type Step =
 export interface Planner {
   /** Keys with backlog of a type, after those offered before; `more`: others follow. */
   offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void;
-  /** The keys of a type are offered from the start again. */
-  beginKeysAnew(type: string): void;
   /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
   /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
@@ -213,7 +211,6 @@ class HeadsPlanner implements Planner {
       read: false,
       more: true,
       boundShare: Number.NEGATIVE_INFINITY,
-      counted: 0,
     }));
     this.#scheduler.beginPass(input.nowMs);
     const free = this.#scheduler.room;
@@ -241,7 +238,6 @@ class HeadsPlanner implements Planner {
       );
       if (!this.#scheduler.ledgers.isFull(key)) {
         this.#keysLeft -= 1;
-        state.counted += 1;
       }
       for (const mode of offered.modes) {
         const line = this.#open({ type, mode, fairnessKey: offered.fairnessKey }, number, key);
@@ -250,16 +246,6 @@ class HeadsPlanner implements Planner {
     }
     state.read = true;
     state.more = more;
-  }
-
-  beginKeysAnew(type: string): void {
-    const number = this.#scheduler.index.typeNumbers.get(type);
-    if (number === undefined) return;
-    const state = this.#keys[number] as KeysState;
-    // What was within the bounds is within them again: a plan that ends at the same keys each time is not cut short.
-    this.#keysLeft = Math.max(0, this.#keysLeft) + state.counted;
-    state.counted = 0;
-    this.#linesMax = Math.max(this.#linesMax, this.#linesWithJobs.size + 1);
   }
 
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void {

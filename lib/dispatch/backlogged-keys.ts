@@ -10,8 +10,7 @@ import {
   type CachedKey,
   type CachedKeys,
   type CachedLines,
-  keysTrustedMs,
-  NOTHING_TRUSTED_MS,
+  READ_TRUSTED_MS,
   RECENT_MS,
 } from './partition-cache.ts';
 
@@ -102,7 +101,7 @@ export class BackloggedKeys {
     const { partition, nowMs, cached } = this.#input;
     const found = cached.keys.get(type);
     // Within a pass, and from one to the next while the line is being read, what was read stays.
-    const isTrusted = found !== undefined && nowMs - found.readAtMs < keysTrustedMs(cached, found);
+    const isTrusted = found !== undefined && nowMs - found.readAtMs < READ_TRUSTED_MS;
     const known = isTrusted || after > 0 ? found : undefined;
     if (known !== undefined && (known.keys.length > after || known.next === undefined)) return known;
     // The further a line is read, the more of it at once.
@@ -132,11 +131,6 @@ export class BackloggedKeys {
   /** Whether keys of the type were offered in this pass. */
   isBegun(type: string): boolean {
     return this.#turns.has(type);
-  }
-
-  /** Offers the keys of the type from the start again. */
-  beginAnew(type: string): void {
-    this.#turns.delete(type);
   }
 
   /**
@@ -206,7 +200,7 @@ export class BackloggedKeys {
     if (weighted.length === 0) return [];
     const known = cached.named.get(type);
     const isKnown = known !== undefined && weighted.every((key) => known.names.has(key));
-    if (isKnown && nowMs - known.readAtMs < NOTHING_TRUSTED_MS) return known.keys;
+    if (isKnown && nowMs - known.readAtMs < READ_TRUSTED_MS) return known.keys;
     const read = await this.#store.readBacklogs({ partition, type, fairnessKeys: weighted });
     const keys = read.filter((key) => key !== undefined).filter(this.#input.livesHere);
     cached.named.set(type, { readAtMs: nowMs, names: new Set(weighted), keys });

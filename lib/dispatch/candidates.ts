@@ -24,10 +24,9 @@ import {
   forgetLines,
   forgetStrangers,
   forgetTypes,
-  isLookDue,
   keepQuiet,
   noteComing,
-  nothingTrustedMs,
+  READ_TRUSTED_MS,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
 import { attemptOf, type Place, placesOf } from './settle/settled.ts';
@@ -55,11 +54,6 @@ export interface CandidatesInput {
 
 /** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
 const HEADS_MIN = 12;
-/** Heads of a line are read again after this time, or at once when they are used up: so a job is found of which no hint told. */
-const HEADS_TRUSTED_MS = 60_000;
-/** How many lines `lookAgain` reads again while slots stay free, although they were read a moment ago. */
-const AGAIN_LINES = 20;
-
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 100;
 /** Blocked lines whose names are taken from keys in one pass. */
@@ -84,9 +78,6 @@ export class Candidates {
   readonly #ahead = new ReadAhead();
   /** How often all was to be read again. */
   #rereads = 0;
-  /** By name: lines that an earlier pass found empty, and that this pass has not read itself. */
-  readonly #believedEmpty = new Map<string, LineName>();
-  readonly #believedTypes = new Set<string>();
   /** Looks whether what a pass has chosen waits still. */
   readonly overtaken: Overtaken;
   readonly #locksSeen = new Set<string>();
@@ -267,57 +258,11 @@ export class Candidates {
     );
   }
 
-  /**
-   * Looks where earlier passes found nothing more, now that slots stay free. Answers whether it offered anything.
-   * So what came without a hint does not wait for one.
-   */
-  async lookAgain(planner: Planner): Promise<boolean> {
-    const { cached, nowMs } = this.#input;
-    const { keys, heads } = cached;
-    const types = [...this.#believedTypes].filter((type) => {
-      const known = keys.get(type);
-      return known === undefined || isLookDue(cached, known, nowMs);
-    });
-    const readAtMs = (name: string): number => heads.get(name)?.readAtMs ?? 0;
-    // The others are read again as soon as nobody trusts what was read of them.
-    const lines = [...this.#believedEmpty]
-      .sort(([one], [other]) => readAtMs(one) - readAtMs(other))
-      .slice(0, AGAIN_LINES)
-      .map(([, line]) => line);
-    this.#believedTypes.clear();
-    this.#believedEmpty.clear();
-    if (types.length + lines.length === 0) return false;
-    for (const type of types) {
-      this.#keys.beginAnew(type);
-      planner.beginKeysAnew(type);
-      keys.delete(type);
-    }
-    await this.answer(planner, {
-      kind: 'need',
-      keys: types.map((type) => ({ type, count: KEYS_MIN })),
-      lines: [],
-    });
-    // What was read of the keys may name parts of a line that this pass, or an earlier one, has not read.
-    for (const [name, line] of this.#read) if (this.#hasOtherParts(line, name)) lines.push(line);
-    for (const line of lines) {
-      this.#offeredOf.delete(this.#nameOf(line));
-      this.#input.cached.heads.delete(this.#nameOf(line));
-    }
-    await this.answer(planner, { kind: 'need', keys: [], lines: lines.map((line) => ({ line, count: 1 })) });
-    return true;
-  }
-
-  #hasOtherParts(line: LineName, name: string): boolean {
-    const read = this.#input.cached.heads.get(name)?.subs;
-    return read !== undefined && this.#subsOf(line, name).some((sub) => !read.includes(sub));
-  }
-
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { ledgerCache } = this.#input;
     const isFirst = !this.#keys.isBegun(type);
     const shares = keyShares(ledgerCache, planner, this.#context.configuration.fairness);
     const { keys, more } = await this.#keys.inTurn(type, Math.max(count, KEYS_MIN), shares);
-    if (isFirst && !this.#keys.hasRead(type)) this.#believedTypes.add(type);
     // A line that was read to its end has shown them.
     const named = isFirst && more ? await this.#keys.weighted(type) : [];
     const modes = new Map<string, readonly JobMode[]>();
@@ -358,7 +303,6 @@ export class Candidates {
     const { heads: cached } = this.#input.cached;
     const known = isFirst ? this.#openLine(line, name) : cached.get(name);
     if (isFirst && known?.jobs.length === 0) {
-      this.#believedEmpty.set(name, line);
       this.#offeredOf.set(name, 0);
       return { line, jobs: [], more: false };
     }
@@ -379,7 +323,7 @@ export class Candidates {
     const jobs = heads.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     this.#offeredOf.set(name, offered + jobs.length);
     const isOver = isUsedUp(heads, offered + jobs.length);
-    const more = !isOver || !(this.#read.has(name) || this.#isOverBelieved(name, line, heads));
+    const more = !isOver || !(this.#read.has(name) || this.#isOverBelieved(heads));
     if (isOver && more) this.#ahead.note(name, line);
     return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), more };
   }
@@ -401,11 +345,8 @@ export class Candidates {
   }
 
   /** Whether nothing else is believed to wait in a line that was used up, and that this pass has not read. */
-  #isOverBelieved(name: string, line: LineName, { readAtMs }: CachedHeads): boolean {
-    if (this.#ahead.readsUsedUp()) return false;
-    if (this.#input.nowMs - readAtMs >= nothingTrustedMs(this.#input.cached)) return false;
-    this.#believedEmpty.set(name, line);
-    return true;
+  #isOverBelieved({ readAtMs }: CachedHeads): boolean {
+    return !this.#ahead.readsUsedUp() && this.#input.nowMs - readAtMs < READ_TRUSTED_MS;
   }
 
   /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
@@ -441,20 +382,7 @@ export class Candidates {
     if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
       return undefined;
     const jobs = this.#hinted.among(name, known.jobs, known.untilRank);
-    const { nowMs, cached } = this.#input;
-    const isBelieved = jobs.length > 0 && this.#isWhole(known);
-    return nowMs - known.readAtMs < (isBelieved ? HEADS_TRUSTED_MS : nothingTrustedMs(cached))
-      ? { ...known, jobs }
-      : undefined;
-  }
-
-  /**
-   * Whether a read showed all that this process was not told of: what others were told of, before it began to remember, the
-   * index may show only `seenWithinMs` later.
-   */
-  #isWhole({ readAtMs }: CachedHeads): boolean {
-    const { sinceMs = Infinity } = this.#input.cached;
-    return readAtMs >= sinceMs + this.#context.budget.seenWithinMs;
+    return this.#input.nowMs - known.readAtMs < READ_TRUSTED_MS ? { ...known, jobs } : undefined;
   }
 
   async #readHeads(
@@ -528,7 +456,6 @@ export class Candidates {
     forgetLines(this.#input.cached);
     this.#input.cached.recent.clear();
     this.#offeredOf.clear();
-    this.#believedEmpty.clear();
   }
 
   /** Keys that were met here, and live in another partition. */
@@ -558,22 +485,40 @@ export class Candidates {
     for (const { type } of jobs) this.#distrusted.add(type);
   }
 
+  /** Whether it was told of a job that waits and is not among these. */
+  isToldOfMore(admitted: ReadonlySet<string>): boolean {
+    // A place that was given up counts as told: its job waits again.
+    if (this.#distrusted.size > 0) return true;
+    return this.#input.images.some(
+      (job) => job.state === 'pending' && !admitted.has(job.id) && !this.#isOver(job) && this.#lives(job),
+    );
+  }
+
   /** How many lines this pass has read from their start. */
   get linesRead(): number {
     return this.#read.size;
   }
 
   /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or nobody knows. */
-  quietBut(admitted: ReadonlySet<string>): Quiet | undefined {
+  quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): Quiet | undefined {
     if (this.#distrusted.size > 0 || this.#lifts.isCutShort) return undefined;
     // Where much waits, one of the first says so.
     for (const { id } of this.#eachWaiting()) if (!admitted.has(id)) return undefined;
     const { cached, nowMs } = this.#input;
-    return quietOf(this.#context, { cached, nowMs, nameOf: (line) => this.#nameOf(line) });
+    return quietOf(this.#context, {
+      cached,
+      nowMs,
+      unseenUntilMs,
+      nameOf: (line) => this.#nameOf(line),
+    });
   }
 
-  /** Leaves to the next pass what this one has read and not used. */
-  close(): void {
+  /**
+   * Leaves to the next pass what this one has read and not used.
+   *
+   * @param unseenUntilMs - as the partition says by now
+   */
+  close(unseenUntilMs: number): void {
     const { heads, recent } = this.#input.cached;
     const parked = new Set([...this.#hinted.parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
     for (const [name, offered] of this.#offeredOf) {
@@ -592,7 +537,7 @@ export class Candidates {
       else if (jobs !== known.jobs) heads.set(name, { ...known, jobs });
     }
     for (const id of this.#forgotten) recent.forget(id);
-    const quiet = this.quietBut(new Set());
+    const quiet = this.quietBut(new Set(), unseenUntilMs);
     if (quiet === undefined) forgetTypes(this.#input.cached, this.#distrusted);
     else keepQuiet(this.#input.cached, this.#context.configuration.types, quiet);
   }

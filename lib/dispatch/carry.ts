@@ -1,6 +1,6 @@
 /**
  * After a redeploy: moves jobs that wait to where the new declaration wants them, a bounded step in each pass, until none is
- * left. How far it came stands beside the lease, so whoever makes the next pass goes on.
+ * left. How far it came stands in the partition summary, so the next pass goes on there.
  *
  * Most of what a declaration says is not written into where a job waits: lines name type, mode and key, and a pass merges
  * the parts that a key names. Parked jobs stand under something that may have changed: their type's conflict group. And where
@@ -12,75 +12,65 @@ import { partitionOf } from '../core/partition.ts';
 import { nameIn } from '../core/scope.ts';
 import { rankKey } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
-import { type Carried, type Fence, isCarriedTo, type PartitionState } from '../store/records.ts';
+import { type Carried, isCarriedTo, type PartitionState } from '../store/records.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
-import type { HeldLease } from './lease.ts';
-import { LeaseLostError } from './pass/commits.ts';
-import { isInTime } from './pass/scope.ts';
-import { haveKeysMoved, heldIn, type InFlight, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
+import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
+import { haveKeysMoved, heldIn, type InFlight, inFlightOf, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
 import { asSubmitter, putAnnounced } from './submit.ts';
 
 /**
  * One step of moving jobs to where the new declaration wants them. Answers undefined when nothing is left to do.
  *
- * @throws LeaseLostError if somebody else has the partition
+ * @throws CommitLostError if another commit came first
  */
 export async function carry(
   context: DispatchContext,
-  lease: HeldLease,
+  partition: number,
+  commits: Commits,
   state: PartitionState,
 ): Promise<Carried | undefined> {
   const { deployed, log } = context;
-  const { fence } = lease;
   if (deployed === undefined) return undefined;
   if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
-  const before = known ?? begin(deployed, fence.epoch, state);
-  if (known === undefined && before.sinceEpoch === fence.epoch) {
-    await shareControls(context, fence.partition, state);
-    // The note is written before any job moves. Later holders of the partition read it, and plan no job of a key that lives
-    // elsewhere: so the reservations that were loaded are all that can ever count such a job here.
-    await note(context, fence, before);
+  const before = known ?? begin(deployed, commits.version, state);
+  if (known === undefined && before.sinceVersion === commits.version + 1) {
+    await shareControls(context, partition, state);
+    // The note is written before any job moves. Every later pass reads it, and plans no job of a key that lives elsewhere: so the
+    // reservations that were loaded are all that can ever count such a job here.
+    await commits.write({ ...EMPTY_COMMIT, carried: before });
   }
-  const step = await moveSome(context, fence.partition, state, before, {
-    held: heldIn(state),
-    isInTime: () => isInTime({ context, lease }),
-  });
+  const step = await moveSome(context, partition, state, before, inFlightOf(heldIn(state), commits));
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
     isDone: step.isDone,
     after: step.after,
   };
-  await note(context, fence, carried);
-  log.info('jobs were moved to where the declaration wants them', {
-    partition: fence.partition,
-    ...carried,
-  });
+  await commits.write({ ...EMPTY_COMMIT, carried });
+  log.info('jobs were moved to where the declaration wants them', { partition, ...carried });
   return carried;
 }
 
-async function note({ store }: DispatchContext, fence: Fence, carried: Carried): Promise<void> {
-  if ((await store.noteCarried({ fence, carried })) === 'lost') throw new LeaseLostError(fence);
-}
-
-/** Notes beside the lease that the partition works by this declaration from now on. */
+/** That the partition works by this declaration from now on: what is noted with its next commit. */
 function begin(
   { version, sharedSince }: Pick<Deployed, 'version' | 'sharedSince'>,
-  epoch: number,
+  commitVersion: number,
   { carried }: Pick<PartitionState, 'carried'>,
 ): Carried {
   const fresh = { version, moved: 0, isDone: false };
   if (sharedSince === 0) return fresh;
-  // What partitions share has changed since the declaration that this one came to last: a handover begins with this epoch.
-  if (carried === undefined || carried.version < sharedSince) return { ...fresh, sinceEpoch: epoch };
+  // What partitions share has changed since the declaration that this one came to last: a handover begins. What is reserved from now on
+  // follows the version that this commit makes.
+  if (carried === undefined || carried.version < sharedSince)
+    return { ...fresh, sinceVersion: commitVersion + 1 };
   // It has not changed: what was noted of the last handover still holds.
-  const { sinceEpoch, isHandedOver } = carried;
+  const { sinceVersion, isHandedOver } = carried;
   return {
     ...fresh,
-    ...(sinceEpoch === undefined ? {} : { sinceEpoch }),
+    ...(sinceVersion === undefined ? {} : { sinceVersion }),
     ...(isHandedOver === true ? { isHandedOver } : {}),
   };
 }

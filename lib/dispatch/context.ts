@@ -11,13 +11,11 @@ import type { AnnouncedLines, SubmitContext } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
 export interface DispatchBudget {
-  /** How long a lease is taken for. */
-  readonly leaseMs: number;
-  /** Nothing is committed when less than this is left of the lease. */
-  readonly leaseMarginMs: number;
-  /** Passes in a row under one lease. */
+  /** How long a lead lasts unless it is renewed, which it is when half of that is over. After a leader's death its letters wait so long. */
+  readonly leadMs: number;
+  /** Passes in a row. */
   readonly passesMax: number;
-  /** No pass begins when a run has lasted for so long: a function that is ended within a pass keeps its lease. */
+  /** No pass begins when a run has lasted for so long: a function is ended at twice that. */
   readonly runMs: number;
   /** Jobs of one reservation. */
   readonly batchJobs: number;
@@ -38,7 +36,7 @@ export interface DispatchBudget {
   readonly newsShare: number;
   /** A job that became ready so long ago is seen by every read: clocks differ, writes take their time, and the index lags. */
   readonly seenWithinMs: number;
-  /** Jobs that start and that end, a second: from so many on a function is asked to lead a partition for which several compete, */
+  /** Jobs that start and that end, a second: from so many on a function is asked to lead the partition, */
   readonly leadFrom: number;
   /** and while there are as many as this it goes on. Leading costs an invocation that lasts; below this, more than it saves. */
   readonly leadWhile: number;
@@ -46,8 +44,7 @@ export interface DispatchBudget {
 }
 
 export const DISPATCH_BUDGET: DispatchBudget = {
-  leaseMs: 20_000,
-  leaseMarginMs: 5_000,
+  leadMs: 10_000,
   passesMax: 20,
   runMs: 30_000,
   batchJobs: 50,
@@ -65,27 +62,16 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   takeovers: { aheadMs: 120, shortMs: 5_000, seenMin: 5, offMaxMs: 50 },
 };
 
-/** What a process knows of passes without the lease of a partition. */
-export interface OpenPartition {
-  /** The epoch under which the lease was given back open; undefined: it was not. */
-  readonly epoch?: number | undefined;
-  /** By this process's monotonic clock: until then it does not give the lease back open, since others make passes, too. */
-  readonly busyUntilMonotonicMs: number;
-  /** What is counted of its leases. */
-  readonly taken?: TakenLeases | undefined;
-}
-
-/** Leases that this process has taken of a partition, since some time. */
-export interface TakenLeases {
-  readonly atMonotonicMs: number;
-  /** The last one before that, and the last one now. */
-  readonly since: number;
-  readonly epoch: number;
-  readonly own: number;
-  /** Of these, those for which it waited, before which another had it, or under which another left word. */
-  readonly contended: number;
-  /** Jobs that it has started and settled. */
-  readonly moved: number;
+/** What a process that does not lead a partition has seen of it. */
+export interface SeenPartition {
+  /** Another dispatcher led it: this one looks again before it loads the partition. */
+  readonly isLed: boolean;
+  /** Jobs that this process has started and settled lately, a second. */
+  readonly movedPerSec: number;
+  /** By this process's monotonic clock: when that was counted. */
+  readonly countedAtMonotonicMs: number;
+  /** By the same clock: until then it asks for no lead. */
+  readonly askedUntilMonotonicMs: number;
 }
 
 export interface DispatchContext {
@@ -97,7 +83,7 @@ export interface DispatchContext {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Names this dispatcher in the lease. */
+  /** Names this dispatcher where it leads. */
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
@@ -107,10 +93,8 @@ export interface DispatchContext {
   readonly metrics?: Metrics | undefined;
   /** What this process remembers between passes. */
   readonly caches: PartitionCaches;
-  /** Partitions that somebody kept between passes when this process asked for them last: it looks before it asks again. */
-  readonly led: Set<number>;
-  /** Asks for somebody who leads a partition for a while (`leadForAWhile`), at least once. Undefined: nobody can be asked. */
-  readonly lead?: ((partition: number) => Promise<void>) | undefined;
-  /** By partition: the epoch under which it is open, as far as this process knows. */
-  readonly open: Map<number, OpenPartition>;
+  /** By partition: what this process has seen of it between its passes. */
+  readonly seen: Map<number, SeenPartition>;
+  /** Asks for a function that leads a partition (`leadWhileBusy`), at least once. Undefined: wakes are all that it can send. */
+  readonly askToLead?: ((partition: number) => Promise<void>) | undefined;
 }

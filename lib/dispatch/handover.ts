@@ -7,8 +7,8 @@
  *  - Jobs of this partition's keys that run where the keys lived before count towards the caps of these keys.
  *  - Jobs that were claimed by the former declaration hold their conflict keys: there may be no locks that say so.
  *
- * Why it is enough to look. A partition notes, fenced by its epoch, that it has come to a declaration, and under which epoch it did
- * (`sinceEpoch`). Whoever plans there afterwards has a later epoch, and finds the note. So what a read shows that began after the note
+ * Why it is enough to look. A partition notes by a commit that it has come to a declaration, and which version that commit made
+ * (`sinceVersion`). Every later commit follows that version, so its pass has loaded the note. So what a read shows that began after the note
  * was seen is all that was planned by a former declaration, and of the three it can only become less: none of the passes
  * that follow claims another partition's key, or goes above its share. So what was read once may be believed for as long as one likes:
  * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
@@ -23,10 +23,9 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { Carried, PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
-import type { HeldLease } from './lease.ts';
 import { roomsOf } from './loans.ts';
 import type { HandoverMemory } from './partition-cache.ts';
-import { LeaseLostError } from './pass/commits.ts';
+import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { wakeLater } from './timers.ts';
 
 /** What keeps jobs of a partition from starting because of what others have in flight. */
@@ -83,11 +82,12 @@ export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'share
 /**
  * Looks at other partitions, as far as a handover is under way.
  *
- * @throws LeaseLostError if somebody else has the partition
+ * @throws CommitLostError if another commit came first
  */
 export async function lookElsewhere(
   context: DispatchContext,
-  { fence }: HeldLease,
+  partition: number,
+  commits: Commits,
   input: {
     readonly carried: Carried | undefined;
     readonly controls: readonly Control[];
@@ -100,7 +100,6 @@ export async function lookElsewhere(
 ): Promise<Elsewhere> {
   const { clock, configuration, log } = context;
   const { carried, controls, cached } = input;
-  const { partition } = fence;
   const deployed = underWay(configuration, context.deployed, partition, carried);
   if (deployed === undefined) return NOTHING_ELSEWHERE;
   const monotonicMs = clock.monotonicMs();
@@ -121,8 +120,7 @@ export async function lookElsewhere(
       ...(carried ?? { version: deployed.version, moved: 0, isDone: true }),
       isHandedOver: true,
     };
-    if ((await context.store.noteCarried({ fence, carried: done })) === 'lost')
-      throw new LeaseLostError(fence);
+    await commits.write({ ...EMPTY_COMMIT, carried: done });
     log.info('the handover is over', { partition, version: deployed.sharedSince });
     return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
   }
@@ -201,18 +199,18 @@ function inTheWayOf(
   controls: readonly Control[],
 ): InTheWay {
   const { partitions } = configuration;
-  const { sinceEpoch = 0 } = state.carried ?? {};
+  const { sinceVersion = 0 } = state.carried ?? {};
   const types = typesByName(configuration);
   const ofKeys = new Map<string, number>();
   const conflictKeys = new Set<string>();
   const busy = new Map<string, number>();
-  for (const { epoch, jobs } of state.reservations) {
+  for (const { version, jobs } of state.reservations) {
     for (const entry of jobs.values()) {
       const { fairnessKey } = entry;
       busy.set(fleetScope(entry.fleet), (busy.get(fleetScope(entry.fleet)) ?? 0) + 1);
       if (partitionOf(fairnessKey, partitions) !== other)
         ofKeys.set(fairnessKey, (ofKeys.get(fairnessKey) ?? 0) + 1);
-      if (epoch < sinceEpoch) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
+      if (version < sinceVersion) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
     }
   }
   return { above: aboveShare(configuration, other, { ...state, controls }, busy), ofKeys, conflictKeys };

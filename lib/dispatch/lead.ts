@@ -1,270 +1,385 @@
-/** Leading one partition under one lease: passes whenever there is a cause, and the lease renewed between them. */
+/**
+ * Leading a partition: passes, one after the other, by one dispatcher that remembers between them what it has read. Leading is a courtesy:
+ * a small item names the leader, and other dispatchers leave letters instead of making passes. The partition's version alone decides what
+ * counts, so two dispatchers that both believe to lead lose commits, and nothing else.
+ *
+ *  - A dispatcher that was woken takes the lead, and only leaders read letters.
+ *  - Letters are deleted one by one, after the commit that acted on them was answered.
+ *  - A leader that ends releases the lead first, and looks for letters afterwards: a letter that came before its look is not forgotten.
+ *  - A dispatcher that leaves a letter looks again afterwards (`leaveLetter`), and goes on itself if nobody leads by then.
+ *
+ * So news waits for the minute's tick after three things only: a leader died, a stream batch was given up, a wake was dead-lettered. All
+ * rules, each with the shortest trail without it, are in test/protocol/letters_model.py.
+ */
+import { nonceFrom } from '../core/job.ts';
 import type { JobImage } from '../store/job-fields.ts';
-import type { NamedJob, WakeCount } from '../store/records.ts';
+import type { Letter, ReceivedLetter } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
-import { dropNames, type HeldLease, hear, renewLease } from './lease.ts';
 import { Pace } from './pace.ts';
+import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { PassInput, PassReport } from './pass/scope.ts';
-import { nextDueMs } from './timers.ts';
+import { nextDueMs, wakeForNearWork } from './timers.ts';
 
-/** After word was left that did not say of what, another pass this much later: the index may not have shown it. */
+/** Letters that ask for a pass may be of a dispatcher whose index read was later: a second pass this much later sees what it saw. */
 const SECOND_PASS_MS = 2_000;
+/** After something has happened, letters are looked for this often for some time, */
+const LIVELY = { forMs: 10_000, pollMs: 28 } as const;
+/** and less often where nothing goes on. */
+const POLL_MS = 250;
+/** Without a letter, a pass looks at everything that is due to be looked at after this time. */
+const PASS_EVERY_MS = 60_000;
+/** Commits lost in a row after which a leader pauses: another dispatcher believes to lead as well. */
+const LOST_MAX = 3;
+const LOST_PAUSE_MS = 200;
 
-/** For so long after there was something to do, it looks more often, */
-const LIVELY_MS = 10_000;
-/** as often as this. */
-const LIVELY_POLL_MS = 28;
-
-/** Why it leads no more. `handed over`: it was to end, and has given its lease back. */
-export type LeadEnd = 'handed over' | 'superseded' | 'redeployed' | 'lost';
-
-export interface LeadSettings
-  extends Pick<DispatchContext, 'store' | 'queue' | 'clock' | 'budget' | 'log' | 'metrics'> {
-  /** How often the wake counter is read where nothing goes on. */
-  readonly pollMs: number;
-  /** How long the partition goes without a pass at most. */
-  readonly passEveryMs: number;
-}
+/** Why a lead has ended. `left`: another dispatcher leads. `outdated`: a newer declaration is there. `outOfTime`: there is more to do. */
+export type LeadEnd = 'done' | 'left' | 'outOfTime' | 'outdated' | 'stopped';
 
 export interface LeadTotals {
   passes: number;
   admitted: number;
   settled: number;
+  lostClaims: number;
 }
 
-/** Who leads, as far as leading goes. */
-export interface LeadScope {
-  readonly settings: LeadSettings;
-  /** With what it dispatches: a newer declaration makes it another one. */
-  readonly context: { readonly now: DispatchContext; renew(version: number): Promise<void> };
-  /** Whether it may lead still. */
-  readonly isEntitled: () => boolean;
-  /** Counted on. */
-  readonly totals: LeadTotals;
+export interface LeadReport extends Readonly<LeadTotals> {
+  readonly end: LeadEnd;
+  /** Where it is outdated: by which version, and what it was shown and has not used. */
+  readonly outdated?:
+    | { readonly version: number; readonly hints: readonly JobImage[]; readonly told: readonly string[] }
+    | undefined;
+}
+
+export interface LeadOptions {
+  /** What the first pass is made for. */
+  readonly first: Pick<PassInput, 'hints' | 'told' | 'fires' | 'commitsAnyway'>;
+  /** Left where another dispatcher leads; undefined: nothing is, because letters say it all. */
+  readonly letter: Letter | undefined;
+  /** Asked before each pass but the first, though there may be nothing left to do: whether it goes on to lead. @default - it does not */
+  readonly stays?: ((totals: Readonly<LeadTotals>) => boolean) | undefined;
+  /** By the monotonic clock: no pass begins after that. */
+  readonly endsAtMonotonicMs: number;
+  /** Passes at most. @default - no bound */
+  readonly passesMax?: number | undefined;
+  /** Ends it in order. */
+  readonly end?: AbortSignal | undefined;
+  /** @default 250 */
+  readonly pollMs?: number | undefined;
+  /** @default 60,000 */
+  readonly passEveryMs?: number | undefined;
   /** Hears how long a pass took. */
   readonly note?: ((passMs: number) => void) | undefined;
+  /** Hears when it begins to lead. */
+  readonly began?: (() => void) | undefined;
 }
 
-/** Whoever comes next takes over at once: a function by the message, and by the counter it looks up what is in flight. */
-export async function wake(
-  { store, queue, log }: Pick<LeadSettings, 'store' | 'queue' | 'log'>,
+/** Leads a partition, if no other dispatcher does. */
+export async function lead(
+  context: DispatchContext,
   partition: number,
-): Promise<void> {
-  try {
-    // Whoever is sent for takes the lease, or leaves word himself.
-    await store.wake({ partition }).finally(() => queue.sendWake(partition, 0));
-  } catch (error) {
-    log.warn('the partition was not woken as it should be; the next tick will', {
-      partition,
-      error: String(error),
-    });
-  }
+  options: LeadOptions,
+): Promise<LeadReport> {
+  return new Lead(context, partition, options).run();
 }
 
-/** Gives a lease back. What was begun under it may still arrive: who takes it fences that. Answers whether it was this one's till now. */
-export async function giveBack(
-  { store, log }: Pick<LeadSettings, 'store' | 'log'>,
-  { fence }: HeldLease,
-  wakesSeen?: WakeCount,
+/**
+ * Leaves a letter for the leader of a partition, and looks again: false if nobody leads by then, and the letter's writer is to make the pass
+ * itself.
+ */
+export async function leaveLetter(
+  { store, clock, seen }: Pick<DispatchContext, 'store' | 'clock' | 'seen'>,
+  partition: number,
+  letter: Letter,
 ): Promise<boolean> {
-  try {
-    return (await store.releaseLease({ fence, isWriting: true, wakesSeen })) === 'released';
-  } catch (error) {
-    log.warn('a lease was not given back; it expires', { ...fence, error: String(error) });
-    return true;
-  }
+  await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
+  const isLed = isLedBy(await store.readLeader(partition), undefined, clock.nowMs());
+  noteSeen({ seen, clock }, partition, { isLed });
+  return isLed;
 }
 
-/** What a pass is made for. */
-type Cause = Pick<PassInput, 'checksAll' | 'fires' | 'isToldOfDueWork' | 'readsAnew'> & {
-  readonly named: readonly NamedJob[];
-};
+/** Notes what this process has seen of a partition. */
+export function noteSeen(
+  { seen, clock }: Pick<DispatchContext, 'seen' | 'clock'>,
+  partition: number,
+  news: Partial<DispatchContext['seen'] extends Map<number, infer Seen> ? Seen : never>,
+): void {
+  const known = seen.get(partition) ?? {
+    isLed: false,
+    movedPerSec: 0,
+    countedAtMonotonicMs: clock.monotonicMs(),
+    askedUntilMonotonicMs: -Infinity,
+  };
+  seen.set(partition, { ...known, ...news });
+}
 
-export class Lead {
-  readonly #scope: LeadScope;
-  readonly #pace: Pace;
+const NOTHING_STORED: ReadonlySet<string> = new Set();
+
+/** How dispatchers are named where they lead: a resident by its name and life, a function by itself; and each lead by a name of its own. */
+const nameOfLead = ({ holder, random }: DispatchContext): string => `${holder}#${nonceFrom(random)}`;
+
+class Lead {
+  readonly #context: DispatchContext;
   readonly #partition: number;
+  readonly #options: LeadOptions;
+  readonly #name: string;
+  readonly #pace: Pace;
   readonly #end: AbortSignal;
-  /** What it leads under; a newer declaration asks for an epoch of its own. */
-  readonly #led: DispatchContext;
-  /** The wakes up to which it has looked. */
-  #lookedAt: WakeCount;
+  readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
+  /** By this process's monotonic clock: until then the item says that it leads. */
+  #untilMonotonicMs = -Infinity;
   /** What it was shown, and has not used. */
-  hints: readonly JobImage[] = [];
-  /** The first pass comes at once. */
+  #hints: readonly JobImage[];
+  #told: readonly string[];
+  /** Something is left to do at once. */
   #goesOn = true;
-  #checkAllAtMonotonicMs: number;
+  /** No pass has ended well. */
+  #isFirst = true;
+  /** Letters have asked for a pass. */
+  #wasAsked = false;
+  #tries = 0;
+  #lost = 0;
+  #lookAtMonotonicMs: number;
   #againAtMonotonicMs = Infinity;
   #dueAtMs = Infinity;
   #livelyUntilMonotonicMs = -Infinity;
-  lease: HeldLease;
+  #outdated: LeadReport['outdated'];
 
-  constructor(scope: LeadScope, lease: HeldLease, end: AbortSignal) {
-    const { clock, passEveryMs } = scope.settings;
-    this.#scope = scope;
+  constructor(context: DispatchContext, partition: number, options: LeadOptions) {
+    const { clock } = context;
+    const { first, passEveryMs = PASS_EVERY_MS } = options;
+    this.#context = context;
+    this.#partition = partition;
+    this.#options = options;
+    this.#name = nameOfLead(context);
     this.#pace = new Pace(clock);
-    this.#partition = lease.fence.partition;
-    this.#end = end;
-    this.#led = scope.context.now;
-    this.#lookedAt = lease.wakesLookedAt;
-    this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
-    this.lease = lease;
+    this.#end = options.end ?? new AbortController().signal;
+    this.#hints = first.hints;
+    this.#told = first.told ?? [];
+    this.#lookAtMonotonicMs = clock.monotonicMs() + passEveryMs;
   }
 
-  /** Makes passes until it is to end, or has to. */
-  async run(): Promise<LeadEnd> {
-    const { settings, context } = this.#scope;
-    const { store, clock, pollMs } = settings;
+  async run(): Promise<LeadReport> {
+    // The other leader has died, or released, since the letter was left: this dispatcher leads.
+    const { letter } = this.#options;
+    while (!(await this.#take())) {
+      if (letter === undefined || (await leaveLetter(this.#context, this.#partition, letter)))
+        return this.#report('left');
+    }
+    this.#options.began?.();
+    let isReleased = false;
+    try {
+      for (;;) {
+        const end = await this.#passes();
+        const news = await this.#release();
+        isReleased = true;
+        if (end !== 'done' || !news) {
+          const owes = news || this.#goesOn || this.#hints.length + this.#told.length > 0;
+          if (owes && end !== 'outdated') await this.#handOver();
+          // The clock of a dispatcher that asked may be ahead: what is due by it has no other wake.
+          if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
+          return this.#report(end);
+        }
+        // A letter has come since its last look.
+        if (!(await this.#take())) return this.#report('left');
+        isReleased = false;
+        this.#goesOn = true;
+      }
+    } finally {
+      if (!isReleased) await this.#release().catch(() => undefined);
+    }
+  }
+
+  #report(end: LeadEnd): LeadReport {
+    return { end, ...this.#totals, outdated: this.#outdated };
+  }
+
+  /** Takes the lead, or renews it. */
+  async #take(): Promise<boolean> {
+    const { store, clock, budget } = this.#context;
+    const askedAtMonotonicMs = clock.monotonicMs();
+    const nowMs = clock.nowMs();
+    const outcome = await store.lead({
+      partition: this.#partition,
+      holder: this.#name,
+      nowMs,
+      untilMs: nowMs + budget.leadMs,
+      wantsLetters: this.#options.stays !== undefined && this.#pace.wantsLetters(),
+    });
+    if (outcome.kind === 'led') return false;
+    this.#untilMonotonicMs = askedAtMonotonicMs + budget.leadMs;
+    return true;
+  }
+
+  /** Ends the lead. Answers whether letters are there that it has not acted on. */
+  async #release(): Promise<boolean> {
+    const { store } = this.#context;
+    await store.stopLeading({ partition: this.#partition, holder: this.#name });
+    const { letters } = await store.readLetters(this.#partition);
+    return letters.length > 0;
+  }
+
+  /** Sees to it that another dispatcher goes on: what this one was shown and has not used, it leaves behind. */
+  async #handOver(): Promise<void> {
+    const { store, queue, clock } = this.#context;
+    const partition = this.#partition;
+    if (this.#hints.length + this.#told.length > 0) {
+      const letter = { hints: this.#hints, jobIds: this.#told };
+      await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
+    }
+    await queue.sendWake(partition, 0);
+  }
+
+  /** Whether it may make another pass. */
+  #isOutOfTime(): boolean {
+    const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
+    return (
+      this.#totals.passes >= passesMax || this.#context.clock.monotonicMs() >= endsAtMonotonicMs
+    );
+  }
+
+  /** Makes passes while there is a cause, or it stays. */
+  async #passes(): Promise<LeadEnd> {
+    const { store, clock, budget } = this.#context;
     for (;;) {
-      const ended = await this.#keep();
-      if (ended !== undefined) return ended;
-      if (!this.#goesOn && this.#pace.leftMs() > 0) {
+      if (this.#end.aborted) return 'stopped';
+      if (this.#tries > 0 && this.#isOutOfTime()) return 'outOfTime';
+      const leftMs = this.#untilMonotonicMs - clock.monotonicMs();
+      if (leftMs < budget.leadMs / 2 && !(await this.#take())) return 'left';
+      const stays = this.#options.stays?.(this.#totals) ?? false;
+      if (!this.#goesOn && stays && this.#pace.leftMs() > 0) {
         await clock.sleep(this.#pace.leftMs(), this.#end);
         continue;
       }
-      const wakes = await store.readWakes(this.#partition);
-      const news = await hear(settings, this.#partition, this.#lookedAt, wakes);
-      const isTold = news.isBlank || news.isOfDueWork || news.jobs.length > 0;
-      const checksAll = news.isBlank || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
-      const looks = checksAll || news.isOfDueWork || this.#goesOn || this.#isTime();
-      const readsAnew = this.#pace.isTimeToRead();
-      if (!looks && !isTold && !readsAnew && !this.#pace.isTimeForEnds()) {
+      const { letters, more } = await store.readLetters(this.#partition);
+      const looks = clock.monotonicMs() >= this.#lookAtMonotonicMs;
+      const readsAnew = stays && this.#pace.isTimeToRead();
+      const isCalled = this.#goesOn || looks || letters.length > 0 || readsAnew || this.#isTime();
+      if (!isCalled) {
+        if (!stays) return 'done';
         await this.#pause();
         continue;
       }
-      const { jobs: named, isOfDueWork: isToldOfDueWork, hints } = news;
-      this.hints = [...this.hints, ...hints];
-      this.#pace.begin(readsAnew);
-      const outcome = await this.#pass({ named, isToldOfDueWork, checksAll, readsAnew, fires: looks });
-      if (outcome.kind === 'lost') return 'superseded';
-      if (outcome.kind === 'outdated') {
-        await context.renew(outcome.version);
-        continue;
-      }
-      this.#lookedAt = wakes;
-      this.hints = outcome.hints;
-      this.#goesOn = outcome.kind === 'again';
-      this.#noteLife(outcome, isTold);
-      this.#pace.end(outcome, countOf(named, ({ isWaiting }) => isWaiting) + countOf(hints, isPending));
-      this.#planNext(checksAll, news.isBlank || news.isOfDueWork);
-      const [dueMs] = await Promise.all([
-        nextDueMs(context.now, this.#partition),
-        dropNames(settings, this.#partition, wakes),
-      ]);
-      // What the index still shows though its time has come was promoted, or is seen a little later.
-      this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
+      const end = await this.#pass(letters, { looks, readsAnew });
+      if (end !== undefined) return end;
+      this.#goesOn ||= more;
     }
   }
 
-  /** When it looks at everything again, after a pass that did, or did not. */
-  #planNext(checksAll: boolean, mayLag: boolean): void {
-    const { clock, passEveryMs } = this.#scope.settings;
-    const nowMonotonicMs = clock.monotonicMs();
-    if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
-    if (mayLag) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
-    else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
-  }
-
-  #noteLife({ admitted, settled }: PassReport, isTold: boolean): void {
-    if (!isTold && admitted + settled === 0) return;
-    this.#livelyUntilMonotonicMs = this.#scope.settings.clock.monotonicMs() + LIVELY_MS;
-  }
-
-  /** Until it looks again. */
-  #pause(): Promise<void> {
-    const { clock, pollMs } = this.#scope.settings;
-    const isLively = clock.monotonicMs() < this.#livelyUntilMonotonicMs;
-    return clock.sleep(isLively ? Math.min(pollMs, LIVELY_POLL_MS) : pollMs, this.#end);
-  }
-
-  #isTime(): boolean {
-    const { clock } = this.#scope.settings;
-    return clock.monotonicMs() >= this.#againAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
-  }
-
-  /** Sees to the lease before a pass. Answers why it leads no more; undefined: it does. */
-  async #keep(): Promise<LeadEnd | undefined> {
-    const { settings, context, isEntitled } = this.#scope;
-    if (this.#end.aborted || !isEntitled())
-      return (await giveBack(settings, this.lease, this.#lookedAt)) ? 'handed over' : 'superseded';
-    if (context.now !== this.#led) {
-      // Under an epoch of its own: what was reserved by the former declaration must be told from what is by this one.
-      await giveBack(settings, this.lease);
-      // Hints that were not used are looked up.
-      await wake(settings, this.#partition);
-      return 'redeployed';
-    }
-    const kept = await this.#renewed();
-    if (kept === undefined) {
-      await giveBack(settings, this.lease);
-      return 'lost';
-    }
-    this.lease = kept;
-    return undefined;
-  }
-
-  /** The lease with enough left of it, and what it is to say; undefined if it is over, or somebody else's. */
-  async #renewed(): Promise<HeldLease | undefined> {
-    const { clock, budget, log } = this.#scope.settings;
-    const { lease } = this;
-    const leftMs = (): number => lease.trustedUntilMonotonicMs - clock.monotonicMs();
-    if (leftMs() <= 0) return undefined;
-    if (leftMs() > budget.leaseMs / 2) return lease;
-    try {
-      return await renewLease(this.#scope.context.now, lease, this.#pace.wantsWord());
-    } catch (error) {
-      log.warn('a lease was not renewed; trying again', { ...lease.fence, error: String(error) });
-      return leftMs() > 0 ? lease : undefined;
-    }
-  }
-
-  async #pass({ named, isToldOfDueWork, checksAll, readsAnew, fires }: Cause): ReturnType<typeof pass> {
-    const { settings, note } = this.#scope;
+  /** One pass, of what letters say and what is left of earlier ones. */
+  async #pass(
+    letters: readonly ReceivedLetter[],
+    { looks, readsAnew }: { readonly looks: boolean; readonly readsAnew: boolean },
+  ): Promise<LeadEnd | undefined> {
+    const { store, clock } = this.#context;
+    const { first } = this.#options;
+    const partition = this.#partition;
+    const asks = letters.some(isEmpty);
+    this.#wasAsked ||= asks;
+    this.#tries += 1;
+    const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
+    const told = [...this.#told, ...letters.flatMap((letter) => letter.jobIds)];
+    this.#pace.begin(readsAnew);
+    const startedMs = clock.monotonicMs();
     const beside: Promise<unknown>[] = [];
-    const startedMs = settings.clock.monotonicMs();
     let outcome: Awaited<ReturnType<typeof pass>>;
     try {
-      outcome = await pass(this.#led, this.lease, {
-        hints: this.hints,
-        named,
-        isToldOfDueWork,
-        checksAll,
-        // Where no function runs, nobody tells of anything: what waits is found by looking.
-        hasMissed: checksAll,
+      outcome = await pass(this.#context, partition, {
+        leadBy: this.#name,
+        hints,
+        told,
+        looksAtAll: letters.some((letter) => letter.looksAtAll),
         readsAnew,
         promotes: true,
-        // Who was told of jobs, and of nothing else, need not look for what nobody told of.
-        fires,
+        fires: asks || looks || this.#isTime() || (this.#isFirst && first.fires),
+        commitsAnyway: asks || (this.#isFirst && first.commitsAnyway === true),
         justStored: NOTHING_STORED,
         inBackground: (work) => beside.push(work),
       });
     } finally {
       await Promise.all(beside);
-      note?.(settings.clock.monotonicMs() - startedMs);
+      this.#options.note?.(clock.monotonicMs() - startedMs);
     }
-    if (outcome.kind === 'done' || outcome.kind === 'again') this.#count(outcome, startedMs);
-    else if (outcome.kind === 'lost') settings.metrics?.add('lostRaces', 1);
-    return outcome;
+    if (outcome.kind === 'led') throw new RangeError('a pass of a lead found another leader');
+    if (outcome.kind === 'lost') {
+      this.#context.metrics?.add('lostRaces', 1);
+      this.#lost += 1;
+      if (this.#lost >= LOST_MAX) await clock.sleep(LOST_PAUSE_MS, this.#end);
+      // The letters are there still, and say the same again.
+      this.#goesOn = true;
+      return undefined;
+    }
+    if (outcome.kind === 'outdated') {
+      this.#outdated = { version: outcome.version, hints: this.#hints, told: this.#told };
+      return 'outdated';
+    }
+    if (letters.length > 0) {
+      const letterIds = letters.map(({ letterId }) => letterId);
+      await store.deleteLetters({ partition, letterIds });
+    }
+    this.#lost = 0;
+    this.#isFirst = false;
+    this.#hints = outcome.hints;
+    this.#told = [];
+    this.#goesOn = outcome.kind === 'again';
+    this.#count(outcome, startedMs);
+    await this.#planNext(outcome, { letters, looks: looks || asks, told: hints.length + told.length });
+    return undefined;
+  }
+
+  /** When it makes the next pass, though nobody may have told of anything by then. */
+  async #planNext(
+    outcome: PassReport,
+    {
+      letters,
+      looks,
+      told,
+    }: { readonly letters: readonly ReceivedLetter[]; readonly looks: boolean; readonly told: number },
+  ): Promise<void> {
+    if (this.#options.stays === undefined) return;
+    const { clock } = this.#context;
+    const { passEveryMs = PASS_EVERY_MS, pollMs = POLL_MS } = this.#options;
+    const nowMonotonicMs = clock.monotonicMs();
+    this.#pace.end(outcome, told);
+    if (looks) this.#lookAtMonotonicMs = nowMonotonicMs + passEveryMs;
+    if (letters.some(isEmpty)) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
+    else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
+    if (letters.length > 0 || outcome.admitted + outcome.settled > 0)
+      this.#livelyUntilMonotonicMs = nowMonotonicMs + LIVELY.forMs;
+    const dueMs = await nextDueMs(this.#context, this.#partition);
+    // What the index still shows though its time has come was promoted, or is seen a little later.
+    this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
+  }
+
+  #isTime(): boolean {
+    const { clock } = this.#context;
+    return clock.monotonicMs() >= this.#againAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
+  }
+
+  /** Until it looks for letters again. */
+  #pause(): Promise<void> {
+    const { clock } = this.#context;
+    const { pollMs = POLL_MS } = this.#options;
+    const isLively = clock.monotonicMs() < this.#livelyUntilMonotonicMs;
+    return clock.sleep(isLively ? Math.min(pollMs, LIVELY.pollMs) : pollMs, this.#end);
   }
 
   #count({ admitted, settled, lostClaims }: PassReport, startedMs: number): void {
-    const { settings, totals } = this.#scope;
-    const tookMs = Math.round(settings.clock.monotonicMs() - startedMs);
-    settings.metrics?.add('claimed', admitted);
-    settings.metrics?.add('lostRaces', lostClaims);
-    settings.metrics?.add('passDuration', tookMs);
+    const { clock, metrics, log } = this.#context;
+    const totals = this.#totals;
+    const tookMs = Math.round(clock.monotonicMs() - startedMs);
+    metrics?.add('claimed', admitted);
+    metrics?.add('lostRaces', lostClaims);
+    metrics?.add('passDuration', tookMs);
     totals.passes += 1;
     totals.admitted += admitted;
     totals.settled += settled;
+    totals.lostClaims += lostClaims;
     if (admitted + settled + lostClaims === 0) return;
-    settings.log.info('dispatched', { partition: this.#partition, tookMs, admitted, settled, lostClaims });
+    log.info('dispatched', { partition: this.#partition, tookMs, admitted, settled, lostClaims });
   }
 }
 
-const NOTHING_STORED: ReadonlySet<string> = new Set();
-
-const isPending = ({ state }: JobImage): boolean => state === 'pending';
-
-const countOf = <Each>(all: readonly Each[], isMeant: (each: Each) => boolean): number =>
-  all.filter(isMeant).length;
+/** A letter that says nothing asks for a pass. */
+const isEmpty = ({ hints, jobIds, looksAtAll }: ReceivedLetter): boolean =>
+  !looksAtAll && hints.length + jobIds.length === 0;

@@ -2,16 +2,15 @@
  * Capacity that moves between partitions: slots and shares of caps, never jobs.
  *
  * A partition that lacks them asks some others (`askForLoan`, a hint), and wakes them. Whoever has some free and does not
- * want it itself lends it: one commit, fenced by its epoch and turn, writes the loan into both collections. The borrower
- * counts on it until it ends, and gives back what is free: one commit, fenced by its own epoch and turn. So only he who
- * has capacity gives it away, he alone while he holds his partition, and of each loan one partition at most makes use. What
- * arrives while a pass is under way is more than the pass counts on, and does no harm. `test/protocol/loan_model.py`
+ * want it itself lends it: one commit, on condition of its own version, writes the loan into both collections. The borrower
+ * counts on it until it ends, and gives back what is free: one commit, on condition of its own version. So only the partition that
+ * has capacity gives it away, and of each loan one partition at most makes use. What arrives while a pass is under way is more than the pass counts on, and does no harm. `test/protocol/loan_model.py`
  * explores every interleaving.
  */
 import type { LendingConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyUnder, fullConflicts, typesByName } from '../core/conflict.ts';
 import { LENDING_DEFAULTS } from '../core/defaults.ts';
-import type { ReservedJob } from '../core/job.ts';
+import { nonceFrom, type ReservedJob } from '../core/job.ts';
 import {
   type Demand,
   fleetScope,
@@ -36,7 +35,6 @@ import { WANTS_BYTES_MAX } from '../store/bounds.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
-import type { HeldLease } from './lease.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { tierOf } from './submit.ts';
 import { wakeLater } from './timers.ts';
@@ -182,17 +180,16 @@ export interface LoansInput {
 /**
  * At the end of a pass: gives back what is free, or lends it, and asks for what is missing. Answers when this process last asked.
  *
- * @throws LeaseLostError if somebody else has the partition
+ * @throws CommitLostError if another commit came first
  */
 export async function moveCapacity(
   context: DispatchContext,
-  lease: HeldLease,
+  partition: number,
   commits: Commits,
   input: LoansInput,
 ): Promise<number | undefined> {
   const { log } = context;
   const { state, held, nowMs, isOver } = input;
-  const { partition, epoch } = lease.fence;
   const askedLately = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
   const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
   // A partition that a redeploy has removed, or the only one, has nothing to lend and no partition to ask.
@@ -201,6 +198,8 @@ export async function moveCapacity(
   const requests = state.requests.filter((request) => request.partition < partitions);
   const wants = shares && isOver && !askedLately ? await wantsNow(context, input, partition, rooms) : [];
   const giveBack = returnsNow(context, input, partition);
+  // As with batches: of a restored table, versions come again.
+  const nonce = nonceFrom(context.random);
   // Capacity that is given back in this commit is free, but it belongs to its lender: this partition must not lend it.
   const lend =
     shares && isOver && giveBack.length === 0 && requests.length > 0
@@ -209,7 +208,7 @@ export async function moveCapacity(
             partition,
             rooms,
             requests,
-            loanId: (number) => `${partition}-${epoch}-${commits.turn}-${number}`,
+            loanId: (number) => `${partition}-${commits.version}-${nonce}-${number}`,
           },
           lendingOf(context),
           nowMs,

@@ -93,13 +93,13 @@ export async function releaseLocks(
   context: LockContext,
   partition: number,
   settled: readonly Settled[],
-  carried: Pick<Carried, 'sinceEpoch'> | undefined,
+  carried: Pick<Carried, 'sinceVersion'> | undefined,
 ): Promise<ReadonlySet<number>> {
   // What was claimed when there were more partitions has its lock still.
-  const { sinceEpoch = 0 } = carried ?? {};
+  const { sinceVersion = 0 } = carried ?? {};
   const locked = needsLocks(context)
     ? settled
-    : settled.filter(({ reservation }) => reservation.epoch < sinceEpoch);
+    : settled.filter(({ reservation }) => reservation.version < sinceVersion);
   if (locked.length === 0) return new Set();
   const untilMs = context.clock.nowMs() + TURN_MS;
   const released = await Promise.all(
@@ -118,7 +118,7 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await context.store.wake({ partition }).finally(() => context.queue.sendWake(partition, 0));
+        await context.queue.sendWake(partition, 0);
       } catch (error) {
         context.log.warn('a partition was not told that it is its turn; the next tick does it', {
           partition,

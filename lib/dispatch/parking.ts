@@ -12,7 +12,8 @@
  * A job that was moved back may be cancelled, or moved in time: the image that shows it causes a look at the blocked line, and
  * if that is lost, a round over all marks, some at each tick.
  *
- * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking is fenced by the epoch.
+ * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking raises the partition's version: a
+ * settlement that read the blocked line before, and found it empty, is refused.
  */
 import { conflictKeyUnder, fullConflicts, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
@@ -22,10 +23,9 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { ParkedMark } from '../store/records.ts';
 import { blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
-import type { HeldLease } from './lease.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
 import type { PartitionCache } from './partition-cache.ts';
-import { type Commits, EMPTY_COMMIT, LeaseLostError } from './pass/commits.ts';
+import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { asSubmitter, putAnnounced, readyLineOf } from './submit.ts';
 
 /** Marks looked at by one tick. */
@@ -289,11 +289,11 @@ export async function unnameParked(
 /**
  * Parks them. Answers those that stand in their blocked lines now.
  *
- * @throws LeaseLostError if somebody else has the partition
+ * @throws CommitLostError if another commit came first
  */
 export async function park(
   context: DispatchContext,
-  { fence }: HeldLease,
+  partition: number,
   commits: Commits,
   groups: ReadonlyMap<string, readonly JobHead[]>,
   {
@@ -311,14 +311,13 @@ export async function park(
   const stale = [...groups.keys()].filter(
     (conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
   );
-  await store.markParked({ partition: fence.partition, conflictKeys: stale, nowMs });
+  await store.markParked({ partition, conflictKeys: stale, nowMs });
   if (marked.size > MARKED_MAX) marked.clear();
   for (const conflictKey of stale) marked.set(conflictKey, nowMs);
-  await nameParked(context, fence.partition, groups, cached, nowMs);
+  await nameParked(context, partition, groups, cached, nowMs);
   const moved: JobHead[] = [];
   for (const [conflictKey, jobs] of groups) {
-    const outcomes = await store.park({ fence, jobs, conflictKey });
-    if (outcomes === 'lost') throw new LeaseLostError(fence);
+    const outcomes = await commits.park({ jobs, conflictKey });
     moved.push(...jobs.filter((_, at) => outcomes[at] === 'applied'));
   }
   return moved;

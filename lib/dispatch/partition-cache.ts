@@ -1,7 +1,7 @@
 /** What a process remembers of a partition between passes. */
 
 import type { JobHead } from '../store/job-fields.ts';
-import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet } from '../store/records.ts';
 import { heldBy, type LineCursor } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 import { SlotTimes, type SpareSlots } from './slot-times.ts';
@@ -200,8 +200,6 @@ export interface CachedKeys {
   readonly told?: number | undefined;
   /** Nothing of the type waited once: these are the keys that hints have told of since. */
   readonly isQuiet?: true | undefined;
-  /** Whoever made the last pass said so, and this one has hints to go by. */
-  readonly isTold?: boolean | undefined;
   /** Where the line goes on; absent at its end. */
   readonly next?: string | undefined;
 }
@@ -244,9 +242,7 @@ export interface CachedLines {
   coming: Map<string, JobHead> | undefined;
   /** Since when this process has missed nothing: what it admitted since, and saw not to wait, is in `outdated`. */
   sinceMs: number | undefined;
-  /** Since when nothing was missed, by this process or by those before it that found the partition quiet. */
-  watchedSinceMs: number | undefined;
-  /** What was read since then showed all that hints do not tell of: the index may show later what others were told of. */
+  /** Epoch ms: reads that began before it may miss jobs of which others were told (`PartitionState.unseenUntilMs`). */
   wholeFromMs: number | undefined;
   /** Whether jobs may be parked: then what was read of keys does not say all of what waits. */
   parks: boolean;
@@ -268,83 +264,31 @@ const emptyLines = (): CachedLines => ({
   recent: new RecentJobs(),
   coming: undefined,
   sinceMs: undefined,
-  watchedSinceMs: undefined,
   wholeFromMs: undefined,
   parks: false,
   outdated: new OutdatedJobs(),
 });
 
-/** Lines that were used up, and short keys lines, are believed to be all there is for this long, while no slot stays free. */
-export const NOTHING_TRUSTED_MS = 5_000;
-/**
- * And a whole partition in which nothing waits for this long: a job whose hint was lost starts with the first pass after that,
- * the minute's tick at the latest.
- */
-export const QUIET_TRUSTED_MS = 60_000;
-/** More keys than a pass should read anew because a slot is free. */
-const LONG_KEYS_LINE = 500;
-/** Keys and lines are read again a hundred a second at most: hints tell of what is new, and only a lost one needs this. */
-const READ_AGAIN_MS = 10;
-
-const isLongKeysLine = ({ keys }: CachedKeys): boolean => keys.length > LONG_KEYS_LINE;
-
-/** How long the keys of a type that were read are believed to be all there are. */
-export function keysTrustedMs(lines: CachedLines, read: CachedKeys): number {
-  if (isQuietKnown(lines, read)) return QUIET_TRUSTED_MS;
-  // Where hints tell of more and more keys, these put the next read off by so much at most.
-  const putOffMs = Math.min(read.keys.length * READ_AGAIN_MS, QUIET_TRUSTED_MS);
-  return Math.max(NOTHING_TRUSTED_MS, (read.keys.length - (read.told ?? 0)) * READ_AGAIN_MS, putOffMs);
-}
-
-/** How long a line that was used up is believed to have nothing. */
-export const nothingTrustedMs = ({ heads }: CachedLines): number =>
-  Math.max(NOTHING_TRUSTED_MS, heads.size * READ_AGAIN_MS);
-
-/** A look that may have come too early to show all is not made again within this, though a slot is free, by a pass that has hints. */
-const EARLY_TRUSTED_MS = 2_000;
-
-/** Whether these keys are all that wait, because hints have told of them since nothing did. */
-const isQuietKnown = ({ parks, wholeFromMs = Infinity }: CachedLines, known: CachedKeys): boolean =>
-  known.isQuiet === true && !parks && known.readAtMs >= wholeFromMs;
-
-/** Whether the keys of a type that were read are to be read again where slots stay free. */
-export function isLookDue(lines: CachedLines, known: CachedKeys, nowMs: number): boolean {
-  if (isLongKeysLine(known) || isQuietKnown(lines, known)) return false;
-  return known.isTold !== true || nowMs - known.readAtMs >= EARLY_TRUSTED_MS;
-}
+/** What was read of lines and keys is read again after this: so a job is seen of which every hint was lost. */
+export const READ_TRUSTED_MS = 60_000;
 
 /** Keys of a type that has none. */
 const noKeys = (readAtMs: number): CachedKeys => ({ readAtMs, keys: [], isQuiet: true });
 
-/** Nothing is missed from that instant on, or from an earlier one. */
-export function noteWatched(lines: CachedLines, sinceMs: number, seenWithinMs: number): void {
-  const watchedSinceMs = Math.min(sinceMs, lines.watchedSinceMs ?? sinceMs);
-  lines.watchedSinceMs = watchedSinceMs;
-  lines.wholeFromMs = watchedSinceMs + seenWithinMs;
+/**
+ * Notes from when on a read of the lines shows every job of which others were told. What was read before is forgotten once that instant has
+ * come.
+ */
+export function noteWhole(lines: CachedLines, unseenUntilMs: number | undefined, nowMs: number): void {
+  lines.wholeFromMs ??= unseenUntilMs ?? -Infinity;
+  if (lines.wholeFromMs === -Infinity || nowMs < lines.wholeFromMs) return;
+  forgetLines(lines);
+  lines.wholeFromMs = -Infinity;
 }
 
-export interface QuietNews {
-  readonly quiet: Quiet;
-  /** The pass has jobs to go by, and is not made to look for what nobody told of. */
-  readonly hasHints: boolean;
-  /**
-   * Whoever makes it is told of all jobs sooner than an index shows them. Others see some there before the stream tells of them: where
-   * they have looked early themselves, they look again.
-   */
-  readonly isToldFirst: boolean;
-}
-
-/** Takes over that nothing waits, from whoever looked last: who remembers more of a type has its own word for it. */
-export function noteQuiet(
-  lines: CachedLines,
-  types: Iterable<string>,
-  { quiet: { lookedAtMs }, hasHints, isToldFirst }: QuietNews,
-): void {
-  for (const type of types) {
-    const own = lines.keys.get(type);
-    if (own === undefined) lines.keys.set(type, { ...noKeys(lookedAtMs), isTold: hasHints });
-    else if (isToldFirst && own.isQuiet === true) lines.keys.set(type, { ...own, isTold: hasHints });
-  }
+/** Takes over that nothing waits, as the partition says: of types of which nothing was read. */
+export function noteQuiet(lines: CachedLines, types: Iterable<string>, { lookedAtMs }: Quiet): void {
+  for (const type of types) if (!lines.keys.has(type)) lines.keys.set(type, noKeys(lookedAtMs));
 }
 
 /** That nothing waits is one instant to remember, not as many lines as there are. */
@@ -412,28 +356,27 @@ export function forgetMissed(lines: CachedLines): void {
   forgetLines(lines);
   lines.coming = undefined;
   lines.sinceMs = undefined;
-  lines.watchedSinceMs = undefined;
   lines.wholeFromMs = undefined;
 }
 
 /**
- * What a process remembers of a partition's ledgers and lines. Only who makes passes writes the ledgers and admits
- * jobs, so they are still exact if the epoch that this process takes is the successor of the one it held last: nobody
- * was in between.
+ * What a dispatcher remembers of a partition. Ledgers, costs and lines are remembered by whoever leads, and by nobody else: they are exact as
+ * long as the partition's version is that of the leader's own last commit. The rest says when this process last did something, or where it
+ * goes on: right or wrong, it loses nothing.
  */
 export interface PartitionCache {
-  /** The epoch of the last pass that left them exact; -1: they are not. */
-  epoch: number;
+  /** The lead that remembers; undefined: ledgers, costs and lines are those of one pass. */
+  leadBy: string | undefined;
+  /** The partition's version after the last pass; undefined: no pass has ended. */
+  version: number | undefined;
   readonly ledgers: Map<string, Ledger | undefined>;
   readonly estimates: Map<string, EstimateRecord | undefined>;
   /** What the store has of an estimate that was learned on since. */
   readonly written: Map<string, EstimateRecord>;
-  /** The wakes when the lease was given back. Who raised them since did so against another holder. */
-  wakes?: Wakes | undefined;
-  /** The turn of the partition after the last pass, and what is known of its reservations. */
-  loaded?: LoadedTurn | undefined;
   /** Shards of the due line, as the last pass found them. */
   dueShards?: number | undefined;
+  /** The instant for which a wake was asked for last, to read what no read shows before. */
+  unseenWakeMs?: number | undefined;
   /** When capacity was asked for last. */
   askedAtMs?: number | undefined;
   /** For when a wake was asked for last, to go on with recovery. */
@@ -450,8 +393,6 @@ export interface PartitionCache {
   markedCursor?: string | undefined;
   /** What was measured last. */
   readonly measured: MeasureMemory;
-  /** By this process's monotonic clock: when its last pass ended, if nothing had room then. */
-  fullAtMonotonicMs?: number | undefined;
   /** When slots become free, as far as this process has learned it. */
   readonly slotTimes: SlotTimes;
   /** What the last pass had to spare for jobs that wait for others' slots. */
@@ -491,33 +432,6 @@ export interface StrangersMemory {
 
 const emptyStrangers = (): StrangersMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
 
-/** What a process knows of a partition's reservations. */
-export interface LoadedTurn {
-  readonly turn: number;
-  /** When this process first read them, and since when nobody else has committed. */
-  readonly sinceMs: number;
-  /** They were read so long after that, that everything was there which former holders of the lease had committed. */
-  readonly isWhole: boolean;
-}
-
-/**
- * A transaction becomes visible item by item: whoever reads a partition at once after another process's commit may see the
- * page and not yet a reservation. That is over long before this, and a read after it is believed for as long as only this
- * process commits.
- */
-const WHOLE_AFTER_MS = 5_000;
-
-/** The turn at which the next load need not read the reservations again; undefined: it must. */
-export const knownTurnOf = (cache: PartitionCache | undefined): number | undefined =>
-  cache?.loaded?.isWhole === true ? cache.loaded.turn : undefined;
-
-/** Notes a load that shows the partition at this turn. */
-export function noteLoaded(cache: PartitionCache, turn: number, nowMs: number): void {
-  const before = cache.loaded?.turn === turn ? cache.loaded : undefined;
-  const sinceMs = before?.sinceMs ?? nowMs;
-  cache.loaded = { turn, sinceMs, isWhole: before?.isWhole === true || nowMs - sinceMs >= WHOLE_AFTER_MS };
-}
-
 /** What a process remembers, by partition. */
 export type PartitionCaches = Map<number, PartitionCache>;
 
@@ -528,71 +442,65 @@ const sizeOf = ({ ledgers, estimates, lines }: PartitionCache): number => {
   return ledgers.size + estimates.size + jobs;
 };
 
-const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => ({
-  epoch,
+const emptyCache = (leadBy: string | undefined, before?: PartitionCache): PartitionCache => ({
+  leadBy,
+  version: undefined,
+  dueShards: before?.dueShards,
+  askedAtMs: before?.askedAtMs,
+  unseenWakeMs: before?.unseenWakeMs,
   groupCursors: before?.groupCursors ?? new Map(),
   measured: before?.measured ?? {},
   markedCursor: before?.markedCursor,
+  roundAtMs: before?.roundAtMs,
   wakeAskedMs: before?.wakeAskedMs,
   lateAskedMs: before?.lateAskedMs,
-  fullAtMonotonicMs: before?.fullAtMonotonicMs,
   slotTimes: before?.slotTimes ?? new SlotTimes(),
   spare: new Map(),
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),
-  marked: new Map(),
-  parkedNames: new Set(),
+  marked: before?.marked ?? new Map(),
+  parkedNames: before?.parkedNames ?? new Set(),
   letGo: new Set(),
   handover: before?.handover,
   strangers: before?.strangers ?? emptyStrangers(),
   lines: emptyLines(),
 });
 
-/**
- * The cache for a pass under this epoch, or without the lease of this epoch (`isOpen`): the one that was kept if it is exact, else an
- * empty one.
- */
+/** The memory for a pass: that of the lead whose pass it is, or an empty one. */
 export function openCache(
   memory: PartitionCaches,
   partition: number,
-  epoch: number,
-  isOpen = false,
+  leadBy: string | undefined,
 ): PartitionCache {
   const known = memory.get(partition);
-  // Whoever makes passes without the lease comes after the one that held it last.
-  const isExact = known !== undefined && (known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));
+  const isOwn = known !== undefined && leadBy !== undefined && known.leadBy === leadBy;
   // Of ten thousand keys, the jobs that were read of their lines are by far the most, and the cheapest to read again.
   const most = Math.max(CACHED_MIN, Math.min(CACHED_MAX, CACHED_TOTAL / memory.size));
-  let size = known === undefined ? 0 : sizeOf(known);
-  if (known !== undefined && size > most) {
+  let size = isOwn ? sizeOf(known) : 0;
+  if (isOwn && size > most) {
     known.lines.heads.clear();
     size = sizeOf(known);
   }
-  const cache = known !== undefined && isExact && size <= most ? known : emptyCache(epoch, known);
-  // Not exact again before the pass has ended well: a commit without an answer may have happened or not.
-  memory.delete(partition);
+  const cache = isOwn && size <= most ? known : emptyCache(leadBy, known);
+  // A pass that does not end well leaves nothing that is exact: a commit without an answer may have happened or not.
+  memory.set(partition, emptyCache(leadBy, cache));
   return cache;
 }
 
-/**
- * Forgets what is not exact any more, once the partition was loaded: passes without the lease leave the epoch as it is, and turn
- * the page. One that leaves it as it is has left nothing waiting, and changed nothing.
- */
-export function forgetUnlessAt(cache: PartitionCache, turn: number): void {
-  if (cache.loaded === undefined || cache.loaded.turn === turn) return;
-  Object.assign(cache, emptyCache(cache.epoch, cache));
+/** Forgets what is not exact any more, once the partition was loaded: another dispatcher has committed since. */
+export function forgetUnlessAt(cache: PartitionCache, version: number): void {
+  if (cache.version === undefined || cache.version === version) return;
+  Object.assign(cache, emptyCache(cache.leadBy, cache));
 }
 
 /** After a pass every commit of which was answered. */
 export function keepCache(
   memory: PartitionCaches,
   partition: number,
-  epoch: number,
   cache: PartitionCache,
-  turn: number,
+  version: number,
 ): void {
-  cache.epoch = epoch;
-  if (cache.loaded !== undefined) cache.loaded = { ...cache.loaded, turn };
+  cache.version = version;
   memory.set(partition, cache);
 }

@@ -19,6 +19,7 @@ import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { StrangersMemory } from './partition-cache.ts';
 import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from './submit.ts';
+import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { wakeLater } from './timers.ts';
 
 /** Keys that one request reads. */
@@ -57,16 +58,23 @@ export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, '
   return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
 }
 
-/** What the holder of a lease knows of the jobs in flight. */
+/** What a pass knows of the jobs in flight. */
 export interface InFlight {
   /** Ids of jobs that a place counts. */
   readonly held: ReadonlySet<string>;
   /**
-   * Whether the lease is trusted still. Jobs that were read before that has ended, and are not held, are counted by no place: who is
-   * suspended beyond it, and reads on, may meet a job that waits again because another dispatcher has started it meanwhile.
+   * Proves, by a commit that writes nothing, that `held` is still all: a job that was read after the partition was loaded may wait again
+   * because another dispatcher has started it meanwhile, and its place still counts.
+   *
+   * @throws CommitLostError if it is not
    */
-  readonly isInTime: () => boolean;
+  readonly confirm: () => Promise<void>;
 }
+
+export const inFlightOf = (held: ReadonlySet<string>, commits: Commits): InFlight => ({
+  held,
+  confirm: () => commits.write(EMPTY_COMMIT),
+});
 
 /** Jobs whose earlier attempt still counts in a partition. */
 export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
@@ -76,11 +84,12 @@ export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): 
 export async function sendHome(
   context: DispatchContext,
   jobs: readonly JobHead[],
-  { isInTime }: Pick<InFlight, 'isInTime'>,
+  { confirm }: Pick<InFlight, 'confirm'>,
 ): Promise<number> {
   const { store, configuration, clock, log } = context;
+  if (jobs.length === 0) return 0;
   // Each is moved at the version that was read, so what happens to it from here on is no matter.
-  if (!isInTime()) return 0;
+  await confirm();
   const byHome = Map.groupBy(jobs, ({ fairnessKey }) => partitionOf(fairnessKey, configuration.partitions));
   let count = 0;
   for (const [partition, ofHome] of byHome) {
@@ -92,7 +101,6 @@ export async function sendHome(
     if (arrived === 0) continue;
     count += arrived;
     log.info('jobs were moved to the partition where their keys live', { partition, jobs: arrived });
-    await store.wake({ partition });
     await wakeLater(context, partition, 0);
   }
   return count;

@@ -3,24 +3,25 @@
  * the pass only where its claim takes a lock with it.
  */
 
-import { batchIdOf, type ReservedJob } from '../../core/job.ts';
+import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
 import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';
 import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome } from '../../store/requests.ts';
-import { isSlow } from '../lease.ts';
 import { moveBack } from '../parking.ts';
 import { claimIdOfPlace, plannedOf } from '../settle/settled.ts';
 import type { SlotEnd } from '../takeovers.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
-import { isInTime } from './scope.ts';
 import { send } from './send.ts';
 
 /** The first jobs of a pass go out soon; the more follow, the more of them share a commit: so many reservations at most. */
 const RESERVATIONS_MAX = 4;
+
+/** What is left waiting is written so far ahead: of many passes that leave something, one in so long writes it. */
+const UNSEEN_AHEAD_MS = 10_000;
 
 /** Ten lines cost as much to read as a small page to write. */
 const LINES_WORTH_A_WRITE = 20;
@@ -75,6 +76,9 @@ export class Admission {
   #isMovedBack = false;
   /** What the partition says of what waits. */
   #quiet: Quiet | undefined;
+  #unseenUntilMs: number;
+  /** Whether it has committed. */
+  #hasCommitted = false;
   /** Jobs that a fleet was told of. */
   admitted = 0;
   lostClaims = 0;
@@ -84,12 +88,12 @@ export class Admission {
   takenOver = 0;
   /** A bound cut the plan short. */
   isTruncated = false;
-  /** The lease ended before all was written. */
-  isOutOfTime = false;
   /** A lock that kept a claim from succeeding is open by now. */
   isLockOpen = false;
   /** Jobs of the next plan. */
   #most: number;
+  /** Of the names of its batches. */
+  readonly #nonce: string;
   /** What the last plan met that is blocked. */
   blocked: Blocked = [];
   /** Whether jobs may be parked, as the partition says. */
@@ -104,6 +108,8 @@ export class Admission {
     this.#soonFree = new Map([...pass.soonFree].map(([fleet, ends]) => [fleet, [...ends]]));
     this.#draft = pass.draft;
     this.#quiet = state.quiet;
+    this.#unseenUntilMs = state.unseenUntilMs ?? -Infinity;
+    this.#nonce = nonceFrom(context.random);
     const liftedAtMs = due.more ? undefined : candidates.liftedAtMs;
     this.#liftedAtMs = (liftedAtMs ?? -Infinity) > (state.liftedAtMs ?? -Infinity) ? liftedAtMs : undefined;
     this.#mustWarn =
@@ -111,23 +117,17 @@ export class Admission {
     this.parks = state.parks && !unparked.isNothingMarked;
   }
 
-  /** Whether the partition says that nothing waits. */
-  get isQuiet(): boolean {
-    return this.#quiet !== undefined;
+  /** As the partition says by now: a read of the lines that began before may miss a job. */
+  get unseenUntilMs(): number {
+    return this.#unseenUntilMs;
   }
 
-  /** @throws LeaseLostError if somebody else has the lease */
+  /** @throws CommitLostError if another commit came first */
   async run(): Promise<void> {
     for (;;) {
       const decisions = await this.#plan();
       const lifted = this.#lifted(decisions);
       if (decisions.length === 0 && !this.#hasNews()) break;
-      // Behind it everything is written, and by then the lease's time may be over.
-      await this.#pass.commits.written();
-      if (!isInTime(this.#pass)) {
-        this.isOutOfTime = true;
-        break;
-      }
       const both = await Promise.allSettled([this.#admit(decisions, lifted), this.#readAhead(decisions)]);
       for (const each of both) if (each.status === 'rejected') throw each.reason;
       if (decisions.length === 0) break;
@@ -172,9 +172,7 @@ export class Admission {
    * claim takes a lock, it tells.
    */
   async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
-    const { context, lease, planner, candidates } = this.#pass;
-    // A place that is taken for nothing costs less than the time that such a store takes to answer.
-    if (isSlow(context, lease.slowMs)) return decisions;
+    const { planner, candidates } = this.#pass;
     const unlocked = decisions.filter(({ reserved }) => this.#lockOf(reserved) === undefined);
     const overtaken = await candidates.overtaken.among(planner, unlocked);
     if (overtaken.length === 0) return decisions;
@@ -222,7 +220,9 @@ export class Admission {
       writesOf(this.#draft) > 0 ||
       this.#liftedAtMs !== undefined ||
       this.#mustWarn ||
-      this.#isQuietNews(this.#quietAfter([]))
+      this.#isQuietNews(this.#quietAfter([])) ||
+      this.#isUnseenNews() ||
+      (this.#pass.input.commitsAnyway === true && !this.#hasCommitted)
     );
   }
 
@@ -231,7 +231,7 @@ export class Admission {
     const { due, carried, candidates, unparked } = this.#pass;
     const goesOn = decisions.length >= this.#most || this.isTruncated || due.more;
     if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
-    return candidates.quietBut(this.#admittedIds) ?? null;
+    return candidates.quietBut(this.#admittedIds, this.#unseenUntilMs) ?? null;
   }
 
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
@@ -239,6 +239,18 @@ export class Admission {
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
+  }
+
+  /**
+   * Whether a job is left waiting of which this pass was told, and reads of others may miss it for longer than the partition says. Also where
+   * this pass has read it: others may have read before it.
+   */
+  #isUnseenNews(): boolean {
+    const { context, candidates } = this.#pass;
+    return (
+      this.#unseenUntilMs < context.clock.nowMs() + context.budget.seenWithinMs &&
+      candidates.isToldOfMore(this.#admittedIds)
+    );
   }
 
   /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
@@ -255,6 +267,10 @@ export class Admission {
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
     this.reserved.push(...reserve);
     // What it has no room for goes before it.
+    const unseenUntilMs = this.#isUnseenNews()
+      ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
+      : undefined;
+    this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
     const quiet = this.#quietAfter(decisions);
     const parts = [...inCommits(this.#draft, Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();
@@ -266,7 +282,9 @@ export class Admission {
       liftedAtMs: this.#liftedAtMs,
       isLifted: this.#isLifted(),
       quiet,
+      unseenUntilMs,
     });
+    this.#hasCommitted = true;
     this.#quiet = quiet ?? undefined;
     this.#liftedAtMs = undefined;
     this.#mustWarn = false;
@@ -276,19 +294,19 @@ export class Admission {
 
   /** Places in reservations of `batchJobs` jobs each: that many fit into an item, whatever their names. */
   #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
-    const { context, lease, partition, commits, nowMs } = this.#pass;
-    const { epoch } = lease.fence;
+    const { context, partition, commits, nowMs } = this.#pass;
+    const { version } = commits;
     const declared = context.deployed?.version;
     const under = declared === undefined ? {} : { declared };
     const checkAtMs = context.clock.nowMs() + context.budget.checkAfterMs;
     const batches = Map.groupBy(decisions, (_, at) => Math.floor(at / context.budget.batchJobs));
     return [...batches.values()].flatMap((batch, at) => {
-      const batchId = batchIdOf(partition, epoch, commits.turn * RESERVATIONS_MAX + at);
+      const batchId = batchIdOf(partition, version, this.#nonce, at);
       const slots = batch.map(({ reserved }) => this.#slotFor(reserved));
       const jobs = new Map(
         batch.map(({ reserved }, position) => [position, inSlot(reserved, slots[position])]),
       );
-      const reservation = { batchId, epoch, reservedAtMs: nowMs, checkAtMs, ...under, jobs };
+      const reservation = { batchId, version, reservedAtMs: nowMs, checkAtMs, ...under, jobs };
       return batch.map((decision, position) => ({ reservation, position, decision, slot: slots[position] }));
     });
   }

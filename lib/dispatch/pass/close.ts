@@ -2,52 +2,48 @@
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
-import { keepsLease } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
+import { inFlightOf } from '../rehome.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { firstLateAtMs, hasFoundFree, nextTakeoverAtMs, slotsHeld, spareSlots } from '../takeovers.ts';
 import { wakeLaterAt } from '../timers.ts';
 import type { Admission } from './admit.ts';
 import { endsLikelyAtMs, isTooWideToTakeOver } from './likely-over.ts';
-import { isCalm } from './load.ts';
 import { type PlannedPass, takeoverScope } from './plan.ts';
-import { isInTime, type PassReport } from './scope.ts';
+import type { PassReport } from './scope.ts';
 
-/** @throws LeaseLostError if somebody else has the lease */
+/** @throws CommitLostError if another commit came first */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, lease, partition, nowMs, commits, cached, ledgerCache, candidates, images } = pass;
-  const { isOutOfTime, admitted, lostClaims } = admission;
-  const parked = isOutOfTime ? 0 : await parkBlocked(pass, admission);
+  const { context, input, partition, nowMs, commits, cached, ledgerCache, candidates } = pass;
+  const { admitted, lostClaims } = admission;
+  const isLeading = input.leadBy !== undefined;
+  const parked = await parkBlocked(pass, admission);
   const inFlight = [...pass.reservations, ...admission.reserved];
   tellLoad(pass, admission, inFlight);
-  candidates.close();
-  const sent = isOutOfTime ? 0 : await sendHome(pass, admission);
-  cached.spare = isOutOfTime
-    ? new Map()
-    : spareSlots(context.configuration, inFlight, admission.free, cached.slotTimes);
+  candidates.close(admission.unseenUntilMs);
+  const sent = await sendHome(pass, admission);
+  cached.spare = spareSlots(context.configuration, inFlight, admission.free, cached.slotTimes);
   const again = isMoreToDo(pass, admission, parked, sent);
   await lend(pass, admission, !again);
   tidy(pass);
   watch(pass, admission);
   ledgerCache.undoLifts();
-  // Out of time: what was settled in memory, and what the images showed, was not written.
   // A slot that is about to be free is none that is.
   const isFull = pass.planner.room <= 0 || ![...admission.free.values()].some((count) => count > 0);
-  // Only whoever keeps the lease makes a pass for that.
-  const isLookedFor = isFull && keepsLease(context.holder);
+  // Only a leader makes a pass for that.
+  const isLookedFor = isFull && isLeading;
   const lateAtMs = firstLateAtMs(inFlight, cached.slotTimes);
-  if (!keepsLease(context.holder)) lookAfterLate(pass, lateAtMs);
-  cached.fullAtMonotonicMs = isFull ? context.clock.monotonicMs() : undefined;
-  if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached, commits.turn);
+  if (!isLeading) lookAfterLate(pass, lateAtMs);
+  wakeForUnseen(pass, admission);
+  keepCache(context.caches, partition, cached, commits.version);
   return {
     kind: again ? 'again' : 'done',
     admitted,
     settled: pass.settled.length,
     lostClaims,
-    hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
-    isCalm: isCalmAfter(pass, admission),
+    hints: candidates.leftBehind,
     isFull,
     takenOver: admission.takenOver,
     endsLikelyAtMs: isLookedFor ? endsLikelyAtMs(pass, inFlight) : Infinity,
@@ -71,17 +67,19 @@ function lookAfterLate({ context, input, partition, cached }: PlannedPass, lateA
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
   Math.max(1, keys) * configuration.types.reduce((sum, { subLines = 1 }) => sum + subLines, 0);
 
-/** Whether passes may go on without the lease: nothing waits, little happens, and the page is all that they write. */
-const isCalmAfter = (
-  { context, between, state, nowMs }: PlannedPass,
-  { isQuiet, parks, isTruncated }: Admission,
-): boolean =>
-  isQuiet &&
-  !parks &&
-  !isTruncated &&
-  between === undefined &&
-  !keepsLease(context.holder) &&
-  isCalm(state.reservations, nowMs);
+/**
+ * While slots are free and a job may wait that no read shows yet, another pass is to read the lines once they show it: asked for once for each
+ * such instant.
+ */
+function wakeForUnseen(
+  { context, input, partition, planner, cached }: PlannedPass,
+  { unseenUntilMs }: Admission,
+): void {
+  const isUnseen = planner.room > 0 && unseenUntilMs > context.clock.nowMs();
+  if (!isUnseen || cached.unseenWakeMs === unseenUntilMs) return;
+  cached.unseenWakeMs = unseenUntilMs;
+  input.inBackground(wakeLaterAt(context, partition, unseenUntilMs));
+}
 
 /** What the pass leaves behind, for whoever watches. */
 function tellLoad(
@@ -107,12 +105,11 @@ function tellLoad(
 
 /** Of the jobs that the plan met and could not start, those that would be met again and again. Answers how many were parked. */
 async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Promise<number> {
-  const { context, lease, partition, commits, cached, candidates, parkedHeads } = pass;
-  if (lease.isOpen === true) return 0;
+  const { context, partition, commits, cached, candidates, parkedHeads } = pass;
   const known = new Set(parkedHeads.map(({ id }) => id));
   const groups = headsOf(cached.lines, toPark(blocked, known, context.budget.parkKept));
-  if (groups.size === 0 || !isInTime(pass)) return 0;
-  const jobs = await park(context, lease, commits, groups, { parks, cached });
+  if (groups.size === 0) return 0;
+  const jobs = await park(context, partition, commits, groups, { parks, cached });
   candidates.forget(jobs);
   context.log.info('jobs were parked', {
     partition,
@@ -124,20 +121,20 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
 
 /** Jobs that were met here, and whose keys live in other partitions by now. Answers how many were moved. */
 async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number> {
-  const { context, partition, between, nowMs, due, seen, candidates, cached } = pass;
+  const { context, partition, between, nowMs, due, seen, commits, candidates, cached } = pass;
   if (!between?.haveKeysMoved(context, partition)) return 0;
   const lives = between.livesIn(context, partition);
   const isStranger = (job: JobHead): boolean => job.state === 'pending' && !lives(job);
   const jobs = [...due.strangers, ...[...seen.values()].filter(isStranger)];
   const strangers = { jobs, keys: candidates.strangers };
-  const inFlight = { held: new Set(held.map(({ id }) => id)), isInTime: () => isInTime(pass) };
+  const inFlight = inFlightOf(new Set(held.map(({ id }) => id)), commits);
   return between.sendStrangersHome(context, partition, inFlight, strangers, cached.strangers, nowMs);
 }
 
 /** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
 function isMoreToDo(
   { state, due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
-  { isOutOfTime, isLockOpen, isTruncated, admitted }: Admission,
+  { isLockOpen, isTruncated, admitted }: Admission,
   parked: number,
   sent: number,
 ): boolean {
@@ -147,7 +144,6 @@ function isMoreToDo(
     carried?.isDone === false ||
     elsewhere.isNews ||
     (sent > 0 && candidates.strangers.length > 0) ||
-    isOutOfTime ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
     (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
@@ -159,11 +155,10 @@ function isMoreToDo(
 
 /** Capacity that nobody needs here goes to partitions that do. */
 async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boolean): Promise<void> {
-  const { context, lease, input, between, nowMs, state, commits, candidates, cached } = pass;
+  const { context, partition, input, between, nowMs, state, commits, candidates, cached } = pass;
   if (between === undefined || (context.configuration.partitions === 1 && state.loans.length === 0)) return;
-  if (!isInTime(pass)) return;
   const blockedIds = new Set(blocked.map(({ job }) => job.id));
-  cached.askedAtMs = await between.moveCapacity(context, lease, commits, {
+  cached.askedAtMs = await between.moveCapacity(context, partition, commits, {
     state,
     held,
     waiting: () => candidates.waiting().filter(({ id }) => !blockedIds.has(id)),

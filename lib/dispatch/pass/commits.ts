@@ -1,81 +1,49 @@
 /**
- * The commits of a pass, one after the other: each names the commit before it, and only who has the partition makes them.
- * What the pass is about to write is a draft until then, and fits into commits of bounded size.
+ * The commits of a pass, one after the other: each is on condition of the version that the one before it left. What the pass is about to
+ * write is a draft until then, and fits into commits of bounded size.
  */
 
 import { COMMIT_ITEMS_MAX } from '../../store/bounds.ts';
 import type { PassStore } from '../../store/contract.ts';
-import { StaleCommit } from '../../store/errors.ts';
 import { placesWithout } from '../../store/page.ts';
-import type { EstimateRecord, Fence, Ledger, Reservation } from '../../store/records.ts';
-import type { Commit, CommitOutcome } from '../../store/requests.ts';
-import type { HeldLease } from '../lease.ts';
+import type { EstimateRecord, Ledger, Reservation } from '../../store/records.ts';
+import type { Commit, ParkOutcome } from '../../store/requests.ts';
 import { type LedgerCache, nameOfEstimate } from '../ledger-cache.ts';
 import type { Settled } from '../settle/settled.ts';
 
-/** Somebody else leads the partition by now: nothing of this pass counts any more. Who makes passes ends this one quietly. */
-export class LeaseLostError extends Error {
-  /** Nobody else does: it was made without the lease, and its commit takes more than the page. */
-  readonly needsLease: boolean;
-
-  constructor({ partition, epoch }: Fence, needsLease = false) {
-    super(
-      needsLease
-        ? `a commit of partition ${partition} takes more than its page, and the lease`
-        : `the lease of partition ${partition}, epoch ${epoch}, is somebody else's by now`,
-    );
-    this.name = 'LeaseLostError';
-    this.needsLease = needsLease;
-  }
-}
-
-/** A pass was to be made without the lease, and needs it: it has decided nothing. Who makes passes asks for the lease. */
-export class LeaseNeededError extends Error {
-  /** Under which the partition is open after all; undefined: it is not. */
-  readonly openEpoch: number | undefined;
-  /** The next passes need it, too. */
-  readonly lasts: boolean;
-
-  constructor(
-    { partition, epoch }: Fence,
-    { openEpoch, lasts = false }: { readonly openEpoch?: number | undefined; readonly lasts?: boolean },
-  ) {
-    super(`a pass of partition ${partition} cannot be made without the lease of epoch ${epoch}`);
-    this.name = 'LeaseNeededError';
-    this.openEpoch = openEpoch;
-    this.lasts = lasts;
+/** Another commit came first. The pass ends, and its dispatcher loads the partition again. */
+export class CommitLostError extends Error {
+  constructor(partition: number, version: number) {
+    super(`partition ${partition} has gone on from version ${version}; load it again`);
+    this.name = 'CommitLostError';
   }
 }
 
 /** A commit without effect, to be filled. */
 export const EMPTY_COMMIT = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
 
+type Store = Pick<PassStore, 'commit' | 'park'>;
+
 export class Commits {
-  readonly #store: Pick<PassStore, 'commit'>;
-  readonly #fence: Fence;
-  readonly #isOpen: boolean;
-  #turn: number;
+  readonly #store: Store;
+  readonly #partition: number;
+  #version: number;
   #begun: Promise<void> = Promise.resolve();
 
-  /** @param turn - how many commits the partition has seen, as it was loaded */
-  constructor(
-    store: Pick<PassStore, 'commit'>,
-    { fence, isOpen = false }: Pick<HeldLease, 'fence' | 'isOpen'>,
-    turn: number,
-  ) {
+  /** @param version - of the partition as it was loaded */
+  constructor(store: Store, partition: number, version: number) {
     this.#store = store;
-    this.#fence = fence;
-    this.#isOpen = isOpen;
-    this.#turn = turn;
+    this.#partition = partition;
+    this.#version = version;
   }
 
-  /** The number of the next commit. */
-  get turn(): number {
-    return this.#turn;
+  /** The version that the next commit follows. */
+  get version(): number {
+    return this.#version;
   }
 
   /** Begins to write these, one after the other. What goes wrong with them, `written` and `write` throw. */
-  begin(commits: readonly Omit<Commit, 'turn'>[]): void {
+  begin(commits: readonly Omit<Commit, 'version'>[]): void {
     this.#begun = this.written().then(async () => {
       for (const each of commits) await this.#write(each);
     });
@@ -84,7 +52,7 @@ export class Commits {
 
   /**
    * Waits until what was begun is written.
-   * @throws LeaseLostError if somebody else has the lease, or has committed
+   * @throws CommitLostError if another commit came first
    */
   async written(): Promise<void> {
     await this.#begun;
@@ -92,30 +60,39 @@ export class Commits {
 
   /**
    * Writes behind what was begun.
-   * @throws LeaseLostError if somebody else has the lease, or has committed
+   * @throws CommitLostError if another commit came first
    */
-  async write(commit: Omit<Commit, 'turn'>): Promise<void> {
+  async write(commit: Omit<Commit, 'version'>): Promise<void> {
     await this.written();
     await this.#write(commit);
   }
 
-  async #write(commit: Omit<Commit, 'turn'>): Promise<void> {
-    const fence = this.#fence;
-    const outcome = await this.#outcomeOf({ ...commit, turn: this.#turn });
-    if (outcome !== 'committed') throw new LeaseLostError(fence, outcome === 'needsLease');
-    this.#turn += 1;
+  /**
+   * Parks jobs, which raises the version too.
+   * @throws CommitLostError if another commit came first
+   */
+  async park(
+    request: Pick<Parameters<Store['park']>[0], 'jobs' | 'conflictKey'>,
+  ): Promise<Extract<ParkOutcome, { readonly kind: 'parked' }>['outcomes']> {
+    await this.written();
+    const outcome = await this.#store.park({
+      partition: this.#partition,
+      version: this.#version,
+      ...request,
+    });
+    if (outcome.kind === 'lost') throw new CommitLostError(this.#partition, this.#version);
+    this.#version = outcome.version;
+    return outcome.outcomes;
   }
 
-  async #outcomeOf(commit: Commit): Promise<CommitOutcome> {
-    const fence = this.#fence;
-    if (!this.#isOpen) return this.#store.commit({ fence, commit });
-    try {
-      return await this.#store.commit({ fence, commit: { ...commit, isWithoutLease: true } });
-    } catch (error) {
-      // Without the lease, others may have committed.
-      if (error instanceof StaleCommit) return 'lost';
-      throw error;
-    }
+  async #write(commit: Omit<Commit, 'version'>): Promise<void> {
+    const version = this.#version;
+    const outcome = await this.#store.commit({
+      partition: this.#partition,
+      commit: { ...commit, version },
+    });
+    if (outcome === 'lost') throw new CommitLostError(this.#partition, version);
+    this.#version = version + 1;
   }
 }
 
@@ -200,7 +177,7 @@ export function dropPlace(draft: Draft, reservation: Reservation, position: numb
   draft.postponed.delete(reservation.batchId);
 }
 
-export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Commit => ({
+export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Omit<Commit, 'version'> => ({
   drop: [...draft.drops.values()],
   postpone: [...draft.postponed.values()],
   ledgers: [...draft.ledgers.values()],

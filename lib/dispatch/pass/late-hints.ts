@@ -4,7 +4,7 @@
  * have taken another job's place.
  *
  * Of too many that is not done. What became ready so long ago stands in the index, so it is as if nobody had told of it: what is
- * remembered of lines is forgotten, and who has come is read, as after word without names.
+ * remembered of lines is forgotten, and all of them are read.
  */
 import type { JobImage } from '../../store/job-fields.ts';
 import { readyLineName } from '../../store/schema.ts';
@@ -40,25 +40,25 @@ function doubtful(
   });
 }
 
-/** The same input; where too many of its hints would be looked up, as of a pass that has missed some. */
+/** The same input; where too many of its hints would be looked up, that of a pass that reads all lines instead. */
 export function withFewLooks(input: PassInput, lines: CachedLines, nowMs: number): PassInput {
-  if (input.hasMissed || input.hints.length <= LATE_MAX) return input;
+  if (input.readsAnew === true || input.hints.length <= LATE_MAX) return input;
   const { length } = doubtful(newestOf(input.hints), input, lines, nowMs);
-  return length <= LATE_MAX ? input : { ...input, hasMissed: true };
+  return length <= LATE_MAX ? input : { ...input, readsAnew: true };
 }
 
 /** Images without those of jobs that do not wait any more, as far as hints tell of them. */
 export async function confirmed(
   { store }: DispatchContext,
   shown: Images,
-  input: Pick<PassInput, 'hints' | 'justStored' | 'hasMissed'>,
+  input: Pick<PassInput, 'hints' | 'justStored' | 'readsAnew'>,
   lines: CachedLines,
   nowMs: number,
 ): Promise<Images> {
   const late = doubtful(shown, input, lines, nowMs);
   if (late.length === 0) return shown;
   const images = new Map(shown);
-  if (input.hasMissed && late.length > LATE_MAX) {
+  if (input.readsAnew === true && late.length > LATE_MAX) {
     for (const { id } of late) images.delete(id);
     return images;
   }

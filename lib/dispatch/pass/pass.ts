@@ -1,44 +1,47 @@
 /**
- * One pass: load, settle, plan, admit (reserve, claim, send), close. The steps that take capacity are named as in the model
- * of the protocol (test/protocol): loads → reserves → sends the claim → raises the version → drops.
+ * One pass: load, settle, promote, plan, commit, send.
+ *
+ *  - load: the partition as it is, with its version; what is due becomes ready
+ *  - settle: what ended gives its capacity back
+ *  - plan: what may start
+ *  - commit: settlement and reservations, on condition of the version that was loaded
+ *  - send: the fleets' queues, after that commit's answer
+ *
+ * A pass that is refused has decided nothing: what it did before its commit is idempotent by the jobs' versions. The steps that take
+ * capacity are named as in the models of the protocol (test/protocol).
  *
  * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten rounds, and
  * as many heads as the planner asks for, which is bounded by the free capacity.
  */
 import { betweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
-import type { HeldLease } from '../lease.ts';
 import { openCache } from '../partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
-import { type Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
+import { CommitLostError, type Commits } from './commits.ts';
 import { withFewLooks } from './late-hints.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
-import type { LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';
+import type { LedPass, LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';
 import { settle } from './settle.ts';
 
 /**
- * Makes one pass under a lease, or without one where the partition is open. `lost`: somebody has superseded it; nothing that follows
- * would count. `outdated`: nothing was decided, because the partition knows of a newer declaration.
- *
- * @throws LeaseNeededError if it was to be made without the lease, and cannot: nothing was decided
+ * Makes one pass. `lost`: another commit came first. `led`: nothing was decided, because another dispatcher leads the partition.
+ * `outdated`: nothing was decided, because the partition knows of a newer declaration.
  */
 export async function pass(
   context: DispatchContext,
-  lease: HeldLease,
+  partition: number,
   given: PassInput,
-): Promise<PassReport | LostPass | OutdatedPass> {
-  const { partition, epoch } = lease.fence;
-  const known = context.caches.get(partition);
-  const cached = openCache(context.caches, partition, epoch, lease.isOpen);
+): Promise<PassReport | LostPass | LedPass | OutdatedPass> {
+  const cached = openCache(context.caches, partition, given.leadBy);
   const nowMs = context.clock.nowMs();
   let admission: Admission | undefined;
   let commits: Commits | undefined;
   try {
     const between = betweenPartitions(context, partition);
     const input = withFewLooks(given, cached.lines, nowMs);
-    const loaded = await load({ context, lease, input, partition, between, nowMs, cached });
+    const loaded = await load({ context, input, partition, between, nowMs, cached });
     if ('kind' in loaded) return loaded;
     commits = loaded.commits;
     const planned = await plan(await settle(loaded));
@@ -46,13 +49,10 @@ export async function pass(
     await admission.run();
     return await close(planned, admission);
   } catch (error) {
-    // Nothing of it is under way once the lease is given back.
+    // Nothing of it is under way when it is answered.
     await commits?.written().catch(() => {});
-    if (error instanceof LeaseLostError) {
-      const { admitted = 0, lostClaims = 0 } = admission ?? {};
-      return { kind: 'lost', needsLease: error.needsLease, admitted, lostClaims };
-    }
-    if (error instanceof LeaseNeededError && known !== undefined) context.caches.set(partition, known);
-    throw error;
+    if (!(error instanceof CommitLostError)) throw error;
+    const { admitted = 0, lostClaims = 0 } = admission ?? {};
+    return { kind: 'lost', admitted, lostClaims };
   }
 }

@@ -180,8 +180,7 @@ function blockedBounds(
 }
 
 /**
- * Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds. What was admitted is answered
- * before anybody looks again where nothing was: the next batch does that, and what was found waits for no more reads.
+ * Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds.
  */
 export async function nextBatch(
   planner: Planner,
@@ -195,9 +194,6 @@ export async function nextBatch(
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
-    if (step.kind === 'done' && decisions.length > 0 && planner.room > 0) break;
-    if (step.kind === 'done' && !step.truncated && planner.room > 0 && (await candidates.lookAgain(planner)))
-      continue;
     if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);

@@ -1,11 +1,8 @@
 /** What every step of a pass knows, what a pass is given, and what it answers. */
 import type { JobImage } from '../../store/job-fields.ts';
-import type { NamedJob } from '../../store/records.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
-import type { HeldLease } from '../lease.ts';
 import type { PartitionCache } from '../partition-cache.ts';
-import type { DueFronts } from '../timers.ts';
 
 /** What one pass did. */
 export interface PassReport {
@@ -16,8 +13,6 @@ export interface PassReport {
   readonly lostClaims: number;
   /** Images with which the next pass settles what a lost hint left behind. */
   readonly hints: readonly JobImage[];
-  /** Nothing waits, and little happens: passes may go on without the lease. */
-  readonly isCalm: boolean;
   /** Nothing had room when it ended. */
   readonly isFull: boolean;
   /** Epoch ms, for whoever keeps the lease, where nothing had room: from then on a job in flight has likely ended that nobody may have told of. Infinity: there is none. */
@@ -32,13 +27,16 @@ export interface PassReport {
   readonly lines: number;
 }
 
-/** Somebody has superseded a pass. What it had done by then counts. */
+/** Another commit came first. What the pass had committed by then counts. */
 export interface LostPass {
   readonly kind: 'lost';
-  /** Nobody has: it was made without the lease, and takes it. */
-  readonly needsLease: boolean;
   readonly admitted: number;
   readonly lostClaims: number;
+}
+
+/** Another dispatcher leads the partition. */
+export interface LedPass {
+  readonly kind: 'led';
 }
 
 /** The partition knows of a newer declaration than this process. */
@@ -50,43 +48,34 @@ export interface OutdatedPass {
 export interface PassInput {
   /** Images of jobs, newest known: candidates, and outcomes to settle. */
   readonly hints: readonly JobImage[];
-  /** Jobs that were being stored when somebody told of them: they are looked up. @default - none */
+  /** Names the lead whose pass it is; undefined: that of a dispatcher which does not lead, and remembers nothing. */
+  readonly leadBy?: string | undefined;
+  /** Jobs that are looked up: they were being stored when this dispatcher was told of them. @default - none */
   readonly told?: readonly string[] | undefined;
-  /** Jobs that word was left of by whoever could not have the lease: what they are by now is a hint. @default - none */
-  readonly named?: readonly NamedJob[] | undefined;
-  /** Word was left because something has become due. @default - none was */
-  readonly isToldOfDueWork?: boolean | undefined;
-  /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
-  readonly checksAll: boolean;
-  /** Hints were missed: what is remembered of lines may not be all there is. */
-  readonly hasMissed: boolean;
+  /** Look up all that is in flight, whether or not its time has come, and read all lines. */
+  readonly looksAtAll: boolean;
   /** What is remembered of lines is read again: jobs may have come of which nobody has told yet. @default false */
   readonly readsAnew?: boolean | undefined;
+  /** Commit even if there is nothing to write: what was planned by the version before is void then. @default false */
+  readonly commitsAnyway?: boolean | undefined;
   /** Look for scheduled jobs whose time has come. */
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */
   readonly fires: boolean;
-  /** What a look ahead that goes on beside it shows of both; it reads what may have something due. @default - it reads all of them */
-  readonly fronts?: DueFronts | undefined;
   /** Of the hints, jobs that were stored just now, and that nobody else can have seen. */
   readonly justStored: ReadonlySet<string>;
-  /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */
+  /** Takes what nothing waits for: it goes on beside the pass, and never rejects. */
   readonly inBackground: (work: Promise<unknown>) => void;
 }
 
 export interface PassScope {
   readonly context: DispatchContext;
-  readonly lease: HeldLease;
   readonly input: PassInput;
   readonly partition: number;
   /** What it does for other partitions; undefined: there never were any. */
   readonly between: BetweenPartitions | undefined;
   /** When the pass began. */
   readonly nowMs: number;
-  /** What this process remembers of the partition. */
+  /** What is remembered of the partition. */
   readonly cached: PartitionCache;
 }
-
-/** Whether the lease is trusted still: after that, nothing more is written under it. */
-export const isInTime = ({ context, lease }: Pick<PassScope, 'context' | 'lease'>): boolean =>
-  context.clock.monotonicMs() < lease.trustedUntilMonotonicMs;
