@@ -153,8 +153,7 @@ async function dispatchUnder(
     if (context.lead !== undefined && trigger.reason === 'stream') {
       await noteLed(context, lease.fence, {
         moved: report.admitted + report.settled,
-        // Who takes slots over looks for those that are about to be free between what the stream tells.
-        isContended: lease.waited || run.hasHeard || run.hasTakenOver,
+        isContended: lease.waited || run.hasHeard,
       });
     }
     return report;
@@ -348,8 +347,6 @@ class PassRun {
   #fronts: DueFronts | undefined;
   /** Somebody may have left word of what is due at some time in this run. */
   #isToldOfDueWork = false;
-  /** Somebody has left word of what is due since the pass before. */
-  #hearsOfDueWork = false;
 
   /** @param begun - a pass that was made of the trigger already, and has left something to do */
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger, begun?: PassReport) {
@@ -368,11 +365,6 @@ class PassRun {
     this.#fires = reason === 'tick' || reason === 'wake';
     this.#lookedAt = lease.wakesLookedAt;
     this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
-  }
-
-  /** Some of what has started takes slots over. */
-  get hasTakenOver(): boolean {
-    return this.reports.some(({ takenOver }) => takenOver > 0);
   }
 
   async run(): Promise<RunEnd> {
@@ -413,7 +405,6 @@ class PassRun {
     this.#hints = [...this.#hints, ...hints];
     this.#named = jobs;
     this.hasHeard ||= jobs.length > 0;
-    this.#hearsOfDueWork = isOfDueWork;
     if (!isBlank && !isOfDueWork && jobs.length === 0) return;
     this.#promotes = true;
     // What became due since the look ahead has its wake left as word.
@@ -435,7 +426,6 @@ class PassRun {
         hints: this.#hints,
         told: this.#told,
         named: this.#named,
-        isToldOfDueWork: this.#hearsOfDueWork,
         checksAll: this.#checksAll,
         hasMissed: this.#checksAll,
         promotes: this.#promotes,

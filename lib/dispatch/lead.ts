@@ -77,7 +77,7 @@ export async function giveBack(
 }
 
 /** What a pass is made for. */
-type Cause = Pick<PassInput, 'checksAll' | 'fires' | 'isToldOfDueWork' | 'readsAnew'> & {
+type Cause = Pick<PassInput, 'checksAll' | 'fires' | 'readsAnew'> & {
   readonly named: readonly NamedJob[];
 };
 
@@ -129,14 +129,14 @@ export class Lead {
       const checksAll = news.isBlank || clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
       const looks = checksAll || news.isOfDueWork || this.#goesOn || this.#isTime();
       const readsAnew = this.#pace.isTimeToRead();
-      if (!looks && !isTold && !readsAnew && !this.#pace.isTimeForEnds()) {
+      if (!looks && !isTold && !readsAnew) {
         await this.#pause();
         continue;
       }
-      const { jobs: named, isOfDueWork: isToldOfDueWork, hints } = news;
+      const { jobs: named, hints } = news;
       this.hints = [...this.hints, ...hints];
       this.#pace.begin(readsAnew);
-      const outcome = await this.#pass({ named, isToldOfDueWork, checksAll, readsAnew, fires: looks });
+      const outcome = await this.#pass({ named, checksAll, readsAnew, fires: looks });
       if (outcome.kind === 'lost') return 'superseded';
       if (outcome.kind === 'outdated') {
         await context.renew(outcome.version);
@@ -219,7 +219,7 @@ export class Lead {
     }
   }
 
-  async #pass({ named, isToldOfDueWork, checksAll, readsAnew, fires }: Cause): ReturnType<typeof pass> {
+  async #pass({ named, checksAll, readsAnew, fires }: Cause): ReturnType<typeof pass> {
     const { settings, note } = this.#scope;
     const beside: Promise<unknown>[] = [];
     const startedMs = settings.clock.monotonicMs();
@@ -228,7 +228,6 @@ export class Lead {
       outcome = await pass(this.#led, this.lease, {
         hints: this.hints,
         named,
-        isToldOfDueWork,
         checksAll,
         // Where no function runs, nobody tells of anything: what waits is found by looking.
         hasMissed: checksAll,

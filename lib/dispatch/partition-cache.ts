@@ -4,7 +4,6 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
 import { heldBy, type LineCursor } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
-import { SlotTimes, type SpareSlots } from './slot-times.ts';
 
 /**
  * Entries kept of a partition between passes, of some 350 bytes each: as many as its share of a total, within bounds. Beyond, lines are
@@ -452,12 +451,6 @@ export interface PartitionCache {
   readonly measured: MeasureMemory;
   /** By this process's monotonic clock: when its last pass ended, if nothing had room then. */
   fullAtMonotonicMs?: number | undefined;
-  /** When slots become free, as far as this process has learned it. */
-  readonly slotTimes: SlotTimes;
-  /** What the last pass had to spare for jobs that wait for others' slots. */
-  spare: SpareSlots;
-  /** For when a wake was asked for last, to look after jobs that took slots over. */
-  lateAskedMs?: number | undefined;
   /** When some of them were looked at last. */
   roundAtMs?: number | undefined;
   /** What was seen of other partitions after a redeploy. */
@@ -534,10 +527,7 @@ const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => (
   measured: before?.measured ?? {},
   markedCursor: before?.markedCursor,
   wakeAskedMs: before?.wakeAskedMs,
-  lateAskedMs: before?.lateAskedMs,
   fullAtMonotonicMs: before?.fullAtMonotonicMs,
-  slotTimes: before?.slotTimes ?? new SlotTimes(),
-  spare: new Map(),
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),

@@ -1,44 +1,32 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
-import type { Reservation } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { keepsLease } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
-import { firstLateAtMs, hasFoundFree, nextTakeoverAtMs, slotsHeld, spareSlots } from '../takeovers.ts';
 import { wakeLaterAt } from '../timers.ts';
 import type { Admission } from './admit.ts';
-import { endsLikelyAtMs, isTooWideToTakeOver } from './likely-over.ts';
 import { isCalm } from './load.ts';
-import { type PlannedPass, takeoverScope } from './plan.ts';
+import type { PlannedPass } from './plan.ts';
 import { isInTime, type PassReport } from './scope.ts';
 
 /** @throws LeaseLostError if somebody else has the lease */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, lease, partition, nowMs, commits, cached, ledgerCache, candidates, images } = pass;
+  const { context, lease, partition, commits, cached, ledgerCache, candidates, images } = pass;
   const { isOutOfTime, admitted, lostClaims } = admission;
   const parked = isOutOfTime ? 0 : await parkBlocked(pass, admission);
-  const inFlight = [...pass.reservations, ...admission.reserved];
-  tellLoad(pass, admission, inFlight);
+  tellLoad(pass, admission);
   candidates.close();
   const sent = isOutOfTime ? 0 : await sendHome(pass, admission);
-  cached.spare = isOutOfTime
-    ? new Map()
-    : spareSlots(context.configuration, inFlight, admission.free, cached.slotTimes);
   const again = isMoreToDo(pass, admission, parked, sent);
   await lend(pass, admission, !again);
   tidy(pass);
   watch(pass, admission);
   ledgerCache.undoLifts();
   // Out of time: what was settled in memory, and what the images showed, was not written.
-  // A slot that is about to be free is none that is.
-  const isFull = pass.planner.room <= 0 || ![...admission.free.values()].some((count) => count > 0);
-  // Only whoever keeps the lease makes a pass for that.
-  const isLookedFor = isFull && keepsLease(context.holder);
-  const lateAtMs = firstLateAtMs(inFlight, cached.slotTimes);
-  if (!keepsLease(context.holder)) lookAfterLate(pass, lateAtMs);
+  const isFull = pass.planner.room <= 0;
   cached.fullAtMonotonicMs = isFull ? context.clock.monotonicMs() : undefined;
   if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached, commits.turn);
   return {
@@ -49,22 +37,8 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     hints: isOutOfTime ? [...images.values(), ...candidates.leftBehind] : candidates.leftBehind,
     isCalm: isCalmAfter(pass, admission),
     isFull,
-    takenOver: admission.takenOver,
-    endsLikelyAtMs: isLookedFor ? endsLikelyAtMs(pass, inFlight) : Infinity,
-    takeoverAtMs:
-      isLookedFor && !isTooWideToTakeOver(pass.state)
-        ? nextTakeoverAtMs(takeoverScope(pass), inFlight, nowMs)
-        : Infinity,
-    lateAtMs,
     lines: linesOf(context, pass.state.ledgers.length),
   };
-}
-
-/** Asks for a pass when a job may be late that took a slot over; once for each of these times. */
-function lookAfterLate({ context, input, partition, cached }: PlannedPass, lateAtMs: number): void {
-  if (lateAtMs === Infinity || (cached.lateAskedMs ?? -Infinity) > context.clock.nowMs()) return;
-  cached.lateAskedMs = lateAtMs;
-  input.inBackground(wakeLaterAt(context, partition, lateAtMs));
 }
 
 /** Of so many keys, and of one at least. */
@@ -84,20 +58,16 @@ const isCalmAfter = (
   isCalm(state.reservations, nowMs);
 
 /** What the pass leaves behind, for whoever watches. */
-function tellLoad(
-  pass: PlannedPass,
-  { held, free, blocked }: Admission,
-  inFlight: readonly Reservation[],
-): void {
-  const { context, partition, nowMs, cached, candidates, capacity } = pass;
+function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
+  const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
   const load = (): PartitionLoad => ({
     configuration: capacity.share,
     overrides: capacity.overrides,
-    slots: slotsHeld(inFlight),
-    free,
+    free: capacity.free,
     partition,
     held,
+    admitted: held.slice(inFlight.length),
     waiting: candidates.waiting(),
     blocked: new Set(blocked.map(({ job }) => job.id)),
     nowMs,
@@ -136,7 +106,7 @@ async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number>
 
 /** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
 function isMoreToDo(
-  { state, due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
+  { due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
   { isOutOfTime, isLockOpen, isTruncated, admitted }: Admission,
   parked: number,
   sent: number,
@@ -151,9 +121,7 @@ function isMoreToDo(
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
     (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
-    cached.letGo.size > 0 ||
-    hasFoundFree(state.reservations, recovery.settled, cached.slotTimes) ||
-    cached.spare.size > 0
+    cached.letGo.size > 0
   );
 }
 

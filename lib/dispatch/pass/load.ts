@@ -25,7 +25,6 @@ import {
 } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
 import { Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
-import { lookUpLikelyOver } from './likely-over.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { OutdatedPass, PassInput, PassScope } from './scope.ts';
 
@@ -110,7 +109,6 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   ]);
   const tookMs = context.clock.monotonicMs() - askedAtMonotonicMs;
   requireRight(scope, state, tookMs);
-  const isOwnTurn = cached.loaded?.turn === state.turn;
   forgetUnlessAt(cached, state.turn);
   const { lines } = cached;
   lines.sinceMs ??= nowMs;
@@ -146,7 +144,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const commits = new Commits(store, lease, state.turn);
   return {
     ...scope,
-    input: await withFound(scope, found, state, { isOwnTurn, tookMs }),
+    input: withFound(input, found),
     state,
     commits,
     carried,
@@ -200,28 +198,15 @@ async function lookUpTold({ context, input, partition, cached }: PassScope): Pro
 }
 
 /** Read strongly consistent, and under the lease nobody else admits them meanwhile. Without it, a claim of one may be lost. */
-async function withFound(
-  scope: PassScope,
-  found: readonly MovingJob[],
-  state: PartitionState,
-  { isOwnTurn, tookMs }: { readonly isOwnTurn: boolean; readonly tookMs: number },
-): Promise<PassInput> {
-  const { input } = scope;
-  const { told = [], named = [], isToldOfDueWork = false, hints, justStored } = input;
-  // Who has made the last pass, too, is shown ends by the stream as before.
-  const isWordLeft = named.length > 0 || (isToldOfDueWork && !isOwnTurn);
-  // Who keeps the partition hears of what others were told of at once.
-  const over = await lookUpLikelyOver(scope, state, {
-    isWordLeft: isWordLeft && !keepsLease(scope.context.holder),
-    tookMs,
-  });
-  if (told.length === 0 && !isWordLeft && over.length === 0) return input;
+function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
+  const { told = [], named = [], hints, justStored } = input;
+  if (found.length === 0) return input;
   // Whoever told of a job before it was stored has told nobody else.
   const early = new Set([...told, ...named.filter(({ version }) => version === 0).map(({ id }) => id)]);
   const stored = found.filter(({ id, state: now }) => now === 'pending' && early.has(id)).map(({ id }) => id);
   return {
     ...input,
-    hints: [...hints, ...found, ...over],
+    hints: [...hints, ...found],
     justStored: new Set([...justStored, ...stored]),
   };
 }

@@ -20,14 +20,6 @@ export interface PassReport {
   readonly isCalm: boolean;
   /** Nothing had room when it ended. */
   readonly isFull: boolean;
-  /** Epoch ms, for whoever keeps the lease, where nothing had room: from then on a job in flight has likely ended that nobody may have told of. Infinity: there is none. */
-  readonly endsLikelyAtMs: number;
-  /** Epoch ms, likewise: from then on a slot may be taken over. */
-  readonly takeoverAtMs: number;
-  /** Epoch ms: from then on a job that took a slot over should have started, of which nothing was heard. */
-  readonly lateAtMs: number;
-  /** Of what was admitted: jobs that take slots over. */
-  readonly takenOver: number;
   /** Lines in which jobs may wait: of each type, one for each key that was charged, or as many as its lines have parts. */
   readonly lines: number;
 }
@@ -54,8 +46,6 @@ export interface PassInput {
   readonly told?: readonly string[] | undefined;
   /** Jobs that word was left of by whoever could not have the lease: what they are by now is a hint. @default - none */
   readonly named?: readonly NamedJob[] | undefined;
-  /** Word was left because something has become due. @default - none was */
-  readonly isToldOfDueWork?: boolean | undefined;
   /** Somebody left word without saying what: look up what is in flight, whether or not its time has come. */
   readonly checksAll: boolean;
   /** Hints were missed: what is remembered of lines may not be all there is. */
