@@ -59,12 +59,6 @@ export interface FleetProps<Type extends string = string> {
    */
   readonly batchSize?: number | undefined;
   /**
-   * Whether the handler is told of the next job shortly before a slot is free, where that can be foretold, and waits for the slot for up to
-   * 0.3 s: slots stand still for less. Some more invocations than slots run at once then, that wait.
-   * @default true, or false where the handler's reserved concurrency has no room for a quarter more than the slots ask for
-   */
-  readonly tellAhead?: boolean | undefined;
-  /**
    * Invocations at once, 2 to 1,000, where fewer than the slots ask for should run, or where an emulator runs only some at
    * once unless it is told. Lambda keeps five pollers at a queue that has such a bound, and two at an idle one without.
    * @default - none: the slots bound what is in the queue
@@ -98,7 +92,6 @@ const FLEET_FIELDS: Readonly<Record<keyof FleetProps, Check>> = {
   handler: having('functionArn', 'a function, or a version or an alias of one'),
   handlerTimeout: durationWithin({ least: Duration.seconds(1) }),
   batchSize: checkedElsewhere,
-  tellAhead: checkedElsewhere,
   maxConcurrency: checkedElsewhere,
   visibilityTimeout: durationWithin({ least: Duration.seconds(0), most: VISIBILITY_MAX }),
   provisionedPollers: libraryObjectOf(POLLER_FIELDS),

@@ -3,7 +3,7 @@
  * Everything about the pool itself is checked by `resolveConfiguration`, before.
  */
 import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
-import { CfnFunction, type IFunction } from 'aws-cdk-lib/aws-lambda';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
@@ -62,12 +62,12 @@ export function poolInput(
   const inputs: [string, FleetInput][] = Object.entries(fleets).map(([fleet, props]) => {
     // Fields that nobody knows stay in, to be refused.
     const { handler, handlerTimeout, visibilityTimeout, ...served } = props;
-    const { batchSize, tellAhead, maxConcurrency, provisionedPollers, ...input } = served;
-    refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots, batchSize, tellAhead } });
+    const { batchSize, maxConcurrency, provisionedPollers, ...input } = served;
+    refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots, batchSize } });
     checkSlots(fleet, props.slots);
     const found = handlers.get(fleet);
     if (found === undefined) {
-      refuseWithoutHandler(fleet, { batchSize, tellAhead, maxConcurrency, provisionedPollers });
+      refuseWithoutHandler(fleet, { batchSize, maxConcurrency, provisionedPollers });
       return [fleet, input];
     }
     for (const type of Array.isArray(props.types) ? props.types : []) {
@@ -78,8 +78,7 @@ export function poolInput(
     checkHandlerAlone(fleet, found, handlers, scheduler);
     checkPollers(fleet, provisionedPollers);
     checkConcurrency(fleet, maxConcurrency, provisionedPollers);
-    const slots = readSlots(fleet, props);
-    return [fleet, { ...input, batchSize, tellAhead: tellAhead ?? hasRoomAhead(found, slots), slots }];
+    return [fleet, { ...input, batchSize, slots: readSlots(fleet, props) }];
   });
   const types: Record<string, JobTypeInput> = { ...declaration.types };
   for (const [type, timeoutMs] of keptMs) types[type] = { timeoutMs, ...dropUndefined(types[type] ?? {}) };
@@ -171,17 +170,6 @@ function readSlots(fleet: string, props: FleetProps): number {
   return slots;
 }
 
-/** Of as many slots so many jobs more may wait for one in an invocation. */
-const AHEAD_SHARE = 1.25;
-
-/** False where the handler is known to have no room for invocations that wait: those would be throttled, and their messages come again late. */
-function hasRoomAhead({ own }: Handler, slots: number): boolean | undefined {
-  const resource = own?.node.defaultChild;
-  const reserved = resource instanceof CfnFunction ? resource.reservedConcurrentExecutions : undefined;
-  const isKnown = reserved !== undefined && !Token.isUnresolved(reserved);
-  return isKnown && reserved < AHEAD_SHARE * slots ? false : undefined;
-}
-
 /** The pool accepts none, for a fleet that is shut down for a while; a stack that deploys one is a mistake. */
 function checkSlots(fleet: string, slots: number | null | undefined): void {
   if (slots === undefined || slots === null || (Number.isInteger(slots) && slots >= 1)) return;
@@ -206,15 +194,14 @@ function checkVisibility(fleet: string, visibility: Duration | undefined, timeou
 
 function refuseWithoutHandler(
   fleet: string,
-  props: Pick<FleetProps, 'batchSize' | 'tellAhead' | 'maxConcurrency' | 'provisionedPollers'>,
+  props: Pick<FleetProps, 'batchSize' | 'maxConcurrency' | 'provisionedPollers'>,
 ): void {
   const says = {
     batchSize: 'how many jobs one invocation takes',
-    tellAhead: 'when the handler is told of jobs',
     maxConcurrency: 'how many invocations run at once',
     provisionedPollers: 'what polls for the handler',
   };
-  for (const field of ['batchSize', 'tellAhead', 'maxConcurrency', 'provisionedPollers'] as const) {
+  for (const field of ['batchSize', 'maxConcurrency', 'provisionedPollers'] as const) {
     if (props[field] === undefined) continue;
     throw new ConfigurationError(
       `fleets.${fleet}.${field}`,

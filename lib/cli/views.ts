@@ -447,8 +447,6 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
     case 'index':
       return 'the index, which does not show it yet';
     case 'worker':
-      if (waits.holder !== undefined)
-        return `a slot of fleet ${waits.fleet}, that of job ${waits.holder}, which is about to end; a worker was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
       return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
   }
 }

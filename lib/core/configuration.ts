@@ -69,11 +69,6 @@ export interface FleetConfiguration {
    * @default BATCH_SIZE_MAX
    */
   readonly batchSize?: number | undefined;
-  /**
-   * Whether a Lambda fleet is told of a job shortly before a slot is free, so that it starts as soon as one is. Its functions run so many
-   * more at once. @default true
-   */
-  readonly tellAhead?: boolean | undefined;
 }
 
 /** The score's coefficients. Source: affinity-scoring, "The formula". */

@@ -63,8 +63,6 @@ export interface FleetInput {
   readonly slots?: number | null | undefined;
   /** Only where `slots` is a number. */
   readonly batchSize?: number | undefined;
-  /** Only where `slots` is a number. */
-  readonly tellAhead?: boolean | undefined;
 }
 
 /** A pool as declared. A type without a fleet gets a fleet of its own, and the other way round. */
@@ -413,13 +411,13 @@ function readFleets(
   const fleets: FleetConfiguration[] = readRecord('fleets', value, CONFIGURATION_LIMITS.fleets).map(
     ([fleet, entry]) => {
       const path = `fleets.${fleet}`;
-      const fields = readObject(path, entry, ['types', 'slots', 'batchSize', 'tellAhead']);
+      const fields = readObject(path, entry, ['types', 'slots', 'batchSize']);
       const slots = readCap(`${path}.slots`, fields.get('slots'), null);
       return {
         fleet: readName(path, fleet),
         types: readFleetTypes(`${path}.types`, fields.get('types')),
         slots,
-        ...readOfFunction(path, fields, slots),
+        ...readBatchSize(`${path}.batchSize`, fields.get('batchSize'), slots),
       };
     },
   );
@@ -448,32 +446,21 @@ function readFleets(
   return fleets;
 }
 
-/** Of fleets that have a function. */
-function readOfFunction(
+function readBatchSize(
   path: string,
-  fields: ReadonlyMap<string, unknown>,
+  value: unknown,
   slots: number | null,
-): Pick<FleetConfiguration, 'batchSize' | 'tellAhead'> {
-  const says = {
-    batchSize: 'how many jobs one invocation takes',
-    tellAhead: 'when functions are told of jobs',
-  };
-  for (const [field, what] of Object.entries(says)) {
-    if (fields.get(field) === undefined || slots !== null) continue;
+): Pick<FleetConfiguration, 'batchSize'> {
+  if (value !== undefined && slots === null) {
     throw new ConfigurationError(
-      `${path}.${field}`,
-      fields.get(field),
-      `says ${what}, and this fleet has no function: its workers register slots`,
+      path,
+      value,
+      'says how many jobs one invocation takes, and this fleet has no function: its workers register slots',
       'Leave it out, or say how many slots its function has.',
     );
   }
-  const size = fields.get('batchSize');
-  const batchSize = readInteger(`${path}.batchSize`, size, BATCH_SIZE_MAX, 1, BATCH_SIZE_MAX);
-  const tellAhead = readBoolean(`${path}.tellAhead`, fields.get('tellAhead'), true);
-  return {
-    ...(batchSize === BATCH_SIZE_MAX ? {} : { batchSize }),
-    ...(tellAhead ? {} : { tellAhead }),
-  };
+  const batchSize = readInteger(path, value, BATCH_SIZE_MAX, 1, BATCH_SIZE_MAX);
+  return batchSize === BATCH_SIZE_MAX ? {} : { batchSize };
 }
 
 function readFleetTypes(path: string, value: unknown): readonly string[] {

@@ -22,8 +22,6 @@ export interface ExplainState {
   readonly inFlight: readonly ReservedJob[];
   /** Slots that nothing holds. */
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
-  /** By fleet: slots that are held; unless given, one by each of what is in flight. */
-  readonly slotsHeld?: ReadonlyMap<string, number> | undefined;
   /** Of the keys with backlog, settled. */
   readonly ledgers: readonly KeyLedger[];
   /** Jobs that wait, as many as were read: the heads of the lines, and the job's own line as far as the job. */
@@ -174,8 +172,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
     slotsByFleet: new Map(
       configuration.fleets.map(({ fleet }) => [
         fleet,
-        (state.freeSlotsByFleet.get(fleet) ?? 0) +
-          (state.slotsHeld?.get(fleet) ?? inFlight.filter((other) => other.fleet === fleet).length),
+        (state.freeSlotsByFleet.get(fleet) ?? 0) + inFlight.filter((other) => other.fleet === fleet).length,
       ]),
     ),
   });

@@ -41,8 +41,6 @@ export interface ReservedJob extends Pick<WaitingJob, 'id' | 'version' | 'attemp
   readonly fleet: string;
   /** Charged to the fairness key at admission, corrected at settlement. */
   readonly estimatedCostMs: number;
-  /** The claim whose attempt has the slot that this job takes over: it starts once that attempt has ended. */
-  readonly takesOver?: string | undefined;
 }
 
 /** A job's claim: it was won for one place of one reservation. */

@@ -6,7 +6,6 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
 import type { Deployed } from './declaration.ts';
 import type { PartitionCaches } from './partition-cache.ts';
-import type { TakeoverBudget } from './slot-times.ts';
 import type { AnnouncedLines, SubmitContext } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
@@ -40,7 +39,6 @@ export interface DispatchBudget {
   readonly leadFrom: number;
   /** and while there are as many as this it goes on. Leading costs an invocation that lasts; below this, more than it saves. */
   readonly leadWhile: number;
-  readonly takeovers: TakeoverBudget;
 }
 
 export const DISPATCH_BUDGET: DispatchBudget = {
@@ -59,7 +57,6 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   seenWithinMs: 10_000,
   leadFrom: 16,
   leadWhile: 10,
-  takeovers: { aheadMs: 120, shortMs: 5_000, seenMin: 5, offMaxMs: 50 },
 };
 
 /** What a process that does not lead a partition has seen of it. */

@@ -26,8 +26,6 @@ export interface DeclaredPool {
    * and the types' conflict groups. 0: since ever.
    */
   readonly sharedSince: number;
-  /** Whoever deployed it has workers that wait for a slot of which they are told ahead; absent before there were any. */
-  readonly tellsAhead?: boolean | undefined;
   /** Names the deployment that declared it: one that comes twice declares once. */
   readonly deployment: string;
 }
@@ -70,7 +68,7 @@ export const packDeclaration = (declared: DeclaredPool): string => compress(decl
 export function unpackDeclaration(text: string): DeclaredPool {
   const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
   // What was declared before the number could change says neither.
-  const { partitionNumbers = [partitionsEver], sharedSince = 0, tellsAhead } = rest;
+  const { partitionNumbers = [partitionsEver], sharedSince = 0 } = rest;
   if (!isRecord(configuration)) throw unreadable('configuration', 'is not an object');
   if (!isRecord(queueUrls)) throw unreadable('queueUrls', 'is not an object');
   if (!Array.isArray(formerTypes)) throw unreadable('formerTypes', 'is not a list');
@@ -84,7 +82,6 @@ export function unpackDeclaration(text: string): DeclaredPool {
     partitionsEver,
     partitionNumbers: partitionNumbers.map(Number),
     sharedSince,
-    ...(tellsAhead === true ? { tellsAhead } : {}),
     deployment: String(deployment),
   };
 }

@@ -142,8 +142,6 @@ export interface Deployed {
   readonly partitionNumbers: readonly number[];
   /** See `DeclaredPool`. */
   readonly sharedSince: number;
-  /** See `DeclaredPool`. */
-  readonly tellsAhead: boolean;
   /** What a type was declared to be under a version: what runs keeps the terms that it was claimed under. */
   readonly typeUnder: (version: number, type: string) => Promise<JobTypeConfiguration | undefined>;
   /** What takes the place of a context's parts from this version on, or from a newer one. */
@@ -165,7 +163,7 @@ export function deployedParts(
   queueOf: (queueUrls: Readonly<Record<string, string>>) => JobQueue,
 ): DeployedParts {
   const { version, configuration, queueUrls, formerTypes, partitionsEver } = declared;
-  const { partitionNumbers, sharedSince, tellsAhead = false } = declared;
+  const { partitionNumbers, sharedSince } = declared;
   return {
     configuration,
     queue: queueOf(queueUrls),
@@ -176,7 +174,6 @@ export function deployedParts(
       partitionsEver,
       partitionNumbers,
       sharedSince,
-      tellsAhead,
       typeUnder: (under, type) => declarations.typeUnder(under, type),
       newer: async (atLeast) => deployedParts(declarations, await declarations.atLeast(atLeast), queueOf),
     },

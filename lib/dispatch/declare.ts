@@ -73,7 +73,6 @@ export async function declare(
       queueUrls,
       formerTypes: formerTypesOf(configuration, before),
       ...partitionsOver(configuration, before, (newest?.version ?? 0) + 1),
-      tellsAhead: true,
       deployment,
     };
     const outcome = await store.putDeclaration({

@@ -31,7 +31,6 @@ import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
 import { readyLineOf, subLineOf, tierOf } from './submit.ts';
-import { slotsHeld } from './takeovers.ts';
 import { dueShardsOf } from './timers.ts';
 
 export const EXPLAIN_LIMITS = {
@@ -139,7 +138,6 @@ export async function explainJob(
       overrides,
       inFlight,
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
-      slotsHeld: new Map(fleets.map(({ fleet, busy }) => [fleet, busy])),
       ledgers,
       waiting: read.waiting,
       keptBack: await lockedElsewhere(context, job.partition, read.waiting),
@@ -175,7 +173,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const configuration = shareOfPool(context.configuration, partition, moved);
   const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
-  const fleets = capacityOf(configuration.fleets, state, moved, overrides, slotsHeld(state.reservations));
+  const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
   const types = typesByName(configuration);
@@ -363,7 +361,7 @@ function capacityOf(
   state: PartitionState,
   moved: Moved,
   overrides: readonly Control[],
-  held: ReadonlyMap<string, number>,
+  held: readonly ReservedJob[],
 ): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
   return fleets.map(({ fleet, types, slots }) => {
     const workers = state.workers.filter((worker) => worker.fleet === fleet);
@@ -373,7 +371,7 @@ function capacityOf(
       types,
       ...(override?.maxConcurrency === undefined ? {} : { maxConcurrency: override.maxConcurrency }),
       slots: slots ?? slotsOfWorkers(state, fleet, moved).slots,
-      busy: held.get(fleet) ?? 0,
+      busy: held.filter((entry) => entry.fleet === fleet).length,
       paused: override?.paused === true,
       workers: slots === null ? workers.length : undefined,
     };

@@ -18,7 +18,6 @@ import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } f
 import { pagesOf } from './pages.ts';
 import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
 import { openCache } from './partition-cache.ts';
-import { slotsHeld } from './takeovers.ts';
 import { dueShardsOf } from './timers.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
@@ -499,7 +498,10 @@ export async function readFleets(context: OperateContext): Promise<readonly Flee
   return context.configuration.fleets.map(({ fleet, types, slots }) => {
     const scope = printScope({ fleet });
     const workers = states.flatMap((state) => state.workers.filter((worker) => worker.fleet === fleet));
-    const busy = states.reduce((sum, { reservations }) => sum + (slotsHeld(reservations).get(fleet) ?? 0), 0);
+    const busy = states
+      .flatMap((state) => state.reservations)
+      .flatMap(({ jobs }) => [...jobs.values()])
+      .filter((entry) => entry.fleet === fleet).length;
     const control = combinedControl(
       scope,
       states.flatMap((state) => state.controls.filter((each) => each.scope === scope)),

@@ -5,7 +5,6 @@ import type { PartitionState } from '../store/records.ts';
 import type { HandoverWait } from './handover.ts';
 import { lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
-import { slotHolderOf } from './takeovers.ts';
 
 export type LiveWaitsFor =
   | Exclude<WaitsFor, { readonly why: 'cap' }>
@@ -35,13 +34,7 @@ export type LiveWaitsFor =
   /** The lines do not show it yet, so that no pass sees it; a hint may have told of it. */
   | { readonly why: 'index' }
   /** A place is reserved for it, its message is with the fleet, and no worker has started it. */
-  | {
-      readonly why: 'worker';
-      readonly fleet: string;
-      readonly sinceMs: number;
-      /** The job whose slot it takes over, as long as that is not known to have ended. */
-      readonly holder?: string | undefined;
-    };
+  | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
 /** The fleet that was told of a job which nobody has started. */
 export function toldOf(
@@ -57,7 +50,7 @@ export function toldOf(
   for (const { reservedAtMs: sinceMs, jobs } of reservations) {
     for (const entry of jobs.values()) {
       if (entry.id !== id || entry.version !== version) continue;
-      return { why: 'worker', fleet: entry.fleet, sinceMs, holder: slotHolderOf(reservations, entry) };
+      return { why: 'worker', fleet: entry.fleet, sinceMs };
     }
   }
   return undefined;

@@ -25,9 +25,9 @@ export interface PartitionLoad {
   readonly overrides: readonly Control[];
   readonly partition: number;
   readonly held: readonly ReservedJob[];
-  /** By fleet: slots that are held, and those that are free. A job that waits for another's slot holds none. */
-  readonly slots: ReadonlyMap<string, number>;
+  /** By fleet, before what this pass admitted. */
   readonly free: ReadonlyMap<string, number>;
+  readonly admitted: readonly ReservedJob[];
   readonly waiting: readonly JobHead[];
   /** Of those that wait: held back by a conflict. */
   readonly blocked: ReadonlySet<string>;
@@ -88,7 +88,11 @@ function tell(metrics: Metrics, load: PartitionLoad): void {
     if (cap !== Infinity) metrics.add('capUsed', cap === 0 ? 100 : (100 * running) / cap, scopes);
   };
 
-  const [byType, byTier] = [countBy(held, ({ type }) => type), countBy(held, ({ tier }) => tier)];
+  const [byType, byTier, byFleet] = [
+    countBy(held, ({ type }) => type),
+    countBy(held, ({ tier }) => tier),
+    countBy(held, ({ fleet }) => fleet),
+  ];
   const pool = gates('pool', configuration.maxConcurrency, held.length);
   both('running', held.length);
   if (pool.cap !== Infinity) both('capUsed', (100 * pool.running) / Math.max(1, pool.cap));
@@ -105,9 +109,10 @@ function tell(metrics: Metrics, load: PartitionLoad): void {
       return [tier, gate] as const;
     }),
   );
+  const admittedTo = countBy(load.admitted, ({ fleet }) => fleet);
   const fleets = configuration.fleets.map(({ fleet, types: taken }) => {
-    const free = load.free.get(fleet) ?? 0;
-    const running = load.slots.get(fleet) ?? 0;
+    const free = Math.max(0, (load.free.get(fleet) ?? 0) - (admittedTo.get(fleet) ?? 0));
+    const running = byFleet.get(fleet) ?? 0;
     metrics.add('freeSlots', free, { fleet });
     ofCap({ fleet }, { running, cap: running + free, isOpen: true });
     return { taken, free: gates({ fleet }, null, running).isOpen ? free : 0 };

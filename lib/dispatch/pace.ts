@@ -1,6 +1,6 @@
 /**
- * When whoever keeps a partition makes its next pass, though nobody has told of anything: to find jobs in their lines before the stream
- * tells of them, and ends before it tells of those. Both are quicker than the stream for a few reads, and worth it only where much goes on.
+ * When the dispatcher that leads a partition makes its next pass, though it was told of nothing: to find jobs in their lines before the stream
+ * tells of them. That is quicker than the stream for a few reads, and worth it only where much goes on.
  */
 import type { Clock } from '../runtime/contract.ts';
 import type { PassReport } from './pass/scope.ts';
@@ -24,22 +24,13 @@ const BEGINNING_SHARE = 0.15;
  * Where lines are not read for what is new, word of each job is worth a write unit as long as so few start in a second, of so few that come: each
  * of these is told of by word and by the stream.
  */
-const WORD_RATE_MOST = { started: 40, told: 80 } as const;
-
-/** Ends are looked for as often where no slot is free. */
-const ENDS_EVERY_MS = 100;
-/** and slots that are about to be free, which are told of some 50 ms sooner or later than they would best be. */
-const TAKEOVERS_EVERY_MS = 50;
+const LETTER_RATE_MOST = { started: 40, told: 80 } as const;
 
 export class Pace {
   readonly #clock: Clock;
   /** When the next pass may begin; what is behind that by more than the reserve is lost. */
   #nextAtMonotonicMs = -Infinity;
-  #beganAtMonotonicMs = -Infinity;
   #isFull = false;
-  #endsLikelyAtMs = Infinity;
-  #takeoverAtMs = Infinity;
-  #lateAtMs = Infinity;
   /** Jobs that passes have admitted lately, a second, those that they were told of, and when that was counted. */
   #rate = 0;
   #toldRate = 0;
@@ -65,21 +56,9 @@ export class Pace {
     return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;
   }
 
-  /** Whether to look for ends of which nobody has told yet, for slots that are about to be free, or after who took one over. */
-  isTimeForEnds(): boolean {
-    const sinceMs = this.#clock.monotonicMs() - this.#beganAtMonotonicMs;
-    const nowMs = this.#clock.nowMs();
-    if (sinceMs >= ENDS_EVERY_MS && nowMs >= this.#lateAtMs) return true;
-    if (!this.#isFull) return false;
-    return (
-      (sinceMs >= ENDS_EVERY_MS && nowMs >= this.#endsLikelyAtMs) ||
-      (sinceMs >= TAKEOVERS_EVERY_MS && nowMs >= this.#takeoverAtMs)
-    );
-  }
-
-  /** Whether whoever stores a job should leave word of it: the stream is slower, and nobody looks before. */
-  wantsWord(): boolean {
-    const { started, told } = WORD_RATE_MOST;
+  /** Whether clients are to leave a letter for each job that they store: the stream tells of it later, and nobody looks before. */
+  wantsLetters(): boolean {
+    const { started, told } = LETTER_RATE_MOST;
     const isWorthIt = this.#rate < started && this.#toldRate < told;
     return !this.#isFull && this.#readEveryMs === Infinity && isWorthIt;
   }
@@ -87,7 +66,6 @@ export class Pace {
   /** A pass begins, and reads all lines anew, or not. */
   begin(readsAnew: boolean): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
-    this.#beganAtMonotonicMs = nowMonotonicMs;
     const earliestMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - RESERVE * PACE_MS);
     // Passes that did not keep it, as where no slot was free, make the next one no later than one pace.
     this.#nextAtMonotonicMs = Math.min(earliestMs, nowMonotonicMs) + PACE_MS;
@@ -95,7 +73,7 @@ export class Pace {
   }
 
   /** It has ended, and was told of so many jobs that wait. */
-  end({ admitted, isFull, endsLikelyAtMs, takeoverAtMs, lateAtMs, lines }: PassReport, told: number): void {
+  end({ admitted, isFull, lines }: PassReport, told: number): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
     const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;
     this.#countedAtMonotonicMs = nowMonotonicMs;
@@ -104,9 +82,6 @@ export class Pace {
     this.#rate = grown(this.#rate, admitted);
     this.#toldRate = grown(this.#toldRate, told);
     this.#isFull = isFull;
-    this.#endsLikelyAtMs = endsLikelyAtMs;
-    this.#takeoverAtMs = takeoverAtMs;
-    this.#lateAtMs = lateAtMs;
     // Of a short time as much as it says.
     const share = 1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS);
     const rate = this.#rate / Math.max(share, BEGINNING_SHARE);

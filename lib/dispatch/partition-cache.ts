@@ -4,7 +4,6 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet } from '../store/records.ts';
 import { heldBy, type LineCursor } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
-import { SlotTimes, type SpareSlots } from './slot-times.ts';
 
 /**
  * Entries kept of a partition between passes, of some 350 bytes each: as many as its share of a total, within bounds. Beyond, lines are
@@ -393,12 +392,6 @@ export interface PartitionCache {
   markedCursor?: string | undefined;
   /** What was measured last. */
   readonly measured: MeasureMemory;
-  /** When slots become free, as far as this process has learned it. */
-  readonly slotTimes: SlotTimes;
-  /** What the last pass had to spare for jobs that wait for others' slots. */
-  spare: SpareSlots;
-  /** For when a wake was asked for last, to look after jobs that took slots over. */
-  lateAskedMs?: number | undefined;
   /** When some of them were looked at last. */
   roundAtMs?: number | undefined;
   /** What was seen of other partitions after a redeploy. */
@@ -453,9 +446,6 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   markedCursor: before?.markedCursor,
   roundAtMs: before?.roundAtMs,
   wakeAskedMs: before?.wakeAskedMs,
-  lateAskedMs: before?.lateAskedMs,
-  slotTimes: before?.slotTimes ?? new SlotTimes(),
-  spare: new Map(),
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),

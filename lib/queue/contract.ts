@@ -1,24 +1,8 @@
 /** A fleet's queue. It hints: a message may be late, lost, doubled or outdated; the job item decides. */
-import type { PlannedClaim } from '../core/life-cycle.ts';
 import type { StartRequest } from '../store/requests.ts';
 
 /** What a worker is told of one job: which, and by which claim; or what its start claims it by. The payload stays in the item. */
-export interface DispatchMessage extends Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim'> {
-  /** Instead of `toClaim`, of a job that is told of before its slot is free. */
-  readonly takesOver?: TakesOver | undefined;
-}
-
-/**
- * The attempt whose slot a job takes over, and what it is claimed by once that has ended. A worker that does not know of it starts nothing: it
- * has not been told by what.
- */
-export interface TakesOver {
-  readonly jobId: string;
-  readonly claimId: string;
-  /** The job's version when it was planned for that attempt. */
-  readonly version: number;
-  readonly toClaim: PlannedClaim;
-}
+export type DispatchMessage = Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim'>;
 
 /** What a fleet is to be told. */
 export interface FleetMessage {

@@ -1,7 +1,7 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
 import { isClaimId, isJobId } from '../core/job.ts';
 import type { PlannedClaim } from '../core/life-cycle.ts';
-import { type DispatchMessage, type TakesOver, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
+import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
 export class MalformedMessageError extends Error {
@@ -10,12 +10,7 @@ export class MalformedMessageError extends Error {
 
 /** One job as it is, several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
-  const named = jobs.map(({ jobId, claimId, toClaim, takesOver }) => ({
-    jobId,
-    claimId,
-    toClaim,
-    takesOver,
-  }));
+  const named = jobs.map(({ jobId, claimId, toClaim }) => ({ jobId, claimId, toClaim }));
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
 
@@ -132,26 +127,11 @@ function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
     if (typeof each !== 'object' || each === null || !('jobId' in each) || !('claimId' in each)) return [];
     const { jobId, claimId } = each;
     if (typeof jobId !== 'string' || typeof claimId !== 'string') return [];
-    if ('takesOver' in each) {
-      const takesOver = takesOverIn(each.takesOver);
-      return takesOver === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, takesOver }];
-    }
     if (!('toClaim' in each)) return [{ jobId, claimId }];
     const toClaim = plannedIn(each.toClaim);
     return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim }];
   });
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
-}
-
-/** Undefined for what names no attempt, or no planned claim. */
-function takesOverIn(value: unknown): TakesOver | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { jobId, claimId, version, toClaim } = value as Readonly<Record<string, unknown>>;
-  if (typeof jobId !== 'string' || !isJobId(jobId)) return undefined;
-  if (typeof claimId !== 'string' || !isClaimId(claimId)) return undefined;
-  const planned = plannedIn(toClaim);
-  if (!Number.isSafeInteger(version) || planned === undefined) return undefined;
-  return { jobId, claimId, version: Number(version), toClaim: planned };
 }
 
 /** Undefined for what is no planned claim. */

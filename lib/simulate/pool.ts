@@ -17,7 +17,6 @@ import { publishOutcomes } from '../dispatch/outcomes.ts';
 import { retimeJob } from '../dispatch/retime.ts';
 import { putSchedule } from '../dispatch/schedules.ts';
 import { lookAtWorkers } from '../dispatch/settle/look.ts';
-import { NO_TAKEOVERS } from '../dispatch/slot-times.ts';
 import { placeOf, submit } from '../dispatch/submit.ts';
 import { MemoryEventBus } from '../events/memory/bus.ts';
 import { MemoryJobQueue } from '../queue/memory/queue.ts';
@@ -158,8 +157,7 @@ export class SimulatedPool {
       random,
       log: SILENT,
       holder: 'dispatcher',
-      // No request takes time here: slots stand still for none.
-      budget: { ...DISPATCH_BUDGET, takeovers: NO_TAKEOVERS },
+      budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
       led: new Set(),

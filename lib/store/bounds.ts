@@ -129,8 +129,8 @@ const JOB_OVERHEAD_BYTES = 150;
 export function reservationBytesAtMost(jobs: Iterable<ReservedJob>): number {
   let chars = 0;
   let count = 0;
-  for (const { id, type, tier, fleet, fairnessKey, conflictKey, resourceId, takesOver = '' } of jobs) {
-    const held = (conflictKey ?? resourceId ?? '').length + takesOver.length;
+  for (const { id, type, tier, fleet, fairnessKey, conflictKey, resourceId } of jobs) {
+    const held = (conflictKey ?? resourceId ?? '').length;
     chars += id.length + type.length + tier.length + fleet.length + fairnessKey.length + held;
     count += 1;
   }

@@ -111,8 +111,6 @@ const BASE_ITEMS = 1;
 /** What stands between the parts of a job's row, and its numbers. */
 const ROW_OVERHEAD_BYTES = 14;
 const SHAPE_OVERHEAD_BYTES = 24;
-/** Version, attempt and position before it, which are left out elsewhere. */
-const TAKES_OVER_OVERHEAD_BYTES = 12;
 const INLINE_OVERHEAD_BYTES = 60;
 /** An id of 32 hexadecimal digits is packed. */
 const PACKED_ID_BYTES = 23;
@@ -132,10 +130,8 @@ const inlineBytes = ({ batchId, jobs }: Reservation): number => {
     estimatedCostMs,
     conflictKey,
     resourceId,
-    takesOver,
   } of jobs.values()) {
     bytes += (id.length === 32 ? PACKED_ID_BYTES : nameBytes(id)) + ROW_OVERHEAD_BYTES;
-    if (takesOver !== undefined) bytes += takesOver.length + TAKES_OVER_OVERHEAD_BYTES;
     shared.add(fairnessKey);
     shared.add(`${type}/${tier}/${fleet}/${estimatedCostMs}/${conflictKey ?? resourceId ?? ''}`);
   }

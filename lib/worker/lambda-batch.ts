@@ -15,7 +15,6 @@ import {
   runJob,
   WorkerStoppedError,
 } from './run-job.ts';
-import { inItsSlot } from './slot-wait.ts';
 
 /** What a worker function needs of its surroundings. */
 export interface WorkerParts extends HostContext {
@@ -69,11 +68,9 @@ export function lambdaWorker(
     };
     const watch = watchJobs({ store, clock, log });
     const seen = new Set<string>();
-    const run = async (told: DispatchMessage): Promise<void> => {
-      if (seen.has(told.claimId)) return;
-      seen.add(told.claimId);
-      const message = await inItsSlot(given, told);
-      if (message === undefined) return;
+    const run = async (message: DispatchMessage): Promise<void> => {
+      if (seen.has(message.claimId)) return;
+      seen.add(message.claimId);
       const progress = progressOf({
         clock,
         log,

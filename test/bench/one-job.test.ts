@@ -11,11 +11,9 @@ const project = resolve(import.meta.dirname, '../..');
  * 55: one file keeps the order of the keys line on both stores, where one of them had it among its own.
  * 58: jobs that hints told of, keys below a share, and the ledgers of a page are kept by what each pass asks of them, in a file each: they
  * were loops over all of them, in three files that have no room for more.
- * 59: when a job has likely ended is asked by whoever loads a partition, and by whoever closes a pass and says when to look next.
- * 60: how many hints are looked up is asked before a pass is loaded, and when it settles.
- * 63: which slots may be taken over, when they become free, and how a worker waits for one.
+ * 59: how many hints are looked up is asked before a pass is loaded, and when it settles.
  */
-const FILES_MAX = 63;
+const FILES_MAX = 59;
 
 it('one job goes from its request to its settlement through no more files than it did', {
   timeout: 60_000,

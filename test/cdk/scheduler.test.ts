@@ -1,7 +1,7 @@
 import { App, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
-import { Architecture, Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
+import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
@@ -311,28 +311,6 @@ describe('fleets', () => {
       ['general', 4],
       ['gpu', undefined],
     ]);
-  });
-
-  it.each([
-    ['say nothing', {}, undefined, undefined],
-    ['say no', { tellAhead: false }, undefined, false],
-    ['have no room for more invocations than slots', {}, 40, false],
-    ['have room for a quarter more', {}, 50, undefined],
-    ['have no room, and say yes', { tellAhead: true }, 40, undefined],
-  ])('are told of jobs before a slot is free, or not: those that %s', (_, own, reserved, tellAhead) => {
-    const other = emptyStack();
-    const handler = new LambdaFunction(other, 'Images', {
-      runtime: Runtime.NODEJS_24_X,
-      handler: 'index.handler',
-      code: Code.fromInline('exports.handler = async () => {}'),
-      timeout: Duration.seconds(30),
-      ...(reserved === undefined ? {} : { reservedConcurrentExecutions: reserved }),
-    });
-    const { configuration } = new Scheduler(other, 'Jobs', {
-      types: { thumbnail: {} },
-      fleets: { images: { types: ['thumbnail'], slots: 40, handler, ...own } },
-    });
-    expect(configuration.fleets.map((fleet) => fleet.tellAhead)).toEqual([tellAhead]);
   });
 
   it('run as many invocations at once as they are told', () => {

@@ -264,11 +264,6 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     /^fleets\.pdf\.batchSize: .*the fleet has no handler/,
   ],
   [
-    'told ahead of slots, without a handler',
-    () => ({ fleets: { pdf: { types: ['a'], tellAhead: false } } }),
-    /^fleets\.pdf\.tellAhead: .*the fleet has no handler/,
-  ],
-  [
     'messages that come back while their function still runs',
     (stack) => ({
       fleets: {

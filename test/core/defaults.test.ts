@@ -105,12 +105,6 @@ describe('a sparse declaration', () => {
     ]);
   });
 
-  it('has functions told ahead of free slots, unless their fleet says no', () => {
-    const fleetWith = (tellAhead?: boolean) =>
-      resolveConfiguration({ fleets: { pdf: { types: ['a'], slots: 40, tellAhead } } }).fleets[0]?.tellAhead;
-    expect([fleetWith(), fleetWith(true), fleetWith(false)]).toEqual([undefined, undefined, false]);
-  });
-
   it('puts a type without a tier into `default`, or else into the lowest', () => {
     const tierOf = (tiers: string[]): string | undefined =>
       resolveConfiguration({ ...PDF, tiers: tiers.map((tier) => ({ tier })) }).types[0]?.tier;
@@ -269,8 +263,6 @@ describe('a declaration that cannot work', () => {
     ['fleets.pdf.batchSize', { fleets: { pdf: { types: ['a'], slots: 4, batchSize: 0 } } }],
     ['fleets.pdf.batchSize', { fleets: { pdf: { types: ['a'], slots: 4, batchSize: 11 } } }],
     ['fleets.pdf.batchSize', { fleets: { pdf: { types: ['a'], slots: null, batchSize: 2 } } }],
-    ['fleets.pdf.tellAhead', { fleets: { pdf: { types: ['a'], slots: 4, tellAhead: 'no' } } }],
-    ['fleets.pdf.tellAhead', { fleets: { pdf: { types: ['a'], slots: null, tellAhead: false } } }],
     ['fleets.pdf.types', { ...PDF, fleets: { pdf: { types: ['other'] } } }],
     ['fleets', { fleets: { a: { types: names(600, 'a') }, b: { types: names(600, 'b') } } }],
     ['types', { types: Object.fromEntries(names(1_001, 't').map((name) => [name, {}])) }],

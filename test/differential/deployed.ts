@@ -13,7 +13,7 @@ import { isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { afterFailure, afterWorkerLost } from '../../lib/core/retry.ts';
 import type { Scope } from '../../lib/core/scope.ts';
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import { changeControl, type OperateContext } from '../../lib/dispatch/operate.ts';
 import { jobFrom } from '../../lib/dispatch/request.ts';
@@ -26,7 +26,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { WorkerRecord } from '../../lib/store/records.ts';
 import type {} from '../../lib/store/requests.ts';
 import { storeWith } from '../dispatch/stage.ts';
-import { aDispatchContext, UNHURRIED_BUDGET } from '../fixtures/factories/dispatch-context.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
 import { toldJobs } from '../testing/received.ts';
 import { shareOf } from './partitions.ts';
@@ -156,7 +156,7 @@ export class Deployed implements Player {
         random,
         holder: `dispatcher-${number}`,
         // Here the index lags behind nothing.
-        budget: { ...UNHURRIED_BUDGET, seenWithinMs: 0, ...scenario.budget },
+        budget: { ...DISPATCH_BUDGET, seenWithinMs: 0, ...scenario.budget },
       }),
     );
   }

@@ -20,16 +20,14 @@ interface Scene {
 /** A function leads a partition with so many slots, and has made its first pass. */
 async function leading({
   slots,
-  costMs = 60_000,
   maxConcurrency,
 }: {
   readonly slots: number;
-  readonly costMs?: number;
   readonly maxConcurrency?: number;
 }): Promise<Scene> {
   const on = stage({
     pool: {
-      types: { resize: { defaultCostMs: costMs, timeoutMs: 600_000, maxConcurrency } },
+      types: { resize: { defaultCostMs: 60_000, timeoutMs: 600_000, maxConcurrency } },
       fleets: { images: { types: ['resize'], slots } },
     },
     budget: { leadWhile: 0 },
@@ -119,38 +117,5 @@ describe('what the lease says to whoever stores jobs', () => {
     }
     expect((await on.store.readLease(0))?.word?.isWanted).toBe(false);
     await on.finish(scene.led);
-  });
-});
-
-describe('where no slot is free', () => {
-  it.each([
-    ['those that were in flight before', ['a', 'a', 'a', 'a'], ['b']],
-    ['those that it has just admitted', ['a', 'a', 'a', 'a', 'b'], []],
-  ])('a job starts soon after an end of which nobody has told: of %s', async (_, told, more) => {
-    const { on, led } = await leading({ slots: 4, costMs: 1_000 });
-    await tellOf(on, told);
-    await on.advance(400);
-    const running = await on.startEverywhere();
-    expect(running).toHaveLength(4);
-    const [first] = running;
-    if (first === undefined) throw new Error('nothing started');
-    if (more.length > 0) await tellOf(on, more);
-    await on.advance(900);
-    await on.end(first);
-    await on.advance(300);
-    expect(await on.startEverywhere()).toHaveLength(1);
-    await on.finish(led);
-  });
-
-  it('no passes are made again and again for ends of jobs that take longer than estimated', async () => {
-    const { on, led, passes } = await leading({ slots: 4, costMs: 1_000 });
-    await tellOf(on, ['a', 'a', 'a', 'a']);
-    await on.advance(400);
-    expect(await on.startEverywhere()).toHaveLength(4);
-    await on.advance(6_000);
-    const before = passes.length;
-    await on.advance(3_000);
-    expect(passes.length - before).toBeLessThanOrEqual(3);
-    await on.finish(led);
   });
 });

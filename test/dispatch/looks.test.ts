@@ -79,7 +79,6 @@ async function looking({
     partitionsEver: ever,
     partitionNumbers: [1, partitions],
     sharedSince,
-    tellsAhead: true,
     typeUnder: async () => undefined,
     newer: async () => {
       throw new Error('there is no newer one');

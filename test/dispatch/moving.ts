@@ -34,7 +34,6 @@ export const DEPLOYED: Deployed = {
   partitionsEver: 1,
   partitionNumbers: [1],
   sharedSince: 2,
-  tellsAhead: true,
   typeUnder: async () => undefined,
   newer: async () => {
     throw new Error('there is no newer one');

@@ -13,10 +13,6 @@ const report = (own: Partial<PassReport>): PassReport => ({
   hints: [],
   isCalm: false,
   isFull: false,
-  endsLikelyAtMs: Infinity,
-  takeoverAtMs: Infinity,
-  lateAtMs: Infinity,
-  takenOver: 0,
   lines: 150,
   ...own,
 });
@@ -44,7 +40,7 @@ function scene() {
   const later = (ms: number): void => {
     nowMs += ms;
   };
-  return { pace, pass, lastingMs, later, nowMs: () => nowMs };
+  return { pace, pass, lastingMs, later };
 }
 
 describe('where slots are free', () => {
@@ -121,13 +117,6 @@ describe('where slots are free', () => {
     lastingMs(10_000, {});
     expect(lastingMs(10_000, {})).toBe(0);
   });
-
-  it('no ends are looked for', () => {
-    const { pace, pass, later, nowMs } = scene();
-    pass({ endsLikelyAtMs: nowMs() });
-    later(1_000);
-    expect(pace.isTimeForEnds()).toBe(false);
-  });
 });
 
 describe('where a slot is free after a time without', () => {
@@ -156,58 +145,5 @@ describe('where no slot is free', () => {
     lastingMs(5_000, { admitted: 17 });
     for (let at = 0; at < 10; at += 1) pass({ isFull: true, admitted: 17 }, false);
     expect([pace.leftMs(), pace.isTimeToRead()]).toEqual([0, false]);
-  });
-
-  it('ends are looked for when a job has likely ended, ten times a second at most', () => {
-    const { pace, pass, later, nowMs } = scene();
-    const endsLikelyAtMs = nowMs() + 500;
-    pass({ isFull: true, endsLikelyAtMs });
-    const due = (): boolean => pace.isTimeForEnds();
-    later(499);
-    expect(due()).toBe(false);
-    later(1);
-    expect(due()).toBe(true);
-    pass({ isFull: true, endsLikelyAtMs });
-    later(99);
-    expect(due()).toBe(false);
-    later(1);
-    expect(due()).toBe(true);
-  });
-});
-
-describe('slots that are about to be free', () => {
-  it('are looked for from the time that a pass has said, each 50 ms at most', () => {
-    const { pace, pass, later, nowMs } = scene();
-    pass({ isFull: true, takeoverAtMs: nowMs() + 80 });
-    later(79);
-    expect(pace.isTimeForEnds()).toBe(false);
-    later(1);
-    expect(pace.isTimeForEnds()).toBe(true);
-    pass({ isFull: true, takeoverAtMs: nowMs() });
-    later(49);
-    expect(pace.isTimeForEnds()).toBe(false);
-    later(1);
-    expect(pace.isTimeForEnds()).toBe(true);
-  });
-
-  it('are not looked for where none is, or where others are free', () => {
-    const { pace, pass, later, nowMs } = scene();
-    pass({ isFull: true });
-    later(1_000);
-    expect(pace.isTimeForEnds()).toBe(false);
-    pass({ isFull: false, takeoverAtMs: nowMs() });
-    later(1_000);
-    expect(pace.isTimeForEnds()).toBe(false);
-  });
-});
-
-describe('a job that took a slot over, and of which nothing is heard', () => {
-  it.each([true, false])('is looked after in time, whether all slots are taken or not: %s', (isFull) => {
-    const { pace, pass, later, nowMs } = scene();
-    pass({ isFull, lateAtMs: nowMs() + 1_500 });
-    later(1_499);
-    expect(pace.isTimeForEnds()).toBe(false);
-    later(1);
-    expect(pace.isTimeForEnds()).toBe(true);
   });
 });

@@ -45,7 +45,7 @@ function dispatchers(on: Stage, store: JobStore): void {
 
 describe('a store of which each answer takes long', () => {
   it.each([
-    [1_500, 5],
+    [1_500, 6],
     [2_500, 7],
     [4_000, 11],
   ])(

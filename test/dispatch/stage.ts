@@ -3,7 +3,7 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
-import type { DispatchBudget, DispatchContext } from '../../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { placeOf, type SubmitContext, submit } from '../../lib/dispatch/submit.ts';
@@ -18,7 +18,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
-import { aDispatchContext, UNHURRIED_BUDGET } from '../fixtures/factories/dispatch-context.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
 import { toldJobs } from '../testing/received.ts';
@@ -101,7 +101,7 @@ export function stage(options: StageOptions = {}) {
       random,
       log,
       holder: `dispatcher-${dispatchers}`,
-      budget: { ...UNHURRIED_BUDGET, ...options.budget },
+      budget: { ...DISPATCH_BUDGET, ...options.budget },
       ...own,
     });
   };
@@ -259,7 +259,6 @@ export function stage(options: StageOptions = {}) {
     pass,
     put,
     job,
-    begin,
     startAll,
     startOrTell,
     startEverywhere,

@@ -90,49 +90,23 @@ describe('word of what is due', () => {
     await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
   });
 
-  /** A job runs in one of so many slots, and another one waits in any case, so that the lease is needed. */
-  async function running(slots: number): Promise<{ readonly on: Stage; readonly end: () => Promise<void> }> {
+  it('leaves an end to its stream record', async () => {
     const on = stage({
       pool: {
         types: { resize: {}, pack: {} },
         tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots }, boxes: { types: ['pack'], slots: 0 } },
+        fleets: { images: { types: ['resize'], slots: 1 }, boxes: { types: ['pack'], slots: 0 } },
       },
     });
+    // One of them waits in any case, so that the lease is needed.
     await on.put(on.job(), on.job({ type: 'pack' }));
     await on.pass();
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
-    /** The job ends, and somebody leaves word of due work. */
-    const end = async (): Promise<void> => {
+    const context = disturbed(on, 'releaseLease', async () => {
       await on.end(started);
       await comes(on, triggersOf([wakeForDue(on.time.nowMs + 500)])[0]);
-    };
-    return { on, end };
-  }
-
-  it.each([
-    ['is found where slots are scarce', 1, 0],
-    ['is left to its stream record where they are not', 20, 1],
-  ])('an end of which nobody told %s', async (_, slots, held) => {
-    const { on, end } = await running(slots);
-    // As long as it was estimated to take.
-    await on.advance(2_000);
-    const lease = await on.store.acquireLease({
-      partition: 0,
-      holder: 'another',
-      nowMs: on.time.nowMs,
-      leaseMs: 20_000,
     });
-    await end();
-    await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
-    await on.pass({ reason: 'stream' }, on.dispatcher());
-    expect(on.held()).toHaveLength(held);
-  });
-
-  it('leaves an end to its stream record where the last pass was of the same process', async () => {
-    const { on, end } = await running(1);
-    const context = disturbed(on, 'releaseLease', end);
     expect(await on.pass({ reason: 'stream' }, context)).toMatchObject({ passes: 2 });
     expect(on.held()).toHaveLength(1);
   });

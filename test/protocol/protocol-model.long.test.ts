@@ -12,7 +12,6 @@ import {
   RESERVATION_MODEL,
   run,
   START_MODEL,
-  TAKEOVER_MODEL,
 } from './models.ts';
 
 describe.each([
@@ -26,7 +25,6 @@ describe.each([
   ['capacity that moves between partitions', 'is never there twice,', LOAN_MODEL, 261_162],
   ['jobs that move between partitions', 'are safe', REHOME_MODEL, 690_860],
   ['starts that claim', 'are safe', START_MODEL, 925_243],
-  ['slots that are taken over', 'are safe', TAKEOVER_MODEL, 391_961],
 ] as const)('%s', (_subject, does, model, states) => {
   it(`${does} in every state that its small world can reach`, { timeout: MODEL_MS }, async () => {
     const { code, lines } = await run(model);
@@ -87,27 +85,6 @@ describe('protections that take many steps to be missed', () => {
       name: 'known-by-commit',
       steps: 12,
       by: 'J1 holds capacity that nobody counts',
-    },
-    {
-      of: 'slots that are taken over',
-      model: TAKEOVER_MODEL,
-      name: 'once',
-      steps: 15,
-      by: 'capacity 1 exceeded by jobs [1, 2]',
-    },
-    {
-      of: 'slots that are taken over',
-      model: TAKEOVER_MODEL,
-      name: 'not-from-who-waits',
-      steps: 15,
-      by: 'capacity 1 exceeded by jobs [0, 2]',
-    },
-    {
-      of: 'slots that are taken over',
-      model: TAKEOVER_MODEL,
-      name: 'counts-once-left',
-      steps: 15,
-      by: 'capacity 1 exceeded by jobs [1, 2]',
     },
   ])('are: $of, without $name', { timeout: MODEL_MS }, ({ model, name, steps, by }) =>
     expectViolation(model, name, steps, by),

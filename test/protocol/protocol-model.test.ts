@@ -12,7 +12,6 @@ import {
   run,
   runModel,
   START_MODEL,
-  TAKEOVER_MODEL,
 } from './models.ts';
 
 /** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
@@ -76,15 +75,6 @@ const START_PROTECTIONS = [
   ['turn', 10, UNCOUNTED],
   ['epoch', 5, 'a superseded dispatcher'],
   ['id-outlives-messages', 11, UNCOUNTED],
-] as const;
-
-/** `protocol-model.long.test.ts` has `once`, `not-from-who-waits` and `counts-once-left`. */
-const TAKEOVER_PROTECTIONS = [
-  ['wait-for-end', 11, 'capacity 1 exceeded by jobs [0, 1]'],
-  ['wait-for-the-claim', 11, 'capacity 1 exceeded by jobs [0, 1]'],
-  ['tell-again-after-end', 13, 'capacity 1 exceeded by jobs [0, 1]'],
-  ['raise-before-drop', 9, UNCOUNTED],
-  ['turn', 10, UNCOUNTED],
 ] as const;
 
 const LOAN_PROTECTIONS = [
@@ -181,22 +171,6 @@ describe('starts that claim', () => {
     expect(lines[0]).toMatch(/^unknown protection good-luck: one of send-after-commit, /);
     expect(code).toBe(1);
   });
-});
-
-describe('slots that are taken over', () => {
-  it(
-    'are safe in the first states that their small world can reach',
-    {
-      timeout: MODEL_MS,
-    },
-    () => expectSafe(TAKEOVER_MODEL, 15_000),
-  );
-
-  it.each(TAKEOVER_PROTECTIONS)(
-    'go wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps, violation) => expectViolation(TAKEOVER_MODEL, name, steps, violation),
-  );
 });
 
 describe('the lock of a conflict key between partitions', () => {

@@ -59,14 +59,11 @@ describe("a message of a fleet's queue", () => {
   const toClaim = { version: 3, fleet: 'images', claimedAtMs: 1_763_971_200_123.25, declared: 7 };
   const claimed = { jobId: 'one', claimId: '5-12p3.4' };
   const planned = { ...claimed, jobId: 'two', toClaim };
-  const takesOver = { jobId: 'three', claimId: '5-11p3.0', version: 7, toClaim };
-  const ahead = { ...claimed, jobId: 'four', takesOver };
 
   it.each([
     ['one that is claimed', [claimed]],
     ['one that its start claims', [planned]],
-    ['one that takes a slot over', [ahead]],
-    ['several', [planned, claimed, ahead, { ...planned, toClaim: { ...toClaim, declared: undefined } }]],
+    ['several', [planned, claimed, { ...planned, toClaim: { ...toClaim, declared: undefined } }]],
   ])('says all that a start is told: %s', (_, jobs) => {
     expect(decodeDispatchMessage(encodeDispatchMessage(jobs))).toEqual(jobs);
   });
@@ -83,24 +80,6 @@ describe("a message of a fleet's queue", () => {
   ])('with a claim that says %s is refused, and with it all that the message names', (_, odd) => {
     const body = JSON.stringify({ jobs: [planned, { ...claimed, toClaim: odd }] });
     expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
-  });
-
-  it.each([
-    ['no job', { ...takesOver, jobId: undefined }],
-    ['a job that can be none', { ...takesOver, jobId: '' }],
-    ['no claim', { ...takesOver, claimId: undefined }],
-    ['a claim that can be none', { ...takesOver, claimId: 'nobody' }],
-    ['no version', { ...takesOver, version: undefined }],
-    ['no claim of its own', { ...takesOver, toClaim: undefined }],
-    ['nothing', null],
-    ['text', 'soon'],
-  ])('that takes a slot over of %s is refused, and with it all that the message names', (_, odd) => {
-    const body = JSON.stringify({ jobs: [planned, { ...claimed, takesOver: odd }] });
-    expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
-  });
-
-  it('names nothing to claim by to who knows of no slots that are taken over', () => {
-    expect(Object.keys(JSON.parse(encodeDispatchMessage([ahead])) as object)).not.toContain('toClaim');
   });
 
   it.each(['9', 'nobody', '5-12p3', '5-12p3.4 '])('is refused that would claim by %j', (claimId) => {

@@ -12,7 +12,6 @@ import {
   type PlannedEvent,
   type PlannedJob,
   type SimulationPlan,
-  TAKEOVERS_AT_ANY_TIME,
 } from './plan.ts';
 import { type Dice, diceOf, seeded } from './random.ts';
 import type { PlannedProcess } from './redeploys.ts';
@@ -80,10 +79,7 @@ export function bigPlanOf(seed: number): SimulationPlan {
   return {
     seed,
     configuration,
-    budget: {
-      ...DISPATCH_BUDGET,
-      takeovers: seed % 4 < 2 ? TAKEOVERS_AT_ANY_TIME : DISPATCH_BUDGET.takeovers,
-    },
+    budget: DISPATCH_BUDGET,
     jobs,
     eventJobs: EVENT_JOBS,
     processes: [],

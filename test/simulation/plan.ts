@@ -5,7 +5,6 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Scope } from '../../lib/core/scope.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
-import { NO_TAKEOVERS, type TakeoverBudget } from '../../lib/dispatch/slot-times.ts';
 import type { BusImitation } from '../../lib/events/memory/bus.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
 import type { StoreImitation } from '../../lib/store/memory/imitation.ts';
@@ -244,7 +243,6 @@ export function planOf(seed: number): SimulationPlan {
   const endless = dice.chance(0.3);
   const resident = drawResidents(diceOf(seeded(seed ^ RESIDENT_DICE)), calm, leaseMs);
   const leads = diceOf(seeded(seed ^ LEAD_DICE));
-  const ahead = diceOf(seeded(seed ^ AHEAD_DICE));
   const rates: Record<FaultClass, number> = { ...drawn, ...resident.rates, ...NOT_DRAWN };
   const plan: SimulationPlan = {
     seed,
@@ -262,12 +260,6 @@ export function planOf(seed: number): SimulationPlan {
       // Where little goes on it is asked for, too, and leads for as long as it may.
       leadFrom: leads.pick([1, DISPATCH_BUDGET.leadFrom]),
       leadWhile: leads.pick([0, DISPATCH_BUDGET.leadWhile]),
-      takeovers: ahead.pick([
-        NO_TAKEOVERS,
-        DISPATCH_BUDGET.takeovers,
-        TAKEOVERS_AT_ANY_TIME,
-        TAKEOVERS_AT_ANY_TIME,
-      ]),
     },
     jobs: drawJobs(dice, configuration, churn),
     processes: configuration.fleets.flatMap(({ fleet, slots }) =>
@@ -355,15 +347,6 @@ function drawResidents(
 const RESOURCE_DICE = 0x5e50;
 const BATCH_DICE = 0xba7c;
 const LEAD_DICE = 0x1ead;
-const AHEAD_DICE = 0xa4ead;
-
-/** Slots are taken over whose attempts end at any time, though nobody can tell when. */
-export const TAKEOVERS_AT_ANY_TIME: TakeoverBudget = {
-  aheadMs: 10_000,
-  shortMs: 3_600_000,
-  seenMin: 0,
-  offMaxMs: 3_600_000,
-};
 
 /** Some types' running jobs of one resource are limited, where no conflict group says more. */
 function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {

@@ -3,7 +3,6 @@ import type { Planted } from './planted-bug.ts';
 import { COMMIT_CHANGES } from './planted-commits.ts';
 import { SCHEDULE_CHANGES } from './planted-schedules.ts';
 import { SMALL_PRINT_CHANGES } from './planted-small-print.ts';
-import { TAKEOVER_CHANGES } from './planted-takeovers.ts';
 
 /** Of `small-runs.ts`. */
 const REDEPLOYED =
@@ -13,7 +12,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   ...COMMIT_CHANGES,
   ...SCHEDULE_CHANGES,
   ...SMALL_PRINT_CHANGES,
-  ...TAKEOVER_CHANGES,
   ratchet: {
     removes: 'the fall of the least share: it is remembered, and only rises',
     foundBy: { differential: 10, kind: 'lifts' },
@@ -500,10 +498,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/pass/plan.ts',
-        from: 'return { share: configuration, ...slots, overrides: state.controls };',
+        from: 'return { share: configuration, free, overrides: state.controls };',
         to: `return {
           share: configuration,
-          ...slots,
+          free,
           overrides: ((context.caches as unknown as { controls: typeof state.controls }).controls ??= state.controls),
         };`,
       },
@@ -630,20 +628,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/lease.ts',
         from: '    const lease = await tryLease(context, partition);\n    if (lease !== undefined) return { ...lease, waited: true };\n',
-        to: '',
-      },
-    ],
-  },
-  'looked-up-for-ever': {
-    removes: 'the end of the time in which an end is looked for of which the stream tells',
-    foundBy: {
-      test: 'test/dispatch/likely-over.test.ts',
-      name: 'is not looked for where the stream has told',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/likely-over.ts',
-        from: 'forMs < UNTOLD_MS && ',
         to: '',
       },
     ],
@@ -1147,8 +1131,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/settle/recover.ts',
-        from: 'if (suspicion === undefined) return { checked, others: [], late, hasMoreDue };',
-        to: 'if (suspicion !== null) return { checked, others: [], late, hasMoreDue };',
+        from: 'if (suspicion === undefined) return { checked, others: [], hasMoreDue };',
+        to: 'if (suspicion !== null) return { checked, others: [], hasMoreDue };',
       },
     ],
   },

@@ -18,7 +18,7 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import type { ScheduleRecord, ScheduleSpec, ScheduleState } from '../../lib/core/recurring.ts';
 import { MISFIRE_POLICIES, RUNNING_POLICIES, rulesOf } from '../../lib/core/recurring.ts';
 import { firesOf, jitterOf } from '../../lib/core/schedule.ts';
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { declareSchedules, requireNamesFree } from '../../lib/dispatch/declared-schedules.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { firingJobId } from '../../lib/dispatch/firing.ts';
@@ -38,7 +38,7 @@ import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { ROLES } from '../contract/roles.ts';
-import { aDispatchContext, UNHURRIED_BUDGET } from '../fixtures/factories/dispatch-context.ts';
+import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
 import { toldJobs } from '../testing/received.ts';
@@ -220,7 +220,7 @@ export async function scheduleWorld(
         return typeof method === 'function' ? method.bind(target) : method;
       },
     });
-    const budget = { ...UNHURRIED_BUDGET, passesMax: 3 };
+    const budget = { ...DISPATCH_BUDGET, passesMax: 3 };
     return aDispatchContext({
       store: own,
       queue,

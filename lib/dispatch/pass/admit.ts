@@ -6,12 +6,11 @@
 import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
 import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
-import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';
+import type { FleetMessage } from '../../queue/contract.ts';
 import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome } from '../../store/requests.ts';
 import { moveBack } from '../parking.ts';
 import { claimIdOfPlace, plannedOf } from '../settle/settled.ts';
-import type { SlotEnd } from '../takeovers.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
 import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
@@ -31,33 +30,21 @@ interface ReservedPlace {
   readonly reservation: Reservation;
   readonly position: number;
   readonly decision: Decision;
-  /** The slot that it takes over; undefined: one that is free. */
-  readonly slot: SlotEnd | undefined;
 }
 
 /** @param toClaim - of a job that the pass has not claimed itself */
 function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
-  const { slot, decision } = place;
-  const { reserved } = decision;
+  const { reserved } = place.decision;
   return {
     fleet: reserved.fleet,
-    message: { jobId: reserved.id, claimId: claimIdOfPlace(place), ...claimedBy(slot, toClaim) },
+    message: {
+      jobId: reserved.id,
+      claimId: claimIdOfPlace(place),
+      ...(toClaim === undefined ? {} : { toClaim }),
+    },
     isAlone: mayHaveBegun(reserved),
   };
 }
-
-function claimedBy(
-  slot: SlotEnd | undefined,
-  toClaim: PlannedClaim | undefined,
-): Pick<DispatchMessage, 'toClaim' | 'takesOver'> {
-  if (toClaim === undefined) return {};
-  if (slot === undefined) return { toClaim };
-  const { jobId, claimId, version } = slot;
-  return { takesOver: { jobId, claimId, version, toClaim } };
-}
-
-const inSlot = (reserved: ReservedJob, slot: SlotEnd | undefined): ReservedJob =>
-  slot === undefined ? reserved : { ...reserved, takesOver: slot.claimId };
 
 /** What starts in one pass. */
 export class Admission {
@@ -65,9 +52,6 @@ export class Admission {
   /** What holds capacity by now. */
   readonly held: ReservedJob[];
   readonly #admittedIds = new Set<string>();
-  /** By fleet: slots that are free by now, and those that are about to be. */
-  readonly free: Map<string, number>;
-  readonly #soonFree: ReadonlyMap<string, SlotEnd[]>;
   /** What the next commit writes beside its reservation. */
   #draft: Draft;
   #liftedAtMs: number | undefined;
@@ -82,10 +66,6 @@ export class Admission {
   /** Jobs that a fleet was told of. */
   admitted = 0;
   lostClaims = 0;
-  /** What it has reserved. */
-  readonly reserved: Reservation[] = [];
-  /** Jobs that take slots over. */
-  takenOver = 0;
   /** A bound cut the plan short. */
   isTruncated = false;
   /** A lock that kept a claim from succeeding is open by now. */
@@ -104,8 +84,6 @@ export class Admission {
     this.#pass = pass;
     this.#most = context.budget.batchJobs;
     this.held = [...pass.inFlight];
-    this.free = new Map(pass.capacity.free);
-    this.#soonFree = new Map([...pass.soonFree].map(([fleet, ends]) => [fleet, [...ends]]));
     this.#draft = pass.draft;
     this.#quiet = state.quiet;
     this.#unseenUntilMs = state.unseenUntilMs ?? -Infinity;
@@ -265,7 +243,6 @@ export class Admission {
     const { attendance } = recovery;
     const places = this.#placesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
-    this.reserved.push(...reserve);
     // What it has no room for goes before it.
     const unseenUntilMs = this.#isUnseenNews()
       ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
@@ -302,25 +279,10 @@ export class Admission {
     const batches = Map.groupBy(decisions, (_, at) => Math.floor(at / context.budget.batchJobs));
     return [...batches.values()].flatMap((batch, at) => {
       const batchId = batchIdOf(partition, version, this.#nonce, at);
-      const slots = batch.map(({ reserved }) => this.#slotFor(reserved));
-      const jobs = new Map(
-        batch.map(({ reserved }, position) => [position, inSlot(reserved, slots[position])]),
-      );
+      const jobs = new Map(batch.map(({ reserved }, position) => [position, reserved]));
       const reservation = { batchId, version, reservedAtMs: nowMs, checkAtMs, ...under, jobs };
-      return batch.map((decision, position) => ({ reservation, position, decision, slot: slots[position] }));
+      return batch.map((decision, position) => ({ reservation, position, decision }));
     });
-  }
-
-  /** The slot that a job takes over, the next that becomes free; undefined while one is. */
-  #slotFor({ fleet }: ReservedJob): SlotEnd | undefined {
-    const free = this.free.get(fleet) ?? 0;
-    if (free > 0) {
-      this.free.set(fleet, free - 1);
-      return undefined;
-    }
-    const slot = this.#soonFree.get(fleet)?.shift();
-    if (slot !== undefined) this.takenOver += 1;
-    return slot;
   }
 
   /** Tells the fleets of what is reserved by now: not before, or what starts might be counted by nobody. */
@@ -399,10 +361,8 @@ export class Admission {
     }
   }
 
-  #drop({ reservation, position, decision, slot }: ReservedPlace): void {
+  #drop({ reservation, position, decision }: ReservedPlace): void {
     this.#lose(decision);
-    const { fleet } = decision.reserved;
-    if (slot === undefined) this.free.set(fleet, (this.free.get(fleet) ?? 0) + 1);
     dropPlace(this.#draft, reservation, position);
   }
 

@@ -1,41 +1,29 @@
 /** Last step: what is in the way of the next pass is put away, and who must come next is told. */
 import type { JobHead } from '../../store/job-fields.ts';
-import type { Reservation } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark, unnameParked } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
 import { inFlightOf } from '../rehome.ts';
 import { stayOnLookout } from '../settle/silence.ts';
-import { firstLateAtMs, hasFoundFree, nextTakeoverAtMs, slotsHeld, spareSlots } from '../takeovers.ts';
 import { wakeLaterAt } from '../timers.ts';
 import type { Admission } from './admit.ts';
-import { endsLikelyAtMs, isTooWideToTakeOver } from './likely-over.ts';
-import { type PlannedPass, takeoverScope } from './plan.ts';
+import type { PlannedPass } from './plan.ts';
 import type { PassReport } from './scope.ts';
 
 /** @throws CommitLostError if another commit came first */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, input, partition, nowMs, commits, cached, ledgerCache, candidates } = pass;
+  const { context, partition, commits, cached, ledgerCache, candidates } = pass;
   const { admitted, lostClaims } = admission;
-  const isLeading = input.leadBy !== undefined;
   const parked = await parkBlocked(pass, admission);
-  const inFlight = [...pass.reservations, ...admission.reserved];
-  tellLoad(pass, admission, inFlight);
+  tellLoad(pass, admission);
   candidates.close(admission.unseenUntilMs);
   const sent = await sendHome(pass, admission);
-  cached.spare = spareSlots(context.configuration, inFlight, admission.free, cached.slotTimes);
   const again = isMoreToDo(pass, admission, parked, sent);
   await lend(pass, admission, !again);
   tidy(pass);
   watch(pass, admission);
   ledgerCache.undoLifts();
-  // A slot that is about to be free is none that is.
-  const isFull = pass.planner.room <= 0 || ![...admission.free.values()].some((count) => count > 0);
-  // Only a leader makes a pass for that.
-  const isLookedFor = isFull && isLeading;
-  const lateAtMs = firstLateAtMs(inFlight, cached.slotTimes);
-  if (!isLeading) lookAfterLate(pass, lateAtMs);
   wakeForUnseen(pass, admission);
   keepCache(context.caches, partition, cached, commits.version);
   return {
@@ -44,23 +32,9 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     settled: pass.settled.length,
     lostClaims,
     hints: candidates.leftBehind,
-    isFull,
-    takenOver: admission.takenOver,
-    endsLikelyAtMs: isLookedFor ? endsLikelyAtMs(pass, inFlight) : Infinity,
-    takeoverAtMs:
-      isLookedFor && !isTooWideToTakeOver(pass.state)
-        ? nextTakeoverAtMs(takeoverScope(pass), inFlight, nowMs)
-        : Infinity,
-    lateAtMs,
+    isFull: pass.planner.room <= 0,
     lines: linesOf(context, pass.state.ledgers.length),
   };
-}
-
-/** Asks for a pass when a job may be late that took a slot over; once for each of these times. */
-function lookAfterLate({ context, input, partition, cached }: PlannedPass, lateAtMs: number): void {
-  if (lateAtMs === Infinity || (cached.lateAskedMs ?? -Infinity) > context.clock.nowMs()) return;
-  cached.lateAskedMs = lateAtMs;
-  input.inBackground(wakeLaterAt(context, partition, lateAtMs));
 }
 
 /** Of so many keys, and of one at least. */
@@ -82,20 +56,16 @@ function wakeForUnseen(
 }
 
 /** What the pass leaves behind, for whoever watches. */
-function tellLoad(
-  pass: PlannedPass,
-  { held, free, blocked }: Admission,
-  inFlight: readonly Reservation[],
-): void {
-  const { context, partition, nowMs, cached, candidates, capacity } = pass;
+function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
+  const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
   const load = (): PartitionLoad => ({
     configuration: capacity.share,
     overrides: capacity.overrides,
-    slots: slotsHeld(inFlight),
-    free,
+    free: capacity.free,
     partition,
     held,
+    admitted: held.slice(inFlight.length),
     waiting: candidates.waiting(),
     blocked: new Set(blocked.map(({ job }) => job.id)),
     nowMs,
@@ -133,7 +103,7 @@ async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number>
 
 /** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
 function isMoreToDo(
-  { state, due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
+  { due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
   { isLockOpen, isTruncated, admitted }: Admission,
   parked: number,
   sent: number,
@@ -147,9 +117,7 @@ function isMoreToDo(
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
     (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
-    cached.letGo.size > 0 ||
-    hasFoundFree(state.reservations, recovery.settled, cached.slotTimes) ||
-    cached.spare.size > 0
+    cached.letGo.size > 0
   );
 }
 

@@ -1,6 +1,6 @@
 /** Third step: what may start, and what is free. */
 import type { Control } from '../../core/capacity.ts';
-import type { FleetConfiguration, PoolConfiguration } from '../../core/configuration.ts';
+import type { PoolConfiguration } from '../../core/configuration.ts';
 import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import { type Moved, NOTHING_MOVED } from '../../core/lending.ts';
@@ -11,8 +11,6 @@ import type { JobHead } from '../../store/job-fields.ts';
 import type { PartitionState } from '../../store/records.ts';
 import { Candidates } from '../candidates.ts';
 import { slotsOfWorkers } from '../loans.ts';
-import { type SlotEnd, slotsHeld, slotsSoonFree, type TakeoverScope } from '../takeovers.ts';
-import { isTooWideToTakeOver } from './likely-over.ts';
 import type { SettledPass } from './settle.ts';
 
 export interface PlannedPass extends SettledPass {
@@ -23,16 +21,12 @@ export interface PlannedPass extends SettledPass {
   readonly parkedHeads: readonly JobHead[];
   /** Conflict keys that other partitions have. */
   readonly taken: ReadonlySet<string>;
-  /** By fleet: slots that are about to be free, and may be taken over. */
-  readonly soonFree: ReadonlyMap<string, readonly SlotEnd[]>;
 }
 
 /** What this partition may use, before the pass admits anything. */
 export interface PassCapacity {
   readonly share: PoolConfiguration;
   readonly free: ReadonlyMap<string, number>;
-  /** Fleets that hold more slots than they have, as after a redeploy. */
-  readonly overfull: ReadonlySet<string>;
   readonly overrides: readonly Control[];
 }
 
@@ -57,8 +51,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     nowMs,
   });
   const capacity = capacityOf(pass);
-  const soonFree = soonFreeOf(pass, capacity);
-  const planner = plannerOf(pass, capacity, parkedHeads.length, soonFree);
+  const planner = plannerOf(pass, capacity, parkedHeads.length);
   const taken = new Set([...unparked.taken, ...pass.elsewhere.conflictKeys]);
   for (const conflictKey of taken) planner.closeConflict(conflictKey);
   const types = typesByName(context.configuration);
@@ -71,7 +64,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     recovery.settled.flatMap(({ entry, durationMs }) => (durationMs === undefined ? entry : [])),
   );
   await candidates.liftSeen(planner.room > 0);
-  return { ...pass, planner, capacity, candidates, parkedHeads, taken, soonFree };
+  return { ...pass, planner, capacity, candidates, parkedHeads, taken };
 }
 
 /** This partition's share of the pool, less what other partitions have of it. */
@@ -82,84 +75,50 @@ function capacityOf({
   nowMs,
   state,
   elsewhere,
-  reservations,
+  inFlight,
 }: SettledPass): PassCapacity {
   const { configuration } = context;
-  const held = slotsHeld(reservations);
   if (between === undefined) {
-    const slots = slotsOf(configuration, state, NOTHING_MOVED, held);
-    return { share: configuration, ...slots, overrides: state.controls };
+    const free = freeSlots(configuration, state, NOTHING_MOVED, inFlight);
+    return { share: configuration, free, overrides: state.controls };
   }
   const moved = between.movedLess(between.movedTo(configuration, state, partition, nowMs), elsewhere);
   const share = shareOfPool(configuration, partition, moved);
-  const { free, overfull } = slotsOf(share, state, moved, held);
+  const free = between.slotsLess(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
-  return {
-    share,
-    free: between.slotsLess(free, configuration, elsewhere),
-    overfull,
-    overrides: between.overridesLess(overrides, configuration, elsewhere),
-  };
-}
-
-/** Slots by fleet: declared ones, or those of live workers, less what is held. */
-function slotsOf(
-  configuration: PoolConfiguration,
-  state: PartitionState,
-  moved: Moved,
-  held: ReadonlyMap<string, number>,
-): Pick<PassCapacity, 'free' | 'overfull'> {
-  const free = new Map<string, number>();
-  const overfull = new Set<string>();
-  for (const { fleet, slots } of configuration.fleets) {
-    const all = slots ?? slotsOfWorkers(state, fleet, moved).slots;
-    const left = all - (held.get(fleet) ?? 0);
-    free.set(fleet, Math.max(0, left));
-    if (left < 0) overfull.add(fleet);
-  }
-  return { free, overfull };
-}
-
-export const takeoverScope = ({ context, between, cached }: SettledPass): TakeoverScope => ({
-  context,
-  between,
-  times: cached.slotTimes,
-});
-
-/**
- * Slots that may be taken over in this pass. A fleet that holds more than it has lets its slots go, and where another fleet that takes some of its
- * types has one that is free, jobs go there.
- */
-function soonFreeOf(pass: SettledPass, { share, free, overfull }: PassCapacity): PlannedPass['soonFree'] {
-  const { state, reservations, nowMs } = pass;
-  if (isTooWideToTakeOver(state)) return new Map();
-  const all = slotsSoonFree(takeoverScope(pass), reservations, nowMs);
-  if (all.size === 0) return all;
-  const freely = share.fleets.filter(({ fleet }) => (free.get(fleet) ?? 0) > 0);
-  const isTaken = ({ fleet, types }: FleetConfiguration): boolean =>
-    !overfull.has(fleet) &&
-    !freely.some((other) => other.fleet !== fleet && other.types.some((type) => types.includes(type)));
-  const taken = new Set(share.fleets.filter(isTaken).map(({ fleet }) => fleet));
-  return new Map([...all].filter(([fleet]) => taken.has(fleet)));
+  return { share, free, overrides: between.overridesLess(overrides, configuration, elsewhere) };
 }
 
 function plannerOf(
   { context, nowMs, inFlight, ledgerCache }: SettledPass,
   { share, free, overrides }: PassCapacity,
   parkedHeads: number,
-  soonFree: PlannedPass['soonFree'],
 ): Planner {
-  const slots = new Map(
-    [...free].map(([fleet, count]) => [fleet, count + (soonFree.get(fleet)?.length ?? 0)]),
-  );
   return createPlanner(share, {
     nowMs,
     inFlight,
-    freeSlotsByFleet: slots,
+    freeSlotsByFleet: free,
     costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
     overrides,
-    ...blockedBounds(context.budget.parkKept, inFlight, slots, parkedHeads),
+    ...blockedBounds(context.budget.parkKept, inFlight, free, parkedHeads),
   });
+}
+
+/** Free slots by fleet: declared ones, or those of live workers, less what is in flight. */
+function freeSlots(
+  configuration: PoolConfiguration,
+  state: PartitionState,
+  moved: Moved,
+  inFlight: readonly ReservedJob[],
+): ReadonlyMap<string, number> {
+  const busy = new Map<string, number>();
+  for (const { fleet } of inFlight) busy.set(fleet, (busy.get(fleet) ?? 0) + 1);
+  return new Map(
+    configuration.fleets.map(({ fleet, slots }) => {
+      const all = slots ?? slotsOfWorkers(state, fleet, moved).slots;
+      return [fleet, Math.max(0, all - (busy.get(fleet) ?? 0))];
+    }),
+  );
 }
 
 /**

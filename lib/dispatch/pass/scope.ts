@@ -15,14 +15,6 @@ export interface PassReport {
   readonly hints: readonly JobImage[];
   /** Nothing had room when it ended. */
   readonly isFull: boolean;
-  /** Epoch ms, for whoever keeps the lease, where nothing had room: from then on a job in flight has likely ended that nobody may have told of. Infinity: there is none. */
-  readonly endsLikelyAtMs: number;
-  /** Epoch ms, likewise: from then on a slot may be taken over. */
-  readonly takeoverAtMs: number;
-  /** Epoch ms: from then on a job that took a slot over should have started, of which nothing was heard. */
-  readonly lateAtMs: number;
-  /** Of what was admitted: jobs that take slots over. */
-  readonly takenOver: number;
   /** Lines in which jobs may wait: of each type, one for each key that was charged, or as many as its lines have parts. */
   readonly lines: number;
 }

@@ -21,7 +21,6 @@ import {
   withoutSettled,
 } from '../settle/settled.ts';
 import { announceLate, asSubmitter } from '../submit.ts';
-import { takeoversAmong } from '../takeovers.ts';
 import { wakeLater, wakeLaterAt } from '../timers.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
 import { confirmed } from './late-hints.ts';
@@ -68,12 +67,9 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
     checksAll: input.checksAll,
     isRedeployed,
     between,
-    slots: { times: cached.slotTimes, spare: cached.spare },
   });
   const settled = [...byHints, ...recovery.settled];
   const reservations = withoutSettled(state.reservations, settled);
-  cached.slotTimes.note(settled, takeoversAmong(state.reservations), context.budget.takeovers);
-  cached.spare = new Map();
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const { lines } = cached;

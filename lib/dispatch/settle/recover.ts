@@ -14,9 +14,7 @@ import type { RequestOf } from '../../store/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
-import type { SlotTimes, SpareSlots } from '../slot-times.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
-import { lateAmong, waitingForSlots } from '../takeovers.ts';
 import {
   againAtMsOf,
   attemptOf,
@@ -25,7 +23,6 @@ import {
   placesOf,
   plannedOf,
   type Settled,
-  withoutSettled,
 } from './settled.ts';
 import {
   attend,
@@ -184,8 +181,6 @@ export interface RecoveryInput {
   readonly isRedeployed: boolean;
   /** Undefined: the partition has no others beside it. */
   readonly between?: Pick<BetweenPartitions, 'lockOfPlace'> | undefined;
-  /** What is known of slots that are taken over. */
-  readonly slots: { readonly times: SlotTimes; readonly spare: SpareSlots };
 }
 
 /**
@@ -200,7 +195,7 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
   const attendance = attend(known, loadedAtMs, context.clock.nowMs());
   const suspicion = suspicionOf(state, loadedAtMs);
   const looked = reservationsDue(context, input, suspicion);
-  if (looked.checked.length + looked.others.length + looked.late.length > 0)
+  if (looked.checked.length + looked.others.length > 0)
     return new Recovery(context, input, attendance, suspicion, looked).run();
   return {
     settled: [],
@@ -221,15 +216,13 @@ interface LookedAt {
   readonly checked: readonly Reservation[];
   /** Others of which a place may have lost its worker. */
   readonly others: readonly Reservation[];
-  /** Places that took slots over and should have started. */
-  readonly late: readonly Place[];
   /** The time of more has come than one pass looks up. */
   readonly hasMoreDue: boolean;
 }
 
 function reservationsDue(
   { clock, configuration, budget }: DispatchContext,
-  { state, settledAlready, checksAll, isRedeployed, slots }: RecoveryInput,
+  { state, checksAll, isRedeployed }: RecoveryInput,
   suspicion: Suspicion | undefined,
 ): LookedAt {
   const nowMs = clock.nowMs();
@@ -241,15 +234,14 @@ function reservationsDue(
   // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
   const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
   const checked = [...new Set([...due, ...orphaned])];
-  const late = lateAmong(state.reservations, settledAlready, { ...slots, nowMs });
-  if (suspicion === undefined) return { checked, others: [], late, hasMoreDue };
+  if (suspicion === undefined) return { checked, others: [], hasMoreDue };
   const known = new Set(checked);
   const others = state.reservations.filter(
     (reservation) =>
       !known.has(reservation) &&
       [...reservation.jobs].some(([position, entry]) => suspicion.isSuspect(reservation, position, entry)),
   );
-  return { checked, others, late, hasMoreDue };
+  return { checked, others, hasMoreDue };
 }
 
 /** Reservations with a place for a fleet that is not declared any more. */
@@ -271,10 +263,6 @@ class Recovery {
   readonly #checked: ReadonlySet<Reservation>;
   readonly #others: readonly Reservation[];
   readonly #hasMoreDue: boolean;
-  /** Places that took slots over and should have started, and the claims of these, and of all that wait for one. */
-  readonly #late: readonly Place[];
-  readonly #lateClaims: ReadonlySet<string>;
-  readonly #waiting: ReadonlySet<string>;
   readonly #workers: ReadonlyMap<string, WorkerRecord>;
   readonly #fleets: ReadonlySet<string>;
   readonly #settled: Settled[] = [];
@@ -301,7 +289,7 @@ class Recovery {
     input: RecoveryInput,
     attendance: Attendance,
     suspicion: Suspicion | undefined,
-    { checked, others, late, hasMoreDue }: LookedAt,
+    { checked, others, hasMoreDue }: LookedAt,
   ) {
     this.#context = context;
     this.#input = input;
@@ -311,10 +299,6 @@ class Recovery {
     this.#checked = new Set(checked);
     this.#others = others;
     this.#hasMoreDue = hasMoreDue;
-    this.#late = late;
-    this.#lateClaims = new Set(late.map(claimIdOfPlace));
-    const inFlight = withoutSettled(input.state.reservations, input.settledAlready);
-    this.#waiting = new Set(waitingForSlots(inFlight).map(claimIdOfPlace));
     this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
     this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
     this.#left = rampOf(attendance, input.loadedAtMs);
@@ -342,11 +326,9 @@ class Recovery {
 
   async #lookUp(): Promise<readonly LookedUp[]> {
     const done = new Set(this.#input.settledAlready.map(claimIdOfPlace));
-    const whole = [...this.#checked, ...this.#others];
-    const batches = new Set(whole.map(({ batchId }) => batchId));
-    const places = placesOf(whole)
-      .filter((place) => !done.has(claimIdOfPlace(place)))
-      .concat(this.#late.filter(({ reservation }) => !batches.has(reservation.batchId)));
+    const places = placesOf([...this.#checked, ...this.#others]).filter(
+      (place) => !done.has(claimIdOfPlace(place)),
+    );
     const unreadable = new Set<string>();
     const jobs = await this.#context.store.lookUpJobs({
       ids: places.map(({ entry }) => entry.id),
@@ -354,10 +336,7 @@ class Recovery {
     });
     return places.flatMap((place, at) => {
       // A job that cannot be read may be running, so its place counts until it can be read or is gone.
-      if (unreadable.has(place.entry.id)) {
-        this.#noteSlot(place);
-        return [];
-      }
+      if (unreadable.has(place.entry.id)) return [];
       const job = jobs[at];
       return { place, job, status: attemptStatusOf(attemptOf(place), job) };
     });
@@ -376,32 +355,24 @@ class Recovery {
         else if (!this.#mayTakeLock(place) && this.#isToldAgain(place)) this.#unclaimed.push(place);
         break;
       case 'claimed':
-        this.#noteSlot(place);
         if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
         else this.#sendAgain(place);
         break;
       case 'running':
-        this.#noteSlot(place);
         if (job !== undefined) await this.#lookAfter(place, job, status.startedAtMs);
         break;
     }
   }
 
-  /** A place that took a slot over has it: nobody need look again soon. */
-  #noteSlot(place: Place): void {
-    if (place.entry.takesOver !== undefined) this.#input.slots.times.noteStarted(claimIdOfPlace(place));
-  }
-
   #settleEnded(
     place: Place,
     job: MovingJob | undefined,
-    { durationMs, endedAtMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
+    { durationMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
   ): void {
     this.#settled.push({
       ...place,
       resourceId: job?.resourceId,
       durationMs,
-      endedAtMs,
       succeeded,
       againAtMs: job === undefined ? undefined : againAtMsOf(job),
     });
@@ -409,20 +380,11 @@ class Recovery {
   }
 
   /**
-   * Whether nobody will start a job that nobody has claimed: its fleet is not declared any more; it was to take a slot over, and has not in time;
-   * or, after so long, a pass was to claim it together with a lock.
+   * Whether nobody will start a job that nobody has claimed: its fleet is not declared any more; or, after so long, a pass was to claim it
+   * together with a lock.
    */
   #isGivenUp(place: Place): boolean {
-    return (
-      !this.#fleets.has(place.entry.fleet) ||
-      (this.#isDue(place) && this.#mayTakeLock(place)) ||
-      this.#lateClaims.has(claimIdOfPlace(place))
-    );
-  }
-
-  /** Whether another place's attempt has the slot that this one takes over: its worker waits for that end, and nobody else is told. */
-  #isWaiting(place: Place): boolean {
-    return this.#waiting.has(claimIdOfPlace(place));
+    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#mayTakeLock(place));
   }
 
   /**
@@ -446,11 +408,8 @@ class Recovery {
     if (!this.#comesTo(place)) return;
     const { id, version } = place.entry;
     const given = givenUpOf(place, job, this.#nowMs);
-    if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) !== 'raised') return;
-    this.#settled.push({ ...place, succeeded: false });
-    // It waits again as it did, for any slot.
-    if (job?.state === 'pending' && this.#lateClaims.has(claimIdOfPlace(place)))
-      this.#images.push({ ...job, version: version + 1 });
+    if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
+      this.#settled.push({ ...place, succeeded: false });
   }
 
   /** For a job that was claimed for a fleet which is not declared any more: it waits again. */
@@ -484,7 +443,6 @@ class Recovery {
 
   /** Whether a worker is to be told again of a job that none has started: its message may be lost, or what received it. */
   #isToldAgain(place: Place): boolean {
-    if (this.#isWaiting(place)) return false;
     // A worker that is gone may have received the message. The queue would deliver it again, but only after its visibility timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
     return (this.#isDue(place) || isLost) && this.#comesTo(place);

@@ -107,10 +107,10 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       const status = attemptStatusOf(attemptOf(place), image);
       if (status.kind === 'gone') settled.push({ ...place, succeeded: false });
       if (status.kind !== 'ended') return;
-      const { durationMs, endedAtMs, succeeded } = status;
+      const { durationMs, succeeded } = status;
       const { resourceId } = image;
       const againAtMs = againAtMsOf(image);
-      settled.push({ ...place, resourceId, durationMs, endedAtMs, succeeded, againAtMs });
+      settled.push({ ...place, resourceId, durationMs, succeeded, againAtMs });
     });
   }
   return settled;

@@ -42,7 +42,6 @@ export function partitionContract(suite: StoreSuite): void {
         jobs: new Map([
           [0, aReservedJob({ id: 'a', version: 3, attempt: 2 }, { conflictKey: 'catalogue/photos' })],
           [7, aReservedJob({ id: 'b' }, { estimatedCostMs: 1_234.5, tier: 'gold', fairnessKey: '' })],
-          [8, aReservedJob({ id: 'c' }, { takesOver: '5-12p3.4' })],
         ]),
       });
       expect(await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) })).toBe('committed');

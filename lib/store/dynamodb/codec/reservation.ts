@@ -23,11 +23,8 @@ const unpackId = (packed: string): string =>
  */
 type Shape = readonly [string, string, string, number, (string | null)?, string?];
 
-/**
- * Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position; and
- * the claim whose slot the job takes over.
- */
-type Row = readonly [string, number, number, number?, number?, number?, string?];
+/** Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position. */
+type Row = readonly [string, number, number, number?, number?, number?];
 
 /** The jobs of a reservation as text: some 35 bytes for each. */
 function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
@@ -49,7 +46,6 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
       numberOf(shapes, JSON.stringify(shape)),
       numberOf(keys, job.fairnessKey),
     ] as const;
-    if (job.takesOver !== undefined) return [...common, job.version, job.attempt, position, job.takesOver];
     if (position !== at) return [...common, job.version, job.attempt, position];
     return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
   });
@@ -83,7 +79,7 @@ export const loosened = (text: string): string =>
 /** Throws whatever is thrown on the way: the caller names the attribute. */
 function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
   const [shapes, keys, rows] = packed as readonly [readonly Shape[], readonly string[], readonly Row[]];
-  const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position, takesOver], at) => {
+  const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position], at) => {
     const shape = shapes[shapeAt];
     const fairnessKey = keys[keyAt];
     if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
@@ -94,8 +90,6 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
       throw new TypeError(`shape ${shapeAt}`);
     if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
       throw new TypeError(`row ${at}`);
-    if (takesOver !== undefined && typeof takesOver !== 'string') throw new TypeError(`row ${at}`);
-    const over = takesOver === undefined ? {} : { takesOver };
     const common = {
       id: unpackId(id),
       version,
@@ -105,7 +99,6 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
       fairnessKey,
       fleet,
       estimatedCostMs,
-      ...over,
     };
     const free: ReservedJob = resourceId === undefined ? common : { ...common, resourceId };
     const job: ReservedJob = typeof conflictKey === 'string' ? { ...common, conflictKey } : free;
