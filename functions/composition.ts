@@ -48,7 +48,7 @@ const REQUESTS = {
 const LED_PARTITIONS = 'FAIRLEAD_LED_PARTITIONS';
 
 /** How a function asks itself to lead; undefined: it may not. */
-function lead(): DispatchContext['lead'] {
+function askToLead(): DispatchContext['askToLead'] {
   const partitions = Number(process.env[LED_PARTITIONS] ?? 0);
   const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
   return partitions > 0 && functionName !== undefined
@@ -106,7 +106,8 @@ function build(
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),
-    lead: mayLead ? lead() : undefined,
+    seen: new Map(),
+    askToLead: mayLead ? askToLead() : undefined,
   };
   const queueOf = (queueUrls: Readonly<Record<string, string>>): SqsJobQueue =>
     new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
@@ -117,8 +118,6 @@ function build(
       ...deployedParts(declarations, declared, queueOf),
       // What was read under another declaration may stand elsewhere under this one.
       caches: new Map(),
-      led: new Set(),
-      open: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
       newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
     };

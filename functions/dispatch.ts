@@ -5,9 +5,7 @@
 import { inspect } from 'node:util';
 import type { Context, DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
-import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
-import { leadForAWhile } from '../lib/dispatch/lead-for-a-while.ts';
-import { leaveWord, namesOf } from '../lib/dispatch/lease.ts';
+import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
 import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
@@ -41,7 +39,7 @@ const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
 
 /** Wakes name their partitions; one that cannot be read wakes them all, as the minute's tick does. */
 function asksOf(event: SQSEvent | object): {
-  readonly passes: readonly Trigger[];
+  readonly passes: readonly WakeTrigger[];
   readonly looks: readonly LookWake[];
   readonly outcomes: readonly UnpublishedOutcomes[];
 } {
@@ -73,8 +71,12 @@ async function askForAnother(
   context.log.warn('a pass failed; another one is asked for', { error: String(reason) });
   try {
     for (const [partition, ofPartition] of Map.groupBy(jobs, (job) => job.partition)) {
-      // First the word: whoever is woken hears what it is about.
-      await leaveWord(context, partition, { jobs: namesOf(ofPartition), hints: ofPartition });
+      // First the letter: the dispatcher that is woken reads it.
+      await context.store.putLetter({
+        partition,
+        letter: { hints: ofPartition },
+        nowMs: context.clock.nowMs(),
+      });
       await context.queue.sendWake(partition, 0);
     }
   } catch {
@@ -101,7 +103,7 @@ async function dispatchRecords(context: FunctionContext, records: readonly Dynam
 async function dispatchAsked(context: FunctionContext, event: SQSEvent | object): Promise<void> {
   const led = leadIn(event);
   if (led !== undefined) {
-    await leadForAWhile(context, led);
+    await leadWhileBusy(context, led);
     return;
   }
   const { passes, looks, outcomes } = asksOf(event);

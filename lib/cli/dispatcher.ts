@@ -111,7 +111,7 @@ function linesForMachines({ out }: Watchman): Log {
   return { info: entry('info'), warn: entry('warn') };
 }
 
-/** Such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader, epoch 7`. */
+/** Such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader`. */
 function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
   const entry =
     (write: (text: string) => void): Log['info'] =>

@@ -304,12 +304,11 @@ export function dispatchersText({ residents, partitions }: DispatchersView, nowM
     load?.memoryBytes === undefined ? undefined : `${Math.round(load.memoryBytes / 1024 / 1024)} MB`,
     duration(Math.max(0, expiresAtMs - nowMs)),
   ]);
-  const led = partitions.map(({ partition, ledBy, holder, sinceMs, epoch, depth, waitedMs }) => [
+  const led = partitions.map(({ partition, ledBy, leader, untilMs, depth, waitedMs }) => [
     partition,
-    ledBy === 'nobody' && holder !== undefined ? `nobody, last a ${holder.role}` : ledBy,
-    holder?.id,
-    instant(sinceMs),
-    epoch,
+    ledBy,
+    leader,
+    untilMs === undefined ? undefined : duration(Math.max(0, untilMs - nowMs)),
     counted(depth),
     spanOf(waitedMs),
   ]);
@@ -318,7 +317,7 @@ export function dispatchersText({ residents, partitions }: DispatchersView, nowM
     running.length === 0
       ? 'no dispatcher runs on: functions make the passes'
       : table([...head, 'expires in'], running, all(running)),
-    table(['partition', 'led by', 'name', 'since', 'epoch', 'waiting', 'longest wait'], led, all(led)),
+    table(['partition', 'led by', 'name', 'for', 'waiting', 'longest wait'], led, all(led)),
   ].join('\n');
 }
 

@@ -133,8 +133,6 @@ interface KeysState {
   more: boolean;
   /** No such key has a lesser share. */
   boundShare: number;
-  /** How many of those that were offered count. */
-  counted: number;
 }
 
 interface LineState {

@@ -170,7 +170,6 @@ async function tell(
       some.map(async (partition) => {
         try {
           await store.announceDeclaration({ partition, version });
-          await store.wake({ partition });
           await queue.sendWake(partition, 0);
         } catch (error) {
           log.warn('a partition was not told of the declaration; it learns within a minute', {

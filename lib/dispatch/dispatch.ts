@@ -27,9 +27,14 @@ export interface Trigger {
   readonly partitions?: readonly number[] | undefined;
   /** When what a wake is for becomes due: by the clock of whoever makes the pass, that may be still to come. */
   readonly dueAtMs?: number | undefined;
+  /** All that the wake is for becomes due by `dueAtMs`. */
+  readonly isForDue?: boolean | undefined;
   /** Jobs that were being stored in the one partition that is named, when this dispatcher was told of them: they are looked up. */
   readonly jobIds?: readonly string[] | undefined;
 }
+
+/** One that shows no jobs, or those that were seen as they are. */
+export type WakeTrigger = Trigger & { readonly jobs: readonly MovingJob[] };
 
 /** What one run of passes did. `left`: a letter, because another dispatcher leads. `lost`: other commits came first, three times in a row. */
 export interface DispatchReport {
@@ -92,9 +97,6 @@ interface OutdatedRun {
 
 const isWoken = ({ reason }: Trigger): boolean => reason === 'wake' || reason === 'tick';
 
-/** A wake that is for what becomes due at some time needs no commit of its own; one that does not say what it is for may. */
-const isForDue = ({ reason, dueAtMs }: Trigger): boolean => reason === 'wake' && dueAtMs !== undefined;
-
 const reportOf = (kind: DispatchReport['kind'], { passes, admitted, settled, lostClaims }: LeadTotals): DispatchReport => ({
   kind,
   passes,
@@ -112,7 +114,7 @@ async function leadOnce(
   const { clock, budget } = context;
   const { jobs, jobIds } = trigger;
   const report = await lead(context, partition, {
-    first: { hints: jobs, told: jobIds, fires: true, commitsAnyway: !isForDue(trigger) },
+    first: { hints: jobs, told: jobIds, fires: true, commitsAnyway: trigger.isForDue !== true },
     letter: { hints: jobs, jobIds },
     endsAtMonotonicMs: clock.monotonicMs() + budget.runMs,
     passesMax: budget.passesMax,
@@ -365,7 +367,7 @@ function noteRun(
 /** Runs passes of every partition that the trigger concerns; of all, if it names neither a job nor a partition. */
 export async function dispatchAll(
   context: DispatchContext,
-  trigger: Trigger & { readonly jobs: readonly MovingJob[] },
+  trigger: WakeTrigger,
 ): Promise<readonly DispatchReport[]> {
   const byPartition = Map.groupBy(trigger.jobs, (job) => job.partition);
   const named = [...new Set([...byPartition.keys(), ...(trigger.partitions ?? [])])];

@@ -1,8 +1,8 @@
 /** Who makes the passes: dispatchers that run on, and functions, by the partitions that they lead. Reads only. */
 import { buildRing, roleOf } from '../core/ring.ts';
-import type { DispatcherRecord, LeaseRecord } from '../store/records.ts';
+import type { DispatcherRecord, Leader } from '../store/records.ts';
 import { type Depth, depthOf, LOOK_BOUNDS } from './depth.ts';
-import { functionIn, residentIn } from './lease.ts';
+import { residentIn } from './lead.ts';
 import { type OperateContext, partitionsOf } from './operate.ts';
 
 /** `resident`: a process that runs on (`fairlead dispatcher`). `function`: whoever is triggered. */
@@ -14,17 +14,15 @@ export interface ResidentView extends DispatcherRecord {
   readonly standsBy: readonly number[];
 }
 
-/** A partition, and who makes its passes. */
+/** A partition, and the dispatcher that leads it. */
 export interface LedPartition {
   readonly partition: number;
-  /** `nobody`: it was given back, or has expired. */
+  /** `nobody`: functions make its passes one by one, and each remembers nothing. */
   readonly ledBy: DispatcherRole | 'nobody';
-  /** Who that is, or, of one that nobody leads, who led it last; absent: nobody ever has, or nobody knows. */
-  readonly holder?: { readonly role: DispatcherRole; readonly id: string } | undefined;
-  /** When that holder began. */
-  readonly sinceMs?: number | undefined;
-  /** Of the lease: it grows with each that leads. 0: nobody ever has. */
-  readonly epoch: number;
+  /** The resident's name, or that of one lead of a function. */
+  readonly leader?: string | undefined;
+  /** Epoch ms: until then, unless the lead is renewed. */
+  readonly untilMs?: number | undefined;
   /** What waits there. */
   readonly depth: Depth;
   /** How long the job has waited that waits longest, of those that were counted. */
@@ -45,11 +43,11 @@ export async function readDispatchers(context: OperateContext): Promise<Dispatch
     store.listDispatchers(nowMs),
     Promise.all(
       partitions.map(async (partition) => {
-        const [lease, depth] = await Promise.all([
-          store.readLease(partition),
+        const [leader, depth] = await Promise.all([
+          store.readLeader(partition),
           depthOf(context, partition, LOOK_BOUNDS),
         ]);
-        return ledPartition(partition, lease, depth, nowMs);
+        return ledPartition(partition, leader, depth, nowMs);
       }),
     ),
   ]);
@@ -65,20 +63,22 @@ export async function readDispatchers(context: OperateContext): Promise<Dispatch
 
 function ledPartition(
   partition: number,
-  lease: LeaseRecord | undefined,
+  leader: Leader | undefined,
   depth: Depth,
   nowMs: number,
 ): LedPartition {
-  const { holder: name, takenAtMs } = lease ?? {};
-  const resident = name === undefined ? undefined : residentIn(name);
-  const role = resident === undefined ? 'function' : 'resident';
-  const isLed = lease?.isHeld === true && lease.expiresAtMs > nowMs;
+  const resident = leader === undefined ? undefined : residentIn(leader.holder);
+  const led: Pick<LedPartition, 'ledBy' | 'leader' | 'untilMs'> =
+    leader === undefined || leader.untilMs <= nowMs
+      ? { ledBy: 'nobody' }
+      : {
+          ledBy: resident === undefined ? 'function' : 'resident',
+          leader: resident ?? leader.holder,
+          untilMs: leader.untilMs,
+        };
   return {
     partition,
-    ledBy: isLed ? role : 'nobody',
-    ...(name === undefined ? {} : { holder: { role, id: resident?.dispatcherId ?? functionIn(name) } }),
-    ...(takenAtMs === undefined ? {} : { sinceMs: takenAtMs }),
-    epoch: lease?.epoch ?? 0,
+    ...led,
     depth,
     ...(depth.oldestReadyAtMs === undefined ? {} : { waitedMs: Math.max(0, nowMs - depth.oldestReadyAtMs) }),
   };

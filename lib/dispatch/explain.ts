@@ -186,7 +186,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
         ? { ...entry, conflictKey: ownKey }
         : entry,
     );
-  const cached = openCache(new Map(), partition, state.epoch);
+  const cached = openCache(new Map(), partition, undefined);
   const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached);
   ledgerCache.know(state);
   const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);

@@ -377,7 +377,7 @@ async function viewsOf(
     configuration,
     partition,
     nowMs,
-    openCache(new Map(), partition, 0),
+    openCache(new Map(), partition, undefined),
   );
   ledgerCache.know({ ledgers: [], estimates: [], controls });
   await ledgerCache.readLedgers(keys.map(({ fairnessKey }) => fairnessKey));

@@ -13,7 +13,7 @@
  */
 import { nonceFrom } from '../core/job.ts';
 import type { JobImage } from '../store/job-fields.ts';
-import type { Letter, ReceivedLetter } from '../store/records.ts';
+import type { DispatcherIdentity, Letter, ReceivedLetter } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import { Pace } from './pace.ts';
 import { isLedBy } from './pass/load.ts';
@@ -117,6 +117,19 @@ const NOTHING_STORED: ReadonlySet<string> = new Set();
 
 /** How dispatchers are named where they lead: a resident by its name and life, a function by itself; and each lead by a name of its own. */
 const nameOfLead = ({ holder, random }: DispatchContext): string => `${holder}#${nonceFrom(random)}`;
+
+const RESIDENT_PREFIX = 'resident/';
+
+/** How a dispatcher that runs on is named where it leads. */
+export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
+  `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
+
+/** The dispatcher that runs on, by the name of its lead; undefined: a function leads. */
+export function residentIn(holder: string): string | undefined {
+  if (!holder.startsWith(RESIDENT_PREFIX)) return undefined;
+  // Its own name may hold slashes, the name of its life does not.
+  return holder.slice(RESIDENT_PREFIX.length, holder.lastIndexOf('/'));
+}
 
 class Lead {
   readonly #context: DispatchContext;

@@ -137,8 +137,8 @@ export interface DrainOutcome {
 /**
  * Pauses a scope and waits until none of its jobs holds capacity.
  *
- * A pass that had read the controls before the pause may still admit a job, but only under an epoch that was taken
- * before it. So nothing runs any more, for certain, once a newer epoch was seen together with no job in flight.
+ * A pass that had read the controls before the pause may still admit a job, but only by a commit that follows the version which it
+ * loaded. So nothing runs any more, for certain, once a newer version was seen together with no job in flight. A wake makes one.
  */
 export async function drain(
   context: OperateContext,
@@ -151,7 +151,7 @@ export async function drain(
   const paused = await changeControl(context, scope, { paused: true });
   if (paused.kind === 'superseded') return { kind: 'superseded', running: 0 };
   const partitions = partitionsOfScope(context, scope);
-  const epochs = (await loadAll(context, partitions)).map((state) => state.epoch);
+  const versions = (await loadAll(context, partitions)).map((state) => state.version);
   let wokenMs = Number.NEGATIVE_INFINITY;
   for (let pauseMs = LOOK_FIRST_MS; ; pauseMs = Math.min(LOOK_LAST_MS, pauseMs * 1.5)) {
     const states = await loadAll(context, partitions);
@@ -160,7 +160,7 @@ export async function drain(
       .flatMap((reservation) => [...reservation.jobs.values()])
       .filter((entry) => isInScope(scope, entry)).length;
     onProgress?.(running);
-    const stale = partitions.filter((_, place) => (states[place]?.epoch ?? 0) <= (epochs[place] ?? 0));
+    const stale = partitions.filter((_, place) => (states[place]?.version ?? 0) <= (versions[place] ?? 0));
     if (running === 0 && stale.length === 0) return { kind: 'drained', running };
     if (signal?.aborted === true) return { kind: 'aborted', running };
     const leftMs = timeoutMs - (clock.monotonicMs() - startedMs);

@@ -14,9 +14,7 @@ import type { Job, MovingJob } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import { DUE_WORK_WATCHED, type NamedJob } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
-import { isBusy } from './lease.ts';
 
 /** The tick's period and a little more, so that neighbouring windows overlap. */
 const LOOK_AHEAD_MS = 75_000;
@@ -95,7 +93,7 @@ async function wakeAt(
 }
 
 /**
- * For whoever was left word of what is due, and whose clock may be behind that of whoever left it: what becomes due by its own clock
+ * For a leader that a letter has asked for a pass: its clock may be behind that of the letter's writer, and what becomes due by its own clock
  * within what clocks may differ has no other wake.
  */
 export async function wakeForNearWork(context: DispatchContext, partition: number): Promise<void> {
@@ -114,39 +112,6 @@ export async function wakeForNearWork(context: DispatchContext, partition: numbe
 /** For whoever was woken for what is not due by this clock: the one that looked ahead is before it. */
 export async function wakeAgain(context: DispatchContext, partition: number, dueAtMs: number): Promise<void> {
   if (dueAtMs > context.clock.nowMs()) await wakeAt(context, partition, [dueAtMs]);
-}
-
-/** When what is due, and was left to others, is looked for: they make a pass sooner than that, where passes follow each other. */
-const LEFT_FOR_MS = 1_000;
-
-/**
- * Whether whoever is woken for what is due leaves it to others. Where functions make one pass after the other, the next one does it in
- * passing: a pass of this process in between would make theirs read anew what they remember, and one for that alone would hold them up.
- * So word is left of it, and a wake comes a second later, which finds out whether it was done.
- */
-export async function isDueWorkLeft(
-  context: DispatchContext,
-  partition: number,
-  { dueAtMs, jobs }: { readonly dueAtMs: number; readonly jobs: readonly NamedJob[] },
-): Promise<boolean> {
-  const { store, queue, clock } = context;
-  if (clock.nowMs() >= dueAtMs + LEFT_FOR_MS) return isDone(context, partition, dueAtMs);
-  if (!(await isBusy(context, partition))) return false;
-  await queue.sendWake(partition, LEFT_FOR_MS, dueAtMs);
-  await store.wake({ partition, jobs: [...jobs, DUE_WORK_WATCHED] });
-  return true;
-}
-
-/** Whether nothing is left that was due by then. Lines may once have been split in more: who does not know it asks. */
-async function isDone(context: DispatchContext, partition: number, dueAtMs: number): Promise<boolean> {
-  const { store, clock, caches, configuration } = context;
-  const known =
-    caches.get(partition)?.dueShards ??
-    (await store.loadPartition({ partition, nowMs: clock.nowMs() })).dueShards;
-  const jobs = frontsOf(context, partition, dueShardsOf(configuration, known));
-  const fronts = [...jobs.values(), frontOf(context, schedulesDue(context, partition))];
-  const areEmpty = await Promise.all(fronts.map((front) => showsNothingDue(front, dueAtMs)));
-  return areEmpty.every(Boolean);
 }
 
 /** For jobs that were just scheduled, such as retries. */
@@ -243,7 +208,7 @@ export async function showsNothingDue(front: Promise<DueFront> | undefined, nowM
 export async function wakeForDueWork(
   context: DispatchContext,
   partition: number,
-  fronts: DueFronts,
+  fronts: DueFronts = readDueFronts(context, partition),
 ): Promise<void> {
   const { clock } = context;
   const startMs = clock.nowMs();

@@ -1,12 +1,12 @@
 /** What wakes that came together ask for. */
 import type { PassWake } from '../queue/message.ts';
-import type { Trigger } from './dispatch.ts';
+import type { WakeTrigger } from './dispatch.ts';
 
-/** One pass for each partition, so that none waits for a lease that another of them has. */
-export function triggersOf(wakes: readonly PassWake[]): readonly Trigger[] {
+/** One run for each partition, so that none is in another's way. */
+export function triggersOf(wakes: readonly PassWake[]): readonly WakeTrigger[] {
   return Array.from(
     Map.groupBy(wakes, ({ partition }) => partition),
-    ([partition, ofPartition]): Trigger => {
+    ([partition, ofPartition]): WakeTrigger => {
       const jobIds = ofPartition.flatMap((wake) => wake.jobIds ?? []);
       const others = ofPartition.filter((wake) => wake.jobIds === undefined);
       /** The latest instant that they are for. */

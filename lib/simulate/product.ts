@@ -417,7 +417,7 @@ class Simulation {
     for (const partition of pool.partitions) {
       const keys = keysOf.get(partition) ?? [];
       const state = await pool.store.loadPartition({ partition, nowMs });
-      const cached = openCache(pool.caches, partition, state.epoch);
+      const cached = openCache(pool.caches, partition, undefined);
       const ledgerCache = new LedgerCache(pool.store, this.#configuration, partition, nowMs, cached);
       ledgerCache.know(state);
       await ledgerCache.readLedgers(keys);

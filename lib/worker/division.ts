@@ -4,9 +4,10 @@
  * A partition counts on the slots that its last read showed, and what it has reserved on them may not have started yet. So slots
  * are lowered where there are too many, and raised elsewhere only after
  *
- *  - a read shows the lowered record, under some epoch, and
- *  - a later read, under a later epoch, shows no more places of the fleet than slots. Passes of earlier epochs, which may have counted on
- *    the slots, can reserve nothing by then; those of later ones have seen the lowered record.
+ *  - a read shows the lowered record, at some version of the partition, and
+ *  - a later read, at a later version, shows no more places of the fleet than slots. Passes that loaded an earlier version, and may have
+ *    counted on the slots, can commit nothing by then; those that loaded a later one have seen the lowered record. The minute's tick raises
+ *    the version also where nothing happens.
  *
  * While slots are lent from or to the partition, they stay: the borrower counts on them.
  */
@@ -29,8 +30,8 @@ export interface DivisionParts {
 /** Slots that a partition is to have no more. */
 interface Lowered {
   readonly units: number;
-  /** Under which a read has shown the lowered record; undefined: none has so far. */
-  readonly epoch: number | undefined;
+  /** The partition's version at which a read has shown the lowered record; undefined: none has so far. */
+  readonly version: number | undefined;
 }
 
 export class Division {
@@ -69,7 +70,7 @@ export class Division {
       const target = wanted.get(partition) ?? 0;
       if (share <= target) continue;
       const { units = 0 } = this.#lowered.get(partition) ?? {};
-      this.#lowered.set(partition, { units: units + share - target, epoch: undefined });
+      this.#lowered.set(partition, { units: units + share - target, version: undefined });
       this.#set(partition, target);
     }
   }
@@ -97,7 +98,7 @@ export class Division {
   }
 
   /** Whether nothing counts on the slots any more that the partition had. */
-  async #isFree(partition: number, { units, epoch }: Lowered): Promise<boolean> {
+  async #isFree(partition: number, { units, version }: Lowered): Promise<boolean> {
     const { store, nowMs, life, fleet } = this.#parts;
     const state = await store.loadPartition({ partition, nowMs: nowMs(), withoutLedgers: true });
     const ofFleet = state.workers.filter((worker) => worker.fleet === fleet);
@@ -105,8 +106,8 @@ export class Division {
       ({ workerId, incarnation }) => workerId === life.workerId && incarnation === life.incarnation,
     );
     if (own?.slots !== this.#shares.get(partition)) return false;
-    if (epoch === undefined) this.#lowered.set(partition, { units, epoch: state.epoch });
-    if (epoch === undefined || state.epoch === epoch || state.loans.length > 0) return false;
+    if (version === undefined) this.#lowered.set(partition, { units, version: state.version });
+    if (version === undefined || state.version === version || state.loans.length > 0) return false;
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
     const registered = ofFleet.reduce((total, worker) => total + worker.slots, 0);
     return places.filter((entry) => entry.fleet === fleet).length <= registered;

@@ -64,7 +64,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
     state,
     loadedAtMs: nowMs,
     settledAlready: byHints,
-    checksAll: input.checksAll,
+    checksAll: input.looksAtAll,
     isRedeployed,
     between,
   });
@@ -73,7 +73,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const { lines } = cached;
-  if (state.isLifted === true && !input.hasMissed) lines.coming ??= new Map();
+  if (state.isLifted === true && !input.looksAtAll) lines.coming ??= new Map();
   const ledgerCache = openLedgers(loaded);
   cached.dueShards = state.dueShards;
   const shown = newestWith(images, recovery.images);
@@ -147,7 +147,7 @@ async function unpark(
     partition,
     freed,
     inFlight,
-    looksAround: input.checksAll || isRoundDue,
+    looksAround: input.looksAtAll || isRoundDue,
     cursor: cached.markedCursor,
     groupCursors: cached.groupCursors,
     nowMs,

@@ -8,8 +8,8 @@ import {
   roleStep,
 } from '../../core/ring.ts';
 import type { DispatcherRecord } from '../../store/records.ts';
-import { giveBack, Lead, type LeadEnd, type LeadScope, type LeadTotals, wake } from '../lead.ts';
-import { tryLease } from '../lease.ts';
+import { type LeadEnd, type LeadTotals, lead } from '../lead.ts';
+import { isLedBy } from '../pass/load.ts';
 import type { LoadMeter } from './load.ts';
 import type { Membership } from './membership.ts';
 import type { ResidentSettings } from './options.ts';
@@ -17,7 +17,7 @@ import type { ResidentContext } from './resident-context.ts';
 
 /** What failed is tried again after this. */
 const REPEAT_MS = 1_000;
-/** So many rounds in a row the ring's leader may live without holding the lease; then who stands by leads instead, */
+/** So many rounds in a row the ring's leader may live without leading; then a standby leads instead, */
 const MISSED_MAX = 2;
 /** until so many have passed: then the leader has another chance. */
 const MISSED_ROUNDS = 8;
@@ -27,18 +27,20 @@ interface Duty {
   readonly partition: number;
   role: PartitionRole;
   wanted: PartitionRole;
-  /** Rounds in which the ring's leader did not hold the lease while this one stood by. */
+  /** Rounds in which the ring's leader did not lead while this one stood by. */
   missed: number;
-  /** While it leads. */
-  lead?: Lead | undefined;
+  /** It leads. */
+  isLeading: boolean;
   /** While it tries to lead, and does. */
   task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
 }
 
 export class Duties {
   readonly #settings: ResidentSettings;
+  readonly #context: ResidentContext;
+  readonly #meter: LoadMeter;
   readonly #membership: Membership;
-  readonly #scope: LeadScope;
+  readonly #totals = { passes: 0, admitted: 0, settled: 0 };
   readonly #all: Duty[] = [];
 
   constructor(
@@ -48,18 +50,13 @@ export class Duties {
     membership: Membership,
   ) {
     this.#settings = settings;
+    this.#context = context;
+    this.#meter = meter;
     this.#membership = membership;
-    this.#scope = {
-      settings,
-      context,
-      isEntitled: () => membership.isMember(),
-      totals: { passes: 0, admitted: 0, settled: 0 },
-      note: (passMs) => meter.note(passMs),
-    };
   }
 
-  get totals(): Readonly<LeadTotals> {
-    return this.#scope.totals;
+  get totals(): Readonly<Omit<LeadTotals, 'lostClaims'>> {
+    return this.#totals;
   }
 
   /** One for each partition that there is, or ever was. */
@@ -67,12 +64,9 @@ export class Duties {
     return this.#known().length;
   }
 
-  /** The partitions whose leases it holds. */
+  /** The partitions that it leads. */
   led(): readonly number[] {
-    const nowMonotonicMs = this.#scope.settings.clock.monotonicMs();
-    return this.#all.flatMap(({ partition, lead }) =>
-      lead !== undefined && nowMonotonicMs < lead.lease.trustedUntilMonotonicMs ? [partition] : [],
-    );
+    return this.#all.flatMap(({ partition, isLeading }) => (isLeading ? [partition] : []));
   }
 
   /** What the ring of these members makes of this one. */
@@ -101,10 +95,10 @@ export class Duties {
   }
 
   #known(): readonly Duty[] {
-    const { configuration, deployed } = this.#scope.context.now;
+    const { configuration, deployed } = this.#context.now;
     const partitions = Math.max(configuration.partitions, deployed?.partitionsEver ?? 1);
     for (let partition = this.#all.length; partition < partitions; partition += 1)
-      this.#all.push({ partition, role: 'offline', wanted: 'offline', missed: 0 });
+      this.#all.push({ partition, role: 'offline', wanted: 'offline', missed: 0, isLeading: false });
     return this.#all;
   }
 
@@ -142,46 +136,51 @@ export class Duties {
     duty.role = to;
   }
 
-  /** Takes the lease whenever it can, and leads, until it is to end. */
+  /** Leads whenever no other dispatcher does, until it is to end. */
   async #tryToLead(duty: Duty, end: AbortSignal): Promise<void> {
-    const { settings, context, isEntitled } = this.#scope;
-    const { clock, log, pollMs } = settings;
+    const { store, clock, log, pollMs } = this.#settings;
     const { partition } = duty;
-    /** Word may have been left for it. */
-    let owesWake = false;
     while (!end.aborted) {
       let pauseMs = pollMs;
       try {
-        const lease = isEntitled() ? await tryLease(context.now, partition) : undefined;
-        if (lease !== undefined) {
-          owesWake = true;
-          const why = await this.#lead(duty, new Lead(this.#scope, lease, end));
-          if (why === 'handed over') {
-            await wake(settings, partition);
-            owesWake = false;
-          }
-        }
+        const isFree =
+          this.#membership.isMember() &&
+          !isLedBy(await store.readLeader(partition), undefined, clock.nowMs());
+        if (isFree) await this.#lead(duty, end);
       } catch (error) {
         log.warn('a partition could not be led; trying again', { partition, error: String(error) });
         pauseMs = REPEAT_MS;
       }
       await clock.sleep(pauseMs, end);
     }
-    if (owesWake) await wake(settings, partition);
   }
 
-  async #lead(duty: Duty, lead: Lead): Promise<LeadEnd> {
-    const { epoch } = lead.lease.fence;
-    duty.lead = lead;
-    this.#become(duty, 'leader', { epoch });
+  async #lead(duty: Duty, end: AbortSignal): Promise<void> {
+    const { pollMs, passEveryMs } = this.#settings;
     let why: LeadEnd | 'failed' = 'failed';
     try {
-      why = await lead.run();
-      return why;
+      const report = await lead(this.#context.now, duty.partition, {
+        first: { hints: [], fires: true },
+        letter: undefined,
+        stays: () => this.#membership.isMember(),
+        endsAtMonotonicMs: Infinity,
+        end,
+        pollMs,
+        passEveryMs,
+        note: (passMs) => this.#meter.note(passMs),
+        began: () => {
+          duty.isLeading = true;
+          this.#become(duty, 'leader');
+        },
+      });
+      why = report.end;
+      this.#totals.passes += report.passes;
+      this.#totals.admitted += report.admitted;
+      this.#totals.settled += report.settled;
+      if (report.outdated !== undefined) await this.#context.renew(report.outdated.version);
     } finally {
-      if (why === 'failed') await giveBack(this.#scope.settings, lead.lease);
-      duty.lead = undefined;
-      this.#become(duty, 'standby', { epoch, why });
+      if (duty.isLeading) this.#become(duty, 'standby', { why });
+      duty.isLeading = false;
     }
   }
 }

@@ -27,7 +27,7 @@ export interface ResidentOptions {
   /** How long it counts as a member without saying so. @default 15 s */
   readonly memberLeaseMs?: number | undefined;
   /**
-   * How often the wake counter of each partition that it leads is read; while there is something to do, and for 10 s after, each 50 ms
+   * How often letters of each partition that it leads are looked for; while there is something to do, and for 10 s after, each 28 ms
    * at least. @default 250 ms
    */
   readonly pollMs?: number | undefined;
@@ -97,8 +97,8 @@ function requireWorkable(options: ResidentOptions): void {
       'Leave it out for a name of its own.',
     );
   }
-  // Between two looks it must come to renew its lease.
-  const pollMaxMs = budget.leaseMs / 4;
+  // Between two looks it must come to renew its lead.
+  const pollMaxMs = budget.leadMs / 4;
   for (const [field, value, mostMs] of [
     ['memberLeaseMs', memberLeaseMs, Infinity],
     ['pollMs', pollMs, pollMaxMs],

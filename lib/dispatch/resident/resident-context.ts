@@ -3,7 +3,7 @@ import type { DispatcherIdentity } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { DECLARATION_AGE_MS } from '../declaration.ts';
 import { renewed } from '../dispatch.ts';
-import { residentHolder } from '../lease.ts';
+import { residentHolder } from '../lead.ts';
 import type { ResidentSettings } from './options.ts';
 
 export class ResidentContext {
@@ -29,8 +29,7 @@ export class ResidentContext {
       budget,
       announced: new Map(),
       caches: new Map(),
-      led: new Set(),
-      open: new Map(),
+      seen: new Map(),
     };
   }
 
@@ -38,7 +37,7 @@ export class ResidentContext {
     return this.#now;
   }
 
-  /** Looks whether there is a newer declaration, once a minute: a partition may not have been told, and its leases are never free. */
+  /** Looks whether there is a newer declaration, once a minute: a partition may not have been told. */
   async keepUp(): Promise<void> {
     const { deployed, store, clock, log } = this.#now;
     if (deployed === undefined || clock.monotonicMs() - this.#lookedAtMonotonicMs < DECLARATION_AGE_MS)

@@ -1,16 +1,14 @@
 /**
  * A resident: a dispatcher that runs on, beside the functions or in their stead. It is a member as long as it renews its
- * record; the members' ring gives it partitions to lead and others to stand by for. Of those it leads it keeps the lease
- * between its passes, and looks at the wake counter several times a second: whoever finds the lease held raises it.
+ * record; the members' ring gives it partitions to lead (`../lead.ts`) and others to stand by for.
  *
- * Safety is the epoch's alone: two dispatchers that both believe to lead one partition do no harm, one of them is fenced.
- * So membership may lag, get lost, or be believed too long: it costs time. Where nobody is a member, or a leader does not
- * lead, the lease is free, and any function that is triggered takes it.
+ * Safety is the partition's version alone: two dispatchers that both believe to lead one partition do no harm. So membership may lag, get
+ * lost, or be believed too long: it costs time. Where nobody is a member, or a leader does not lead, functions make the passes.
  *
  * With a membership lease L, clocks that differ by at most S, and a margin M:
  *
  *     t            the renewal is about to be sent (by the dispatcher's monotonic clock)
- *     t + L - M    without a newer one that was answered: it stops leading, and gives its leases back
+ *     t + L - M    without a newer one that was answered: it stops leading
  *     t + L        the earliest instant at which anybody sees the record expired: it says L + S
  *
  * L is the configured one, and more while the store answers slowly, as with a worker's (`../worker/membership.ts`).
@@ -33,7 +31,7 @@ const REPEAT_MS = 1_000;
 
 /**
  * Runs a dispatcher until it is told to end, or another life of its name begins. When this resolves, it makes no more
- * passes and has given its leases back, unless a request hung: then they expire.
+ * passes and leads nothing, unless a request hung: then its leads expire.
  *
  * @throws ConfigurationError - before anything was done
  * @throws the store's errors - when it could not become a member, and waiting does not help
@@ -72,7 +70,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   await clock.sleep(settings.shutdownMs, over.signal);
   if (!over.signal.aborted) {
     const { shutdownMs } = settings;
-    log.warn('a pass did not end in time; its lease expires', { ...life, shutdownMs });
+    log.warn('a pass did not end in time; its lead expires', { ...life, shutdownMs });
   }
   const { totals } = duties;
   log.info('dispatcher ended', { ...life, end, ...totals });

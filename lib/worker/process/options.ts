@@ -14,7 +14,7 @@ export class WorkerConfigurationError extends Error {
 }
 
 export interface WorkerProcessOptions extends HostContext {
-  readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'wake' | 'loadPartition'>;
+  readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'loadPartition'>;
   readonly queue: JobQueue;
   /** Hears of each start. @default - nobody does */
   readonly metrics?: Metrics | undefined;

@@ -105,11 +105,11 @@ export class ServedPartitions {
 
 /** There are new slots: jobs may be waiting for them. A hint; the next tick makes up for a lost one. */
 export async function wake(options: WorkerSettings, partitions: Iterable<number>): Promise<void> {
-  const { store, queue, log } = options;
+  const { queue, log } = options;
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await store.wake({ partition }).finally(() => queue.sendWake(partition, 0));
+        await queue.sendWake(partition, 0);
       } catch (error) {
         log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
       }
