@@ -6,7 +6,6 @@
  * halves of surrogate pairs are written as six characters.
  */
 import type { ReservedJob } from '../core/job.ts';
-import { DUE_WORK, type NamedJob } from './records.ts';
 
 /** DynamoDB's own. */
 export const ITEM_BYTES_MAX = 400 * 1024;
@@ -28,10 +27,6 @@ export const PAGE_TYPES_MAX = 40;
 export const INLINE_BYTES_MAX = 6_000;
 /** What it says of reservations beside their items; what is beyond goes into these. */
 export const MARKS_BYTES_MAX = 4_000;
-/** What it says of reservations whose items are put before it: some sixty names, which compressed are 300 bytes. */
-export const NAMES_BYTES_MAX = 800;
-/** Of the reservations that take over marks in one commit: with the four that it makes at most, and all else, within a transaction. */
-export const ABSORBED_BYTES_MAX = 1024 * 1024;
 
 /** Slots of one worker. */
 export const WORKER_SLOTS_MAX = 2_000;
@@ -45,20 +40,12 @@ export const WORKER_ID_BYTES_MAX = 512;
 export const DECLARATION_CHARS_MAX = 1_200_000;
 export const DECLARATION_PART_CHARS = 300_000;
 
-/** Jobs that words name to whoever has the lease, until it has looked at them and takes their names away. */
-export const NAMED_JOBS_MAX = 16;
-/** As many names stand there where those that come are of hints, or of due work, which are half as long, or shorter. */
-export const NAMED_HINTS_MAX = 36;
-/** Beside so many names there is room for all of these; below 0, they cannot stand there at all. */
-export const roomForNames = (names: readonly NamedJob[]): number =>
-  (names.every(({ isOfHints, id }) => isOfHints === true || id === DUE_WORK.id)
-    ? NAMED_HINTS_MAX
-    : NAMED_JOBS_MAX) - names.length;
-
-/** What is known of so many jobs is put into one item, as far as it fits. */
-export const HINTS_MAX = 250;
-/** Far beyond the time in which somebody hears of them. */
-export const HINTS_KEPT_MS = 3_600_000;
+/** Jobs of which one item of a letter tells, as far as it fits: a letter of more is several items. */
+export const LETTER_JOBS_MAX = 250;
+/** Letters that are read at once. */
+export const LETTERS_READ_MAX = 100;
+/** Garbage collection only, far beyond the time in which a leader reads them. */
+export const LETTERS_KEPT_MS = 24 * 3_600_000;
 
 /** What a partition wants of another one, as JSON. */
 export const WANTS_BYTES_MAX = 32_000;
@@ -89,12 +76,10 @@ export const ITEM_BOUNDS = {
   rejection: 32_000,
   /** A conflict key, and 4,096 partitions that wait. */
   lock: 32_000,
-  /** Nothing but instants, numbers and a name. */
-  lease: 2_000,
-  /** So many names of jobs, 32 bytes each, with versions of any size, and of hints. With versions as they are, it is a kilobyte. */
-  wakes: 1_700,
-  /** Compressed heads of jobs, two hundred and fifty or fewer. */
-  hints: 300_000,
+  /** An instant, a number and a name. */
+  leader: 1_000,
+  /** Compressed heads of jobs and ids, two hundred and fifty or fewer. */
+  letter: 300_000,
   /** So much of its text, and its hash. */
   declaration: 301_000,
   /** What a partition asks another one for, as above. */

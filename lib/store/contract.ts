@@ -11,7 +11,6 @@ import type { LoanRequest } from '../core/lending.ts';
 import type { GivenUp, Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type {
-  Carried,
   DeclarationRecord,
   DispatcherIdentity,
   DispatcherRecord,
@@ -19,9 +18,9 @@ import type {
   KeyBacklog,
   Leader,
   Ledger,
+  Letter,
   Lock,
   Lookout,
-  Letter,
   ParkedMark,
   PartitionState,
   ReceivedLetter,

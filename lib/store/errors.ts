@@ -58,7 +58,7 @@ export class MalformedItemError extends Error {
   override readonly name = 'MalformedItemError';
   /** `<partition key> <sort key>`. */
   readonly key: string;
-  /** The attribute that is wrong; a path, such as `claim.epoch`. */
+  /** The attribute that is wrong; a path, such as `claim.batchId`. */
   readonly attribute: string;
 
   constructor(
@@ -113,8 +113,8 @@ export class CommitAmbiguous extends Error {
 }
 
 /**
- * A commit whose epoch is current, but not what it knows: a reservation to change is gone, or one to make is there.
- * Nothing was changed; load the partition again.
+ * A commit that follows the partition's version, but not what is there: a reservation or a loan to change is gone, or one to make is
+ * there. Nothing was changed; load the partition again.
  */
 export class StaleCommit extends Error {
   override readonly name = 'StaleCommit';

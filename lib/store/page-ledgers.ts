@@ -13,14 +13,14 @@ type Ledgers = ReadonlyMap<string, Ledger>;
  * since. So a commit writes what it charges, not a thousand keys.
  */
 export interface LedgerBase {
-  /** Of the page that the commit made. The page names it: whoever reads another one has read the two at different times. */
-  readonly turn: number;
+  /** Of the page that the commit made. The page names it: a reader that finds another one has read the two at different times. */
+  readonly version: number;
   readonly ledgers: Ledgers;
 }
 
 /** What a page has of ledgers. */
 export interface PageLedgers {
-  readonly turn: number;
+  readonly version: number;
   readonly ledgers: Ledgers;
   readonly base?: LedgerBase | undefined;
   readonly gone?: ReadonlySet<string> | undefined;
@@ -82,7 +82,7 @@ function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): Sums 
 export const ledgersSince = (page: Pick<PageLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).since;
 
 /** What a commit makes of a page's ledgers. */
-export interface LedgersTurn {
+export interface LedgersChange {
   readonly ledgers: Ledgers;
   /** Written anew with the page. */
   readonly base: LedgerBase | undefined;
@@ -93,8 +93,7 @@ export interface LedgersTurn {
   readonly spilled: readonly Ledger[];
 }
 
-/** @param spilledMax - a commit has room for as many items beside the page, at least as many as it charges ledgers */
-export function turnLedgers(page: PageLedgers, charged: readonly Ledger[], spilledMax: number): LedgersTurn {
+export function nextLedgers(page: PageLedgers, charged: readonly Ledger[]): LedgersChange {
   const before = sumsOf(page);
   const ledgers = new Map(page.ledgers);
   const since = page.base === undefined ? ledgers : new Map(before.since);
@@ -109,7 +108,7 @@ export function turnLedgers(page: PageLedgers, charged: readonly Ledger[], spill
       each.set(key, ledger);
     }
   }
-  const spilled = toSpill(ledgers, bytes, spilledMax);
+  const spilled = toSpill(page.ledgers, bytes, new Set(charged.map(({ fairnessKey }) => fairnessKey)));
   for (const { fairnessKey } of spilled) {
     bytes -= bytesIn(ledgers, fairnessKey);
     sinceBytes -= bytesIn(since, fairnessKey);
@@ -119,7 +118,7 @@ export function turnLedgers(page: PageLedgers, charged: readonly Ledger[], spill
   const gone = goneAfter(page, ledgers, spilled);
   const chargedMean = meanAfter(page.chargedMean, charged.length);
   const isBaseDue = changesMuch({ bytes, sinceBytes }, { count: ledgers.size, gone, chargedMean });
-  const base = isBaseDue ? { turn: page.turn + 1, ledgers } : undefined;
+  const base = isBaseDue ? { version: page.version + 1, ledgers } : undefined;
   sumsKept.set(
     ledgers,
     base === undefined
@@ -176,37 +175,22 @@ function goneAfter(
 /** Of the mean number of ledgers that a commit writes, the latest one is so much. */
 const CHARGED_SHARE = 1 / 8;
 const HUNDRED = 100;
-/** A page that has no room for a ledger is left by so many at once: whatever leaves makes the commit a transaction. */
-const LEDGERS_BYTES_LEFT = LEDGERS_BYTES_MAX / 1.25;
 
 const meanAfter = (before = 0, charged: number): number =>
   Math.round(before + (charged * HUNDRED - before) * CHARGED_SHARE);
 
 /**
- * What a page has no room for, the longest not charged first; where so many are not enough, the largest ones. A commit has room for
- * as many as it charges, so what was within the bound before is so afterwards.
+ * What a page has no room for, the longest not charged first. Each is as it was before the commit, as a commit that loses has put it, too:
+ * what the commit charges stays.
  */
-function toSpill(ledgers: Ledgers, bytes: number, spilledMax: number): readonly Ledger[] {
-  if (bytes <= LEDGERS_BYTES_MAX) return [];
-  const { spilled, left } = spillFrom(ledgers.values(), bytes, LEDGERS_BYTES_LEFT, spilledMax);
-  if (left <= LEDGERS_BYTES_MAX) return spilled;
-  const largest = [...ledgers.values()].sort((one, other) => ledgerBytes(other) - ledgerBytes(one));
-  return spillFrom(largest, bytes, LEDGERS_BYTES_MAX, spilledMax).spilled;
-}
-
-interface Spilled {
-  readonly spilled: readonly Ledger[];
-  /** Bytes of the others. */
-  readonly left: number;
-}
-
-function spillFrom(ledgers: Iterable<Ledger>, bytes: number, room: number, spilledMax: number): Spilled {
+function toSpill(before: Ledgers, bytesAfter: number, charged: ReadonlySet<string>): readonly Ledger[] {
   const spilled: Ledger[] = [];
-  let left = bytes;
-  for (const ledger of ledgers) {
-    if (left <= room || spilled.length >= spilledMax) break;
+  let left = bytesAfter;
+  for (const ledger of before.values()) {
+    if (left <= LEDGERS_BYTES_MAX) break;
+    if (charged.has(ledger.fairnessKey)) continue;
     spilled.push(ledger);
     left -= ledgerBytes(ledger);
   }
-  return { spilled, left };
+  return spilled;
 }

@@ -114,7 +114,8 @@ export const declarationTextKey = (hash: string, at: number): ItemKey => ({
 export const partitionPk = (partition: number): string => `${PARTITION_PREFIX}${partition}`;
 export const PARTITION_PREFIX = 'partition/';
 
-export const leaseKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lease' });
+/** The dispatcher that leads, and the newest declaration: apart from the page, so that neither meets a commit. */
+export const leaderKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'leader' });
 
 export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
@@ -124,13 +125,12 @@ export const dueKey = (partition: number): ItemKey => ({ pk: partitionPk(partiti
 /** What was seen of the workers between passes. Apart from the page, so that a look never conflicts with a commit. */
 export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lookout' });
 
-/** Apart from the lease, so that a wake never conflicts with a transaction that checks the epoch. */
-export const wakeKey = (partition: number): ItemKey => ({ pk: `wake/${partition}`, sk: 'wake' });
-
-/** Under keys of their own, so that no number of those who leave word meets at one. */
-export const hintsKey = (partition: number, hintsId: string): ItemKey => ({
-  pk: `hints/${partition}/${hintsId}`,
-  sk: 'hints',
+/** A partition's mailbox: an item collection of its own, which only the leader reads. */
+export const mailPk = (partition: number): string => `mail/${partition}`;
+/** The oldest letter first, as far as clocks agree. */
+export const letterKey = (partition: number, putAtMs: number, nonce: string): ItemKey => ({
+  pk: mailPk(partition),
+  sk: instantRank(putAtMs, nonce),
 });
 
 export const RESERVATION_PREFIX = 'reservation/';
@@ -318,8 +318,7 @@ export const LEADING_KEYS = {
   rejections: rejectionKey('*', 0).pk,
   declaration: DECLARATION_PK,
   partitions: `${PARTITION_PREFIX}*`,
-  wakes: 'wake/*',
-  hints: 'hints/*',
+  mail: 'mail/*',
   ledgers: 'ledger/*',
   locks: `${lockKey('').pk}*`,
   parked: 'parked/*',

@@ -43,10 +43,13 @@ export interface ConnectionOptions {
   readonly sleep?: ((ms: number) => Promise<void>) | undefined;
 }
 
-/** What a conditional write did. `old`: the item that stood in the way; undefined where there is none. */
+/**
+ * What a conditional write did. `old`: the item that stood in the way; undefined where there is none. `isRepeated`: the SDK has sent the
+ * request before, without an answer, so it may have been applied then.
+ */
 export type WriteOutcome =
   | { readonly applied: true; readonly item: Item }
-  | { readonly applied: false; readonly old: Item | undefined };
+  | { readonly applied: false; readonly old: Item | undefined; readonly isRepeated: boolean };
 
 /** An update with its condition, in DynamoDB's own language; `#name` is an attribute of the codec. */
 export interface Update {
@@ -340,7 +343,11 @@ export class DynamoConnection {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
       const old = error.Item === undefined ? undefined : unmarshall(error.Item);
       this.#countFailure(verb, error, Math.max(1, Math.ceil(JSON.stringify(old ?? null).length / 1024)));
-      return { applied: false, old: old !== undefined && TABLE.partitionKey in old ? old : undefined };
+      return {
+        applied: false,
+        old: old !== undefined && TABLE.partitionKey in old ? old : undefined,
+        isRepeated: (error.$metadata.attempts ?? 1) > 1,
+      };
     }
   }
 

@@ -9,8 +9,8 @@ import type { Standing } from './codec/job.ts';
 /** Writes on their way at once; the SDK's client opens 50 connections at most. */
 export const PARALLEL_MAX = 32;
 
-/** Where the check of the lease's epoch stands in a transaction that moves parked jobs. */
-export const LEASE_PART = 0;
+/** Where the page stands in a transaction. */
+export const PAGE_PART = 0;
 
 /** `:pending` stands for the state `pending`. */
 export const stateValues = (...states: readonly JobState[]): Item =>

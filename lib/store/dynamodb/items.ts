@@ -12,7 +12,7 @@ import type { UnreadableItem } from '../records.ts';
 import { dueKey, type ItemKey, jobKey, ledgerBaseKey, readyLineName, TABLE } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeMovingJob, isJobItem, type Standing } from './codec/job.ts';
-import { baseTurnOf, decodeLedgerBase } from './codec/page.ts';
+import { baseVersionOf, decodeLedgerBase } from './codec/page.ts';
 import { isScheduleItem } from './codec/schedule.ts';
 import { decodeUnreadable, encodeUnreadable } from './codec/unreadable.ts';
 import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
@@ -289,10 +289,10 @@ export class TableItems {
 
   /** The base that a page names, if it is there: strongly consistent, so a page that was read before it and names another is old. */
   async baseOf(verb: string, partition: number, page: Item): Promise<LedgerBase | undefined> {
-    const turn = baseTurnOf(page);
-    if (turn === undefined) return undefined;
+    const version = baseVersionOf(page);
+    if (version === undefined) return undefined;
     const known = this.#bases.get(partition);
-    if (known?.turn === turn) return known;
+    if (known?.version === version) return known;
     const item = await this.table.get(verb, ledgerBaseKey(partition));
     const [read] = await this.readableEach(partition, [item], decodeLedgerBase);
     if (read !== undefined) this.knowBase(partition, read);
@@ -300,7 +300,7 @@ export class TableItems {
   }
 
   knowBase(partition: number, base: LedgerBase): void {
-    if ((this.#bases.get(partition)?.turn ?? 0) < base.turn) this.#bases.set(partition, base);
+    if ((this.#bases.get(partition)?.version ?? 0) < base.version) this.#bases.set(partition, base);
   }
 
   /** Many items of one partition key, strongly consistent, in the order of their sort keys here. */

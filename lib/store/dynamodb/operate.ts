@@ -22,7 +22,7 @@ import {
   deadLineName,
   declarationKey,
   jobKey,
-  leaseKey,
+  leaderKey,
   newestDeclarationKey,
   rejectionKey,
   unreadablePk,
@@ -364,12 +364,10 @@ export class DynamoOperateStore implements OperateStore {
 
   async announceDeclaration({ partition, version }: RequestOf<'announceDeclaration'>): Promise<void> {
     await this.#table.update('announceDeclaration', {
-      key: leaseKey(partition),
-      // Where nobody has held the lease yet, it is free.
-      update:
-        'SET #declared = :version, #epoch = if_not_exists(#epoch, :zero), #expiresAtMs = if_not_exists(#expiresAtMs, :zero)',
+      key: leaderKey(partition),
+      update: 'SET #declared = :version',
       condition: 'attribute_not_exists(#declared) OR #declared < :version',
-      values: { ':version': version, ':zero': 0 },
+      values: { ':version': version },
     });
   }
 }

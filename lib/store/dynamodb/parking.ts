@@ -4,15 +4,23 @@ import { randomUUID } from 'node:crypto';
 import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { JobHead } from '../job-fields.ts';
+import { EMPTY_PAGE } from '../page.ts';
 import type { ParkedMark } from '../records.ts';
-import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads, NOBODY } from '../requests.ts';
+import {
+  type Applied,
+  BLOCKED_HEADS,
+  BLOCKED_READ,
+  type Heads,
+  NOBODY,
+  type ParkOutcome,
+} from '../requests.ts';
 import {
   behindGroup,
   blockedGroup,
   blockedLineName,
   blockedRank,
   jobKey,
-  leaseKey,
+  pageKey,
   parkedKey,
   parkedPk,
 } from '../schema.ts';
@@ -20,18 +28,21 @@ import { ATTRIBUTE } from './codec/attributes.ts';
 import { decodeJobHead } from './codec/job.ts';
 import { decodeParkedMark, encodeParkedMark } from './codec/parking.ts';
 import type { DynamoConnection, TransactionPart } from './connection.ts';
-import { LEASE_PART, PARALLEL_MAX, standingValues, stateValues } from './expressions.ts';
+import { PAGE_PART, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import type { TableItems } from './items.ts';
 import { chunksOf, inParallel } from './parallel.ts';
+import { type DynamoPartitionStore, pageAfter } from './partition.ts';
 
 const PARK_TRIES_MAX = 3;
 
 export class DynamoParkingStore implements ParkingStore {
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
+  readonly #partitions: DynamoPartitionStore;
 
-  constructor(items: TableItems) {
+  constructor(items: TableItems, partitions: DynamoPartitionStore) {
     this.#items = items;
+    this.#partitions = partitions;
     this.#table = items.table;
   }
 
@@ -107,25 +118,40 @@ export class DynamoParkingStore implements ParkingStore {
     }
   }
 
-  async park({ fence, jobs, conflictKey }: RequestOf<'park'>): Promise<readonly Applied[] | 'lost'> {
+  async park({ partition, version, jobs, conflictKey }: RequestOf<'park'>): Promise<ParkOutcome> {
     const outcomes = new Map<string, Applied>();
+    let present = version;
     for (const chunk of chunksOf(jobs, TRANSACTION_ITEMS_MAX - 1)) {
       let left = chunk;
       // One that has moved on refuses the transaction: the others are tried again without it.
       for (let tries = 1; left.length > 0 && tries <= PARK_TRIES_MAX; tries += 1) {
         const outcome = await this.#table.transact('park', randomUUID(), [
-          this.#table.checkPart(leaseKey(fence.partition), '#epoch = :epoch', { ':epoch': fence.epoch }),
+          this.#raisePart(partition, present),
           ...left.map((job) => this.#parkPart(job, conflictKey)),
         ]);
         if (outcome.applied) {
+          this.#partitions.raised(partition, present);
+          present += 1;
           for (const { id } of left) outcomes.set(id, 'applied');
           break;
         }
-        if (outcome.refused.has(LEASE_PART)) return 'lost';
+        if (outcome.refused.has(PAGE_PART)) return { kind: 'lost' };
         left = left.filter((_, at) => !outcome.refused.has(at + 1));
       }
     }
-    return jobs.map(({ id }) => outcomes.get(id) ?? 'superseded');
+    const parked = jobs.map(({ id }) => outcomes.get(id) ?? 'superseded');
+    return { kind: 'parked', version: present, outcomes: parked };
+  }
+
+  /** Raises the version of a page, and changes nothing else of it. */
+  #raisePart(partition: number, version: number): TransactionPart {
+    if (version === 0) return this.#table.putPart(pageAfter(partition, { ...EMPTY_PAGE, version: 1 }, ''));
+    return this.#table.updatePart({
+      key: pageKey(partition),
+      update: 'SET #version = :next',
+      condition: '#version = :version',
+      values: versionValues(version),
+    });
   }
 
   #parkPart(job: JobHead, conflictKey: string): TransactionPart {

@@ -3,27 +3,20 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { PartitionStore, RequestOf } from '../contract.ts';
-import { CommitTooLarge, StaleCommit, StoreThrottled } from '../errors.ts';
+import { StaleCommit, StoreUnavailable } from '../errors.ts';
 import type { RankMove } from '../key-ranks.ts';
 import {
-  asMarked,
   EMPTY_PAGE,
-  isNamed,
   isPageAlone,
   isReadAround,
-  isSafeInParts,
-  isVoid,
+  nextPage,
   type Page,
-  type PageTurn,
+  type PageChange,
   requireBounded,
   reservationsIn,
-  transactionPartsOf,
-  turnPage,
 } from '../page.ts';
 import {
-  type Fence,
   isIdle,
   type Lookout,
   type PartitionState,
@@ -39,7 +32,7 @@ import {
   dueKey,
   estimateKey,
   LOAN_PREFIX,
-  leaseKey,
+  leaderKey,
   ledgerKey,
   loanKey,
   lookoutKey,
@@ -54,73 +47,59 @@ import {
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeControl, unreadableControl } from './codec/control.ts';
 import { encodeEstimate } from './codec/estimate.ts';
-import { decodeDueShards, decodeLease, decodeLookout, encodeCarried, encodeLookout } from './codec/lease.ts';
+import { decodeDueShards, decodeLeader, decodeLookout, encodeLookout } from './codec/leader.ts';
 import { encodeLedger } from './codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
-import { baseMissing, commitIdOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
-import { decodeReservation, encodeReservation, followsOf, isSameReservation } from './codec/reservation.ts';
+import { baseMissing, commitOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
+import { decodeReservation, encodeReservation, isSameReservation } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
-import { PARALLEL_MAX } from './expressions.ts';
+import { PAGE_PART, PARALLEL_MAX } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-/** What a store has last read and written of a partition: what its next commit follows. */
+/** What a store has last read and written of a partition: what its next commit follows, if it is of the same version. */
 interface Known {
-  readonly epoch: number;
   readonly page: Page;
-  /** The reservations that count, as their items are. */
+  /** All reservations with items of their own, as these are; those that the page does not name hold nothing. */
   readonly batches: Map<string, Reservation>;
-  /** By batch id, of all items that were put before a page: the turn that it follows. Those of them that do not count are not in `batches`. */
-  readonly follows: Map<string, number>;
 }
 
-/** The page's condition proves that what is known is what is there. */
-function requireCurrent(fence: Fence, known: Known, commit: Commit): void {
-  if (commit.turn !== undefined && commit.turn !== known.page.turn) {
+/** @throws StaleCommit when a commit that follows what is known changes what is not there, or makes what is */
+function requireCurrent(partition: number, { page, batches }: Known, commit: Commit): void {
+  const isThere = (batchId: string): boolean =>
+    page.inline.has(batchId) || (page.named.has(batchId) && batches.has(batchId));
+  const made = commit.reserve.find(({ batchId }) => isThere(batchId));
+  const changed = [...commit.drop, ...commit.postpone].find(
+    ({ reservation }) => !isThere(reservation.batchId),
+  );
+  if (made !== undefined)
     throw new StaleCommit(
-      `the commit under epoch ${fence.epoch} follows turn ${commit.turn} of partition ${fence.partition}, which is at ${known.page.turn}; load it again`,
+      `the commit makes the reservation ${made.batchId}, which is there; load partition ${partition} again`,
     );
-  }
-  for (const { batchId } of commit.reserve) {
-    if (!known.page.inline.has(batchId) && !known.batches.has(batchId)) continue;
+  if (changed !== undefined)
     throw new StaleCommit(
-      `the commit under epoch ${fence.epoch} makes the reservation ${batchId}, which is there; load partition ${fence.partition} again`,
+      `the commit changes the reservation ${changed.reservation.batchId}, which is gone; load partition ${partition} again`,
     );
-  }
-  for (const { reservation } of [...commit.drop, ...commit.postpone]) {
-    const { batchId } = reservation;
-    if (known.page.inline.has(batchId)) continue;
-    const present = known.batches.get(batchId);
-    if (present !== undefined && asMarked(present, known.page) !== undefined) continue;
-    throw new StaleCommit(
-      `the commit under epoch ${fence.epoch} changes the reservation ${batchId}, which is gone; load partition ${fence.partition} again`,
-    );
-  }
 }
 
-function forget({ batches, follows }: Known, batchId: string): void {
-  batches.delete(batchId);
-  follows.delete(batchId);
-}
-
-const ANOTHER_PAGE = 'another page';
 const COMMIT_ID_BYTES = 6;
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
-/** A page that follows another one, written under an epoch. Of one epoch, two runs of one process could follow the same page. */
-function pageAfter(partition: number, epoch: number, before: Page, after: Page, commitId: string): Put {
-  const follows = before.turn === 0 ? '(attribute_not_exists(#pk) OR #turn = :turn)' : '#turn = :turn';
+/** A page that is written only if the partition's version is the one that it follows. */
+export function pageAfter(partition: number, page: Page, commitId: string): Put {
+  const version = page.version - 1;
   return {
-    item: encodePage(partition, after, commitId),
-    condition: `${follows} AND (attribute_not_exists(#pageEpoch) OR #pageEpoch <= :epoch)`,
-    values: { ':turn': before.turn, ':epoch': epoch },
+    item: encodePage(partition, page, commitId),
+    ...(version === 0
+      ? { condition: 'attribute_not_exists(#pk)' }
+      : { condition: '#version = :version', values: { ':version': version } }),
   };
 }
 
 /** What the items of a partition say. */
 interface PartitionItems {
-  lease: ReturnType<typeof decodeLease> | undefined;
+  leader: ReturnType<typeof decodeLeader> | undefined;
   page: Page;
   /** The page, if what was read beside it is not the base that it names. */
   torn: Item | undefined;
@@ -128,10 +107,8 @@ interface PartitionItems {
   lacks: boolean;
   dueShards: number;
   lookout: Lookout | undefined;
-  /** Those that count. */
-  reservations: readonly Reservation[];
-  /** Of items that were put before a page, the turn that it follows. */
-  readonly follows: Map<string, number>;
+  /** All that have items of their own. */
+  readonly reservations: Reservation[];
   readonly workers: WorkerRecord[];
   readonly controls: Control[];
   readonly loans: Loan[];
@@ -139,14 +116,13 @@ interface PartitionItems {
 }
 
 const noItems = (): PartitionItems => ({
-  lease: undefined,
+  leader: undefined,
   page: EMPTY_PAGE,
   torn: undefined,
   lacks: false,
   dueShards: 1,
   lookout: undefined,
   reservations: [],
-  follows: new Map(),
   workers: [],
   controls: [],
   loans: [],
@@ -169,18 +145,17 @@ export class DynamoPartitionStore implements PartitionStore {
     knownTurn,
     withoutLedgers,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
-    const { lease, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
+    const { leader, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
       withoutLedgers === true
         ? await this.#readBare(partition, nowMs)
         : ((await this.#readAround(partition, nowMs, knownTurn)) ??
           (await this.#readWhole(partition, nowMs)));
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
-      epoch: lease?.epoch ?? 0,
-      isOpen: lease?.isOpen === true && page.epoch <= lease.epoch,
-      declared: lease?.declared,
-      carried: lease?.carried,
-      turn: page.turn,
+      leader: leader?.leader,
+      declared: leader?.declared,
+      carried: page.carried,
+      version: page.version,
       reservations: reservationsIn(page, reservations),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
       gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
@@ -194,12 +169,13 @@ export class DynamoPartitionStore implements PartitionStore {
       liftedAtMs: page.liftedAtMs,
       isLifted: page.isLifted,
       quiet: page.quiet,
+      unseenUntilMs: page.unseenUntilMs,
       loans,
       requests,
     };
   }
 
-  /** Whatever the base says: nobody commits by this. */
+  /** Whatever the base says: no commit follows this. */
   #readBare(partition: number, nowMs: number): Promise<PartitionItems> {
     return untilWhole(async () => {
       const items = await this.#items.collection('loadPartition', partitionPk(partition));
@@ -213,21 +189,21 @@ export class DynamoPartitionStore implements PartitionStore {
       return this.#decoded(partition, items, nowMs);
     });
     if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
-    const { lease, page, reservations, follows } = read;
-    // Who only looks may have read it before somebody else's commit.
-    if ((this.#known.get(partition)?.page.turn ?? 0) <= page.turn) {
-      const batches = new Map(reservations.map((each) => [each.batchId, each]));
-      this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches, follows });
-    }
+    const { page, reservations } = read;
+    // Another read of this process, or its commit, may have come after this one.
+    if ((this.#known.get(partition)?.page.version ?? 0) <= page.version)
+      this.#known.set(partition, {
+        page,
+        batches: new Map(reservations.map((each) => [each.batchId, each])),
+      });
     return read;
   }
 
   /**
    * The partition, with its reservations as they are known. Undefined if those are not what is there, or were too few to be left
-   * out: then all is to be read. The page says so: nobody changes a reservation without turning it, but for whoever tidies
-   * away what the page says is settled. A commit that comes while this reads turns it before or after the page was read; if
-   * after, this answers what was there before it, as a read in one part does. One of this process's own makes what it knows
-   * anew.
+   * out: then all is to be read. The page's version says so: nothing that counts of a reservation changes without it. A commit that
+   * comes while this reads raises it before or after the page was read; if after, this answers what was there before it, as a read in
+   * one part does. One of this process's own makes what it knows anew.
    */
   async #readAround(
     partition: number,
@@ -235,15 +211,13 @@ export class DynamoPartitionStore implements PartitionStore {
     knownTurn: number | undefined,
   ): Promise<PartitionItems | undefined> {
     const known = this.#known.get(partition);
-    if (known === undefined || known.page.turn !== knownTurn || !isReadAround(known.batches.values()))
+    if (known === undefined || known.page.version !== knownTurn || !isReadAround(known.batches.values()))
       return undefined;
     const pk = partitionPk(partition);
     const items = await this.#items.around('loadPartition', pk, RESERVATION_PREFIX, BEHIND_RESERVATIONS);
     const read = await this.#decoded(partition, items, nowMs);
-    if (read.torn !== undefined || read.page.turn !== knownTurn || this.#known.get(partition) !== known)
+    if (read.torn !== undefined || read.page.version !== knownTurn || this.#known.get(partition) !== known)
       return undefined;
-    // The page may be fenced by now, and the lease another one.
-    this.#known.set(partition, { ...known, epoch: read.lease?.epoch ?? 0, page: read.page });
     return { ...read, reservations: [...known.batches.values()] };
   }
 
@@ -255,13 +229,12 @@ export class DynamoPartitionStore implements PartitionStore {
     isBare = false,
   ): Promise<PartitionItems> {
     const found = noItems();
-    const reservations: Reservation[] = [];
     let pageItem: Item | undefined;
     const single = new Map<string, (item: Item) => Promise<void> | void>([
       [
-        leaseKey(partition).sk,
+        leaderKey(partition).sk,
         (item) => {
-          found.lease = decodeLease(item);
+          found.leader = decodeLeader(item);
         },
       ],
       [
@@ -284,15 +257,7 @@ export class DynamoPartitionStore implements PartitionStore {
       ],
     ]);
     const kinds: readonly (readonly [prefix: string, take: (item: Item) => Promise<void> | void])[] = [
-      [
-        RESERVATION_PREFIX,
-        (item) => {
-          const reservation = decodeReservation(item);
-          reservations.push(reservation);
-          const follows = followsOf(item);
-          if (follows !== undefined) found.follows.set(reservation.batchId, follows);
-        },
-      ],
+      [RESERVATION_PREFIX, (item) => void found.reservations.push(decodeReservation(item))],
       [
         WORKER_PREFIX,
         async (item) => {
@@ -323,181 +288,141 @@ export class DynamoPartitionStore implements PartitionStore {
       const take = single.get(sk) ?? kinds.find(([prefix]) => sk.startsWith(prefix))?.[1];
       await take?.(item);
     }
-    if (pageItem === undefined) return { ...found, reservations };
+    if (pageItem === undefined) return found;
     const base = isBare ? undefined : await this.#items.baseOf('loadPartition', partition, pageItem);
-    const torn = isBare || isOfBase(pageItem, base) ? undefined : pageItem;
     const page = decodePage(pageItem, base);
-    const there = new Set(reservations.map(({ batchId }) => batchId));
+    const there = new Set(found.reservations.map(({ batchId }) => batchId));
     return {
       ...found,
       page,
-      torn,
-      lacks: [...(page.named ?? [])].some((batchId) => !there.has(batchId)),
-      reservations: reservations.filter(
-        ({ batchId }) => !found.follows.has(batchId) || isNamed(page, batchId),
-      ),
+      torn: isBare || isOfBase(pageItem, base) ? undefined : pageItem,
+      // The page is read before its reservations: one that was taken away meanwhile is of a page that is not the partition's any more.
+      lacks: [...page.named].some((batchId) => !there.has(batchId)),
     };
   }
 
-  async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
-    const { partition } = fence;
+  async commit({ partition, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     requireBounded(commit);
-    const turnKnown = this.#known.get(partition)?.page.turn;
-    if (turnKnown === undefined || (commit.turn !== undefined && commit.turn !== turnKnown)) {
-      await this.loadPartition({ partition, nowMs: 0 });
-    }
-    const known: Known = this.#known.get(partition) ?? {
-      epoch: 0,
-      page: EMPTY_PAGE,
-      batches: new Map(),
-      follows: new Map(),
-    };
+    const isKnown = this.#known.get(partition)?.page.version === commit.version;
+    if (!isKnown) await this.#readWhole(partition, 0);
+    const known: Known = this.#known.get(partition) ?? { page: EMPTY_PAGE, batches: new Map() };
+    if (known.page.version !== commit.version) return 'lost';
     // Not known again before the answer: a commit without one may have happened or not.
     this.#known.delete(partition);
-    if (known.epoch > fence.epoch) return 'lost';
-    requireCurrent(fence, known, commit);
-    const turn = turnPage(known.page, commit, known.batches, fence.epoch, known.follows);
-    if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
-      throw new CommitTooLarge(transactionPartsOf(turn, commit));
-    if (commit.isWithoutLease === true && !isSafeInParts(turn, commit)) return 'needsLease';
-    const written = isPageAlone(turn, commit)
-      ? await this.#turnAlone(fence, known.page, turn)
-      : await this.#turnWith(fence, known, turn, commit);
+    requireCurrent(partition, known, commit);
+    const live = new Map([...known.batches].filter(([batchId]) => known.page.named.has(batchId)));
+    const change = nextPage(known.page, commit, live);
+    if ((await this.#putAhead(partition, known.page.version, change)) === 'lost') return 'lost';
+    const written = isPageAlone(change, commit)
+      ? await this.#putPage(partition, change.page)
+      : await this.#writeTogether(partition, change, commit);
     if (written === 'lost') return 'lost';
-    for (const { batchId } of turn.ahead) known.follows.set(batchId, known.page.turn);
-    for (const each of [...turn.ahead, ...turn.reserved]) known.batches.set(each.batchId, each);
-    for (const reservation of turn.absorbed) {
-      if (reservation.jobs.size > 0) known.batches.set(reservation.batchId, reservation);
-      else forget(known, reservation.batchId);
-    }
-    if ((this.#known.get(partition)?.page.turn ?? 0) < turn.page.turn) {
-      this.#known.set(partition, { ...known, page: turn.page });
-    }
-    if (turn.base !== undefined) this.#items.knowBase(partition, turn.base);
+    const batches = new Map(known.batches);
+    for (const each of [...change.ahead, ...change.absorbed]) batches.set(each.batchId, each);
+    if ((this.#known.get(partition)?.page.version ?? 0) < change.page.version)
+      this.#known.set(partition, { page: change.page, batches });
+    if (change.base !== undefined) this.#items.knowBase(partition, change.base);
     for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);
-    await this.#putEstimates(partition, turn);
+    await this.#putEstimates(partition, change);
     return 'committed';
   }
 
+  /** This process has raised the version of a partition, and changed nothing else that its page says. */
+  raised(partition: number, version: number): void {
+    const known = this.#known.get(partition);
+    if (known?.page.version === version)
+      this.#known.set(partition, { ...known, page: { ...known.page, version: version + 1 } });
+  }
+
   /** Only hints: what is not written is learned again. A process that comes late with what it learned before takes nothing back. */
-  async #putEstimates(partition: number, { estimates, page: { turn } }: PageTurn): Promise<void> {
+  async #putEstimates(partition: number, { estimates, page: { version } }: PageChange): Promise<void> {
     await inParallel(estimates, PARALLEL_MAX, (estimate) => {
       const key = estimateKey(partition, estimate.type, estimate.resourceId);
       return this.#items.hint(() =>
         this.#table.put('commit', {
-          item: encodeEstimate(key, estimate, turn),
-          // One of an earlier version says no turn.
-          condition: 'attribute_not_exists(#turn) OR #turn < :turn',
-          values: { ':turn': turn },
+          item: encodeEstimate(key, estimate, version),
+          condition: 'attribute_not_exists(#pk) OR #version < :version',
+          values: { ':version': version },
         }),
       );
     });
-  }
-
-  /** Writes the page by itself: its turn and its epoch are the fence. Items that it names are there before it, or it is not written. */
-  async #turnAlone(
-    { partition, epoch }: Fence,
-    before: Page,
-    { page: after, ahead }: PageTurn,
-  ): Promise<'committed' | 'lost'> {
-    const commitId = newCommitId();
-    await this.#putAhead(partition, ahead, before.turn);
-    const outcome = await this.#table.put('commit', pageAfter(partition, epoch, before, after, commitId));
-    // A request that was repeated finds what it has written itself.
-    if (outcome.applied || (outcome.old !== undefined && commitIdOf(outcome.old) === commitId))
-      return 'committed';
-    return this.#refused({ partition, epoch }, before, ANOTHER_PAGE);
   }
 
   /**
-   * Puts what a page is about to name. Only where nothing is: a request that comes late, or again, finds its item there, or one that
-   * has been changed since, or brings back what nobody names any more. What an earlier try has put is as good.
+   * Puts what the page is about to name, or to let go of. A request that comes late, or again, takes the place of nothing newer. Where
+   * something newer stands, or a reservation is gone that was to get fewer places, another commit has come first.
    */
-  async #putAhead(partition: number, reservations: readonly Reservation[], follows: number): Promise<void> {
-    await inParallel(reservations, PARALLEL_MAX, async (reservation) => {
-      const item = encodeReservation(partition, reservation, follows);
-      const outcome = await this.#table.put('commit', { item, condition: 'attribute_not_exists(#pk)' });
-      if (outcome.applied || (outcome.old !== undefined && isSameReservation(outcome.old, item))) return;
-      const { batchId } = reservation;
-      if (outcome.old === undefined) {
-        throw new StoreThrottled(
-          `commit: something was in the way of reservation ${batchId} of partition ${partition}, and is gone; try again`,
-        );
-      }
-      throw new StaleCommit(
-        `a commit makes the reservation ${batchId}, which is there; load partition ${partition} again`,
-      );
-    });
-  }
-
-  async #turnWith(fence: Fence, known: Known, turn: PageTurn, commit: Commit): Promise<'committed' | 'lost'> {
-    const parts = this.#transactionPartsOf(fence, known, turn, commit);
-    const outcome = await this.#table.transact('commit', randomUUID(), parts);
-    if (outcome.applied) return 'committed';
-    return this.#refused(fence, known.page, `parts ${[...outcome.refused].join(', ')}`);
-  }
-
-  /** Why a commit was refused: somebody else has the lease, or is about to take it; or it does not follow what is there. */
-  async #refused({ partition, epoch }: Fence, before: Page, what: string): Promise<'lost'> {
-    const [lease, page] = await this.#items.getAll(
-      'commit',
-      [leaseKey(partition), pageKey(partition)],
-      (item) => item,
-    );
-    const present = page === undefined ? EMPTY_PAGE : decodePage(page);
-    if (Math.max(lease === undefined ? 0 : decodeLease(lease).epoch, present.epoch) > epoch) return 'lost';
-    if (what === ANOTHER_PAGE && present.turn === before.turn) {
-      throw new StoreThrottled(
-        `commit: something was in the way of turn ${before.turn + 1} of partition ${partition}, and is gone; try again`,
-      );
-    }
-    throw new StaleCommit(
-      `the commit under epoch ${epoch} follows a page, or makes reservations, that are not what it knows: ${what}; load partition ${partition} again`,
-    );
-  }
-
-  #transactionPartsOf(
-    fence: Fence,
-    { page: before, follows }: Known,
-    turn: PageTurn,
-    commit: Commit,
-  ): readonly TransactionPart[] {
-    const { partition, epoch } = fence;
-    const table = this.#table;
-    // The page is the fence, as where it is written alone: whoever takes a lease under which a commit may come fences the page first.
-    return [
-      table.putPart(pageAfter(partition, epoch, before, turn.page, newCommitId())),
-      ...(turn.base === undefined ? [] : [table.putPart({ item: encodeLedgerBase(partition, turn.base) })]),
-      ...turn.spilled.map((ledger) =>
-        table.putPart({ item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger) }),
-      ),
-      ...turn.reserved.map((reservation) =>
-        table.putPart({
-          item: encodeReservation(partition, reservation),
-          condition: 'attribute_not_exists(#pk)',
-        }),
-      ),
-      ...turn.absorbed.map((reservation) =>
-        reservation.jobs.size === 0
-          ? table.deletePart(reservationKey(partition, reservation.batchId))
-          : table.putPart({
-              item: encodeReservation(partition, reservation, follows.get(reservation.batchId)),
-            }),
-      ),
-      ...this.#lendingParts(fence, commit),
+  async #putAhead(
+    partition: number,
+    version: number,
+    { ahead, absorbed, spilled }: PageChange,
+  ): Promise<'put' | 'lost'> {
+    const isNewer = '#version < :version';
+    const isFirst = `attribute_not_exists(#pk) OR ${isNewer}`;
+    const reservations = [
+      ...ahead.map((each) => ({ each, condition: isFirst })),
+      ...absorbed.map((each) => ({ each, condition: `attribute_exists(#pk) AND ${isNewer}` })),
     ];
+    const puts = [
+      ...reservations.map(({ each, condition }) => ({
+        item: encodeReservation(partition, each, version),
+        condition,
+        isSame: isSameReservation,
+      })),
+      ...spilled.map((ledger) => ({
+        item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger, version),
+        condition: isFirst,
+        // All that follow one version let go of the same.
+        isSame: (one: Item, other: Item) => one[ATTRIBUTE.version] === other[ATTRIBUTE.version],
+      })),
+    ];
+    const put = await inParallel(puts, PARALLEL_MAX, async ({ item, condition, isSame }) => {
+      const outcome = await this.#table.put('commit', { item, condition, values: { ':version': version } });
+      return outcome.applied || (outcome.old !== undefined && isSame(outcome.old, item));
+    });
+    return put.every((isPut) => isPut) ? 'put' : 'lost';
+  }
+
+  /** Writes the page by itself. */
+  async #putPage(partition: number, page: Page): Promise<CommitOutcome> {
+    const commitId = newCommitId();
+    const outcome = await this.#table.put('commit', pageAfter(partition, page, commitId));
+    if (outcome.applied) return 'committed';
+    if (outcome.old === undefined) return 'lost';
+    const present = commitOf(outcome.old);
+    // A request that was repeated finds what it has written itself, or what others have written on top of it.
+    if (present.commitId === commitId) return 'committed';
+    if (outcome.isRepeated && present.version > page.version)
+      throw new StoreUnavailable(
+        `commit: no answer, and others have come after version ${page.version} of partition ${partition}; load it again`,
+      );
+    return 'lost';
+  }
+
+  /** Writes the page and, in the same transaction, a new base of its ledgers, or loans. */
+  async #writeTogether(
+    partition: number,
+    { page, base }: PageChange,
+    commit: Commit,
+  ): Promise<CommitOutcome> {
+    const table = this.#table;
+    const outcome = await table.transact('commit', randomUUID(), [
+      table.putPart(pageAfter(partition, page, newCommitId())),
+      ...(base === undefined ? [] : [table.putPart({ item: encodeLedgerBase(partition, base) })]),
+      ...this.#lendingParts(partition, commit),
+    ]);
+    if (outcome.applied) return 'committed';
+    if (outcome.refused.has(PAGE_PART)) return 'lost';
+    throw new StaleCommit(
+      `the commit makes or ends loans that are not as it says; load partition ${partition} again`,
+    );
   }
 
   /** A loan stands with both partitions, and both say the same of it. */
-  #lendingParts(
-    { partition, epoch }: Fence,
-    { lend = [], giveBack = [] }: Commit,
-  ): readonly TransactionPart[] {
-    if (lend.length + giveBack.length === 0) return [];
+  #lendingParts(partition: number, { lend = [], giveBack = [] }: Commit): readonly TransactionPart[] {
     const table = this.#table;
     const granted = new Set(lend.map(({ to }) => to));
     return [
-      table.checkPart(leaseKey(partition), '#epoch = :epoch', { ':epoch': epoch }),
       ...lend.flatMap((loan) =>
         [loan.from, loan.to].map((each) =>
           table.putPart({ item: encodeLoan(each, loan), condition: 'attribute_not_exists(#pk)' }),
@@ -524,25 +449,26 @@ export class DynamoPartitionStore implements PartitionStore {
 
   async tidy(partition: number, expiredMs?: number): Promise<void> {
     await Promise.all([
-      this.#deleteSettled(partition),
+      this.#deleteUnnamed(partition),
       this.#moveKeys(partition, this.#items.keyRanks.takeMoves(partition, expiredMs)),
     ]);
   }
 
   /**
-   * Takes away reservations all of whose places are settled, and items that no page will ever name. The page goes on saying so of the
-   * former until a deletion was answered, so one that gets lost is repeated by whoever tidies next.
+   * Takes away reservations that the page, as it is known, does not name, and that follow an earlier version: no page will ever name them.
+   * A commit that is about to name one follows the page's version, or a later one, and so does its item.
    */
-  async #deleteSettled(partition: number): Promise<void> {
+  async #deleteUnnamed(partition: number): Promise<void> {
     const known = this.#known.get(partition);
     if (known === undefined) return;
-    const { page, batches, follows } = known;
-    const settled = [...batches].filter(([, each]) => asMarked(each, page) === undefined);
-    const unnamed = [...follows].filter(([batchId, turn]) => isVoid(page, batchId, turn));
-    await inParallel([...settled, ...unnamed], PARALLEL_MAX, async ([batchId]) => {
+    const { page, batches } = known;
+    const unnamed = [...batches.keys()].filter((batchId) => !page.named.has(batchId));
+    await inParallel(unnamed, PARALLEL_MAX, async (batchId) => {
       await this.#items.hint(async () => {
-        await this.#table.delete('tidy', reservationKey(partition, batchId));
-        forget(known, batchId);
+        await this.#table.delete('tidy', reservationKey(partition, batchId), '#version < :version', {
+          ':version': page.version,
+        });
+        batches.delete(batchId);
       });
     });
   }
@@ -574,16 +500,6 @@ export class DynamoPartitionStore implements PartitionStore {
     });
     // A request that was repeated finds what it has written itself.
     return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
-  }
-
-  async noteCarried({ fence, carried }: RequestOf<'noteCarried'>): Promise<'noted' | 'lost'> {
-    const outcome = await this.#table.update('noteCarried', {
-      key: leaseKey(fence.partition),
-      update: 'SET #carried = :carried',
-      condition: '#epoch = :epoch',
-      values: { ':carried': encodeCarried(carried), ':epoch': fence.epoch },
-    });
-    return outcome.applied ? 'noted' : 'lost';
   }
 
   async askForLoan({ partition, request }: RequestOf<'askForLoan'>): Promise<void> {

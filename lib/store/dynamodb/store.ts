@@ -7,7 +7,7 @@
 import type { JobStore, RequestOf } from '../contract.ts';
 import { DynamoClaimStore } from './claims.ts';
 import { type DynamoJobStoreOptions, TableItems } from './items.ts';
-import { DynamoLeaseStore } from './lease.ts';
+import { DynamoLeadStore } from './lead.ts';
 import { DynamoLineStore } from './lines.ts';
 import { DynamoMembershipStore } from './membership.ts';
 import { DynamoOperateStore } from './operate.ts';
@@ -19,7 +19,7 @@ import { DynamoWorkerStore } from './worker.ts';
 
 export class DynamoJobStore implements JobStore {
   readonly #submit: DynamoSubmitStore;
-  readonly #lease: DynamoLeaseStore;
+  readonly #lead: DynamoLeadStore;
   readonly #partition: DynamoPartitionStore;
   readonly #lines: DynamoLineStore;
   readonly #parking: DynamoParkingStore;
@@ -33,9 +33,9 @@ export class DynamoJobStore implements JobStore {
     const items = new TableItems(options);
     this.#lines = new DynamoLineStore(items);
     this.#submit = new DynamoSubmitStore(items, this.#lines);
-    this.#lease = new DynamoLeaseStore(items);
+    this.#lead = new DynamoLeadStore(items);
     this.#partition = new DynamoPartitionStore(items);
-    this.#parking = new DynamoParkingStore(items);
+    this.#parking = new DynamoParkingStore(items, this.#partition);
     this.#claims = new DynamoClaimStore(items, this.#submit);
     this.#worker = new DynamoWorkerStore(items);
     this.#membership = new DynamoMembershipStore(items);
@@ -64,33 +64,24 @@ export class DynamoJobStore implements JobStore {
   readDeclaration(version?: number) {
     return this.#submit.readDeclaration(version);
   }
-  wake(request: RequestOf<'wake'>) {
-    return this.#submit.wake(request);
+  putLetter(request: RequestOf<'putLetter'>) {
+    return this.#submit.putLetter(request);
   }
 
-  acquireLease(request: RequestOf<'acquireLease'>) {
-    return this.#lease.acquireLease(request);
+  lead(request: RequestOf<'lead'>) {
+    return this.#lead.lead(request);
   }
-  renewLease(request: RequestOf<'renewLease'>) {
-    return this.#lease.renewLease(request);
+  stopLeading(request: RequestOf<'stopLeading'>) {
+    return this.#lead.stopLeading(request);
   }
-  releaseLease(request: RequestOf<'releaseLease'>) {
-    return this.#lease.releaseLease(request);
+  readLeader(request: RequestOf<'readLeader'>) {
+    return this.#lead.readLeader(request);
   }
-  readLease(request: RequestOf<'readLease'>) {
-    return this.#lease.readLease(request);
+  readLetters(request: RequestOf<'readLetters'>) {
+    return this.#lead.readLetters(request);
   }
-  readWakes(request: RequestOf<'readWakes'>) {
-    return this.#lease.readWakes(request);
-  }
-  putHints(request: RequestOf<'putHints'>) {
-    return this.#lease.putHints(request);
-  }
-  readHints(request: RequestOf<'readHints'>) {
-    return this.#lease.readHints(request);
-  }
-  dropNames(request: RequestOf<'dropNames'>) {
-    return this.#lease.dropNames(request);
+  deleteLetters(request: RequestOf<'deleteLetters'>) {
+    return this.#lead.deleteLetters(request);
   }
 
   loadPartition(request: RequestOf<'loadPartition'>) {
@@ -104,9 +95,6 @@ export class DynamoJobStore implements JobStore {
   }
   keepLookout(request: RequestOf<'keepLookout'>) {
     return this.#partition.keepLookout(request);
-  }
-  noteCarried(request: RequestOf<'noteCarried'>) {
-    return this.#partition.noteCarried(request);
   }
   askForLoan(request: RequestOf<'askForLoan'>) {
     return this.#partition.askForLoan(request);

@@ -1,6 +1,6 @@
 /** What whoever submits asks. */
+import { randomBytes } from 'node:crypto';
 import type { Job, MovingJob } from '../../core/job.ts';
-import { roomForNames } from '../bounds.ts';
 import type { LineStore, RequestOf, SubmitStore } from '../contract.ts';
 import { MalformedItemError, StoreUnavailable } from '../errors.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
@@ -13,18 +13,20 @@ import {
   jobKey,
   keysLineName,
   newestDeclarationKey,
-  wakeKey,
 } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { encodeBacklogLine } from './codec/backlog.ts';
 import { decodeDeclaration, decodeDeclarationText } from './codec/declaration.ts';
 import { decodeJob, decodeMovingJob, encodeJob, payloadIdOf } from './codec/job.ts';
-import { encodeNamedJob } from './codec/lease.ts';
+import { encodeLetter } from './codec/letter.ts';
 import { encodeRejection } from './codec/rejection.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
 import { partitionIn, type TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
+
+/** No two letters have one name. */
+const newLetterNonce = (): string => randomBytes(9).toString('base64url');
 
 export class DynamoSubmitStore implements SubmitStore {
   readonly #items: TableItems;
@@ -214,25 +216,8 @@ export class DynamoSubmitStore implements SubmitStore {
     return { ...declared, hash, text: texts.join('') };
   }
 
-  async wake({ partition, jobs = [], onlyNamed = false }: RequestOf<'wake'>): Promise<'left' | 'full'> {
-    const key = wakeKey(partition);
-    const room = roomForNames(jobs);
-    if (jobs.length > 0 && room >= 0) {
-      const left = await this.#table.update('wake', {
-        key,
-        update: `ADD #wakes :one, #named :one SET #namedJobs = list_append(if_not_exists(#namedJobs, :none), :jobs)`,
-        condition: 'attribute_not_exists(#namedJobs) OR size(#namedJobs) <= :room',
-        values: {
-          ':one': 1,
-          ':none': [],
-          ':jobs': jobs.map(encodeNamedJob),
-          ':room': room,
-        },
-      });
-      if (left.applied) return 'left';
-    }
-    if (onlyNamed) return 'full';
-    await this.#table.update('wake', { key, update: 'ADD #wakes :one', values: { ':one': 1 } });
-    return 'left';
+  async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
+    const items = encodeLetter(partition, letter, { newId: newLetterNonce, nowMs });
+    await inParallel(items, PARALLEL_MAX, (item) => this.#table.put('putLetter', { item }));
   }
 }

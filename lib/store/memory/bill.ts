@@ -7,13 +7,11 @@ import { CLOSE_ITEMS, CLOSE_KEYS_MIN, CloseReads } from '../close-reads.ts';
 import type { Item } from '../dynamodb/codec/attributes.ts';
 import { lineNamesOf } from '../dynamodb/codec/backlog.ts';
 import { encodeEstimate } from '../dynamodb/codec/estimate.ts';
-import { encodeHints } from '../dynamodb/codec/hints.ts';
 import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
-import { encodeWakes } from '../dynamodb/codec/lease.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
+import { encodeLetter } from '../dynamodb/codec/letter.ts';
 import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
-import type { JobHint } from '../job-fields.ts';
 import {
   entryOf,
   itemBytes,
@@ -23,15 +21,15 @@ import {
   TRANSACTION_FACTOR,
   writeUnitsOf,
 } from '../metering.ts';
-import { isPageAlone, isReadAround, lendingItems, type Page, type PageTurn } from '../page.ts';
+import { isPageAlone, isReadAround, lendingItems, type Page, type PageChange } from '../page.ts';
 import { isApart } from '../payload.ts';
-import type { EstimateRecord, KeyBacklog, Ledger, Reservation, Wakes } from '../records.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, Letter, Reservation } from '../records.ts';
 import type { Commit } from '../requests.ts';
 import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
 
 const BATCH_GET_MAX = 100;
-/** Small items whose every write and read is one unit: leases. */
+/** Small items whose every write and read is one unit: leaders. */
 const SMALL_BYTES = 200;
 
 /** A name as long as any. */
@@ -57,14 +55,12 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
   [TABLE.rank]: entry.rank,
 });
 
-/** Of the items that say these. */
-const hintsBytes = (partition: number, hints: readonly JobHint[]): readonly number[] =>
-  encodeHints(partition, hints, { newId: () => HINTS_ID, nowMs: 0 }).map(({ item }) => itemBytes(item));
+/** Of the items that say what a letter says. */
+const letterBytes = (partition: number, letter: Letter): readonly number[] =>
+  encodeLetter(partition, letter, { newId: () => LETTER_NONCE, nowMs: 0 }).map(itemBytes);
 
-const wakesBytes = (partition: number, wakes: Wakes): number => itemBytes(encodeWakes(partition, wakes));
-
-const ledgerBytes = (partition: number, ledger: Ledger): number =>
-  itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger));
+const ledgerBytes = (partition: number, ledger: Ledger, version: number): number =>
+  itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger, version));
 
 /** A job as a table holds it while it stands in no line: in one item, or its payload in one of its own. */
 export const tableItemsOf = (job: Job): readonly Item[] =>
@@ -72,8 +68,8 @@ export const tableItemsOf = (job: Job): readonly Item[] =>
     ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
     : [encodeJob(job, undefined)];
 
-/** As long as one that names hints. */
-const HINTS_ID = '0123456789abcdef';
+/** As long as one that names a letter. */
+const LETTER_NONCE = '0123456789ab';
 /** As long as one that names a commit. */
 const COMMIT_ID = '01234567';
 /** Pages and bases do not change, and each is asked for when it is written, when it is read and when the next one is. */
@@ -96,16 +92,14 @@ const baseBytes = bytesOnce(encodeLedgerBase);
 interface Kept {
   readonly page: Page;
   readonly batches: ReadonlyMap<string, Reservation>;
-  readonly follows: ReadonlyMap<string, number>;
 }
 
-/** @param follows - of one whose item a table has before its page */
-const reservationBytes = (partition: number, reservation: Reservation, follows: number | undefined): number =>
-  itemBytes(encodeReservation(partition, reservation, follows));
+const reservationBytes = (partition: number, reservation: Reservation, version: number): number =>
+  itemBytes(encodeReservation(partition, reservation, version));
 
-function batchBytes(partition: number, { batches, follows }: Kept): number {
+function batchBytes(partition: number, { batches }: Kept): number {
   let bytes = 0;
-  for (const [batchId, each] of batches) bytes += reservationBytes(partition, each, follows.get(batchId));
+  for (const each of batches.values()) bytes += reservationBytes(partition, each, each.version);
   return bytes;
 }
 
@@ -164,30 +158,25 @@ export class Bill {
     });
   }
 
-  readWakes(partition: number, wakes: Wakes): void {
+  putLetter(partition: number, letter: Letter): void {
     if (this.meter === undefined) return;
-    const readUnits = readUnitsOf(wakesBytes(partition, wakes), true);
-    this.meter('readWakes', { readUnits, writeUnits: 0, requests: 1 });
+    for (const bytes of letterBytes(partition, letter))
+      this.meter('putLetter', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
-  putHints(partition: number, hints: readonly JobHint[]): void {
+  /** One query. */
+  readLetters(partition: number, letters: readonly Letter[]): void {
     if (this.meter === undefined) return;
-    for (const bytes of hintsBytes(partition, hints))
-      this.meter('putHints', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+    const bytes = letters
+      .flatMap((each) => letterBytes(partition, each))
+      .reduce((sum, each) => sum + each, 0);
+    this.meter('readLetters', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
-  /** @param found - by name; undefined: nothing is there */
-  readHints(partition: number, found: readonly (readonly JobHint[] | undefined)[]): void {
-    if (this.meter === undefined || found.length === 0) return;
-    const sizes = found.flatMap((hints) => (hints === undefined ? [0] : hintsBytes(partition, hints)));
-    const readUnits = sizes.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
-    this.meter('readHints', { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
-  }
-
-  wroteWakes(verb: string, partition: number, before: Wakes, after: Wakes): void {
+  deletedLetter(partition: number, letter: Letter): void {
     if (this.meter === undefined) return;
-    const bytes = Math.max(wakesBytes(partition, before), wakesBytes(partition, after));
-    this.meter(verb, { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+    for (const bytes of letterBytes(partition, letter))
+      this.meter('deleteLetters', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
   wroteJob(verb: string, before: LineEntry<Job> | undefined, after: LineEntry<Job>): void {
@@ -317,7 +306,10 @@ export class Bill {
       fairnessKeys.length,
       () => fairnessKeys.map((key) => ledgerKey(partition, key).sk),
       { count: 1, readUnits },
-      () => Array.from(own.values(), (each) => encodeLedger(ledgerKey(partition, each.fairnessKey), each)),
+      () =>
+        Array.from(own.values(), (each) =>
+          encodeLedger(ledgerKey(partition, each.fairnessKey), each, page.version),
+        ),
     );
   }
 
@@ -380,7 +372,7 @@ export class Bill {
 
   /**
    * One query of the whole collection, or one each of what stands before its reservations and behind them; workers and controls
-   * are small. A caller who is wrong about the turn has the whole read after that.
+   * are small. A caller that is wrong about the version has the whole read after that.
    */
   load(
     partition: number,
@@ -397,10 +389,11 @@ export class Bill {
     const behind = others.behind * SMALL_BYTES;
     const isAround = knownTurn !== undefined && isReadAround(batches.values());
     const around = isAround ? [before, behind] : [];
-    const whole = isAround && knownTurn === page.turn ? [] : [before + behind + batchBytes(partition, kept)];
+    const whole =
+      isAround && knownTurn === page.version ? [] : [before + behind + batchBytes(partition, kept)];
     // Whoever does not know the base that the page names reads it.
     const base =
-      page.base !== undefined && !withoutLedgers && (knownTurn === undefined || knownTurn < page.base.turn)
+      page.base !== undefined && !withoutLedgers && (knownTurn === undefined || knownTurn < page.base.version)
         ? [baseBytes(partition, page.base)]
         : [];
     const queries = [...around, ...whole, ...base];
@@ -408,55 +401,57 @@ export class Bill {
     this.meter('loadPartition', { readUnits, writeUnits: 0, requests: queries.length });
   }
 
-  committed(partition: number, { page: before, follows }: Kept, turn: PageTurn, commit: Commit): void {
+  committed(partition: number, { page: before }: Kept, change: PageChange, commit: Commit): void {
     if (this.meter === undefined) return;
-    const pages = [before, turn.page].map((page) => pageBytes(partition, page));
-    this.#wroteEstimates(partition, turn);
-    if (isPageAlone(turn, commit)) {
-      const ahead = turn.ahead.map((each) => reservationBytes(partition, each, before.turn));
-      const writeUnits = [Math.max(...pages), ...ahead].reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
-      const byKey = { [partitionPk(partition)]: writeUnits };
-      this.meter('commit', { readUnits: 0, writeUnits, requests: 1 + ahead.length, writeUnitsOf: byKey });
-      return;
-    }
     const unitsOf = (items: readonly number[]): number =>
-      TRANSACTION_FACTOR * items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
-    const own = unitsOf([
-      Math.max(...pages),
-      ...turn.reserved.map((each) => reservationBytes(partition, each, undefined)),
-      ...turn.absorbed.map((each) => reservationBytes(partition, each, follows.get(each.batchId))),
-      ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES),
-    ]);
-    const beside = unitsOf([
-      ...(turn.base === undefined
-        ? []
-        : [Math.max(baseBytes(partition, before.base), baseBytes(partition, turn.base))]),
-      ...turn.spilled.map((ledger) => ledgerBytes(partition, ledger)),
-    ]);
-    const byKey = { [partitionPk(partition)]: own, [ledgerKey(partition, '').pk]: beside };
-    this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests: 1, writeUnitsOf: byKey });
+      items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
+    const { page, base, ahead, absorbed, spilled } = change;
+    const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
+    const factor = isPageAlone(change, commit) ? 1 : TRANSACTION_FACTOR;
+    const own =
+      unitsOf([...ahead, ...absorbed].map((each) => reservationBytes(partition, each, before.version))) +
+      factor * unitsOf([pageOrBefore, ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES)]);
+    const anew =
+      base === undefined ? [] : [Math.max(baseBytes(partition, before.base), baseBytes(partition, base))];
+    const beside =
+      unitsOf(spilled.map((ledger) => ledgerBytes(partition, ledger, before.version))) +
+      factor * unitsOf(anew);
+    this.#wroteEstimates(partition, change);
+    const byKey = {
+      [partitionPk(partition)]: own,
+      ...(beside === 0 ? {} : { [ledgerKey(partition, '').pk]: beside }),
+    };
+    const requests = 1 + ahead.length + absorbed.length + spilled.length;
+    this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests, writeUnitsOf: byKey });
+  }
+
+  /** The page's condition refused a commit that follows another version: nothing was put before it. */
+  lostCommit(partition: number, page: Page): void {
+    if (this.meter === undefined) return;
+    const bytes = pageBytes(partition, page);
+    this.meter('commit', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
   /** Each is a write of its own, which follows the commit. */
-  #wroteEstimates(partition: number, { estimates, page: { turn } }: PageTurn): void {
+  #wroteEstimates(partition: number, { estimates, page: { version } }: PageChange): void {
     for (const each of estimates) {
       const key = estimateKey(partition, each.type, each.resourceId);
-      const writeUnits = writeUnitsOf(itemBytes(encodeEstimate(key, each, turn)));
+      const writeUnits = writeUnitsOf(itemBytes(encodeEstimate(key, each, version)));
       const byKey = { [key.pk]: writeUnits };
       this.meter?.('commit', { readUnits: 0, writeUnits, requests: 1, writeUnitsOf: byKey });
     }
   }
 
-  /** Whoever takes an expired lease writes the page, too. */
-  fencedPage(partition: number, page: Page): void {
+  /** In a transaction: its version alone is new. */
+  raisedPage(verb: string, partition: number, page: Page): void {
     if (this.meter === undefined) return;
-    const writeUnits = writeUnitsOf(pageBytes(partition, page));
-    this.meter('acquireLease', { readUnits: 0, writeUnits, requests: 1 });
+    const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, page));
+    this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
   }
 
-  deletedReservation(partition: number, reservation: Reservation, follows: number | undefined): void {
+  deletedReservation(partition: number, reservation: Reservation): void {
     if (this.meter === undefined) return;
-    const writeUnits = writeUnitsOf(reservationBytes(partition, reservation, follows));
+    const writeUnits = writeUnitsOf(reservationBytes(partition, reservation, reservation.version));
     this.meter('tidy', { readUnits: 0, writeUnits, requests: 1 });
   }
 }

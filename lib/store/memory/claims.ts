@@ -26,9 +26,9 @@ export class MemoryClaimStore implements ClaimStore {
 
   #claimOne(request: ClaimRequest): ClaimOutcome {
     const item = this.#items.item(request.jobId);
-    const { claimId, epoch, batchId, fleet, claimedAtMs, declared } = request;
+    const { claimId, batchId, fleet, claimedAtMs, declared } = request;
     const won = {
-      ...{ claimId, epoch, batchId, fleet, claimedAtMs },
+      ...{ claimId, batchId, fleet, claimedAtMs },
       ...(declared === undefined ? {} : { declared }),
     };
     const transition = item === undefined ? undefined : claim(item.value, won, request.version);

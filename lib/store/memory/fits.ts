@@ -4,19 +4,17 @@
  */
 import type { Job, Json } from '../../core/job.ts';
 import type { LoanRequest } from '../../core/lending.ts';
-import { ITEM_BOUNDS, ITEM_BYTES_MAX, reservationBytesAtMost, TRANSACTION_BYTES_MAX } from '../bounds.ts';
+import { ITEM_BYTES_MAX, reservationBytesAtMost } from '../bounds.ts';
 import { declarationHash, declarationParts } from '../declaration.ts';
 import { encodeDeclarationText } from '../dynamodb/codec/declaration.ts';
-import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeRequest } from '../dynamodb/codec/loan.ts';
-import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
 import { encodeReservation } from '../dynamodb/codec/reservation.ts';
 import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
 import { StoreRefused } from '../errors.ts';
-import { requireItemFits, requireTransactionFits } from '../limits.ts';
-import type { PageTurn } from '../page.ts';
+import { requireItemFits } from '../limits.ts';
+import type { PageChange } from '../page.ts';
 import type { WorkerRecord } from '../records.ts';
-import { type ItemKey, ledgerKey } from '../schema.ts';
+import type { ItemKey } from '../schema.ts';
 import { tableItemsOf } from './bill.ts';
 
 /** DynamoDB's bound on a partition key. */
@@ -63,23 +61,10 @@ export function requireDeclarationFits(text: string): void {
   }
 }
 
-/** @throws ItemTooLarge, TransactionTooLarge */
-export function requireCommitFits(partition: number, turn: PageTurn): void {
-  for (const each of turn.ahead) {
+/** @throws ItemTooLarge */
+export function requireCommitFits(partition: number, { ahead, page }: PageChange): void {
+  for (const each of ahead) {
     if (reservationBytesAtMost(each.jobs.values()) > ITEM_BYTES_MAX)
-      requireItemFits(encodeReservation(partition, each, turn.page.turn));
+      requireItemFits(encodeReservation(partition, each, page.version - 1));
   }
-  const reservations = [...turn.reserved, ...turn.absorbed];
-  const sizes = reservations.map(({ jobs }) => reservationBytesAtMost(jobs.values()));
-  const page = ITEM_BOUNDS.page + (turn.base === undefined ? 0 : ITEM_BOUNDS.ledgerBase);
-  const others = turn.spilled.length * ITEM_BOUNDS.ledger;
-  const bytes = sizes.reduce((sum, each) => sum + each, page + others);
-  const areAllSmall = sizes.every((each) => each <= ITEM_BYTES_MAX);
-  if (areAllSmall && bytes <= TRANSACTION_BYTES_MAX) return;
-  requireTransactionFits([
-    encodePage(partition, turn.page, ''),
-    ...(turn.base === undefined ? [] : [encodeLedgerBase(partition, turn.base)]),
-    ...turn.spilled.map((ledger) => encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger)),
-    ...reservations.filter(({ jobs }) => jobs.size > 0).map((each) => encodeReservation(partition, each)),
-  ]);
 }

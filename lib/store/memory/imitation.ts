@@ -1,7 +1,7 @@
 /** What is awkward about DynamoDB, for the memory store to imitate. Everything is off unless named; chance is injected. */
 
 import type { ScheduleRecord } from '../../core/recurring.ts';
-import type { DeclarationRecord, Fence } from '../records.ts';
+import type { DeclarationRecord } from '../records.ts';
 import type { Commit } from '../requests.ts';
 
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. */
@@ -34,13 +34,19 @@ export type StoreEvent<T> =
     }
   /** A job was put into a conflict key's line, or taken out of it; the job itself is as before. */
   | { readonly kind: 'parked' | 'unparked'; readonly jobId: string }
-  | { readonly kind: 'committed'; readonly fence: Fence; readonly commit: Commit; readonly epoch: number }
+  /** A commit counts; `version` is the one that the partition had until then. */
   | {
-      readonly kind: 'lease';
-      readonly verb: string;
+      readonly kind: 'committed';
       readonly partition: number;
-      readonly epoch: number;
-      readonly holder: string | undefined;
+      readonly commit: Commit;
+      readonly version: number;
+    }
+  /** A dispatcher leads from now on, or goes on to, or has released. */
+  | {
+      readonly kind: 'lead';
+      readonly verb: 'lead' | 'stopLeading';
+      readonly partition: number;
+      readonly holder: string;
     }
   | { readonly kind: 'declared'; readonly record: DeclarationRecord }
   /** A schedule was written, or removed. */

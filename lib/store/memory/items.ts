@@ -6,26 +6,22 @@ import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import type { PlaceInLine } from '../contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../errors.ts';
-import type { JobHint } from '../job-fields.ts';
 import { KeyRanks } from '../key-ranks.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
-import {
-  type Carried,
-  type ControlField,
-  type DeclarationRecord,
-  type EstimateRecord,
-  type KeyBacklog,
-  type Ledger,
-  type Lock,
-  type Lookout,
-  NO_WAKES,
-  type Rejection,
-  type Reservation,
-  type UnreadableItem,
-  type WakeCount,
-  type Wakes,
-  type WishForWord,
-  type WorkerRecord,
+import type {
+  ControlField,
+  DeclarationRecord,
+  EstimateRecord,
+  KeyBacklog,
+  Leader,
+  Ledger,
+  Lock,
+  Lookout,
+  ReceivedLetter,
+  Rejection,
+  Reservation,
+  UnreadableItem,
+  WorkerRecord,
 } from '../records.ts';
 import type { LinePage } from '../requests.ts';
 import {
@@ -65,31 +61,14 @@ interface JobItem extends LineEntry<Job> {
   readonly expiresAtMs?: number | undefined;
 }
 
-interface Lease {
-  readonly epoch: number;
-  readonly holder: string | undefined;
-  readonly expiresAtMs: number;
-  /** Once it was given back: by whom. */
-  readonly lastHolder?: string | undefined;
-  readonly takenAtMs?: number | undefined;
-  readonly wakesSeen?: WakeCount | undefined;
-  /** It was given back while a commit may still have been on its way. */
-  readonly isWriting?: boolean | undefined;
-  /** It was given back open. */
-  readonly isOpen?: boolean | undefined;
-  readonly word?: WishForWord | undefined;
-}
-
 /** A partition's items as they are: to look at, not to change. */
 export interface PartitionView {
-  readonly lease: {
-    readonly epoch: number;
-    readonly holder: string | undefined;
-    readonly expiresAtMs: number;
-  };
-  /** The declaration that it was told of, and how far its jobs were carried over to which. */
+  /** The dispatcher that leads, or led and did not release. */
+  readonly leader?: Leader | undefined;
+  /** The declaration that it was told of. */
   readonly declared?: number | undefined;
-  readonly carried?: Carried | undefined;
+  /** By their ids. */
+  readonly letters: ReadonlyMap<string, ReceivedLetter>;
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
   readonly controls: ReadonlyMap<string, Control>;
@@ -103,23 +82,20 @@ export interface PartitionView {
   /** The item that each commit writes, and the reservations that have items of their own. */
   readonly page: Page;
   readonly batches: ReadonlyMap<string, Reservation>;
-  readonly follows: ReadonlyMap<string, number>;
 }
 
 export interface PartitionItems {
-  lease: Lease;
+  leader?: Leader | undefined;
+  /** What the last lead asked of clients. */
+  wantsLetters: boolean;
   declared?: number | undefined;
-  carried?: Carried | undefined;
-  wakes: Wakes;
-  /** By their ids: what is known of jobs of which word was left, until it is collected. */
-  readonly hints: Map<string, { readonly hints: readonly JobHint[]; readonly keptUntilMs: number }>;
+  /** By their ids, which sort as they were put. */
+  readonly letters: Map<string, ReceivedLetter>;
   page: Page;
   dueShards: number;
   lookout: Lookout | undefined;
-  /** Reservations as they were made, until they are taken away. */
+  /** Reservations with items of their own, as these are, until they are taken away. */
   readonly batches: Map<string, Reservation>;
-  /** Of those whose items a table has before the page that names them, the turn that it follows. */
-  readonly follows: Map<string, number>;
   /** Ledgers and estimates that stand beside the page. */
   readonly ownLedgers: Map<string, Ledger>;
   readonly ownEstimates: Map<string, EstimateRecord>;
@@ -271,14 +247,12 @@ export class MemoryItems {
     let items = this.#partitions.get(partition);
     if (items === undefined) {
       items = {
-        lease: { epoch: 0, holder: undefined, expiresAtMs: 0 },
-        wakes: NO_WAKES,
-        hints: new Map(),
+        wantsLetters: false,
+        letters: new Map(),
         page: EMPTY_PAGE,
         dueShards: 1,
         lookout: undefined,
         batches: new Map(),
-        follows: new Map(),
         ownLedgers: new Map(),
         ownEstimates: new Map(),
         reservations: new Map(),

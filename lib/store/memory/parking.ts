@@ -3,7 +3,14 @@
 import type { Job } from '../../core/job.ts';
 import type { ParkingStore, RequestOf } from '../contract.ts';
 import type { ParkedMark } from '../records.ts';
-import { type Applied, BLOCKED_HEADS, BLOCKED_READ, type Heads, NOBODY } from '../requests.ts';
+import {
+  type Applied,
+  BLOCKED_HEADS,
+  BLOCKED_READ,
+  type Heads,
+  NOBODY,
+  type ParkOutcome,
+} from '../requests.ts';
 import { behindGroup, blockedGroup, blockedLineName, blockedRank } from '../schema.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
@@ -96,13 +103,16 @@ export class MemoryParkingStore implements ParkingStore {
     });
   }
 
-  async park({ fence, jobs, conflictKey }: RequestOf<'park'>): Promise<readonly Applied[] | 'lost'> {
-    const parkAll = (): readonly Applied[] | 'lost' => {
-      this.#items.bill.small('park', 'write');
-      if (this.#items.partition(fence.partition).lease.epoch !== fence.epoch) return 'lost';
-      return jobs.map(({ id, version }): Applied => {
+  async park({ partition, version, jobs, conflictKey }: RequestOf<'park'>): Promise<ParkOutcome> {
+    const parkAll = (): ParkOutcome => {
+      const items = this.#items.partition(partition);
+      if (items.page.version !== version) {
+        this.#items.bill.raisedPage('park', partition, items.page);
+        return { kind: 'lost' };
+      }
+      const outcomes = jobs.map(({ id, version: jobVersion }): Applied => {
         const item = this.#items.item(id);
-        if (item?.value.state !== 'pending' || item.value.version !== version) {
+        if (item?.value.state !== 'pending' || item.value.version !== jobVersion) {
           this.#items.bill.refused('park', item);
           return 'superseded';
         }
@@ -112,6 +122,11 @@ export class MemoryParkingStore implements ParkingStore {
         this.#items.observe?.({ kind: 'parked', jobId: id });
         return 'applied';
       });
+      if (outcomes.includes('applied')) {
+        items.page = { ...items.page, version: version + 1 };
+        this.#items.bill.raisedPage('park', partition, items.page);
+      }
+      return { kind: 'parked', version: items.page.version, outcomes };
     };
     return this.#items.write('park', () => this.#items.bill.inTransaction('park', parkAll));
   }

@@ -1,20 +1,9 @@
 /** What a pass knows of its partition exactly, and what it decides. */
 
 import type { Loan } from '../../core/lending.ts';
-import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
 import type { PartitionStore, RequestOf } from '../contract.ts';
-import { CommitTooLarge, StaleCommit, StoreThrottled } from '../errors.ts';
-import {
-  asMarked,
-  isPageAlone,
-  isSafeInParts,
-  lendingItems,
-  type PageTurn,
-  requireBounded,
-  reservationsIn,
-  transactionPartsOf,
-  turnPage,
-} from '../page.ts';
+import { StaleCommit, StoreThrottled } from '../errors.ts';
+import { isPageAlone, nextPage, type PageChange, requireBounded, reservationsIn } from '../page.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../records.ts';
 import type { Applied, Commit, CommitOutcome } from '../requests.ts';
 import { costOfRank } from '../schema.ts';
@@ -53,31 +42,18 @@ export class MemoryPartitionStore implements PartitionStore {
     withoutLedgers = false,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
-      const {
-        lease,
-        declared,
-        carried,
-        page,
-        batches,
-        follows,
-        workers,
-        controls,
-        dueShards,
-        loans,
-        requests,
-        lookout,
-      } = this.#items.partition(partition);
-      // Beside the lease.
+      const { leader, declared, page, batches, workers, controls, dueShards, loans, requests, lookout } =
+        this.#items.partition(partition);
+      // Beside the leader.
       const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
       const others = { before, behind: workers.size };
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
-      this.#items.bill.load(partition, { page, batches, follows }, others, { knownTurn, withoutLedgers });
+      this.#items.bill.load(partition, { page, batches }, others, { knownTurn, withoutLedgers });
       return {
-        epoch: lease.epoch,
-        isOpen: lease.isOpen === true && page.epoch <= lease.epoch,
+        leader,
         declared,
-        carried,
-        turn: page.turn,
+        carried: page.carried,
+        version: page.version,
         reservations: reservationsIn(page, batches.values()),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
         gone: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
@@ -91,23 +67,22 @@ export class MemoryPartitionStore implements PartitionStore {
         liftedAtMs: page.liftedAtMs,
         isLifted: page.isLifted,
         quiet: page.quiet,
+        unseenUntilMs: page.unseenUntilMs,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
     });
   }
 
-  async commit({ fence, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
+  async commit({ partition, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     const touched = [...commit.drop, ...commit.postpone].map((each) => each.reservation.batchId);
     requireBounded(commit);
     return this.#items.write('commit', () => {
-      const { partition } = fence;
       const present = this.#items.partition(partition);
-      if (present.page.epoch > fence.epoch) return 'lost';
-      if (commit.turn !== undefined && commit.turn !== present.page.turn) {
-        throw new StaleCommit(
-          `the commit follows turn ${commit.turn} of partition ${partition}, which is at ${present.page.turn}; load it again`,
-        );
+      const { version } = present.page;
+      if (commit.version !== version) {
+        this.#items.bill.lostCommit(partition, present.page);
+        return 'lost';
       }
       requireCurrent(present.reservations, touched, true);
       requireCurrent(
@@ -116,37 +91,28 @@ export class MemoryPartitionStore implements PartitionStore {
         false,
       );
       this.#requireLendable(commit);
-      const turn = turnPage(present.page, commit, present.batches, fence.epoch, present.follows);
-      if (commit.isWithoutLease === true && !isSafeInParts(turn, commit)) return 'needsLease';
-      if (lendingItems(commit) > 0 && present.lease.epoch !== fence.epoch) return 'lost';
-      if (!isPageAlone(turn, commit) && this.#items.happens('transactionConflict')) {
+      const live = new Map([...present.batches].filter(([batchId]) => present.page.named.has(batchId)));
+      const change = nextPage(present.page, commit, live);
+      if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
         throw new StoreThrottled('commit: the transaction met another one; try again');
       }
-      if (transactionPartsOf(turn, commit) > TRANSACTION_ITEMS_MAX)
-        throw new CommitTooLarge(transactionPartsOf(turn, commit));
-      requireCommitFits(partition, turn);
-      this.#items.bill.committed(partition, present, turn, commit);
-      this.#turn(partition, turn, commit);
+      requireCommitFits(partition, change);
+      this.#items.bill.committed(partition, present, change, commit);
+      this.#apply(partition, change, commit);
       this.#lend(partition, commit);
-      this.#items.observe?.({ kind: 'committed', fence, commit, epoch: present.lease.epoch });
+      this.#items.observe?.({ kind: 'committed', partition, commit, version });
       return 'committed';
     });
   }
 
   /** The partition is as the commit leaves it, but for what is lent. */
-  #turn(partition: number, turn: PageTurn, commit: Commit): void {
+  #apply(partition: number, change: PageChange, commit: Commit): void {
     const present = this.#items.partition(partition);
-    for (const { batchId } of turn.ahead) present.follows.set(batchId, present.page.turn);
-    present.page = turn.page;
-    for (const reservation of turn.absorbed) {
-      if (reservation.jobs.size > 0) present.batches.set(reservation.batchId, reservation);
-      else {
-        present.batches.delete(reservation.batchId);
-        present.follows.delete(reservation.batchId);
-      }
-    }
-    for (const ledger of turn.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
-    for (const each of turn.estimates) present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
+    present.page = change.page;
+    for (const each of [...change.ahead, ...change.absorbed]) present.batches.set(each.batchId, each);
+    for (const ledger of change.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
+    for (const each of change.estimates)
+      present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
     for (const { reservation, positions } of commit.drop) this.#drop(present, reservation.batchId, positions);
     for (const { reservation, checkAtMs } of commit.postpone) {
       const stored = present.reservations.get(reservation.batchId);
@@ -156,7 +122,6 @@ export class MemoryPartitionStore implements PartitionStore {
       present.ledgers.set(ledger.fairnessKey, ledger);
       this.#items.keyRanks.sawLedger(partition, ledger);
     }
-    for (const each of [...turn.ahead, ...turn.reserved]) present.batches.set(each.batchId, each);
     for (const reservation of commit.reserve) {
       // Its own copy: places leave it one by one.
       present.reservations.set(reservation.batchId, { ...reservation, jobs: new Map(reservation.jobs) });
@@ -202,12 +167,11 @@ export class MemoryPartitionStore implements PartitionStore {
 
   async tidy(partition: number, expiredMs?: number): Promise<void> {
     return this.#items.write('tidy', () => {
-      const { page, batches, follows, backlogs } = this.#items.partition(partition);
+      const { page, batches, backlogs } = this.#items.partition(partition);
       for (const [batchId, reservation] of batches) {
-        if (asMarked(reservation, page) !== undefined) continue;
-        this.#items.bill.deletedReservation(partition, reservation, follows.get(batchId));
+        if (page.named.has(batchId)) continue;
+        this.#items.bill.deletedReservation(partition, reservation);
         batches.delete(batchId);
-        follows.delete(batchId);
       }
       for (const { type, fairnessKey, from, to } of this.#items.keyRanks.takeMoves(partition, expiredMs)) {
         const entry = backlogs.get(fairnessKey)?.get(type);
@@ -224,16 +188,6 @@ export class MemoryPartitionStore implements PartitionStore {
       if (!isSameLook(items.lookout, seen)) return 'superseded';
       items.lookout = { ...next };
       return 'applied';
-    });
-  }
-
-  async noteCarried({ fence, carried }: RequestOf<'noteCarried'>): Promise<'noted' | 'lost'> {
-    return this.#items.write('noteCarried', () => {
-      this.#items.bill.small('noteCarried', 'write');
-      const items = this.#items.partition(fence.partition);
-      if (items.lease.epoch !== fence.epoch) return 'lost';
-      items.carried = carried;
-      return 'noted';
     });
   }
 

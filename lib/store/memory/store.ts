@@ -13,7 +13,7 @@ import type { Lock, UnreadableItem } from '../records.ts';
 import { MemoryClaimStore } from './claims.ts';
 import type { StreamRecord } from './imitation.ts';
 import { MemoryItems, type MemoryStoreOptions, type PartitionView } from './items.ts';
-import { MemoryLeaseStore } from './lease.ts';
+import { MemoryLeadStore } from './lead.ts';
 import { MemoryLineStore } from './lines.ts';
 import { MemoryMembershipStore } from './membership.ts';
 import { MemoryOperateStore } from './operate.ts';
@@ -26,7 +26,7 @@ import { MemoryWorkerStore } from './worker.ts';
 export class MemoryJobStore implements JobStore {
   readonly #items: MemoryItems;
   readonly #submit: MemorySubmitStore;
-  readonly #lease: MemoryLeaseStore;
+  readonly #lead: MemoryLeadStore;
   readonly #partition: MemoryPartitionStore;
   readonly #lines: MemoryLineStore;
   readonly #parking: MemoryParkingStore;
@@ -40,7 +40,7 @@ export class MemoryJobStore implements JobStore {
     const items = new MemoryItems(options);
     this.#items = items;
     this.#submit = new MemorySubmitStore(items);
-    this.#lease = new MemoryLeaseStore(items);
+    this.#lead = new MemoryLeadStore(items);
     this.#partition = new MemoryPartitionStore(items);
     this.#lines = new MemoryLineStore(items);
     this.#parking = new MemoryParkingStore(items);
@@ -91,33 +91,24 @@ export class MemoryJobStore implements JobStore {
   readDeclaration(version?: number) {
     return this.#submit.readDeclaration(version);
   }
-  wake(request: RequestOf<'wake'>) {
-    return this.#submit.wake(request);
+  putLetter(request: RequestOf<'putLetter'>) {
+    return this.#submit.putLetter(request);
   }
 
-  acquireLease(request: RequestOf<'acquireLease'>) {
-    return this.#lease.acquireLease(request);
+  lead(request: RequestOf<'lead'>) {
+    return this.#lead.lead(request);
   }
-  renewLease(request: RequestOf<'renewLease'>) {
-    return this.#lease.renewLease(request);
+  stopLeading(request: RequestOf<'stopLeading'>) {
+    return this.#lead.stopLeading(request);
   }
-  releaseLease(request: RequestOf<'releaseLease'>) {
-    return this.#lease.releaseLease(request);
+  readLeader(request: RequestOf<'readLeader'>) {
+    return this.#lead.readLeader(request);
   }
-  readLease(request: RequestOf<'readLease'>) {
-    return this.#lease.readLease(request);
+  readLetters(request: RequestOf<'readLetters'>) {
+    return this.#lead.readLetters(request);
   }
-  readWakes(request: RequestOf<'readWakes'>) {
-    return this.#lease.readWakes(request);
-  }
-  putHints(request: RequestOf<'putHints'>) {
-    return this.#lease.putHints(request);
-  }
-  readHints(request: RequestOf<'readHints'>) {
-    return this.#lease.readHints(request);
-  }
-  dropNames(request: RequestOf<'dropNames'>) {
-    return this.#lease.dropNames(request);
+  deleteLetters(request: RequestOf<'deleteLetters'>) {
+    return this.#lead.deleteLetters(request);
   }
 
   loadPartition(request: RequestOf<'loadPartition'>) {
@@ -131,9 +122,6 @@ export class MemoryJobStore implements JobStore {
   }
   keepLookout(request: RequestOf<'keepLookout'>) {
     return this.#partition.keepLookout(request);
-  }
-  noteCarried(request: RequestOf<'noteCarried'>) {
-    return this.#partition.noteCarried(request);
   }
   askForLoan(request: RequestOf<'askForLoan'>) {
     return this.#partition.askForLoan(request);

@@ -1,12 +1,12 @@
 /** What whoever submits asks. */
 import type { Job, MovingJob } from '../../core/job.ts';
-import { roomForNames } from '../bounds.ts';
 import type { RequestOf, SubmitStore } from '../contract.ts';
 import { encodeRejection } from '../dynamodb/codec/rejection.ts';
+import { hintOf } from '../job-fields.ts';
 import { requireItemFits } from '../limits.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
-import { type AnnouncedLine, jobKey } from '../schema.ts';
+import { type AnnouncedLine, jobKey, letterKey } from '../schema.ts';
 import { countOf, withLine } from './backlogs.ts';
 import { requireJobFits, requireKeyFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
@@ -15,6 +15,7 @@ const keyOf = ({ type, fairnessKey }: AnnouncedLine): string => JSON.stringify([
 
 export class MemorySubmitStore implements SubmitStore {
   readonly #items: MemoryItems;
+  #lettersPut = 0;
 
   constructor(items: MemoryItems) {
     this.#items = items;
@@ -136,26 +137,14 @@ export class MemorySubmitStore implements SubmitStore {
     });
   }
 
-  async wake({ partition, jobs = [], onlyNamed = false }: RequestOf<'wake'>): Promise<'left' | 'full'> {
-    return this.#items.write('wake', () => {
-      const items = this.#items.partition(partition);
-      const before = items.wakes;
-      const room = roomForNames(jobs);
-      const isNamed = jobs.length > 0 && before.jobs.length <= room;
-      // A word with too many names is refused first.
-      const isTried = jobs.length > 0 && room >= 0 && !isNamed;
-      if (isTried) this.#items.bill.wroteWakes('wake', partition, before, before);
-      if (onlyNamed && !isNamed) return 'full';
-      items.wakes = isNamed
-        ? {
-            wakes: before.wakes + 1,
-            named: before.named + 1,
-            names: before.names + jobs.length,
-            jobs: [...before.jobs, ...jobs],
-          }
-        : { ...before, wakes: before.wakes + 1 };
-      this.#items.bill.wroteWakes('wake', partition, before, items.wakes);
-      return 'left';
+  async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
+    return this.#items.write('putLetter', () => {
+      this.#items.bill.putLetter(partition, letter);
+      this.#lettersPut += 1;
+      const { sk: letterId } = letterKey(partition, nowMs, String(this.#lettersPut).padStart(12, '0'));
+      const { hints = [], jobIds = [], looksAtAll = false } = letter;
+      const { letters } = this.#items.partition(partition);
+      letters.set(letterId, { letterId, hints: hints.map(hintOf), jobIds, looksAtAll });
     });
   }
 }

@@ -31,7 +31,6 @@ export const ATTRIBUTE = {
   /** Names the item that the payload stands in, where it stands apart. */
   payloadId: 'payloadId',
   claimId: 'claimId',
-  epoch: 'epoch',
   batchId: 'batchId',
   fleet: 'fleet',
   claimedAtMs: 'claimedAtMs',
@@ -40,36 +39,15 @@ export const ATTRIBUTE = {
   dispatcherId: 'dispatcherId',
   leads: 'leads',
   load: 'load',
-  // Leases and wakes.
+  // Leaders and letters.
   holder: 'holder',
-  lastHolder: 'lastHolder',
-  isWriting: 'isWriting',
-  openEpoch: 'openEpoch',
-  takenAtMs: 'takenAtMs',
-  wantsWord: 'wantsWord',
-  saidAtMs: 'saidAtMs',
+  wantsLetters: 'wantsLetters',
+  letter: 'letter',
   expiresAtMs: 'expiresAtMs',
   /** Names one call, where nothing else tells its own repetition from another caller's success. */
   callId: 'callId',
-  wakes: 'wakes',
-  wakesSeen: 'wakesSeen',
-  /** Of the wakes, those that named jobs. */
-  named: 'named',
-  namedJobs: 'namedJobs',
-  /** Names that were taken away in front of those. */
-  namesDropped: 'namesDropped',
-  /** Wakes, named ones and names, up to which was looked. */
-  wordSeen: 'wordSeen',
-  hints: 'hints',
   /** The newest declaration that the partition was told of. */
   declared: 'declared',
-  /** How far jobs were moved to where it wants them. */
-  carried: 'carried',
-  sinceEpoch: 'sinceEpoch',
-  isHandedOver: 'isHandedOver',
-  moved: 'moved',
-  isDone: 'isDone',
-  after: 'after',
   // Declarations.
   hash: 'hash',
   text: 'text',
@@ -79,26 +57,27 @@ export const ATTRIBUTE = {
   // Reservations and the page: read whole by every pass, so short.
   reservedJobs: 'j',
   checkAtMs: 'c',
-  reservationEpoch: 'e',
+  /** The version that the reservation follows, where its item was put again behind a later one. */
+  madeVersion: 'e',
   reservedAtMs: 'r',
-  turn: 'n',
   dueShards: 'dueShards',
   ledgers: 'k',
   estimates: 't',
   batches: 'b',
   inline: 'h',
   texts: 'z',
-  pageEpoch: 'g',
   commitId: 'i',
-  follows: 'w',
   namedBatches: 'y',
   parks: 'x',
   attendance: 'a',
   liftedAtMs: 'l',
   isLifted: 'f',
   quiet: 'q',
+  unseenUntilMs: 'u',
+  /** How far jobs were moved to where the declaration wants them. */
+  carried: 'd',
   chargedMean: 'm',
-  baseTurn: 'o',
+  baseVersion: 'o',
   ledgersSince: 's',
   goneSince: 'v',
   // Ledgers, backlogs, estimates.

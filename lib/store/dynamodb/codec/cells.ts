@@ -6,7 +6,7 @@ import { MalformedItemError } from '../../errors.ts';
 import {
   dueKey,
   LOAN_PREFIX,
-  leaseKey,
+  leaderKey,
   ledgerBaseKey,
   PARTITION_PREFIX,
   pageKey,
@@ -156,10 +156,7 @@ function shown(value: unknown): string {
 
 /** What to do about an item that must not be guessed at, nor simply deleted. By the kind that its sort key names. */
 const WAYS_OUT: readonly (readonly [string, string])[] = [
-  [
-    leaseKey(0).sk,
-    'set epoch above all that were ever used; without it, whoever was superseded could write again',
-  ],
+  [leaderKey(0).sk, 'delete it, and deploy the stack again: so the partition is told of its declaration'],
   [
     pageKey(0).sk,
     'correct it; deleting it forgets what active keys were charged, and settled places count again',

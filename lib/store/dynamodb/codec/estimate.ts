@@ -5,10 +5,10 @@ import type { ItemKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
 
-/** @param turn - of the page whose commit it follows: what is of an earlier one never takes its place */
-export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord, turn: number): Item => ({
+/** @param version - of the page whose commit it follows: what is of an earlier one never takes its place */
+export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord, version: number): Item => ({
   ...key,
-  [A.turn]: turn,
+  [A.version]: version,
   [A.type]: estimate.type,
   [A.resourceId]: estimate.resourceId,
   [A.meanMs]: storable(estimate.meanMs),

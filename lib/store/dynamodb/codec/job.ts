@@ -41,7 +41,6 @@ const JOB_PREFIX = jobKey('').pk;
 
 export const encodeClaim = (claim: Claim): Item => ({
   [A.claimId]: claim.claimId,
-  [A.epoch]: claim.epoch,
   [A.batchId]: claim.batchId,
   [A.fleet]: claim.fleet,
   [A.claimedAtMs]: claim.claimedAtMs,
@@ -212,7 +211,6 @@ export function payloadIdOf(item: Item): string | undefined {
 function decodeClaim(cells: Cells): Claim {
   return {
     claimId: cells.text(A.claimId),
-    epoch: cells.count(A.epoch),
     batchId: cells.text(A.batchId),
     fleet: cells.text(A.fleet),
     claimedAtMs: cells.number(A.claimedAtMs),

@@ -20,8 +20,10 @@ const decodeLater = (packed: unknown): readonly LaterJob[] => {
   return unpackLater(pairs, 0);
 };
 
-export const encodeLedger = (key: ItemKey, ledger: Ledger): Item => ({
+/** @param version - of the page that it leaves: what left an earlier one never takes its place */
+export const encodeLedger = (key: ItemKey, ledger: Ledger, version: number): Item => ({
   ...key,
+  [A.version]: version,
   [A.fairnessKey]: ledger.fairnessKey,
   [A.settledCostMs]: storable(ledger.settledCostMs),
   [A.lastSeenMs]: ledger.lastSeenMs,

@@ -1,49 +1,64 @@
-/** What is known of jobs of which word is left, compressed: a job is some sixty bytes among many. */
+/** Letters, compressed: a job is some sixty bytes among many. */
 import { deflateRawSync } from 'node:zlib';
-import { HINTS_KEPT_MS, ITEM_BOUNDS } from '../../bounds.ts';
+import { ITEM_BOUNDS, LETTER_JOBS_MAX, LETTERS_KEPT_MS } from '../../bounds.ts';
 import { MalformedItemError } from '../../errors.ts';
-import type { JobHint, JobImage } from '../../job-fields.ts';
 import { itemBytes } from '../../metering.ts';
-import { hintsKey } from '../../schema.ts';
+import type { Letter, ReceivedLetter } from '../../records.ts';
+import { letterKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
-import { cellsOf, ttlSec } from './cells.ts';
+import { cellsOf, textOf, ttlSec } from './cells.ts';
 import { decodeJobHint, encodeJobHint } from './job.ts';
 
 /** Far beyond the heads of any item. */
-const HINTS_BYTES_MAX = 16 * 1024 * 1024;
+const LETTER_BYTES_MAX = 16 * 1024 * 1024;
 
-/** Items that say these: one, or as many as it takes for each to fit. */
-export function encodeHints(
+/** Items that say what a letter says: one, or as many as it takes for each to fit. */
+export function encodeLetter(
   partition: number,
-  hints: readonly JobImage[],
+  { hints = [], jobIds = [], looksAtAll = false }: Letter,
   { newId, nowMs }: { readonly newId: () => string; readonly nowMs: number },
-): readonly { readonly hintsId: string; readonly item: Item }[] {
-  const hintsId = newId();
+): readonly Item[] {
   const item = {
-    ...hintsKey(partition, hintsId),
-    [A.hints]: deflateRawSync(JSON.stringify(hints.map(encodeJobHint))),
-    [A.ttl]: ttlSec(nowMs + HINTS_KEPT_MS),
+    ...letterKey(partition, nowMs, newId()),
+    [A.letter]: deflateRawSync(JSON.stringify([hints.map(encodeJobHint), jobIds, Number(looksAtAll)])),
+    [A.ttl]: ttlSec(nowMs + LETTERS_KEPT_MS),
   };
-  if (hints.length < 2 || itemBytes(item) <= ITEM_BOUNDS.hints) return [{ hintsId, item }];
-  const half = Math.ceil(hints.length / 2);
-  return [hints.slice(0, half), hints.slice(half)].flatMap((part) =>
-    encodeHints(partition, part, { newId, nowMs }),
-  );
+  const jobs = hints.length + jobIds.length;
+  if (jobs < 2 || (jobs <= LETTER_JOBS_MAX && itemBytes(item) <= ITEM_BOUNDS.letter)) return [item];
+  const halves = [
+    [0, 0.5],
+    [0.5, 1],
+  ] as const;
+  return halves.flatMap(([from, to]) => {
+    const part = <T>(all: readonly T[]): readonly T[] =>
+      all.slice(Math.ceil(from * all.length), Math.ceil(to * all.length));
+    return encodeLetter(
+      partition,
+      { hints: part(hints), jobIds: part(jobIds), looksAtAll: looksAtAll && from === 0 },
+      { newId, nowMs },
+    );
+  });
 }
 
+export const letterIdOf = (item: Item): string => String(item[A.sk]);
+
 /** @throws MalformedItemError - it names this item's key, never that of a job: the job's own item may be as it should */
-export function decodeHints(item: Item): readonly JobHint[] {
+export function decodeLetter(item: Item): ReceivedLetter {
   const cells = cellsOf(item);
-  const heads: unknown = cells.inflated(A.hints, 'heads of jobs', HINTS_BYTES_MAX, JSON.parse);
-  if (!Array.isArray(heads)) throw cells.malformed(A.hints, 'a list of heads');
-  return heads.map((head: unknown, at) => {
+  const [heads, jobIds, looksAtAll] = cells.inflated(A.letter, 'what it says', LETTER_BYTES_MAX, (text) => {
+    const [hints, ids, all] = JSON.parse(text) as readonly [readonly unknown[], readonly unknown[], unknown];
+    if (!Array.isArray(hints) || !Array.isArray(ids)) throw new TypeError('no lists');
+    return [hints as readonly unknown[], ids.map(textOf), all === 1] as const;
+  });
+  const hints = heads.map((head, at) => {
     try {
       return decodeJobHint((head ?? {}) as Item);
     } catch (cause) {
       if (!(cause instanceof MalformedItemError)) throw cause;
-      throw cells.malformed(A.hints, `heads of jobs: of number ${at}, ${cause.attribute} is wrong`, {
+      throw cells.malformed(A.letter, `heads of jobs: of number ${at}, ${cause.attribute} is wrong`, {
         cause,
       });
     }
   });
+  return { letterId: letterIdOf(item), hints, jobIds, looksAtAll };
 }

@@ -3,9 +3,9 @@ import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
 import type { MalformedItemError } from '../../errors.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
-import { EMPTY_PAGE, type Page } from '../../page.ts';
+import type { Page } from '../../page.ts';
 import { type LedgerBase, ledgersSince } from '../../page-ledgers.ts';
-import type { Attendance, EstimateRecord, Ledger, Quiet } from '../../records.ts';
+import type { Attendance, Carried, EstimateRecord, Ledger, Quiet } from '../../records.ts';
 import { ledgerBaseKey, pageKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
@@ -50,7 +50,7 @@ function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
 }
 
 function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
-  const [sinceMs = 0, keys = [], costs = [], seen = []] = columnsOf(packed as Columns | Flat);
+  const [sinceMs = 0, keys = [], costs = [], seen = []] = packed as Columns;
   const ledgers = new Map<string, Ledger>();
   for (const [at, fairnessKey] of keys.entries()) {
     const settledCostMs = costOf(costs[at] ?? Number.NaN);
@@ -73,16 +73,6 @@ function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
 type Seen = number | readonly (number | null)[];
 type Packed = readonly [last: number, until?: number | null, undecided?: number, ...pairs: number[]];
 type Columns = readonly [] | readonly [number, readonly string[], readonly number[], readonly Seen[]];
-/** As it was packed before there were columns: the instant, then fairness key, settled cost in ms and last seen for each. */
-type Flat = readonly [number, ...(string | Seen)[]];
-
-function columnsOf(packed: Columns | Flat): Columns {
-  if (packed.length === 0 || Array.isArray(packed[1])) return packed as Columns;
-  const [sinceMs, ...flat] = packed as Flat;
-  const column = (which: number): readonly unknown[] => flat.filter((_, at) => at % 3 === which);
-  const costs = (column(1) as readonly number[]).map(unitsOf);
-  return [sinceMs, column(0) as readonly string[], costs, column(2) as readonly Seen[]];
-}
 
 const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
   JSON.stringify(
@@ -138,20 +128,46 @@ function unpackAttendance(packed: unknown): Attendance {
   return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
 }
 
-/** Without them, nobody would know which reservations count: an earlier version does not write them. */
 function unpackNames(packed: unknown): ReadonlySet<string> {
   if (!Array.isArray(packed) || !packed.every((each) => typeof each === 'string'))
     throw new TypeError('names');
   return new Set(packed);
 }
 
-const packQuiet = ({ sinceMs, lookedAtMs, declared }: Quiet): string =>
-  JSON.stringify([sinceMs, lookedAtMs, ...(declared === undefined ? [] : [declared])]);
+const packQuiet = ({ lookedAtMs, declared }: Quiet): string =>
+  JSON.stringify([lookedAtMs, ...(declared === undefined ? [] : [declared])]);
 
 function unpackQuiet(packed: unknown): Quiet {
-  const [sinceMs, lookedAtMs, declared] = packed as readonly [number, number, number?];
-  if (![sinceMs, lookedAtMs, declared ?? 0].every(Number.isFinite)) throw new TypeError('instants');
-  return { sinceMs, lookedAtMs, ...(declared === undefined ? {} : { declared }) };
+  const [lookedAtMs, declared] = packed as readonly [number, number?];
+  if (![lookedAtMs, declared ?? 0].every(Number.isFinite)) throw new TypeError('instants');
+  return { lookedAtMs, ...(declared === undefined ? {} : { declared }) };
+}
+
+const packCarried = ({ version, moved, isDone, after, sinceVersion, isHandedOver }: Carried): string =>
+  JSON.stringify([version, moved, isDone, after ?? null, sinceVersion ?? null, isHandedOver ?? null]);
+
+function unpackCarried(packed: unknown): Carried {
+  const [version, moved, isDone, after, sinceVersion, isHandedOver] = packed as readonly [
+    number,
+    number,
+    boolean,
+    string | null,
+    number | null,
+    boolean | null,
+  ];
+  const isSound =
+    [version, moved, sinceVersion ?? 0].every(Number.isFinite) &&
+    [isDone, isHandedOver ?? false].every((each) => typeof each === 'boolean') &&
+    typeof (after ?? '') === 'string';
+  if (!isSound) throw new TypeError('a carry-over');
+  return {
+    version,
+    moved,
+    isDone,
+    ...(after === null ? {} : { after }),
+    ...(sinceVersion === null ? {} : { sinceVersion }),
+    ...(isHandedOver === null ? {} : { isHandedOver }),
+  };
 }
 
 /** What the page says of keys, types and reservations: a text of JSON each, in one line. */
@@ -162,6 +178,7 @@ const TEXTS = [
   A.inline,
   A.attendance,
   A.quiet,
+  A.carried,
   A.ledgersSince,
   A.namedBatches,
   A.goneSince,
@@ -193,8 +210,7 @@ function compressed(item: Item): Item {
 function withTexts(item: Item): Item {
   if (item[A.texts] === undefined) return item;
   const texts = cellsOf(item).inflated(A.texts, 'texts', TEXTS_BYTES_MAX, (text) => text.split('\n'));
-  // An earlier version compressed fewer of them.
-  const named = TEXTS.slice(0, texts.length).map((name, at) => [name, texts[at] || undefined] as const);
+  const named = TEXTS.map((name, at) => [name, texts[at] || undefined] as const);
   return { ...item, ...Object.fromEntries(named) };
 }
 
@@ -202,71 +218,71 @@ function withTexts(item: Item): Item {
 export function plainPage(partition: number, page: Page, commitId: string): Item {
   return {
     ...pageKey(partition),
-    [A.turn]: page.turn,
-    [A.pageEpoch]: page.epoch,
+    [A.version]: page.version,
     [A.commitId]: commitId,
     ...(page.base === undefined
       ? { [A.ledgers]: packLedgers(page.ledgers) }
       : {
-          [A.baseTurn]: page.base.turn,
+          [A.baseVersion]: page.base.version,
           [A.ledgersSince]: packLedgers(ledgersSince(page)),
           [A.goneSince]: page.gone === undefined ? undefined : JSON.stringify([...page.gone]),
         }),
     [A.estimates]: packEstimates(page.estimates),
     [A.batches]: packBatches(page.batches),
     [A.inline]: page.inline.size === 0 ? undefined : packReservations(page.inline.values()),
-    [A.namedBatches]: page.named === undefined ? undefined : JSON.stringify([...page.named]),
+    [A.namedBatches]: page.named.size === 0 ? undefined : JSON.stringify([...page.named]),
     [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
     [A.liftedAtMs]: page.liftedAtMs,
     [A.isLifted]: page.isLifted === true ? true : undefined,
     [A.quiet]: page.quiet === undefined ? undefined : packQuiet(page.quiet),
+    [A.unseenUntilMs]: page.unseenUntilMs,
+    [A.carried]: page.carried === undefined ? undefined : packCarried(page.carried),
     [A.chargedMean]: page.chargedMean,
   };
 }
 
 /** A base as it is before it is compressed. */
-export const plainLedgerBase = (partition: number, { turn, ledgers }: LedgerBase): Item => ({
+export const plainLedgerBase = (partition: number, { version, ledgers }: LedgerBase): Item => ({
   ...ledgerBaseKey(partition),
-  [A.turn]: turn,
+  [A.version]: version,
   [A.ledgers]: packLedgers(ledgers),
 });
 
 export function decodeLedgerBase(item: Item): LedgerBase {
   const cells = cellsOf(withTexts(item));
-  return { turn: cells.count(A.turn), ledgers: cells.packed(A.ledgers, unpackLedgers) };
+  return { version: cells.count(A.version), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
 
 /**
- * The turn of the base that a page names; undefined: it names none, or nobody can tell which. Each turn is written once, and its base with
- * it: who has read that one need not read it again.
+ * The version of the base that a page names; undefined: it names none, or it cannot be read. Each version is written once, and its base with
+ * it: a process that has read that one need not read it again.
  */
-export const baseTurnOf = (item: Item): number | undefined => {
-  const turn = item[A.baseTurn];
-  return typeof turn === 'number' ? turn : undefined;
+export const baseVersionOf = (item: Item): number | undefined => {
+  const version = item[A.baseVersion];
+  return typeof version === 'number' ? version : undefined;
 };
 
-/** Whether a page names this base, or none: one of another turn was read before it, or after. */
+/** Whether a page names this base, or none: one of another version was read before it, or after. */
 export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
-  item[A.baseTurn] === undefined || item[A.baseTurn] === base?.turn;
+  item[A.baseVersion] === undefined || item[A.baseVersion] === base?.version;
 
 /** That a page names a base which is not there, or cannot be read. */
 export const baseMissing = (item: Item): MalformedItemError =>
-  cellsOf(item).malformed(A.baseTurn, 'the turn of the ledgers beside it');
+  cellsOf(item).malformed(A.baseVersion, 'the version of the ledgers beside it');
 
-export const commitIdOf = (item: Item): unknown => item[A.commitId];
+/** The commit that wrote a page, and the page's version, which parking may have raised since. */
+export const commitOf = (item: Item): { readonly commitId: unknown; readonly version: number } => ({
+  commitId: item[A.commitId],
+  version: cellsOf(item).count(A.version),
+});
 
 /** @param base - as it was read beside; without the one that the page names, its ledgers are those that have changed since */
 export function decodePage(item: Item, base?: LedgerBase): Page {
   const cells = cellsOf(withTexts(item));
-  const turn = cells.count(A.turn);
-  const epoch = cells.has(A.pageEpoch) ? cells.count(A.pageEpoch) : 0;
-  // Fenced before the first commit.
-  if (turn === 0) return { ...EMPTY_PAGE, epoch };
   return {
-    turn,
-    epoch,
-    ...(cells.has(A.baseTurn)
+    version: cells.count(A.version),
+    ...(cells.has(A.baseVersion)
       ? onBase(
           cells.packed(A.ledgersSince, unpackLedgers),
           isOfBase(item, base) ? base : undefined,
@@ -276,12 +292,14 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
     inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, loosened) : new Map(),
-    ...(cells.has(A.namedBatches) ? { named: cells.packed(A.namedBatches, unpackNames) } : {}),
+    named: cells.has(A.namedBatches) ? cells.packed(A.namedBatches, unpackNames) : new Set(),
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
     ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
     ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
     ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
+    ...(cells.has(A.unseenUntilMs) ? { unseenUntilMs: cells.number(A.unseenUntilMs) } : {}),
+    ...(cells.has(A.carried) ? { carried: cells.packed(A.carried, unpackCarried) } : {}),
     ...(cells.has(A.chargedMean) ? { chargedMean: cells.count(A.chargedMean) } : {}),
   };
 }

@@ -111,8 +111,8 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
 export const packReservations = (reservations: Iterable<Reservation>): string =>
   `[${Array.from(
     reservations,
-    ({ batchId, epoch, checkAtMs, reservedAtMs, declared, jobs }) =>
-      `[${JSON.stringify(batchId)},${epoch},${checkAtMs},${reservedAtMs},${packJobs(jobs)}${
+    ({ batchId, version, checkAtMs, reservedAtMs, declared, jobs }) =>
+      `[${JSON.stringify(batchId)},${version},${checkAtMs},${reservedAtMs},${packJobs(jobs)}${
         declared === undefined ? '' : `,${declared}`
       }]`,
   ).join(',')}]`;
@@ -121,22 +121,22 @@ export const packReservations = (reservations: Iterable<Reservation>): string =>
 export function unpackReservations(packed: unknown): ReadonlyMap<string, Reservation> {
   const rows = packed as readonly (readonly [string, number, number, number, unknown, number?])[];
   return new Map(
-    rows.map(([batchId, epoch, checkAtMs, reservedAtMs, jobs, declared]) => {
-      const numbers = [epoch, checkAtMs, reservedAtMs, declared ?? 0];
+    rows.map(([batchId, version, checkAtMs, reservedAtMs, jobs, declared]) => {
+      const numbers = [version, checkAtMs, reservedAtMs, declared ?? 0];
       if (typeof batchId !== 'string' || !numbers.every(Number.isFinite))
         throw new TypeError(`reservation ${String(batchId)}`);
       const under = declared === undefined ? {} : { declared };
       return [
         batchId,
-        { batchId, epoch, checkAtMs, reservedAtMs, ...under, jobs: unpackJobs(jobs) },
+        { batchId, version, checkAtMs, reservedAtMs, ...under, jobs: unpackJobs(jobs) },
       ] as const;
     }),
   );
 }
 
-/** @param follows - of an item that is put before a page: the turn that the page follows */
-export function encodeReservation(partition: number, reservation: Reservation, follows?: number): Item {
-  const item: Item = { ...plainReservation(partition, reservation), [A.follows]: follows };
+/** @param version - of the page before which the item is put */
+export function encodeReservation(partition: number, reservation: Reservation, version: number): Item {
+  const item = plainReservation(partition, reservation, version);
   const units = writeUnitsOf(itemBytes(item));
   // Written, and taken away again: its jobs are compressed where that takes fewer write units.
   if (units === 1) return item;
@@ -145,10 +145,11 @@ export function encodeReservation(partition: number, reservation: Reservation, f
 }
 
 /** A reservation before anything of it is compressed: the most that it can take. */
-export function plainReservation(partition: number, reservation: Reservation): Item {
+export function plainReservation(partition: number, reservation: Reservation, version: number): Item {
   return {
     ...reservationKey(partition, reservation.batchId),
-    [A.reservationEpoch]: reservation.epoch,
+    [A.version]: version,
+    [A.madeVersion]: reservation.version === version ? undefined : reservation.version,
     [A.checkAtMs]: reservation.checkAtMs,
     [A.reservedAtMs]: reservation.reservedAtMs,
     [A.declared]: reservation.declared,
@@ -166,19 +167,15 @@ function withJobs(item: Item): Item {
   return { ...item, [A.reservedJobs]: text };
 }
 
-/** The turn that the page follows before which an item was put; undefined: it was written with its page. */
-export const followsOf = (item: Item): number | undefined =>
-  item[A.follows] === undefined ? undefined : cellsOf(item).count(A.follows);
-
-/** Whether two items that were put before a page say the same. */
+/** Whether two items of reservations say the same. */
 export const isSameReservation = (one: Item, other: Item): boolean =>
-  followsOf(one) === followsOf(other) && isDeepStrictEqual(decodeReservation(one), decodeReservation(other));
+  one[A.version] === other[A.version] && isDeepStrictEqual(decodeReservation(one), decodeReservation(other));
 
 export function decodeReservation(item: Item): Reservation {
   const cells = cellsOf(withJobs(item));
   return {
     batchId: cells.text(A.sk).slice(RESERVATION_PREFIX.length),
-    epoch: cells.count(A.reservationEpoch),
+    version: cells.count(item[A.madeVersion] === undefined ? A.version : A.madeVersion),
     checkAtMs: cells.number(A.checkAtMs),
     reservedAtMs: cells.number(A.reservedAtMs),
     ...(item[A.declared] === undefined ? {} : { declared: cells.count(A.declared) }),
