@@ -9,7 +9,7 @@
 import { parseArgs } from 'node:util';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
-import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, type SubmitContext, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
@@ -97,7 +97,7 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
   store.meter = meter.store;
   const isOver = (): boolean => ended >= jobs;
   let isDispatching = false;
-  const dispatchNow = async (trigger: Trigger): Promise<void> => {
+  const dispatchNow = async (trigger: WakeTrigger): Promise<void> => {
     meter.invoked('dispatch');
     await dispatchAll(dispatcher, trigger);
   };

@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job, MovingJob } from '../lib/core/job.ts';
 import type { DispatchContext } from '../lib/dispatch/context.ts';
-import { dispatchAll, type Trigger } from '../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
 import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
 import { placeOf, submit } from '../lib/dispatch/submit.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
@@ -87,7 +87,7 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
     await time.run({ untilMs: time.nowMs + 3_600_000, isOver: () => isOver });
     return work;
   };
-  const pass = (context: DispatchContext, trigger: Partial<Trigger> = {}): Promise<unknown> =>
+  const pass = (context: DispatchContext, trigger: Partial<WakeTrigger> = {}): Promise<unknown> =>
     done(dispatchAll(context, { jobs: [], reason: 'tick', ...trigger }));
   const submitter = { store, configuration, nowMs: clock.nowMs, announced: new Map<string, number>() };
   for (let made = 0; made < jobs; made += PUT_BATCH) {

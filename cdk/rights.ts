@@ -30,9 +30,9 @@ const ALL_READ: readonly TableRight[] = [
 
 const PASSES: readonly TableRight[] = [
   ...ALL_READ,
-  { actions: [PUT], of: ['jobs', 'partitions', 'ledgers', 'parked', 'hints'] },
-  { actions: [UPDATE], of: ['jobs', 'partitions', 'wakes', 'ledgers', 'locks', 'unreadable', 'schedules'] },
-  { actions: [DELETE], of: ['partitions', 'locks', 'parked'] },
+  { actions: [PUT], of: ['jobs', 'partitions', 'ledgers', 'parked', 'mail'] },
+  { actions: [UPDATE], of: ['jobs', 'partitions', 'ledgers', 'locks', 'unreadable', 'schedules'] },
+  { actions: [DELETE], of: ['partitions', 'locks', 'parked', 'mail'] },
   { actions: [CHECK], of: ['partitions'] },
   // How far a schedule is. It is updated only to take one that cannot be read out of its line.
   { actions: [PUT], of: ['schedules'] },
@@ -41,12 +41,11 @@ const PASSES: readonly TableRight[] = [
 export const TABLE_RIGHTS = {
   /**
    * A submitter: puts jobs, announces their lines with the cost that a key starts with, reads a job back, moves or
-   * cancels it. In the partition it notes a further part of the due line, and looks who has it: for a dispatcher that runs on it
-   * leaves word.
+   * cancels it. It looks who leads the partition, and leaves letters for a leader that asks for them.
    */
   submit: [
-    { actions: [PUT], of: ['jobs'] },
-    { actions: [UPDATE], of: ['jobs', 'ledgers', 'partitions', 'wakes'] },
+    { actions: [PUT], of: ['jobs', 'mail'] },
+    { actions: [UPDATE], of: ['jobs', 'ledgers', 'partitions'] },
     { actions: GET, of: ['jobs', 'declaration', 'ledgers', 'partitions'] },
   ],
   /**
@@ -56,7 +55,7 @@ export const TABLE_RIGHTS = {
   declare: [
     { actions: GET, of: ['declaration', 'schedules', 'declaredSchedules', 'jobs', 'ledgers', 'partitions'] },
     { actions: [PUT], of: ['declaration', 'schedules', 'declaredSchedules', 'jobs'] },
-    { actions: [UPDATE], of: ['partitions', 'wakes', 'ledgers'] },
+    { actions: [UPDATE], of: ['partitions', 'ledgers'] },
     { actions: [DELETE], of: ['schedules'] },
   ],
   /** A dispatcher: whole passes, whoever runs them. What is declared it only reads. */
@@ -78,7 +77,7 @@ export const TABLE_RIGHTS = {
     { actions: GET, of: ['jobs', 'declaration'] },
     { actions: [QUERY], of: ['partitions'] },
     { actions: [PUT, DELETE], of: ['partitions'] },
-    { actions: [UPDATE], of: ['jobs', 'partitions', 'wakes', 'unreadable'] },
+    { actions: [UPDATE], of: ['jobs', 'partitions', 'unreadable'] },
   ],
   /** An operator who only looks. */
   read: ALL_READ,
@@ -87,7 +86,7 @@ export const TABLE_RIGHTS = {
     ...ALL_READ,
     { actions: ['dynamodb:Scan'], of: 'all' },
     { actions: [PUT], of: ['jobs', 'schedules'] },
-    { actions: [UPDATE], of: ['jobs', 'partitions', 'wakes', 'ledgers', 'unreadable', 'schedules'] },
+    { actions: [UPDATE], of: ['jobs', 'partitions', 'ledgers', 'unreadable', 'schedules'] },
     { actions: [DELETE], of: ['schedules'] },
   ],
 } as const satisfies Record<string, readonly TableRight[]>;

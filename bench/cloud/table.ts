@@ -9,9 +9,8 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { Usage as StoreUsage } from '../../lib/store/metering.ts';
-import { isPageAlone, turnPage } from '../../lib/store/page.ts';
+import { isPageAlone, nextPage } from '../../lib/store/page.ts';
 import { isApart } from '../../lib/store/payload.ts';
-import type { Fence } from '../../lib/store/records.ts';
 import type { ClaimRequest, Commit } from '../../lib/store/requests.ts';
 import {
   type AnnouncedLine,
@@ -20,7 +19,7 @@ import {
   ledgerPk,
   partitionPk,
   readyLineName,
-  wakeKey,
+  mailPk,
 } from '../../lib/store/schema.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Draw } from './latency.ts';
@@ -88,9 +87,8 @@ const READS: ReadonlySet<string> = new Set([
 
 /** Verbs whose units all fall on the partition's own items; the partition, or a fence, is in their request. */
 const OF_PARTITION: ReadonlySet<string> = new Set([
-  'acquireLease',
-  'renewLease',
-  'releaseLease',
+  'lead',
+  'stopLeading',
   'loadPartition',
   'tidy',
   'askForLoan',
@@ -99,13 +97,12 @@ const OF_PARTITION: ReadonlySet<string> = new Set([
   'deregisterWorker',
   'changeControl',
 ]);
-const OF_WAKE: ReadonlySet<string> = new Set(['wake', 'readWakes', 'dropNames']);
+const OF_MAIL: ReadonlySet<string> = new Set(['putLetter', 'readLetters', 'deleteLetters']);
 const OF_LEDGERS: ReadonlySet<string> = new Set(['getLedgers', 'getEstimates', 'readBacklogs']);
 
 /** What verbs are asked, as far as their cost depends on it. */
 interface Asked {
   readonly partition?: number;
-  readonly fence?: Fence;
   readonly type?: string;
   readonly line?: AnnouncedLine;
   readonly lines?: readonly AnnouncedLine[];
@@ -123,8 +120,7 @@ const askedOf = (request: unknown): Asked =>
   typeof request === 'object' && request !== null && !Array.isArray(request) ? request : {};
 
 function partitionIn(request: unknown): number {
-  const { partition, fence } = askedOf(request);
-  return partition ?? fence?.partition ?? Number(request);
+  return askedOf(request).partition ?? Number(request);
 }
 
 /** A locked claim is a transaction of the job, its index entry and the lock: so much more than without. */
@@ -213,13 +209,15 @@ export function cloudTable(parts: CloudTableParts): JobStore {
         return { ...ONE, together: requests.length, isTransaction };
       }
       case 'commit': {
-        const { fence, commit } = asked;
-        if (fence === undefined || commit === undefined) return ONE;
-        const { page, batches, follows } = store.inspect(fence.partition);
-        const turn = turnPage(page, commit, batches, fence.epoch, follows);
-        const { ahead, estimates } = turn;
-        const isTransaction = !isPageAlone(turn, commit);
-        return { ...ONE, isTransaction, ahead: ahead.length, behind: estimates.length };
+        const { partition, commit } = asked;
+        if (partition === undefined || commit === undefined) return ONE;
+        const { page, batches } = store.inspect(partition);
+        if (page.version !== commit.version) return ONE;
+        const change = nextPage(page, commit, batches);
+        const { ahead, absorbed, spilled, estimates } = change;
+        const before = ahead.length + absorbed.length + spilled.length;
+        const isTransaction = !isPageAlone(change, commit);
+        return { ...ONE, isTransaction, ahead: before, behind: estimates.length };
       }
       case 'park':
         return {
@@ -253,7 +251,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     const partition = partitionIn(request);
     const { type = '', line, lines = [], commit } = askedOf(request);
     if (OF_PARTITION.has(verb)) return new Set([partitionPk(partition)]);
-    if (OF_WAKE.has(verb)) return new Set([wakeKey(partition).pk]);
+    if (OF_MAIL.has(verb)) return new Set([mailPk(partition)]);
     if (OF_LEDGERS.has(verb)) return new Set([ledgerPk(partition)]);
     if (verb === 'announceLines') {
       return new Set([ledgerPk(partition), ...lines.map((each) => keysLineName(partition, each.type))]);

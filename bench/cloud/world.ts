@@ -10,9 +10,8 @@ import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { isAwaited, isTerminal, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, type IngestMessage, ingest } from '../../lib/dispatch/ingest.ts';
-import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import { jobFrom, jobIdOf } from '../../lib/dispatch/request.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
@@ -284,16 +283,15 @@ export class CloudWorld {
       budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
-      led: new Set(),
-      open: new Map(),
-      lead: (partition) => this.#askToLead(partition),
+      seen: new Map(),
+      askToLead: (partition) => this.#askToLead(partition),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
   }
 
   #askToLead(partition: number): Promise<void> {
     return this.#invokeLater(() =>
-      this.#counted(this.#dispatch.invoke(async (context) => void (await leadForAWhile(context, partition)))),
+      this.#counted(this.#dispatch.invoke(async (context) => void (await leadWhileBusy(context, partition)))),
     );
   }
 
@@ -486,7 +484,7 @@ export class CloudWorld {
     this.#pass({ jobs: [], reason: 'tick' }).catch(() => undefined);
   }
 
-  async #pass(trigger: Trigger): Promise<void> {
+  async #pass(trigger: WakeTrigger): Promise<void> {
     await this.#counted(this.#dispatch.invoke(async (context) => void (await dispatchAll(context, trigger))));
   }
 

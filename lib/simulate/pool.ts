@@ -160,8 +160,7 @@ export class SimulatedPool {
       budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
-      led: new Set(),
-      open: new Map(),
+      seen: new Map(),
     };
     this.#client = {
       store: this.store,

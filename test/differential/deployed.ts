@@ -14,7 +14,7 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import { afterFailure, afterWorkerLost } from '../../lib/core/retry.ts';
 import type { Scope } from '../../lib/core/scope.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
-import { type DispatchReport, dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { type DispatchReport, dispatchAll, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { changeControl, type OperateContext } from '../../lib/dispatch/operate.ts';
 import { jobFrom } from '../../lib/dispatch/request.ts';
 import { retimeJob } from '../../lib/dispatch/retime.ts';
@@ -140,11 +140,11 @@ export class Deployed implements Player {
       ...planted(this.store),
       // A request is a hint: where each is lost, partitions do not lend, and what each of them starts is known.
       askForLoan: () => Promise.resolve(),
-      releaseLease: async ({ fence, wakesSeen }) => {
+      stopLeading: async (request) => {
         const before = this.#beforeRelease;
         this.#beforeRelease = undefined;
         await before?.();
-        return this.store.releaseLease({ fence, wakesSeen });
+        return this.store.stopLeading(request);
       },
     });
     this.#dispatchers = Array.from({ length: scenario.hearing.dispatchers }, (_, number) =>
@@ -309,7 +309,7 @@ export class Deployed implements Player {
     const mayBeDue = happenings.some(({ op }) => op === 'due' || op === 'retime') || fresh.some(isDue);
     // Of several partitions, one whose records show something due says nothing of the others.
     const showsDue = this.configuration.partitions === 1 && [...fresh, ...noise, ...old].some(isDue);
-    const picked = dice.pick<Trigger['reason']>(
+    const picked = dice.pick<WakeTrigger['reason']>(
       mayBeDue && !showsDue ? LOOKING : [...LOOKING, 'stream', 'stream'],
     );
     const reason = picked === 'ingest' && [...fresh, ...noise].some(waitedBefore) ? 'wake' : picked;
@@ -357,7 +357,7 @@ export class Deployed implements Player {
     ).flat();
   }
 
-  async #trigger(dispatcher: number, trigger: Trigger): Promise<void> {
+  async #trigger(dispatcher: number, trigger: WakeTrigger): Promise<void> {
     let next = trigger;
     for (let triggers = 0; triggers < TRIGGERS_MAX; triggers += 1) {
       const reports = await this.#dispatch(dispatcher, next);
@@ -369,7 +369,7 @@ export class Deployed implements Player {
     throw new BrokenRule(`${TRIGGERS_MAX} triggers, and the dispatcher is not done`);
   }
 
-  #dispatch(dispatcher: number, trigger: Trigger): Promise<readonly DispatchReport[]> {
+  #dispatch(dispatcher: number, trigger: WakeTrigger): Promise<readonly DispatchReport[]> {
     const context = this.#dispatchers[dispatcher];
     if (context === undefined) throw new Error(`no dispatcher ${dispatcher}`);
     return dispatchAll(context, { ...trigger, partitions: this.#partitions });
@@ -445,11 +445,11 @@ function shuffled<T>(dice: Dice, values: readonly T[]): T[] {
   return rest;
 }
 
-/** Partition, epoch, batch and position of a claim. */
-const placeOfClaim = (claimId: string): readonly number[] => [
-  partitionOfClaim(claimId),
-  ...(claimId.match(/^(\d+)-(\d+)|\d+$/g)?.flatMap((part) => part.split('-').map(Number)) ?? []),
-];
+/** Partition, version, number of the batch in its commit, and position of a claim. */
+const placeOfClaim = (claimId: string): readonly number[] => {
+  const [, version, batch = '', position] = /^(\d+)-\w{8}(\w)(?:@\d+)?\.(\d+)$/.exec(claimId) ?? [];
+  return [partitionOfClaim(claimId), Number(version), Number.parseInt(batch, 36), Number(position)];
+};
 
 function compareDecided(one: readonly number[], other: readonly number[]): number {
   const at = one.findIndex((each, index) => each !== other[index]);

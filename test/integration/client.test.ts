@@ -61,8 +61,7 @@ describe('the client on AWS', () => {
       budget: DISPATCH_BUDGET,
       announced: new Map(),
       caches: new Map(),
-      led: new Set(),
-      open: new Map(),
+      seen: new Map(),
     };
     client = SchedulerClient.fromEnvironment(clientConfiguration, {
       FAIRLEAD_TABLE: table.table,

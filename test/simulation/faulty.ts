@@ -111,9 +111,9 @@ async function call(
   );
   const latencyMs = random() * plan.latencyMaxMs;
   const timeoutMs = TIMEOUT_MIN_MS + random() * (TIMEOUT_MAX_MS - TIMEOUT_MIN_MS);
-  // Past its lease, or past the time at which others look what became of it.
-  const drawnMs = random() * 2 * Math.max(plan.budget.leaseMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
-  const freezeMs = faults.isForced(name) ? Math.max(plan.budget.leaseMs, ATTENDED_MS) + 1_000 : drawnMs;
+  // Past its lead, or past the time at which others look what became of it.
+  const drawnMs = random() * 2 * Math.max(plan.budget.leadMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
+  const freezeMs = faults.isForced(name) ? Math.max(plan.budget.leadMs, ATTENDED_MS) + 1_000 : drawnMs;
   const part = batch.slice(0, 1 + Math.floor(random() * Math.max(0, batch.length - 1)));
   const withPart = withBatch(verb, parameters, part);
   const answer = async (given: Promise<unknown>): Promise<unknown> => {

@@ -14,7 +14,7 @@ import type { RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import { DUE_WORK_WATCHED, type Fence, type Ledger, type Reservation } from '../../lib/store/records.ts';
+import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type {
   ClaimRequest,
   Commit,
@@ -31,7 +31,7 @@ import { Versions } from './versions.ts';
 /** The invariants by their numbers in the design, and what has none. */
 export const INVARIANTS = {
   nothingLost: '1 nothing is lost',
-  oneClaim: '2 one active claim, epochs increase',
+  oneClaim: '2 one active claim, versions increase',
   fencing: '3 fencing',
   exclusion: '4 exclusion',
   caps: '5 caps are never exceeded',
@@ -75,10 +75,6 @@ const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || 
 
 /** Verbs that note something on a job without moving it. */
 const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'saveProgress', 'cancelJob', 'redrive']);
-
-const isLeftDueWork = ({ jobs = [] }: RequestOf<'wake'>): boolean =>
-  jobs.length > 0 &&
-  jobs.every(({ id, version }) => id === DUE_WORK_WATCHED.id && version === DUE_WORK_WATCHED.version);
 
 /** Verbs after which a wake is sent: what waited may start. */
 const OPENING: ReadonlySet<string> = new Set(['registerWorker', 'changeControl', 'retimeJob', 'createJobs']);
@@ -140,11 +136,8 @@ export class Invariants {
   /** The greatest cap and every weight that operators have ever put, by scope. */
   readonly #loosestCaps = new Map<string, number>();
   readonly #weights = new Map<string, number[]>();
-  /** Controls as they were when the lease was taken. */
-  readonly #obeyed = new Map<
-    number,
-    { readonly epoch: number; readonly controls: ReadonlyMap<string, Control> }
-  >();
+  /** By node and partition: the controls that its last load showed. */
+  readonly #controlsAtLoad = new Map<string, ReadonlyMap<string, Control>>();
   /** By scope, then by name. */
   readonly #held = {
     item: new Map<string, Map<string, number>>(),
@@ -162,13 +155,13 @@ export class Invariants {
   /** By partition: the last batch that something was claimed for, and under which declaration. */
   readonly #planned = new Map<
     number,
-    { readonly epoch: number; readonly batch: number; readonly version: number }
+    { readonly follows: number; readonly declared: number }
   >();
   readonly #usedMs = new Map<string, number>();
   /** By partition, then by fairness key. */
   readonly #ledgers = new Map<number, Map<string, Ledger>>();
-  /** By partition and job: the last batch that it was claimed for. */
-  readonly #claims = new Map<string, readonly [number, number]>();
+  /** By partition and job: the version that the last batch follows for which it was claimed. */
+  readonly #claims = new Map<string, number>();
   readonly #claimIds = new Set<string>();
   /** By claim: the process that has begun the attempt, and lives on to write down what became of it. */
   readonly #holders = new Map<string, string>();
@@ -180,8 +173,6 @@ export class Invariants {
   readonly #loadedAtMs = new Map<string, number>();
   /** By node and partition: the declaration that the partition was told of when it read it last. */
   readonly #toldAtLoad = new Map<string, number>();
-  /** By partition and epoch: the declaration that the partition was told of when its lease was taken. */
-  readonly #toldAtLease = new Map<string, number>();
   /** By batch: the same, of whoever reserved it. */
   readonly #toldBefore = new Map<string, number>();
   /** By node and partition: what it read last. */
@@ -192,8 +183,6 @@ export class Invariants {
   readonly #plannedBy = new Map<string, string>();
   readonly #order: Order;
   readonly #starvation: Starvation;
-  /** Nodes with partitions whose lease they asked to renew, and were told that it is lost. */
-  readonly #refused = new Set<string>();
   readonly #chronicle = new Chronicle((what) => this.#violated('historyTold', what));
   #store: MemoryJobStore | undefined;
   #steps = 0;
@@ -201,12 +190,6 @@ export class Invariants {
   #openedAtMs = 0;
   /** Workers' processes that have ended. */
   readonly #gone = new Set<string>();
-  /** By partition. */
-  readonly #wakeSteps = new Map<
-    number,
-    { readonly node: string; readonly step: number; readonly atMs: number }
-  >();
-  readonly #loadSteps = new Map<number, number>();
 
   constructor(options: InvariantsOptions) {
     this.#options = options;
@@ -259,7 +242,6 @@ export class Invariants {
     if (event.kind === 'job') this.#onJob(event.verb, event.input, event.oldJob, event.newJob);
     else if (event.kind === 'committed') this.#onCommit(event);
     else if (event.kind === 'unparked') this.#order.onUnparked(event.jobId);
-    else if (event.kind === 'lease') this.#onLease(event.partition, event.epoch);
   };
 
   begin(execution: Execution): void {
@@ -416,23 +398,9 @@ export class Invariants {
       );
   }
 
-  /** A dispatcher that runs on was told whether it holds a lease: if it does not, it makes no pass until it does. */
-  onLeaseAnswer(node: string, partition: number, isHeld: boolean): void {
-    if (isHeld) this.#refused.delete(`${node}/${partition}`);
-    else this.#refused.add(`${node}/${partition}`);
-  }
-
   /** Whoever reads a partition may do so for another one's sake, while partitions hand over. */
   get #looksElsewhere(): boolean {
     return this.#options.isRedeployed && this.versions.partitionsEver(this.versions.newest) > 1;
-  }
-
-  #requireNotRefused(verb: string, node: string, partition: number): void {
-    if (this.#refused.has(`${node}/${partition}`))
-      this.#violated(
-        'fencing',
-        `${node} goes on with ${verb} of partition ${partition}, which was refused to it`,
-      );
   }
 
   /** A dispatcher that runs on has ended because another life of its name has begun. */
@@ -445,37 +413,23 @@ export class Invariants {
   onVerb(verb: string, node: string, parameters: readonly unknown[]): void {
     if (OPENING.has(verb)) this.#openedAtMs = this.#options.nowMs();
     switch (verb) {
-      case 'wake':
-        // Who leaves word of due work to the next pass looks later whether there was one that did it.
-        if (isLeftDueWork(parameters[0] as RequestOf<'wake'>) || this.#gone.has(node)) break;
-        this.#wakeSteps.set((parameters[0] as RequestOf<'wake'>).partition, {
-          node,
-          step: this.#steps,
-          atMs: this.#options.nowMs(),
-        });
-        break;
       case 'loadPartition': {
         const asked = parameters[0] as RequestOf<'loadPartition'>;
         // Who only looks, as where it counts what waits, says nothing of what it knows.
-        if (!('knownTurn' in asked)) break;
+        if (asked.withoutLedgers === true) break;
         const { partition } = asked;
         const name = `${node}/${partition}`;
-        if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, partition);
-        this.#loadSteps.set(partition, this.#steps);
         this.#loadedAtMs.set(name, this.#options.nowMs());
         this.#toldAtLoad.set(name, this.#view(partition).declared ?? 0);
+        this.#controlsAtLoad.set(name, new Map(this.#view(partition).controls));
         this.#loaded.set(name, this.#order.loaded(this.#view(partition)));
         break;
       }
       case 'commit': {
-        const { fence, commit } = parameters[0] as RequestOf<'commit'>;
+        const { commit } = parameters[0] as RequestOf<'commit'>;
         this.#committers.set(commit, node);
-        this.#requireNotRefused(verb, node, fence.partition);
         break;
       }
-      case 'renewLease':
-        this.#requireNotRefused(verb, node, (parameters[0] as RequestOf<'renewLease'>).fence.partition);
-        break;
       case 'changeControl': {
         const { scope, change } = parameters[0] as RequestOf<'changeControl'>;
         this.#onControl(scope, change);
@@ -502,7 +456,7 @@ export class Invariants {
     const loaded = this.#loaded.get(`${node}/${partition}`);
     const view = this.#view(partition);
     // Another one may be at work by now.
-    if (loaded === undefined || view.lease.epoch !== loaded.epoch) return;
+    if (loaded === undefined || view.page.version !== loaded.version) return;
     const left = this.#order.leftBehind(view, loaded);
     if (left !== undefined) this.#violated('noStarvation', left);
   }
@@ -574,8 +528,6 @@ export class Invariants {
   /** A worker's process is gone, with all it held, and with the slots for which it has left word, or leaves it still. */
   release(node: string): void {
     this.#gone.add(node);
-    for (const [partition, wake] of this.#wakeSteps)
-      if (wake.node === node) this.#wakeSteps.delete(partition);
     for (const [claimId, holder] of this.#holders) if (holder === node) this.#holders.delete(claimId);
   }
 
@@ -607,11 +559,11 @@ export class Invariants {
     }
   }
 
-  /** Whoever was woken has looked since; some may have been woken just now. */
-  requireWakesHeard(sinceMs: number): void {
-    for (const [partition, { step, atMs }] of this.#wakeSteps) {
-      if (atMs < sinceMs && (this.#loadSteps.get(partition) ?? 0) < step)
-        this.#violated('noStarvation', `a wake of partition ${partition} was followed by no pass`);
+  /** Nobody is at work: every letter that was left before then was read. */
+  requireLettersRead(): void {
+    for (const partition of this.#options.partitions) {
+      const { size } = this.#view(partition).letters;
+      if (size > 0) this.#violated('noStarvation', `${size} letters to partition ${partition} are unread`);
     }
   }
 
@@ -679,20 +631,14 @@ export class Invariants {
     if (typeof weight === 'number') this.#weights.set(scope, [...(this.#weights.get(scope) ?? []), weight]);
   }
 
-  #onLease(partition: number, epoch: number): void {
-    const { controls, declared = 0 } = this.#view(partition);
-    this.#obeyed.set(partition, { epoch, controls: new Map(controls) });
-    this.#toldAtLease.set(`${partition}/${epoch}`, declared);
-  }
-
-  /** What was in force before the lease was taken, and is still, was known to whoever reserves under it. */
-  #requireObeyed(partition: number, epoch: number, reserve: readonly Reservation[]): void {
-    const obeyed = this.#obeyed.get(partition);
-    if (epoch !== obeyed?.epoch || reserve.length === 0) return;
+  /** What was in force when a pass loaded its partition, and is still, was known to it. */
+  #requireObeyed(partition: number, load: string, reserve: readonly Reservation[]): void {
+    const known = this.#controlsAtLoad.get(load);
+    if (known === undefined || reserve.length === 0) return;
     const { controls, reservations } = this.#view(partition);
     for (const [name, control] of controls) {
       // The same object: nobody has changed it meanwhile.
-      if (obeyed.controls.get(name) !== control) continue;
+      if (known.get(name) !== control) continue;
       const countOf = (list: Iterable<Reservation>): number =>
         [...list].flatMap(({ jobs }) => [...jobs.values()]).filter((entry) => isNamed(name, entry)).length;
       const added = countOf(reserve);
@@ -706,10 +652,11 @@ export class Invariants {
   }
 
   #couldStart(store: MemoryJobStore, job: Job): boolean {
-    const { controls, loans, carried } = store.inspect(job.partition);
+    const { controls, loans, page } = store.inspect(job.partition);
     if (controls.size > 0) return false;
     const { configuration } = this.versions;
     // While partitions hand over, one looks at the others from time to time.
+    const { carried } = page;
     const isHandedOver = carried?.isHandedOver === true && carried.version === this.versions.newest;
     if (this.versions.partitionsEver(this.versions.newest) > 1 && (!isHandedOver || loans.size > 0))
       return false;
@@ -970,32 +917,28 @@ export class Invariants {
     if (takes?.includes(job.type) !== true) wrong(`for ${fleet}, which does not take ${job.type}`);
     const home = partitionOf(job.fairnessKey, this.versions.under(version).partitions);
     if (home !== job.partition) wrong(`in partition ${job.partition}, and its key lives in ${home}`);
-    const [epoch, batch] = epochAndBatchOf(batchId);
+    const follows = versionOfBatch(batchId);
     const node = this.#plannedBy.get(batchId);
     const told = this.#toldBefore.get(batchId) ?? 0;
     if (told > version) wrong(`by ${node}, when its partition knew of ${told}`);
     const last = this.#planned.get(job.partition);
-    const isLater = last === undefined || epoch > last.epoch || (epoch === last.epoch && batch >= last.batch);
-    if (last !== undefined && isLater && last.version > version) wrong(`after version ${last.version}`);
-    if (isLater) this.#planned.set(job.partition, { epoch, batch, version });
+    const isLater = last === undefined || follows >= last.follows;
+    if (last !== undefined && isLater && last.declared > version) wrong(`after version ${last.declared}`);
+    if (isLater) this.#planned.set(job.partition, { follows, declared: version });
   }
 
   #onClaim(job: Job): void {
     this.#checkDeclared(job);
     const { batchId = '', claimId = '' } = job.claim ?? {};
-    const [epoch, batch] = epochAndBatchOf(batchId);
-    // Each partition counts epochs of its own, and a job may come to one that counted less.
+    const follows = versionOfBatch(batchId);
+    // Each partition counts versions of its own, and a job may come to one that counted less.
     const name = `${job.partition}/${job.id}`;
-    const [lastEpoch, lastBatch] = this.#claims.get(name) ?? [0, 0];
+    const last = this.#claims.get(name) ?? -1;
     if (this.#claimIds.has(claimId)) this.#violated('oneClaim', `${job.id} was claimed by ${claimId} again`);
     this.#claimIds.add(claimId);
-    if (epoch < lastEpoch || (epoch === lastEpoch && batch <= lastBatch)) {
-      this.#violated(
-        'oneClaim',
-        `${job.id} was claimed for ${epoch}-${batch} after ${lastEpoch}-${lastBatch}`,
-      );
-    }
-    this.#claims.set(name, [epoch, batch]);
+    if (follows <= last)
+      this.#violated('oneClaim', `${job.id} was claimed behind version ${follows} after ${last}`);
+    this.#claims.set(name, follows);
   }
 
   #checkTime(verb: string, job: Job): void {
@@ -1062,7 +1005,7 @@ export class Invariants {
     const { newest } = this.versions;
     if (!this.#options.readsAreWhole || this.#store === undefined) return;
     for (const job of this.#left) {
-      const { carried } = this.#view(job.partition);
+      const { carried } = this.#view(job.partition).page;
       const line = this.#store.inspectLine(job.id);
       if (carried?.version !== newest || !carried.isDone || line?.startsWith(BLOCKED_PREFIX) !== true)
         continue;
@@ -1073,19 +1016,18 @@ export class Invariants {
     }
   }
 
-  #onCommit({ fence, commit, epoch }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
+  #onCommit({ partition, commit }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
     const committer = this.#committers.get(commit);
     for (const { batchId } of commit.reserve) this.#plannedBy.set(batchId, `${committer}`);
-    const told = this.#looksElsewhere
-      ? this.#toldAtLease.get(`${fence.partition}/${fence.epoch}`)
-      : this.#toldAtLoad.get(`${committer}/${fence.partition}`);
+    const loaded = this.#loadedFor(partition, commit);
+    const told = loaded === undefined ? undefined : this.#toldAtLoad.get(`${committer}/${partition}`);
     for (const { batchId } of commit.reserve) this.#toldBefore.set(batchId, told ?? 0);
-    if (fence.epoch !== epoch) {
+    const { version } = this.#view(partition).page;
+    if (version !== commit.version + 1)
       this.#violated(
         'fencing',
-        `epoch ${fence.epoch} committed while ${epoch} holds partition ${fence.partition}`,
+        `a commit that follows version ${commit.version} of partition ${partition} made version ${version}`,
       );
-    }
     const chargedMs = new Map<string, number>();
     /** Keys of jobs whose records expired before they were settled: what they used is known to nobody. */
     const unknown = new Set<string>();
@@ -1100,11 +1042,11 @@ export class Invariants {
         chargedMs.set(entry.fairnessKey, before + this.#chargeOf(claimId, entry));
       }
     }
-    const mostShareMs = this.#mostShareMs(fence.partition, commit, chargedMs);
+    const mostShareMs = this.#mostShareMs(partition, commit, chargedMs);
     for (const ledger of commit.ledgers) {
       if (!unknown.has(ledger.fairnessKey))
-        this.#onLedger(fence.partition, mostShareMs, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
-      this.#ledgersOf(fence.partition).set(ledger.fairnessKey, ledger);
+        this.#onLedger(partition, mostShareMs, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
+      this.#ledgersOf(partition).set(ledger.fairnessKey, ledger);
     }
     const written = new Set(commit.ledgers.map((ledger) => ledger.fairnessKey));
     for (const [fairnessKey, charge] of chargedMs) {
@@ -1121,15 +1063,23 @@ export class Invariants {
         this.#violated('caps', `of loan ${loanId}, ${from} says ${lent} units and ${to} ${borrowed}`);
     }
     if (commit.attendance !== undefined)
-      this.#heldBackSinceMs.set(fence.partition, commit.attendance.heldBackSinceMs ?? Infinity);
-    this.#requireObeyed(fence.partition, fence.epoch, commit.reserve);
-    this.#requireInOrder(fence, commit);
+      this.#heldBackSinceMs.set(partition, commit.attendance.heldBackSinceMs ?? Infinity);
+    if (loaded !== undefined) this.#requireObeyed(partition, `${committer}/${partition}`, commit.reserve);
+    this.#requireInOrder(partition, commit, loaded);
   }
 
-  #requireInOrder({ partition, epoch }: Fence, commit: Commit): void {
+  /**
+   * What the pass of a commit has loaded: a later commit of one pass follows the version that an earlier one has made. While partitions hand
+   * over, another pass of the same node may have read the partition in between.
+   */
+  #loadedFor(partition: number, commit: Commit): Loaded | undefined {
     const loaded = this.#loaded.get(`${this.#committers.get(commit)}/${partition}`);
-    const isOfLease = loaded?.epoch === epoch;
-    const broken = this.#order.onCommit(this.#view(partition), commit, isOfLease ? loaded : undefined);
+    if (loaded === undefined || loaded.version > commit.version) return undefined;
+    return this.#looksElsewhere && loaded.version !== commit.version ? undefined : loaded;
+  }
+
+  #requireInOrder(partition: number, commit: Commit, loaded: Loaded | undefined): void {
+    const broken = this.#order.onCommit(this.#view(partition), commit, loaded);
     if (broken !== undefined) this.#violated('policyOrder', broken);
     if (!this.#isDivided && this.#starvation.suspects > 0)
       this.#starvation.lookAgain(this.#order.startableNow(this.#view(partition)));
@@ -1273,11 +1223,8 @@ export class Invariants {
   }
 }
 
-/** In partitions but the first, a batch's name says which. */
-function epochAndBatchOf(batchId: string): readonly [epoch: number, batch: number] {
-  const [epoch = '', batch = ''] = batchId.split('-');
-  return [Number.parseInt(epoch, 10), Number.parseInt(batch, 10)];
-}
+/** The version that a batch follows. */
+const versionOfBatch = (batchId: string): number => Number.parseInt(batchId, 10);
 
 /** A cap as it is declared; null: there is none. */
 function capOf(configuration: PoolConfiguration, scope: string, name: string): number | null {

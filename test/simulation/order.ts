@@ -61,7 +61,8 @@ interface Waiting {
 /** What a dispatcher has read of its partition, and when. */
 export interface Loaded {
   readonly atMs: number;
-  readonly epoch: number;
+  /** The partition's, as it was loaded. */
+  readonly version: number;
   /** The declaration that the partition was told of. */
   readonly declared: number;
   /** What was allowed then. */
@@ -203,11 +204,11 @@ export class Order {
     }
   }
 
-  loaded({ lease, controls, workers, declared = 0 }: PartitionView): Loaded {
+  loaded({ page, controls, workers, declared = 0 }: PartitionView): Loaded {
     const nowMs = this.#nowMs + this.#options.skewMaxMs;
     return {
       atMs: this.#nowMs,
-      epoch: lease.epoch,
+      version: page.version,
       declared,
       controls: [...controls.values()],
       workers: new Map(

@@ -249,8 +249,7 @@ export function planOf(seed: number): SimulationPlan {
     configuration,
     budget: {
       ...DISPATCH_BUDGET,
-      leaseMs,
-      leaseMarginMs: Math.round(leaseMs / 4),
+      leadMs: leaseMs,
       passesMax: dice.pick([2, 5, 20]),
       batchJobs: dice.pick([1, 3, 10, 50]),
       promoteMax: dice.pick([2, 20, 200]),

@@ -4,7 +4,6 @@
  */
 import type { Job } from '../../lib/core/job.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
-import { NO_WAKES } from '../../lib/store/records.ts';
 import type { ClaimRequest, Commit, FinishRequest, StartRequest } from '../../lib/store/requests.ts';
 import { instead } from './instead.ts';
 import type { Planted } from './planted-bug.ts';
@@ -28,15 +27,15 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           ),
       }),
   },
-  'commit-epoch': {
-    removes: 'the check of the epoch in a commit, and of the turn that it follows',
-    foundBy: { simulation: 42 },
+  'commit-version': {
+    removes: 'the version in the condition of a commit',
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        commit: ({ fence, commit }: RequestOf<'commit'>) =>
+        commit: ({ partition, commit }: RequestOf<'commit'>) =>
           store.commit({
-            fence: { ...fence, epoch: store.inspect(fence.partition).lease.epoch },
-            commit: { ...commit, turn: undefined },
+            partition,
+            commit: { ...commit, version: store.inspect(partition).page.version },
           }),
       }),
   },
@@ -45,8 +44,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        commit: ({ fence, commit }: RequestOf<'commit'>) =>
-          store.commit({ fence, commit: withoutReservations(commit) }),
+        commit: ({ partition, commit }: RequestOf<'commit'>) =>
+          store.commit({ partition, commit: withoutReservations(commit) }),
       }),
   },
   'raise-before-give-up': {
@@ -64,9 +63,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           if (job?.state !== 'pending') return store.startJob(request);
           const { jobId, claimId, nowMs: claimedAtMs } = request;
           const [batchId = ''] = claimId.split('.');
-          const epoch = Number.parseInt(batchId, 10);
           await store.claim([
-            { jobId, claimId, claimedAtMs, batchId, epoch, version: job.version, fleet: 'general' },
+            { jobId, claimId, claimedAtMs, batchId, version: job.version, fleet: 'general' },
           ]);
           return store.startJob(request);
         },
@@ -119,18 +117,18 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           store.loadPartition({ partition, nowMs: 0 }),
       }),
   },
-  'wake-counter': {
-    removes: 'the look at the wake counter when the lease is given back',
-    foundBy: { simulation: 56 },
-    store: (store) => instead(store, { readWakes: async () => NO_WAKES }),
+  'look-for-letters': {
+    removes: 'the letters that a leader reads',
+    foundBy: { simulation: 1 },
+    store: (store) => instead(store, { readLetters: async () => ({ letters: [], more: false }) }),
   },
   'true-up': {
     removes: 'the charge of what attempts used',
     foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
-        commit: ({ fence, commit }: RequestOf<'commit'>) =>
-          store.commit({ fence, commit: { ...commit, ledgers: [] } }),
+        commit: ({ partition, commit }: RequestOf<'commit'>) =>
+          store.commit({ partition, commit: { ...commit, ledgers: [] } }),
       }),
   },
   'due-time': {
@@ -253,7 +251,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           const state = await store.loadPartition({ partition, nowMs });
           const seen = stale ?? state;
           stale = state;
-          return { ...seen, epoch: state.epoch };
+          return { ...seen, version: state.version };
         },
       });
     },
@@ -356,17 +354,6 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
             ({ from, expiresAtMs }) => from !== partition || expiresAtMs > nowMs,
           );
           return { ...state, loans };
-        },
-      }),
-  },
-  'lease-refused': {
-    removes: 'what the answer to a renewal says of a lease that is lost',
-    foundBy: { simulation: 164 },
-    answers: (store) =>
-      instead(store, {
-        renewLease: async ({ fence, nowMs, leaseMs }: RequestOf<'renewLease'>) => {
-          await store.renewLease({ fence, nowMs, leaseMs });
-          return 'renewed';
         },
       }),
   },

@@ -110,7 +110,7 @@ function boundUnder(plan: SimulationPlan): number {
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
   const timeoutMs = Math.max(0, ...configuration.types.map((type) => type.timeoutMs));
   const functionMs = timeoutMs + WORKER_MARGIN_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
-  const leasesMs = LATE_MAX_MS + budget.leaseMs + functionMs + ATTENDED_MS + COMES_BACK_MS;
+  const leasesMs = LATE_MAX_MS + budget.leadMs + functionMs + ATTENDED_MS + COMES_BACK_MS;
   // A worker may have two lives at once.
   const slots = processes.reduce((total, process) => total + 2 * process.slots, 0);
   const capacity = configuration.fleets.reduce((total, fleet) => total + (fleet.slots ?? 0), slots);

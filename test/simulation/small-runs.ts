@@ -69,8 +69,7 @@ function smallRun(seed: number, parts: Parts): SmallRun {
     configuration,
     budget: {
       ...DISPATCH_BUDGET,
-      leaseMs: 5_000,
-      leaseMarginMs: 1_000,
+      leadMs: 5_000,
       checkAfterMs: 15_000,
       ...parts.budget,
     },
@@ -195,7 +194,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['index'], slots: 4 } },
     },
-    budget: { parkKept: 1, batchJobs: 1, promoteMax: 1, leaseMs: 1_000, leaseMarginMs: 100 },
+    budget: { parkKept: 1, batchJobs: 1, promoteMax: 1, leadMs: 1_000 },
     latencyMaxMs: 100,
     jobs: [
       ...Array.from({ length: 4 }, () => ({ resourceId: 'a', durationMs: 50 })),

@@ -10,9 +10,8 @@ import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/dispatch/declaration.ts';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
-import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
@@ -28,7 +27,6 @@ import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage, type PassWake } from '../../lib/queue/message.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { LeaseOutcome } from '../../lib/store/requests.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { guardHere, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
@@ -80,9 +78,9 @@ export const LATE_MAX_MS = 130_000;
 const QUIET_MS = 3_000;
 /** What dispatchers that run on do all the time, busy or not. */
 const IDLE_VERBS: ReadonlySet<string> = new Set([
-  'readWakes',
-  'acquireLease',
-  'renewLease',
+  'readLetters',
+  'readLeader',
+  'lead',
   'keepDispatcher',
   'listDispatchers',
 ]);
@@ -166,7 +164,7 @@ export class World {
   readonly #lives = new Map<string, number[]>();
   readonly #doubled = new Set<string>();
   #lastGoneAtMs = 0;
-  /** By node and partition: looks at the wake counter since the last pass. */
+  /** By node and partition: looks for letters since the last pass. */
   readonly #looked = new Map<string, number>();
   readonly #shutdowns = new Map<string, AbortController>();
   /** When functions that work are ended, by their node. */
@@ -213,7 +211,7 @@ export class World {
       starvation: {
         fromMs: plan.endless ? Infinity : calmFromMs,
         // A tick may find another dispatcher's lease, or its own process gone.
-        unseenMs: orderBoundsOf(plan).parkedMs + plan.budget.leaseMs + 2 * TICK_MS,
+        unseenMs: orderBoundsOf(plan).parkedMs + plan.budget.leadMs + 2 * TICK_MS,
       },
     });
     const clock = (): number => this.time.nowMs;
@@ -268,26 +266,12 @@ export class World {
         this.#lookForLeftBehind();
       },
       onAnswered: (verb, node, parameters, answer) => {
-        if (verb === 'noteCarried') this.invariants.requireCarriedOver();
+        if (verb === 'commit') this.invariants.requireCarriedOver();
         // A function's partition may fail while another of its partitions goes on, beside the next invocation.
         if (!this.#residents.has(node.name)) return;
-        if (verb === 'readWakes') this.#onLook(node, parameters[0] as number);
+        if (verb === 'readLetters') this.#onLook(node, parameters[0] as number);
         if (verb === 'loadPartition')
           this.#looked.delete(`${node.name}/${(parameters[0] as RequestOf<'loadPartition'>).partition}`);
-        if (verb === 'renewLease') {
-          this.invariants.onLeaseAnswer(
-            node.name,
-            (parameters[0] as RequestOf<'renewLease'>).fence.partition,
-            answer === 'renewed',
-          );
-        }
-        if (verb === 'acquireLease' && (answer as LeaseOutcome).kind === 'acquired') {
-          this.invariants.onLeaseAnswer(
-            node.name,
-            (parameters[0] as RequestOf<'acquireLease'>).partition,
-            true,
-          );
-        }
       },
     };
     const { redeploys, endless } = plan;
@@ -567,9 +551,8 @@ export class World {
       budget,
       announced: new Map(),
       caches,
-      led: new Set(),
-      open: new Map(),
-      lead: async (partition) => this.#askToLead(partition),
+      seen: new Map(),
+      askToLead: async (partition) => this.#askToLead(partition),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
     };
     const declarations = this.#rollouts?.declarationsOf(node, store);
@@ -582,8 +565,6 @@ export class World {
           ...context,
           ...deployedParts(declarations, declared, () => queue),
           caches: new Map(),
-          led: new Set(),
-          open: new Map(),
           partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
           newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
         };
@@ -643,7 +624,7 @@ export class World {
       const isQuiet = this.#busyCount === 0 && this.#busyRound === round && this.#stream.length === 0;
       if (!isQuiet || !this.#isCalm || this.plan.endless) return;
       this.invariants.requireNothingLeftBehind(this.time.nowMs - QUIET_MS);
-      this.invariants.requireWakesHeard(this.time.nowMs - QUIET_MS);
+      this.invariants.requireLettersRead();
     });
   }
 
@@ -711,7 +692,7 @@ export class World {
     return this.#isHarmless || this.time.nowMs > START_MS + faultsUntilMs + AFTERMATH_MS;
   }
 
-  /** A dispatcher that runs on looks at the wake counter. If it did so before, and made no pass since, it was done by then. */
+  /** A dispatcher that runs on looks for letters. If it did so before, and made no pass since, it was done by then. */
   #onLook(node: Caller, partition: number): void {
     const name = `${node.name}/${partition}`;
     const looks = (this.#looked.get(name) ?? 0) + 1;
@@ -773,7 +754,7 @@ export class World {
 
   // Dispatch
 
-  #dispatch(trigger: Trigger, what: string): Promise<boolean> {
+  #dispatch(trigger: WakeTrigger, what: string): Promise<boolean> {
     return this.#invoke('dispatch', what, async (context) => {
       if (trigger.reason !== 'stream') {
         await dispatchAll(context, trigger);
@@ -834,7 +815,7 @@ export class World {
         : 1;
     for (let copy = 0; copy < copies; copy += 1) {
       void this.#invoke('dispatch', `${name} of ${partition}`, async (context) => {
-        await leadForAWhile(context, partition);
+        await leadWhileBusy(context, partition);
         return true;
       });
     }

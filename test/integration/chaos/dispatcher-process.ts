@@ -66,8 +66,7 @@ const context: DispatchContext = {
   budget: BUDGET,
   announced: new Map(),
   caches: new Map(),
-  led: new Set(),
-  open: new Map(),
+  seen: new Map(),
 };
 
 const dispatch = async (jobs: readonly MovingJob[], reason: Trigger['reason']): Promise<void> => {
