@@ -4,7 +4,7 @@ import type { JobStoreHarness } from './harness.ts';
 import { jobHistoryContract } from './job-history.ts';
 import { claimsContract } from './job-store/claims.ts';
 import { knownTurnContract } from './job-store/known-turn.ts';
-import { leaseContract } from './job-store/lease.ts';
+import { leadContract } from './job-store/lead.ts';
 import { linesContract } from './job-store/lines.ts';
 import { membershipContract } from './job-store/membership.ts';
 import { operateContract } from './job-store/operate.ts';
@@ -21,7 +21,7 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
     submitContract(suite);
     payloadContract(suite);
     linesContract(suite);
-    leaseContract(suite);
+    leadContract(suite);
     partitionContract(suite);
     knownTurnContract(suite);
     claimsContract(suite);

@@ -2,8 +2,7 @@
 
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
-import type { Wakes } from '../../lib/store/records.ts';
-import { jobKey, wakeKey } from '../../lib/store/schema.ts';
+import { jobKey } from '../../lib/store/schema.ts';
 import { diceOf, hashText, seeded } from '../simulation/random.ts';
 import {
   type Asked,
@@ -143,16 +142,6 @@ const CALLS_MAX = 20;
  * put right by what the call has done.
  */
 export function persistent(store: JobStore, { during }: Meddler): JobStore {
-  // By partition: what was counted again.
-  const extras = new Map<number, { wakes: number; named: number; names: number }>();
-  const extraOf = (partition: number) => {
-    const extra = extras.get(partition) ?? { wakes: 0, named: 0, names: 0 };
-    extras.set(partition, extra);
-    return extra;
-  };
-  /** What was read, by what is shown of it. */
-  const seenAs = new WeakMap<Wakes, Wakes>();
-  const wakesOf = (partition: number) => untilAnswered(new Map(), () => store.readWakes(partition));
   async function untilAnswered<T>(done: Done, call: () => Promise<T>): Promise<T> {
     for (let calls = 1; ; calls += 1) {
       try {
@@ -214,34 +203,6 @@ export function persistent(store: JobStore, { during }: Meddler): JobStore {
       }
       return outcomes;
     },
-    // A wake whose answer was lost counts again, and names its jobs again.
-    wake: async (asked) => {
-      const { partition, jobs = [] } = asked;
-      const extra = extraOf(partition);
-      const before = jobs.length > 0 ? await wakesOf(partition) : undefined;
-      const done: Done = new Map();
-      const outcome = await untilAnswered(done, () => store.wake(asked));
-      extra.wakes += (done.get(nameOfKey({ ...wakeKey(partition) })) ?? 1) - 1;
-      if (before === undefined) return outcome;
-      const again = Math.max(0, (await wakesOf(partition)).named - before.named - 1);
-      extra.named += again;
-      extra.names += again * jobs.length;
-      return outcome;
-    },
-    readWakes: async (partition) => {
-      const found = await wakesOf(partition);
-      const extra = extraOf(partition);
-      const shown = {
-        wakes: found.wakes - extra.wakes,
-        named: found.named - extra.named,
-        names: found.names - extra.names,
-        jobs: [...new Map(found.jobs.map((job) => [JSON.stringify(job), job])).values()],
-      };
-      seenAs.set(shown, found);
-      return shown;
-    },
-    dropNames: ({ partition, seen }) =>
-      untilAnswered(new Map(), () => store.dropNames({ partition, seen: seenAs.get(seen) ?? seen })),
   };
   return new Proxy(store, {
     get: (_, verb: keyof JobStore) => {

@@ -5,7 +5,8 @@ import type { ScheduleRecord, ScheduleState } from '../../lib/core/recurring.ts'
 import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { PAYLOAD_KEPT_MS } from '../../lib/store/payload.ts';
-import type { Fence, NamedJob, WorkerIdentity } from '../../lib/store/records.ts';
+import type { ReceivedLetter, WorkerIdentity } from '../../lib/store/records.ts';
+import type { Applied, Commit, CommitOutcome } from '../../lib/store/requests.ts';
 import type { ScheduleStore } from '../../lib/store/schedules.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -57,7 +58,7 @@ export interface Stage {
 export const thrown = (name: string): unknown => ({ thrown: name });
 
 const EXPIRES_AT_MS = NOW_MS + 3_600_000;
-const LEASE_MS = 20_000;
+const LEAD_MS = 20_000;
 const SUCCESS: Verdict = { kind: 'succeeded', result: { ok: true } };
 const RETRY: Verdict = {
   kind: 'retry',
@@ -81,18 +82,22 @@ const left =
   async (): Promise<unknown> => ({
     jobs: await quiet.getJobs({ ids: jobs.map(({ id }) => id) }),
     partition: await quiet.loadPartition({ partition, nowMs: NOW_MS }),
-    wakes: await quiet.readWakes(partition),
+    letters: (await quiet.readLetters(partition)).letters.map(saysOf),
   });
 
-const leased = async ({ store, partition }: Stage, of = partition): Promise<Fence> => {
-  const { epoch } = await store.acquireLease({
-    partition: of,
-    holder: 'dispatcher',
-    nowMs: NOW_MS,
-    leaseMs: LEASE_MS,
-  });
-  return { partition: of, epoch };
+/** Without its name, which is new each time. */
+const saysOf = ({ letterId: _, ...says }: ReceivedLetter): Omit<ReceivedLetter, 'letterId'> => says;
+
+/** Commits on top of what was committed last, through the store under test: so it knows the partition. */
+const committed = async (
+  { store, partition }: Stage,
+  changes: Partial<Commit> = {},
+): Promise<CommitOutcome> => {
+  const { version } = await store.loadPartition({ partition, nowMs: NOW_MS });
+  return store.commit({ partition, commit: aCommit({ version, ...changes }) });
 };
+
+const LEAD = { holder: 'dispatcher', nowMs: NOW_MS, untilMs: NOW_MS + LEAD_MS } as const;
 
 const runningJob = async (
   stage: Stage,
@@ -292,6 +297,8 @@ const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scenes[]>> 
   ],
 };
 
+const parkedAs = (...outcomes: readonly Applied[]): unknown => ({ kind: 'parked', version: 1, outcomes });
+
 /** So many jobs that their reservation has an item. */
 const MANY = Array.from({ length: 40 }, (_, at) => ({ id: `any-${at}-${'long'.repeat(40)}` }));
 
@@ -421,114 +428,88 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
-  acquireLease: [
+  lead: [
     {
-      again: always({ kind: 'held', epoch: 1, expiresAtMs: NOW_MS + LEASE_MS, holder: 'dispatcher' }),
-      set: async (stage) => ({
-        call: () =>
-          stage.store.acquireLease({
-            partition: stage.partition,
-            holder: 'dispatcher',
-            nowMs: NOW_MS,
-            leaseMs: LEASE_MS,
-          }),
-        left: left(stage),
-      }),
-    },
-  ],
-  renewLease: [
-    {
+      name: 'that is free',
       set: async (stage) => {
-        const fence = await leased(stage);
-        return {
-          call: () => stage.store.renewLease({ fence, nowMs: NOW_MS + 5, leaseMs: LEASE_MS }),
-          left: left(stage),
-        };
+        const { store, partition } = stage;
+        return { call: () => store.lead({ ...LEAD, partition, wantsLetters: true }), left: left(stage) };
+      },
+    },
+    {
+      name: 'that another dispatcher has',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await store.lead({ ...LEAD, partition, holder: 'another' });
+        return { call: () => store.lead({ ...LEAD, partition }), left: left(stage) };
       },
     },
   ],
-  releaseLease: [
+  stopLeading: [
     {
       set: async (stage) => {
-        const fence = await leased(stage);
-        return {
-          call: () => stage.store.releaseLease({ fence, wakesSeen: { wakes: 3, named: 2, names: 4 } }),
-          left: left(stage),
-        };
+        const { store, partition } = stage;
+        await store.lead({ ...LEAD, partition });
+        return { call: () => store.stopLeading({ partition, holder: LEAD.holder }), left: left(stage) };
       },
     },
   ],
-  wake: [
+  readLeader: [
     {
-      set: async ({ store, quiet, partition }) => ({
-        call: () => store.wake({ partition }),
-        // One too many is a hint too many.
-        left: async () => (await quiet.readWakes(partition)).wakes > 0,
-      }),
-    },
-    {
-      name: 'of jobs that it names',
-      set: async ({ store, quiet, partition }) => ({
-        call: () => store.wake({ partition, jobs: [{ id: 'one', version: 2, isWaiting: true }] }),
-        // Named once more, it is looked at once more.
-        left: async () => {
-          const { jobs } = await quiet.readWakes(partition);
-          return jobs.slice(0, 1);
-        },
-      }),
+      set: async ({ store, partition }) => {
+        await store.lead({ ...LEAD, partition });
+        return { call: () => store.readLeader(partition), left: async () => undefined };
+      },
     },
   ],
-  putHints: [
+  putLetter: [
     {
-      // Put once more, the same stands there under two names: nobody was told of the first.
       set: async ({ store, quiet, partition }) => {
-        const hints = [aJob({ partition })];
-        let names: readonly NamedJob[] = [];
+        const letter = { hints: [aJob({ partition })], jobIds: ['one'] };
         return {
+          call: () => store.putLetter({ partition, letter, nowMs: NOW_MS }),
+          // Put once more, it says the same once more.
+          left: async () => (await quiet.readLetters(partition)).letters.slice(0, 1).map(saysOf),
+        };
+      },
+    },
+  ],
+  readLetters: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        for (const jobIds of [['a'], ['b', 'c']])
+          await quiet.putLetter({ partition, letter: { jobIds }, nowMs: NOW_MS });
+        return {
+          // Answers may come in parts: what is left then is read again.
           call: async () => {
-            names = await store.putHints({ partition, hints, nowMs: NOW_MS });
-            return names.length;
+            const ids = new Set<string>();
+            for (let more = true; more; ) {
+              const read = await store.readLetters(partition);
+              for (const { jobIds } of read.letters) for (const id of jobIds) ids.add(id);
+              await quiet.deleteLetters({
+                partition,
+                letterIds: read.letters.map(({ letterId }) => letterId),
+              });
+              more = read.more;
+            }
+            return [...ids].toSorted();
           },
-          left: async () => (names.length === 0 ? undefined : quiet.readHints({ partition, names })),
+          left: async () => undefined,
         };
       },
     },
   ],
-  readHints: [
+  deleteLetters: [
     {
       set: async ({ store, quiet, partition }) => {
-        const names = await quiet.putHints({ partition, hints: [aJob({ partition })], nowMs: NOW_MS });
-        return { call: () => store.readHints({ partition, names }), left: async () => undefined };
-      },
-    },
-  ],
-  dropNames: [
-    {
-      set: async ({ store, quiet, partition }) => {
-        await store.wake({ partition, jobs: [{ id: 'one', version: 2, isWaiting: true }] });
-        const seen = await quiet.readWakes(partition);
-        await store.wake({ partition, jobs: [{ id: 'two', version: 1, isWaiting: false }] });
+        for (const at of [0, 1, 2])
+          await quiet.putLetter({ partition, letter: { jobIds: [`${at}`] }, nowMs: NOW_MS + at });
+        const { letters } = await quiet.readLetters(partition);
+        const letterIds = letters.slice(1).map(({ letterId }) => letterId);
         return {
-          call: () => store.dropNames({ partition, seen }),
-          left: () => quiet.readWakes(partition),
+          call: () => store.deleteLetters({ partition, letterIds }),
+          left: async () => (await quiet.readLetters(partition)).letters.map(saysOf),
         };
-      },
-    },
-  ],
-  readLease: [
-    {
-      set: async ({ store, partition }) => {
-        await store.acquireLease({ partition, holder: 'dispatcher', nowMs: NOW_MS, leaseMs: 20_000 });
-        return { call: () => store.readLease(partition), left: async () => undefined };
-      },
-    },
-  ],
-  readWakes: [
-    {
-      set: async ({ store, partition }) => {
-        await store.wake({ partition });
-        await store.wake({ partition });
-        return { call: () => store.readWakes(partition), left: async () => undefined };
       },
     },
   ],
@@ -536,11 +517,10 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const { store, partition } = stage;
-        const fence = await leased(stage);
         const reserve = [1, 2, 3].map((at) => aReservation([aJob({ partition })], { batchId: `1-${at}` }));
         await store.registerWorker({ partition, record: aWorkerRecord() });
         await store.changeControl({ partition, scope: 'pool', change: { paused: true } });
-        await store.commit({ fence, commit: aCommit({ reserve, ledgers: [aLedger()] }) });
+        await committed(stage, { reserve, ledgers: [aLedger()] });
         return { call: () => store.loadPartition({ partition, nowMs: NOW_MS }), left: async () => undefined };
       },
     },
@@ -597,13 +577,9 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       set: async (stage) => {
         const { store, partition } = stage;
-        const fence = await leased(stage);
         const ledgers = ['a', 'b'].map((fairnessKey) => aLedger({ fairnessKey }));
-        await store.commit({ fence, commit: aCommit({ ledgers }) });
-        await store.commit({
-          fence,
-          commit: aCommit({ ledgers: [aLedger({ fairnessKey: 'a', settledCostMs: 9 })] }),
-        });
+        await committed(stage, { ledgers });
+        await committed(stage, { ledgers: [aLedger({ fairnessKey: 'a', settledCostMs: 9 })] });
         return {
           call: () => store.getLedgers({ partition, fairnessKeys: ['b', 'none', 'a'] }),
           left: async () => undefined,
@@ -616,7 +592,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const estimates = ['', 'r', 's'].map((resourceId) => anEstimate({ resourceId }));
-        await store.commit({ fence: await leased(stage), commit: aCommit({ estimates }) });
+        await committed(stage, { estimates });
         const ids = ['s', 'none', '', 'r'].map((resourceId) => ({ type: SUITE_TYPE, resourceId }));
         return { call: () => store.getEstimates({ partition, ids }), left: async () => undefined };
       },
@@ -682,24 +658,16 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   commit: [
     {
-      again: always(thrown('StaleCommit')),
-      refused: [
-        thrown('StaleCommit'),
-        thrown('StaleCommit'),
-        thrown('StaleCommit'),
-        thrown('StaleCommit'),
-        thrown('StaleCommit'),
-        thrown('StaleCommit'),
-      ],
+      again: always('lost'),
+      refused: ['lost', thrown('StaleCommit'), thrown('StaleCommit'), thrown('StaleCommit')],
       set: async (stage) => {
         const { store, quiet, partition } = stage;
-        const fence = await leased(stage);
         const [reservation, made] = ['1-1', '1-2'].map((batchId) =>
           // Too large for the page: each has an item.
           aReservation(MANY, { batchId }),
         );
         if (reservation === undefined || made === undefined) throw new Error('no reservations');
-        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        await committed(stage, { reserve: [reservation] });
         const to = partition + 1;
         const request = { partition: to, wants: [], askedAtMs: NOW_MS, untilMs: EXPIRES_AT_MS };
         await store.askForLoan({ partition, request });
@@ -712,14 +680,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           expiresAtMs: EXPIRES_AT_MS,
         };
         const commit = aCommit({
-          turn: 1,
+          version: 1,
           drop: [{ reservation, positions: MANY.map((_, at) => at) }],
           ledgers: [aLedger()],
           reserve: [made],
           lend: [loan],
         });
         return {
-          call: () => store.commit({ fence, commit }),
+          call: () => store.commit({ partition, commit }),
           left: async () => [
             await quiet.loadPartition({ partition, nowMs: NOW_MS }),
             (await quiet.loadPartition({ partition: to, nowMs: NOW_MS })).loans,
@@ -730,23 +698,22 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     },
     {
       name: 'of items before the page',
-      again: always(thrown('StaleCommit')),
+      again: always('lost'),
       set: async (stage) => {
         const { store, quiet, partition } = stage;
-        const fence = await leased(stage);
         const [reservation, ...made] = ['1-1', '1-2', '1-3'].map((batchId) =>
           aReservation(MANY, { batchId }),
         );
         if (reservation === undefined) throw new Error('no reservation');
-        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        await committed(stage, { reserve: [reservation] });
         const commit = aCommit({
-          turn: 1,
+          version: 1,
           drop: [{ reservation, positions: [0] }],
           ledgers: [aLedger()],
           reserve: made,
         });
         return {
-          call: () => store.commit({ fence, commit }),
+          call: () => store.commit({ partition, commit }),
           left: async () => [
             await quiet.loadPartition({ partition, nowMs: NOW_MS }),
             await quiet.getLedgers({ partition, fairnessKeys: ['tenant-a'] }),
@@ -756,15 +723,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     },
     {
       name: 'of what resources cost',
-      again: always(thrown('StaleCommit')),
+      again: always('lost'),
       hasHint: true,
       set: async (stage) => {
         const { store, quiet, partition } = stage;
-        const fence = await leased(stage);
         const estimates = ['r', 's'].map((resourceId) => anEstimate({ resourceId }));
-        const commit = aCommit({ turn: 0, ledgers: [aLedger()], estimates });
+        const commit = aCommit({ ledgers: [aLedger()], estimates });
         return {
-          call: () => store.commit({ fence, commit }),
+          call: () => store.commit({ partition, commit }),
           // What was learned may be missing.
           left: () => quiet.loadPartition({ partition, nowMs: NOW_MS }),
         };
@@ -772,23 +738,22 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     },
     {
       name: 'of one write',
-      again: always(thrown('StaleCommit')),
+      again: always('lost'),
       set: async (stage) => {
         const { store, quiet, partition } = stage;
-        const fence = await leased(stage);
         const [reservation, made] = ['1-1', '1-2'].map((batchId) =>
           aReservation([{ id: 'any' }], { batchId }),
         );
         if (reservation === undefined || made === undefined) throw new Error('no reservations');
-        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        await committed(stage, { reserve: [reservation] });
         const commit = aCommit({
-          turn: 1,
+          version: 1,
           drop: [{ reservation, positions: [0] }],
           ledgers: [aLedger()],
           reserve: [made],
         });
         return {
-          call: () => store.commit({ fence, commit }),
+          call: () => store.commit({ partition, commit }),
           left: async () => [
             await quiet.loadPartition({ partition, nowMs: NOW_MS }),
             await quiet.getLedgers({ partition, fairnessKeys: ['tenant-a'] }),
@@ -802,15 +767,14 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       isHint: true,
       set: async (stage) => {
         const { store, quiet, partition } = stage;
-        const fence = await leased(stage);
         await store.announceLines({ partition, lines: [aReadyLine({ fairnessKey: 'a' })], nowMs: NOW_MS });
         const reservation = aReservation(MANY, { batchId: '1-1' });
-        await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+        await committed(stage, { reserve: [reservation] });
         await store.loadPartition({ partition, nowMs: NOW_MS });
         await store.readKeys({ partition, type: SUITE_TYPE, limit: 10 });
         const ledgers = [aLedger({ fairnessKey: 'a' })];
         const positions = MANY.map((_, at) => at);
-        await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions }], ledgers }) });
+        await committed(stage, { drop: [{ reservation, positions }], ledgers });
         return {
           call: () => store.tidy(partition),
           left: () => quiet.loadPartition({ partition, nowMs: NOW_MS }),
@@ -870,7 +834,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           [0, 1].map((at) => aJob({ partition, fairnessKey, readyAtMs: NOW_MS + at })),
         );
         await jobsOf(stage, jobs);
-        await store.park({ fence: await leased(stage), jobs, conflictKey: CONFLICT_KEY });
+        await store.park({ partition, version: 0, jobs, conflictKey: CONFLICT_KEY });
         return {
           call: () => store.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 2 }),
           left: left(stage, jobs),
@@ -880,11 +844,12 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   park: [
     {
+      again: always({ kind: 'lost' }),
       refused: [
-        'lost',
-        ['superseded', 'applied', 'applied'],
-        ['applied', 'superseded', 'applied'],
-        ['applied', 'applied', 'superseded'],
+        { kind: 'lost' },
+        parkedAs('superseded', 'applied', 'applied'),
+        parkedAs('applied', 'superseded', 'applied'),
+        parkedAs('applied', 'applied', 'superseded'),
       ],
       set: async (stage) => {
         const { store, quiet, partition } = stage;
@@ -892,9 +857,8 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           stage,
           [0, 1, 2].map((at) => aJob({ partition, readyAtMs: NOW_MS + at })),
         );
-        const fence = await leased(stage);
         return {
-          call: () => store.park({ fence, jobs, conflictKey: CONFLICT_KEY }),
+          call: () => store.park({ partition, version: 0, jobs, conflictKey: CONFLICT_KEY }),
           left: async () => [
             await quiet.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 }),
             await quiet.readLine({ partition, line: aReadyLine(), limit: 10 }),
@@ -911,7 +875,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, quiet, partition } = stage;
         const jobs = await jobsOf(stage, [aJob({ partition })]);
-        await store.park({ fence: await leased(stage), jobs, conflictKey: CONFLICT_KEY });
+        await store.park({ partition, version: 0, jobs, conflictKey: CONFLICT_KEY });
         return {
           call: () => store.unpark({ jobs, conflictKey: CONFLICT_KEY }),
           left: async () => [
@@ -1023,15 +987,6 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           call: () => stage.store.giveBack({ job: claimed, claimId: request.claimId, nowMs: NOW_MS }),
           left: left(stage, [job]),
         };
-      },
-    },
-  ],
-  noteCarried: [
-    {
-      set: async (stage) => {
-        const fence = await leased(stage);
-        const carried = { version: 3, moved: 7, isDone: false, after: 'a key' };
-        return { call: () => stage.store.noteCarried({ fence, carried }), left: left(stage) };
       },
     },
   ],

@@ -324,18 +324,6 @@ export class DynamoConnection {
     };
   }
 
-  checkPart(key: ItemKey, condition: string, values?: Item): TransactionPart {
-    return {
-      ConditionCheck: {
-        TableName: this.#table,
-        Key: { ...key },
-        ConditionExpression: condition,
-        ExpressionAttributeNames: namesIn(condition),
-        ...(values === undefined ? {} : { ExpressionAttributeValues: { ...values } }),
-      },
-    };
-  }
-
   async #write(verb: string, send: () => Promise<Item>): Promise<WriteOutcome> {
     try {
       return { applied: true, item: await this.#attempt(verb, send) };

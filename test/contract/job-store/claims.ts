@@ -20,14 +20,14 @@ export function claimsContract(suite: StoreSuite): void {
   describe('claiming', () => {
     it('wins a pending job at the planned version', async () => {
       const job = await created(aJob());
-      const request = aClaimRequest(job, { epoch: 5, fleet: 'general' });
+      const request = aClaimRequest(job, { fleet: 'general' });
       expect(await store.claim([request])).toEqual(['claimed']);
-      const { claimId, epoch, batchId, fleet, claimedAtMs } = request;
+      const { claimId, batchId, fleet, claimedAtMs } = request;
       expect(await stored(job.id)).toEqual({
         ...job,
         state: 'claimed',
         version: 2,
-        claim: { claimId, epoch, batchId, fleet, claimedAtMs },
+        claim: { claimId, batchId, fleet, claimedAtMs },
       });
     });
 

@@ -2,10 +2,8 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Fence } from '../../../lib/store/records.ts';
 import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
-import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aReadyLine, lineOf } from '../../fixtures/factories/ready-line.ts';
@@ -15,17 +13,27 @@ import { HOT_TYPE, ODD_NAMES, SUITE_TYPE, suitePlace } from '../harness.ts';
 import { CONCURRENT_MS, EXPIRES_AT_MS, retryAt, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
 
 export function linesContract(suite: StoreSuite): void {
-  const { freshPartition, created, stored, runningJob, finish, lease, untilLine, untilDue, untilKeys } =
-    suite;
+  const {
+    freshPartition,
+    created,
+    stored,
+    runningJob,
+    finish,
+    commit,
+    park,
+    untilLine,
+    untilDue,
+    untilKeys,
+  } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
   });
-  const chargesUnder =
-    (fence: Fence) =>
+  const chargesIn =
+    (partition: number) =>
     async (fairnessKey: string, settledCostMs: number): Promise<void> => {
       const ledgers = [aLedger({ fairnessKey, settledCostMs })];
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      expect(await commit(partition, { ledgers })).toBe('committed');
     };
 
   describe('ready lines', () => {
@@ -335,7 +343,7 @@ export function linesContract(suite: StoreSuite): void {
     it('takes a parked job to its ready line in another partition', async () => {
       const [partition, home] = [freshPartition(), freshPartition()];
       const job = await created(aJob({ partition }));
-      await store.park({ fence: await lease(partition), jobs: [job], conflictKey: 'catalogue/photos' });
+      await park(partition, [job]);
       expect(await store.rehome({ jobs: [job], partition: home, nowMs: NOW_MS })).toMatchObject([
         { partition: home },
       ]);
@@ -390,13 +398,12 @@ export function linesContract(suite: StoreSuite): void {
   describe('keys with backlog', () => {
     it('stand in the keys line of their tier by what they were charged', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const ledgers = [
         aLedger({ fairnessKey: 'dear', settledCostMs: 90_000 }),
         aLedger({ fairnessKey: 'cheap', settledCostMs: 8_000.5 }),
         aLedger({ fairnessKey: 'middling', settledCostMs: 10_000 }),
       ];
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      expect(await commit(partition, { ledgers })).toBe('committed');
       await store.announceLines({
         partition,
         lines: ['middling', 'new', 'dear', 'cheap'].map((fairnessKey) => aReadyLine({ fairnessKey })),
@@ -407,14 +414,12 @@ export function linesContract(suite: StoreSuite): void {
 
     it('are known of many keys at once as of each by itself, wherever what they were charged stands', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       // So long that most have no room with the partition.
       const nameOf = (at: number): string =>
         `${String((at * 7) % 1_300).padStart(6, '0')}/${'n'.repeat(480)}`;
       const ledgers = times(1_300, (at) => aLedger({ fairnessKey: nameOf(at), settledCostMs: at + 1 }));
       for (let from = 0; from < ledgers.length; from += 90) {
-        const commit = aCommit({ ledgers: ledgers.slice(from, from + 90) });
-        expect(await store.commit({ fence, commit })).toBe('committed');
+        expect(await commit(partition, { ledgers: ledgers.slice(from, from + 90) })).toBe('committed');
       }
       const known = await store.loadPartition({ partition, nowMs: NOW_MS });
       expect(known.ledgers.length).toBeLessThan(1_000);
@@ -449,12 +454,11 @@ export function linesContract(suite: StoreSuite): void {
 
     it('stand and are charged to the last unit of 2^-16 ms, after years of work', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const YEARS_MS = 2 ** 37 - 1;
       const ledgers = ['c', 'b', 'a'].map((fairnessKey, units) =>
         aLedger({ fairnessKey, settledCostMs: YEARS_MS + units / 65_536 }),
       );
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      expect(await commit(partition, { ledgers })).toBe('committed');
       expect(await store.getLedgers({ partition, fairnessKeys: ['c', 'b', 'a'] })).toEqual(ledgers);
       const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
       await store.announceLines({ partition, lines, nowMs: NOW_MS });
@@ -465,8 +469,7 @@ export function linesContract(suite: StoreSuite): void {
 
     it('come to the front when a pass that has met them there charges them less, and trail when it charges them more', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
-      const charge = chargesUnder(fence);
+      const charge = chargesIn(partition);
       await charge('b', 50);
       await charge('a', 100);
       await charge('c', 200);
@@ -484,8 +487,7 @@ export function linesContract(suite: StoreSuite): void {
 
     it('come to the front by ledgers that a load shows, if they stand too far behind', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
-      const charge = chargesUnder(fence);
+      const charge = chargesIn(partition);
       await charge('a', 100);
       await charge('z', 1_000);
       const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
@@ -503,12 +505,11 @@ export function linesContract(suite: StoreSuite): void {
 
     it('stand in front again once they were away, and are not moved from where nobody saw them', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const ledgers = [
         aLedger({ fairnessKey: 'a', settledCostMs: 100 }),
         aLedger({ fairnessKey: 'z', settledCostMs: 1_000 }),
       ];
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      expect(await commit(partition, { ledgers })).toBe('committed');
       const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
       await store.announceLines({ partition, lines, nowMs: NOW_MS });
       await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
@@ -519,7 +520,7 @@ export function linesContract(suite: StoreSuite): void {
       const rankOf = async () =>
         (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] }))[0]?.rankCostMs;
       expect(await rankOf()).toBe(0);
-      await chargesUnder(fence)('a', 50);
+      await chargesIn(partition)('a', 50);
       await store.tidy(partition);
       expect(await rankOf()).toBe(0);
     });
@@ -720,7 +721,6 @@ export function linesContract(suite: StoreSuite): void {
   ])('names with %s', (_, odd) => {
     it('lead a job through its whole life', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const id = `job ${odd}`.slice(0, 900);
       const job = aJob({ id, partition, type: odd.slice(0, 200), fairnessKey: odd, resourceId: odd });
       await store.announceLines({ partition, lines: [lineOf(job)], nowMs: NOW_MS });
@@ -730,11 +730,11 @@ export function linesContract(suite: StoreSuite): void {
       const reservation = aReservation([job]);
       const ledger = aLedger({ fairnessKey: odd });
       const estimate = anEstimate({ type: job.type, resourceId: odd });
-      const commit = aCommit({ reserve: [reservation], ledgers: [ledger], estimates: [estimate] });
-      expect(await store.commit({ fence, commit })).toBe('committed');
+      const change = { reserve: [reservation], ledgers: [ledger], estimates: [estimate] };
+      expect(await commit(partition, change)).toBe('committed');
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
       expect(await store.getLedgers({ partition, fairnessKeys: [odd] })).toEqual([ledger]);
-      await suite.untilLearned(fence, [estimate]);
+      await suite.untilLearned(partition, [estimate]);
       expect(await store.getEstimates({ partition, ids: [{ type: job.type, resourceId: odd }] })).toEqual([
         estimate,
       ]);
@@ -763,8 +763,7 @@ export function linesContract(suite: StoreSuite): void {
     await created(job);
     await untilKeys(partition, SUITE_TYPE, ['']);
     await untilLine(partition, lineOf(job), [job.id]);
-    const fence = await lease(partition);
-    await store.commit({ fence, commit: aCommit({ ledgers: [aLedger({ fairnessKey: '' })] }) });
+    await commit(partition, { ledgers: [aLedger({ fairnessKey: '' })] });
     expect(await store.getLedgers({ partition, fairnessKeys: [''] })).toEqual([aLedger({ fairnessKey: '' })]);
   });
 

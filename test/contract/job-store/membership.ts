@@ -6,10 +6,10 @@ import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 import { aWorker, aWorkerRecord } from '../../fixtures/factories/worker.ts';
 import { ODD_NAMES } from '../harness.ts';
-import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
+import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';
 
 export function membershipContract(suite: StoreSuite): void {
-  const { freshPartition, lease } = suite;
+  const { freshPartition } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
@@ -222,41 +222,6 @@ export function membershipContract(suite: StoreSuite): void {
       expect(await shown(partition)).toMatchObject([{ ...records[7] }]);
       const beats = await Promise.all(records.map((record) => store.heartbeat({ partition, record })));
       expect(beats).toEqual(records.map((_, at) => (at === 7 ? 'applied' : 'superseded')));
-    });
-  });
-
-  describe('who holds a partition', () => {
-    it('can be looked up, and who was the last, and when that began', async () => {
-      const partition = freshPartition();
-      expect(await store.readLease(partition)).toBeUndefined();
-      const fence = await lease(partition);
-      const held = {
-        epoch: fence.epoch,
-        holder: 'dispatcher',
-        isHeld: true,
-        isOpen: false,
-        takenAtMs: NOW_MS,
-        expiresAtMs: NOW_MS + LEASE_MS,
-      };
-      expect(await store.readLease(partition)).toEqual(held);
-      await store.renewLease({ fence, nowMs: NOW_MS + 5, leaseMs: LEASE_MS });
-      expect(await store.readLease(partition)).toEqual({ ...held, expiresAtMs: NOW_MS + 5 + LEASE_MS });
-      // A release may come twice.
-      for (let repeat = 0; repeat < 2; repeat += 1) {
-        expect(await store.releaseLease({ fence })).toBe('released');
-        expect(await store.readLease(partition)).toEqual({ ...held, isHeld: false, expiresAtMs: 0 });
-      }
-      await store.acquireLease({ partition, holder: 'another', nowMs: NOW_MS + 9, leaseMs: LEASE_MS });
-      await store.releaseLease({ fence: { partition, epoch: fence.epoch + 1 }, isOpen: true });
-      expect(await store.readLease(partition)).toMatchObject({ isHeld: false, isOpen: true });
-      await store.acquireLease({ partition, holder: 'another', nowMs: NOW_MS + 9, leaseMs: LEASE_MS });
-      expect(await store.readLease(partition)).toMatchObject({
-        epoch: fence.epoch + 2,
-        holder: 'another',
-        isHeld: true,
-        isOpen: false,
-        takenAtMs: NOW_MS + 9,
-      });
     });
   });
 

@@ -14,7 +14,6 @@ import {
   CONCURRENT_MS,
   EXPIRES_AT_MS,
   FAILURE,
-  LEASE_MS,
   retryAt,
   SHOWN,
   type StoreSuite,
@@ -23,8 +22,18 @@ import {
 } from './suite.ts';
 
 export function operateContract(suite: StoreSuite): void {
-  const { freshPartition, created, stored, claimedJob, runningJob, finish, lease, untilLine, untilDue } =
-    suite;
+  const {
+    freshPartition,
+    created,
+    stored,
+    claimedJob,
+    runningJob,
+    finish,
+    commit,
+    park,
+    untilLine,
+    untilDue,
+  } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
@@ -127,27 +136,23 @@ export function operateContract(suite: StoreSuite): void {
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).declared).toBe(7);
     });
 
-    it('keeps how far jobs were carried, for whoever holds the partition next', async () => {
-      const first = await lease(freshPartition());
+    it('keeps how far jobs were carried, until another commit says so', async () => {
+      const partition = freshPartition();
+      const carriedNow = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).carried;
       const half = {
         version: 4,
         moved: 100,
         isDone: false,
         after: 'a place',
-        sinceEpoch: 3,
+        sinceVersion: 3,
         isHandedOver: true,
       };
-      expect(await store.noteCarried({ fence: first, carried: half })).toBe('noted');
-      expect((await store.loadPartition({ partition: first.partition, nowMs: NOW_MS })).carried).toEqual(
-        half,
-      );
-      const second = await lease(first.partition, NOW_MS + LEASE_MS + 1);
+      await commit(partition, { carried: half });
+      await commit(partition);
+      expect(await carriedNow()).toEqual(half);
       const done = { version: 4, moved: 150, isDone: true };
-      expect(await store.noteCarried({ fence: first, carried: done })).toBe('lost');
-      expect(await store.noteCarried({ fence: second, carried: done })).toBe('noted');
-      expect((await store.loadPartition({ partition: first.partition, nowMs: NOW_MS })).carried).toEqual(
-        done,
-      );
+      await commit(partition, { carried: done });
+      expect(await carriedNow()).toEqual(done);
     });
 
     it('claims a job under the version that it was planned under', async () => {
@@ -176,17 +181,22 @@ export function operateContract(suite: StoreSuite): void {
       expect((await stored(job.id)).state).toBe('running');
     });
 
-    it('leaves the lease alone when it tells a partition of a version', async () => {
-      const fresh = freshPartition();
-      await store.announceDeclaration({ partition: fresh, version: 1 });
-      expect((await lease(fresh)).epoch).toBe(1);
-      const held = await lease(freshPartition());
-      await store.announceDeclaration({ partition: held.partition, version: 2 });
-      expect(await store.renewLease({ fence: held, nowMs: NOW_MS, leaseMs: LEASE_MS })).toBe('renewed');
-      expect(await store.loadPartition({ partition: held.partition, nowMs: NOW_MS })).toMatchObject({
-        epoch: 1,
+    it('leaves the leader and the version alone when it tells a partition of a declaration', async () => {
+      const partition = freshPartition();
+      await commit(partition);
+      await store.announceDeclaration({ partition, version: 1 });
+      const lead = { partition, holder: 'one', nowMs: NOW_MS, untilMs: NOW_MS + 20_000 };
+      expect(await store.lead(lead)).toEqual({ kind: 'leading' });
+      await store.announceDeclaration({ partition, version: 2 });
+      await store.stopLeading({ partition, holder: 'two' });
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
+        leader: { holder: 'one', untilMs: NOW_MS + 20_000 },
         declared: 2,
+        version: 1,
       });
+      await store.stopLeading({ partition, holder: 'one' });
+      const { leader, declared } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect([leader, declared]).toEqual([undefined, 2]);
     });
   });
 
@@ -425,7 +435,7 @@ export function operateContract(suite: StoreSuite): void {
       const partition = freshPartition();
       const [job, parked] = [aJob({ partition, readyAtMs: NOW_MS - 9 }), aJob({ partition })];
       await store.createJobs([job, parked]);
-      await store.park({ fence: await lease(partition), jobs: [parked], conflictKey: 'catalogue/photos' });
+      await park(partition, [parked]);
       for (const each of [job, parked]) {
         const history = expect.objectContaining({ entries: [movedEntry(NOW_MS, NOW_MS, NOW_MS - 1)] });
         const expected = { ...each, version: 2, runAtMs: NOW_MS - 1, history };
@@ -446,7 +456,7 @@ export function operateContract(suite: StoreSuite): void {
     it('takes a parked job out of its blocked line', async () => {
       const partition = freshPartition();
       const job = await created(aJob({ partition }));
-      await store.park({ fence: await lease(partition), jobs: [job], conflictKey: 'catalogue/photos' });
+      await park(partition, [job]);
       expect((await retime(job, LATER_MS)).kind).toBe('moved');
       await untilDue(partition, LATER_MS, [job.id]);
       await expect

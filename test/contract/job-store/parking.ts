@@ -9,11 +9,13 @@ import { BLOCKED_HEADS } from '../../../lib/store/requests.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
+import { aLedger } from '../../fixtures/factories/ledger.ts';
 import { aReadyLine } from '../../fixtures/factories/ready-line.ts';
+import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { SHOWN, type StoreSuite, times } from './suite.ts';
 
 export function parkingContract(suite: StoreSuite): void {
-  const { freshPartition, stored, lease, untilLine } = suite;
+  const { freshPartition, stored, versionOf, commit, park, untilLine } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
@@ -29,10 +31,7 @@ export function parkingContract(suite: StoreSuite): void {
       const partition = freshPartition();
       const [first, second] = [aJob({ partition }), aJob({ partition })];
       await store.createJobs([first, second]);
-      const fence = await lease(partition);
-      expect(await store.park({ fence, jobs: [first], conflictKey: 'catalogue/photos' })).toEqual([
-        'applied',
-      ]);
+      expect(await park(partition, [first])).toEqual(['applied']);
       await expect.poll(() => parkedIds(partition), SHOWN).toEqual([first.id]);
       await untilLine(partition, aReadyLine(), [second.id]);
       expect(await store.getJobs({ ids: [first.id] })).toEqual([first]);
@@ -54,8 +53,7 @@ export function parkingContract(suite: StoreSuite): void {
         times(7, (at) => aJob({ partition, ...name, readyAtMs: NOW_MS + at })),
       );
       await store.createJobs(groups.flat());
-      const fence = await lease(partition);
-      await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
+      await park(partition, groups.flat());
       const heads = async (count: number) => {
         const found: JobHead[] = [];
         let after: string | undefined;
@@ -92,8 +90,7 @@ export function parkingContract(suite: StoreSuite): void {
       );
       const ready = aJob({ partition, fairnessKey: 'a' });
       await store.createJobs([...groups.flat(), ready]);
-      const fence = await lease(partition);
-      await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
+      await park(partition, groups.flat());
       const all = async (limit: number): Promise<readonly string[]> => {
         const found: string[] = [];
         const line = { conflictKey: 'catalogue/photos' };
@@ -131,8 +128,7 @@ export function parkingContract(suite: StoreSuite): void {
         times(30, (at) => aJob({ partition, fairnessKey, readyAtMs: NOW_MS + at })),
       );
       await store.createJobs(groups.flat());
-      const fence = await lease(partition);
-      await store.park({ fence, jobs: groups.flat(), conflictKey: 'catalogue/photos' });
+      await park(partition, groups.flat());
       const ids = groups.map((group) => group.map(({ id }) => id));
       const butFor = new Set([...(ids[0]?.slice(0, 20) ?? []), ...(ids[1]?.slice(1, 3) ?? [])]);
       const shown = async (left: ReadonlySet<string>): Promise<readonly (readonly string[])[]> => {
@@ -161,8 +157,7 @@ export function parkingContract(suite: StoreSuite): void {
       const partition = freshPartition();
       const [back, gone, elsewhere] = times(3, () => aJob({ partition })) as [Job, Job, Job];
       await store.createJobs([back, gone, elsewhere]);
-      const fence = await lease(partition);
-      await store.park({ fence, jobs: [back, gone], conflictKey: 'catalogue/photos' });
+      await park(partition, [back, gone]);
       await store.claim([aClaimRequest(gone)]);
       expect(
         await store.unpark({
@@ -181,43 +176,74 @@ export function parkingContract(suite: StoreSuite): void {
 
     it('leaves a job alone that has moved on, and moves the others', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const [gone, waiting] = [aJob({ partition }), aJob({ partition })];
       await store.createJobs([gone, waiting]);
       await store.claim([aClaimRequest(gone)]);
-      const outcomes = await store.park({
-        fence,
-        jobs: [gone, aJob({ partition }), waiting],
-        conflictKey: 'catalogue/photos',
-      });
+      const outcomes = await park(partition, [gone, aJob({ partition }), waiting]);
       expect(outcomes).toEqual(['superseded', 'superseded', 'applied']);
       await expect.poll(() => parkedIds(partition), SHOWN).toEqual([waiting.id]);
     });
 
     it('moves the others at once, however many have moved on', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const gone = times(8, () => aJob({ partition }));
       const waiting = times(2, (at) => aJob({ partition, readyAtMs: NOW_MS + at }));
       await store.createJobs(waiting);
-      const outcomes = await store.park({
-        fence,
-        jobs: [...gone, ...waiting],
-        conflictKey: 'catalogue/photos',
-      });
+      const outcomes = await park(partition, [...gone, ...waiting]);
       expect(outcomes).toEqual([...gone.map(() => 'superseded'), 'applied', 'applied']);
       await expect.poll(() => parkedIds(partition), SHOWN).toEqual(waiting.map(({ id }) => id));
     });
 
-    it('is lost to a dispatcher whose lease another one has taken', async () => {
+    it('raises the version, and is lost if another commit has raised it before', async () => {
       const partition = freshPartition();
-      const former = await lease(partition);
-      const job = aJob({ partition });
-      await store.createJobs([job]);
-      await store.releaseLease({ fence: former });
-      await lease(partition);
-      expect(await store.park({ fence: former, jobs: [job], conflictKey: 'catalogue/photos' })).toBe('lost');
-      expect(await parkedIds(partition)).toEqual([]);
+      const [job, other] = [aJob({ partition }), aJob({ partition })];
+      await store.createJobs([job, other]);
+      await commit(partition, { parks: true });
+      const asked = { partition, version: 1, conflictKey: 'catalogue/photos' };
+      expect(await store.park({ ...asked, jobs: [job] })).toEqual({
+        kind: 'parked',
+        version: 2,
+        outcomes: ['applied'],
+      });
+      expect(await versionOf(partition)).toBe(2);
+      expect(await store.park({ ...asked, jobs: [other] })).toEqual({ kind: 'lost' });
+      await expect.poll(() => parkedIds(partition), SHOWN).toEqual([job.id]);
+      // A settlement that read the blocked line before is not written after.
+      const settled = aCommit({ version: 1, ledgers: [aLedger()] });
+      expect(await store.commit({ partition, commit: settled })).toBe('lost');
+      expect(await store.commit({ partition, commit: { ...settled, version: 2 } })).toBe('committed');
+      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
+        version: 3,
+        parks: true,
+        ledgers: [aLedger()],
+      });
+    });
+
+    it('leaves the version alone where no job is parked', async () => {
+      const partition = freshPartition();
+      await commit(partition, { parks: true });
+      const jobs = [aJob({ partition })];
+      expect(await store.park({ partition, version: 1, jobs, conflictKey: 'catalogue/photos' })).toEqual({
+        kind: 'parked',
+        version: 1,
+        outcomes: ['superseded'],
+      });
+      expect(await versionOf(partition)).toBe(1);
+    });
+
+    it('keeps what was committed before, also where nothing was', async () => {
+      const [fresh, used] = [freshPartition(), freshPartition()];
+      const reservation = aReservation();
+      await commit(used, { reserve: [reservation], ledgers: [aLedger()] });
+      for (const partition of [fresh, used]) {
+        const before = await store.loadPartition({ partition, nowMs: NOW_MS });
+        const jobs = times(150, () => aJob({ partition }));
+        await store.createJobs(jobs);
+        expect(new Set(await park(partition, jobs))).toEqual(new Set(['applied']));
+        const after = await store.loadPartition({ partition, nowMs: NOW_MS });
+        expect(after.version).toBeGreaterThan(before.version);
+        expect(after).toEqual({ ...before, version: after.version });
+      }
     });
 
     it('is remembered by marks of its conflict keys, until exactly these are taken away', async () => {
@@ -268,13 +294,12 @@ export function parkingContract(suite: StoreSuite): void {
 
     it('is known from the commit before the first mark, until one takes it back', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const parks = async (): Promise<boolean> =>
         (await store.loadPartition({ partition, nowMs: NOW_MS })).parks;
-      await store.commit({ fence, commit: aCommit({ parks: true }) });
-      await store.commit({ fence, commit: aCommit() });
+      await commit(partition, { parks: true });
+      await commit(partition);
       expect(await parks()).toBe(true);
-      await store.commit({ fence, commit: aCommit({ parks: false }) });
+      await commit(partition, { parks: false });
       expect(await parks()).toBe(false);
     });
   });

@@ -1,4 +1,4 @@
-/** What a pass loads and commits under its lease, and how large that may become. */
+/** What a pass loads and commits, and how large that may become. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
@@ -25,10 +25,10 @@ import {
   NAME,
 } from '../../fixtures/largest.ts';
 import { noise } from '../../fixtures/noise.ts';
-import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
+import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';
 
 export function partitionContract(suite: StoreSuite): void {
-  const { freshPartition, stored, runningJob, finish, lease, untilLearned } = suite;
+  const { freshPartition, stored, runningJob, finish, versionOf, commit, untilLearned } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
@@ -37,19 +37,16 @@ export function partitionContract(suite: StoreSuite): void {
   describe('committing', () => {
     it('makes reservations, which the next load shows in full', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const reservation = aReservation([], {
         jobs: new Map([
           [0, aReservedJob({ id: 'a', version: 3, attempt: 2 }, { conflictKey: 'catalogue/photos' })],
           [7, aReservedJob({ id: 'b' }, { estimatedCostMs: 1_234.5, tier: 'gold', fairnessKey: '' })],
         ]),
       });
-      expect(await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) })).toBe('committed');
+      expect(await commit(partition, { reserve: [reservation] })).toBe('committed');
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });
       expect(state).toEqual({
-        epoch: fence.epoch,
-        isOpen: false,
-        turn: 1,
+        version: 1,
         parks: false,
         reservations: [reservation],
         gone: [],
@@ -65,11 +62,10 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('writes ledgers and estimates over what was there', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const [first, second] = [aLedger({ settledCostMs: 1 }), aLedger({ settledCostMs: 2.5 })];
       const [older, newer] = [anEstimate({ samples: 1 }), anEstimate({ samples: 2, varianceMs2: 0 })];
-      await store.commit({ fence, commit: aCommit({ ledgers: [first], estimates: [older] }) });
-      await store.commit({ fence, commit: aCommit({ ledgers: [second], estimates: [newer] }) });
+      await commit(partition, { ledgers: [first], estimates: [older] });
+      await commit(partition, { ledgers: [second], estimates: [newer] });
       expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([second]);
       expect(await store.getEstimates({ partition, ids: [{ type: 'resize', resourceId: '' }] })).toEqual([
         newer,
@@ -78,67 +74,59 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('drops places of a reservation, and the reservation with its last place', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const reservation = aReservation([{ id: 'a' }, { id: 'b' }, { id: 'c' }]);
-      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
-      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [0, 2] }] }) });
+      await commit(partition, { reserve: [reservation] });
+      await commit(partition, { drop: [{ reservation, positions: [0, 2] }] });
       const [left] = (await store.loadPartition({ partition, nowMs: NOW_MS })).reservations;
       expect([...(left?.jobs.keys() ?? [])]).toEqual([1]);
       if (left === undefined) return;
-      await store.commit({ fence, commit: aCommit({ drop: [{ reservation: left, positions: [1] }] }) });
+      await commit(partition, { drop: [{ reservation: left, positions: [1] }] });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
     });
 
     it('postpones when a reservation is looked at', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const reservation = aReservation();
-      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
-      await store.commit({
-        fence,
-        commit: aCommit({ postpone: [{ reservation, checkAtMs: NOW_MS + 99 }] }),
-      });
+      await commit(partition, { reserve: [reservation] });
+      await commit(partition, { postpone: [{ reservation, checkAtMs: NOW_MS + 99 }] });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([
         { ...reservation, checkAtMs: NOW_MS + 99 },
       ]);
     });
 
-    it('follows the turn that it knows, once: a request that comes again changes nothing', async () => {
+    it('follows the version that it loaded, once: a request that comes again is lost, and changes nothing', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
-      const { turn } = await store.loadPartition({ partition, nowMs: NOW_MS });
-      const commit = aCommit({ turn, ledgers: [aLedger({ settledCostMs: 1 })] });
-      expect(await store.commit({ fence, commit })).toBe('committed');
-      expect(await store.commit({ fence, commit: { ...commit, turn: turn + 1, ledgers: [aLedger()] } })).toBe(
+      const first = aCommit({ ledgers: [aLedger({ settledCostMs: 1 })] });
+      expect(await store.commit({ partition, commit: first })).toBe('committed');
+      expect(await store.commit({ partition, commit: { ...first, version: 1, ledgers: [aLedger()] } })).toBe(
         'committed',
       );
-      await expect(store.commit({ fence, commit })).rejects.toMatchObject({ name: 'StaleCommit' });
+      for (const version of [0, 1, 3])
+        expect(await store.commit({ partition, commit: { ...first, version } })).toBe('lost');
       expect(await store.getLedgers({ partition, fairnessKeys: [aLedger().fairnessKey] })).toEqual([
         aLedger(),
       ]);
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).turn).toBe(turn + 2);
+      expect(await versionOf(partition)).toBe(2);
     });
 
     it('keeps what is settled settled, tidied or not, and shows it to nobody', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const reservation = aReservation([{ id: 'a' }, { id: 'b' }]);
-      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
-      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [0] }] }) });
+      await commit(partition, { reserve: [reservation] });
+      await commit(partition, { drop: [{ reservation, positions: [0] }] });
       await store.tidy(partition);
       const left = { ...reservation, jobs: new Map([...reservation.jobs].slice(1)) };
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
-      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [1] }] }) });
+      await commit(partition, { drop: [{ reservation, positions: [1] }] });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
       await store.tidy(partition);
-      await store.commit({ fence, commit: aCommit() });
+      await commit(partition);
       await store.tidy(partition);
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
     });
 
     it('makes reservations that the page has no room for, settles them and takes them away, as any others', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const meant = new Map<string, Reservation>();
       const shown = async () => {
         const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
@@ -156,9 +144,7 @@ export function partitionContract(suite: StoreSuite): void {
           ),
         }));
         const ledgers = [aLedger({ settledCostMs: round })];
-        expect(await store.commit({ fence, commit: aCommit({ turn: round, reserve, drop, ledgers }) })).toBe(
-          'committed',
-        );
+        expect(await commit(partition, { version: round, reserve, drop, ledgers })).toBe('committed');
         for (const { reservation, positions } of drop) {
           const jobs = new Map([...reservation.jobs].filter(([place]) => !positions.includes(place)));
           if (jobs.size === 0) meant.delete(reservation.batchId);
@@ -170,31 +156,29 @@ export function partitionContract(suite: StoreSuite): void {
         expect(await shown()).toEqual(meant);
       }
       // One that follows what is not there makes nothing, and takes nothing away.
-      const late = aCommit({ turn: 3, reserve: [aReservation(times(300, (at) => ({ id: `late-${at}` })))] });
-      await expect(store.commit({ fence, commit: late })).rejects.toMatchObject({ name: 'StaleCommit' });
+      const late = { version: 3, reserve: [aReservation(times(300, (at) => ({ id: `late-${at}` })))] };
+      expect(await commit(partition, late)).toBe('lost');
       await store.tidy(partition);
       expect(await shown()).toEqual(meant);
       const all = [...meant.values()].map((reservation) => ({
         reservation,
         positions: [...reservation.jobs.keys()],
       }));
-      await store.commit({ fence, commit: aCommit({ drop: all }) });
+      await commit(partition, { drop: all });
       await store.tidy(partition);
       expect(await shown()).toEqual(new Map());
       expect((await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] }))[0]?.settledCostMs).toBe(11);
     });
 
-    it('makes large reservations for nobody whose lease another one has taken', async () => {
+    it('makes no large reservation for a dispatcher whose version another one has raised', async () => {
       const partition = freshPartition();
-      const former = await lease(partition);
-      await store.commit({ fence: former, commit: aCommit() });
-      const present = await lease(partition, NOW_MS + LEASE_MS);
       const [refused, made] = [1, 2].map((batch) =>
         aReservation(times(300, (at) => ({ id: `${batch}-${at}` }))),
       );
       if (refused === undefined || made === undefined) throw new Error('no reservations');
-      expect(await store.commit({ fence: former, commit: aCommit({ reserve: [refused] }) })).toBe('lost');
-      expect(await store.commit({ fence: present, commit: aCommit({ reserve: [made] }) })).toBe('committed');
+      await commit(partition);
+      expect(await commit(partition, { version: 0, reserve: [refused] })).toBe('lost');
+      expect(await commit(partition, { version: 1, reserve: [made] })).toBe('committed');
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([made]);
       await store.tidy(partition);
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([made]);
@@ -202,16 +186,15 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('answers every ledger, however many keys there are', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const keys = times(960, (at) => `customer-of-a-longer-name-${at}-`.padEnd(480, 'x'));
       for (let from = 0; from < keys.length; from += 60) {
         const ledgers = keys
           .slice(from, from + 60)
           .map((fairnessKey, at) => aLedger({ fairnessKey, settledCostMs: from + at + 0.25 }));
-        await store.commit({ fence, commit: aCommit({ ledgers }) });
+        await commit(partition, { ledgers });
       }
       const again = aLedger({ fairnessKey: keys[3] ?? '', settledCostMs: 77_777 });
-      await store.commit({ fence, commit: aCommit({ ledgers: [again] }) });
+      await commit(partition, { ledgers: [again] });
       const costs = (await store.getLedgers({ partition, fairnessKeys: keys })).map(
         (each) => each?.settledCostMs,
       );
@@ -223,7 +206,6 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('answers all that ledgers say, from the partition summary and from items of their own', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const says: readonly Partial<Ledger>[] = [
         {},
         { presentUntilMs: NOW_MS + 1 },
@@ -239,7 +221,7 @@ export function partitionContract(suite: StoreSuite): void {
       );
       // More than the summary has room for.
       for (let from = 0; from < ledgers.length; from += 90)
-        await store.commit({ fence, commit: aCommit({ ledgers: ledgers.slice(from, from + 90) }) });
+        await commit(partition, { ledgers: ledgers.slice(from, from + 90) });
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });
@@ -249,19 +231,15 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('does everything of one commit together', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const [gone, kept, made] = [aReservation(), aReservation(), aReservation([{ id: 'x' }, { id: 'y' }])];
-      await store.commit({ fence, commit: aCommit({ reserve: [gone, kept] }) });
-      const outcome = await store.commit({
-        fence,
-        commit: aCommit({
-          drop: [{ reservation: gone, positions: [0] }],
-          postpone: [{ reservation: kept, checkAtMs: NOW_MS + 5 }],
-          ledgers: [aLedger()],
-          estimates: [anEstimate()],
-          reserve: [made],
-          parks: true,
-        }),
+      await commit(partition, { reserve: [gone, kept] });
+      const outcome = await commit(partition, {
+        drop: [{ reservation: gone, positions: [0] }],
+        postpone: [{ reservation: kept, checkAtMs: NOW_MS + 5 }],
+        ledgers: [aLedger()],
+        estimates: [anEstimate()],
+        reserve: [made],
+        parks: true,
       });
       expect(outcome).toBe('committed');
       const { reservations, parks } = await store.loadPartition({ partition, nowMs: NOW_MS });
@@ -274,24 +252,22 @@ export function partitionContract(suite: StoreSuite): void {
       );
     });
 
-    it('changes nothing for a dispatcher whose lease another one has taken', async () => {
+    it('changes nothing for a dispatcher whose version another one has raised', async () => {
       const partition = freshPartition();
-      const former = await lease(partition);
       const kept = aReservation();
-      await store.commit({ fence: former, commit: aCommit({ reserve: [kept] }) });
-      await lease(partition, NOW_MS + LEASE_MS);
-      const outcome = await store.commit({
-        fence: former,
-        commit: aCommit({
-          drop: [{ reservation: kept, positions: [0] }],
-          ledgers: [aLedger()],
-          estimates: [anEstimate(), anEstimate({ resourceId: 'printer' })],
-          reserve: [aReservation()],
-          parks: true,
-        }),
+      await commit(partition, { reserve: [kept] });
+      await commit(partition);
+      const outcome = await commit(partition, {
+        version: 1,
+        drop: [{ reservation: kept, positions: [0] }],
+        ledgers: [aLedger()],
+        estimates: [anEstimate(), anEstimate({ resourceId: 'printer' })],
+        reserve: [aReservation()],
+        parks: true,
       });
       expect(outcome).toBe('lost');
       expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
+        version: 2,
         reservations: [kept],
         parks: false,
       });
@@ -300,42 +276,97 @@ export function partitionContract(suite: StoreSuite): void {
       expect(await store.getEstimates({ partition, ids })).toEqual([undefined, undefined]);
     });
 
-    it('is whole or lost when the lease changes hands meanwhile', { timeout: CONCURRENT_MS }, async () => {
-      for (let round = 0; round < 5; round += 1) {
+    it('counts for one of several dispatchers that have loaded the same, whatever they change', {
+      timeout: CONCURRENT_MS,
+    }, async () => {
+      const { another } = suite.opened();
+      for (let round = 0; round < 8; round += 1) {
         const partition = freshPartition();
-        const former = await lease(partition);
-        const reservation = aReservation();
-        const [outcome, taken] = await Promise.all([
-          store
-            .commit({ fence: former, commit: aCommit({ reserve: [reservation], ledgers: [aLedger()] }) })
-            .catch((error: Error) => error.name),
-          store.acquireLease({ partition, holder: 'two', nowMs: NOW_MS + LEASE_MS, leaseMs: LEASE_MS }),
-        ]);
-        expect(taken).toMatchObject({ kind: 'acquired', epoch: 2 });
-        expect(['committed', 'lost', 'StoreThrottled']).toContain(outcome);
-        const isThere = outcome === 'committed';
-        const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
-        expect(reservations).toEqual(isThere ? [reservation] : []);
+        const large = aReservation(times(60, (at) => ({ id: `${round}-${at}`.padStart(32, '0') })));
+        await commit(partition, { reserve: [large] });
+        const stores = [store, another, store, another];
+        await Promise.all(stores.map((each) => each.loadPartition({ partition, nowMs: NOW_MS })));
+        const makes = stores.map((_, at) =>
+          aReservation(
+            times(60, (id) => ({ id: `${round}-${at}-${id}`.padStart(32, '0') })),
+            { version: 1 },
+          ),
+        );
+        const outcomes = await Promise.all(
+          stores.map((each, at) =>
+            each.commit({
+              partition,
+              commit: aCommit({
+                version: 1,
+                drop: [{ reservation: large, positions: times(at + 1, (place) => place) }],
+                reserve: makes.slice(at, at + 1),
+                ledgers: [aLedger({ settledCostMs: at })],
+              }),
+            }),
+          ),
+        );
+        expect(outcomes.toSorted()).toEqual(['committed', 'lost', 'lost', 'lost']);
+        const winner = outcomes.indexOf('committed');
+        const left = { ...large, jobs: new Map([...large.jobs].slice(winner + 1)) };
+        for (const each of [store, another]) {
+          const { version, reservations } = await each.loadPartition({ partition, nowMs: NOW_MS });
+          expect(version).toBe(2);
+          expect(new Map(reservations.map((one) => [one.batchId, one]))).toEqual(
+            new Map([left, makes[winner] ?? left].map((one) => [one.batchId, one])),
+          );
+          await each.tidy(partition);
+        }
         expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([
-          isThere ? aLedger() : undefined,
+          aLedger({ settledCostMs: winner }),
         ]);
+      }
+    });
+
+    it('follows each other also where two processes take turns', { timeout: CONCURRENT_MS }, async () => {
+      const { another } = suite.opened();
+      const partition = freshPartition();
+      const meant = new Map<string, Reservation>();
+      for (let version = 0; version < 24; version += 1) {
+        const each = version % 3 === 0 ? another : store;
+        const made = aReservation(
+          times(45, (at) => ({ id: `${version}-${at}`.padStart(32, '0') })),
+          { version },
+        );
+        const drop = [...meant.values()].slice(-8).map((reservation) => ({
+          reservation,
+          positions: [...reservation.jobs.keys()].slice(0, version % 5 === 4 ? 45 : 7),
+        }));
+        const change = aCommit({
+          version,
+          reserve: [made],
+          drop,
+          ledgers: [aLedger({ settledCostMs: version })],
+        });
+        expect(await each.commit({ partition, commit: change })).toBe('committed');
+        for (const { reservation, positions } of drop) {
+          const jobs = new Map([...reservation.jobs].filter(([place]) => !positions.includes(place)));
+          if (jobs.size === 0) meant.delete(reservation.batchId);
+          else meant.set(reservation.batchId, { ...reservation, jobs });
+        }
+        meant.set(made.batchId, made);
+        await (version % 2 === 0 ? store : another).tidy(partition);
+        const { reservations } = await each.loadPartition({ partition, nowMs: NOW_MS });
+        expect(new Map(reservations.map((one) => [one.batchId, one]))).toEqual(meant);
       }
     });
 
     it('takes as many items as one transaction does with the page and the base of its ledgers', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const ledgers = times(COMMIT_ITEMS_MAX, (at) =>
         aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }),
       );
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      expect(await commit(partition, { ledgers })).toBe('committed');
       const keys = ledgers.map((ledger) => ledger.fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
     });
 
     it('keeps what hundreds of keys were charged, the latest last, over many commits', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const charged = new Map<string, Ledger>();
       for (let at = 0; at < 30; at += 1) {
         const ledgers = times(at % 3 === 0 ? 60 : 7, (each) =>
@@ -345,7 +376,7 @@ export function partitionContract(suite: StoreSuite): void {
           charged.delete(ledger.fairnessKey);
           charged.set(ledger.fairnessKey, ledger);
         }
-        expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+        expect(await commit(partition, { ledgers })).toBe('committed');
         const { ledgers: loaded } = await store.loadPartition({ partition, nowMs: NOW_MS });
         expect(loaded).toEqual([...charged.values()]);
       }
@@ -355,9 +386,8 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('refuses more than that and changes nothing', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const ledgers = times(COMMIT_ITEMS_MAX + 1, (at) => aLedger({ fairnessKey: `key-${at}` }));
-      await expect(store.commit({ fence, commit: aCommit({ ledgers }) })).rejects.toMatchObject({
+      await expect(commit(partition, { ledgers })).rejects.toMatchObject({
         name: 'CommitTooLarge',
       });
       expect(await store.getLedgers({ partition, fairnessKeys: ['key-0', 'key-98'] })).toEqual([
@@ -368,10 +398,9 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('refuses more than a hundred items with its own record, and changes nothing', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       // Too large to stand in the partition summary.
       const reserve = times(100, () => aReservation(times(600, (at) => ({ id: `${at}`.padStart(32, '0') }))));
-      await expect(store.commit({ fence, commit: aCommit({ reserve }) })).rejects.toMatchObject({
+      await expect(commit(partition, { reserve })).rejects.toMatchObject({
         name: 'CommitTooLarge',
       });
       // A loan takes two, and the request that it grants a third.
@@ -386,28 +415,28 @@ export function partitionContract(suite: StoreSuite): void {
           expiresAtMs: NOW_MS + 30_000,
         }),
       );
-      await expect(store.commit({ fence, commit: aCommit({ lend }) })).rejects.toMatchObject({
+      await expect(commit(partition, { lend })).rejects.toMatchObject({
         name: 'CommitTooLarge',
       });
       expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
-        turn: 0,
+        version: 0,
         reservations: [],
       });
-      expect(await store.commit({ fence, commit: aCommit({ reserve: reserve.slice(2) }) })).toBe('committed');
+      expect(await commit(partition, { reserve: reserve.slice(2) })).toBe('committed');
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toHaveLength(98);
     });
 
     it('refuses to name an item twice and changes nothing', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const reservation = aReservation();
-      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
+      await commit(partition, { reserve: [reservation] });
       const twice = aCommit({
+        version: 1,
         drop: [{ reservation, positions: [0] }],
         postpone: [{ reservation, checkAtMs: NOW_MS }],
         ledgers: [aLedger()],
       });
-      await expect(store.commit({ fence, commit: twice })).rejects.toMatchObject({
+      await expect(store.commit({ partition, commit: twice })).rejects.toMatchObject({
         name: 'CommitAmbiguous',
       });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
@@ -416,12 +445,15 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('refuses to change a reservation that is gone, and leaves nothing half-written', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const reservation = aReservation();
-      await store.commit({ fence, commit: aCommit({ reserve: [reservation] }) });
-      await store.commit({ fence, commit: aCommit({ drop: [{ reservation, positions: [0] }] }) });
-      const outdated = aCommit({ postpone: [{ reservation, checkAtMs: 1 }], ledgers: [aLedger()] });
-      await expect(store.commit({ fence, commit: outdated })).rejects.toMatchObject({
+      await commit(partition, { reserve: [reservation] });
+      await commit(partition, { drop: [{ reservation, positions: [0] }] });
+      const outdated = aCommit({
+        version: 2,
+        postpone: [{ reservation, checkAtMs: 1 }],
+        ledgers: [aLedger()],
+      });
+      await expect(store.commit({ partition, commit: outdated })).rejects.toMatchObject({
         name: 'StaleCommit',
       });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
@@ -430,15 +462,14 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('remembers how steadily the partition is read, until another commit says so', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const attendanceNow = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).attendance;
       expect(await attendanceNow()).toBeUndefined();
       const attendance = { sinceMs: NOW_MS - 5_000, atMs: NOW_MS };
-      await store.commit({ fence, commit: aCommit({ attendance }) });
-      await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+      await commit(partition, { attendance });
+      await commit(partition, { ledgers: [aLedger()] });
       expect(await attendanceNow()).toEqual(attendance);
       const held = { ...attendance, atMs: NOW_MS + 1, heldBackSinceMs: NOW_MS + 1 };
-      await store.commit({ fence, commit: aCommit({ attendance: held }) });
+      await commit(partition, { attendance: held });
       expect(await attendanceNow()).toEqual(held);
     });
 
@@ -474,39 +505,48 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('remembers when keys were lifted, and whether none has come unseen since', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const lifted = async () => {
         const { liftedAtMs, isLifted = false } = await store.loadPartition({ partition, nowMs: NOW_MS });
         return { liftedAtMs, isLifted };
       };
       expect(await lifted()).toEqual({ liftedAtMs: undefined, isLifted: false });
-      await store.commit({ fence, commit: aCommit({ liftedAtMs: NOW_MS, isLifted: true }) });
-      await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+      await commit(partition, { liftedAtMs: NOW_MS, isLifted: true });
+      await commit(partition, { ledgers: [aLedger()] });
       expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: true });
-      await store.commit({ fence, commit: aCommit({ isLifted: false }) });
+      await commit(partition, { isLifted: false });
       expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: false });
     });
 
     it('remembers that nothing waits, until a commit says that something may', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const quietOf = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).quiet;
       expect(await quietOf()).toBeUndefined();
-      for (const quiet of [
-        { sinceMs: NOW_MS, lookedAtMs: NOW_MS + 1 },
-        { sinceMs: NOW_MS, lookedAtMs: NOW_MS + 2, declared: 3 },
-      ]) {
-        await store.commit({ fence, commit: aCommit({ quiet }) });
-        await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+      for (const quiet of [{ lookedAtMs: NOW_MS + 1 }, { lookedAtMs: NOW_MS + 2, declared: 3 }]) {
+        await commit(partition, { quiet });
+        await commit(partition, { ledgers: [aLedger()] });
         expect(await quietOf()).toEqual(quiet);
       }
-      await store.commit({ fence, commit: aCommit({ quiet: null }) });
+      await commit(partition, { quiet: null });
       expect(await quietOf()).toBeUndefined();
     });
 
+    it('remembers until when a read of the lines may miss a job, and never goes back', async () => {
+      const partition = freshPartition();
+      const unseenNow = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).unseenUntilMs;
+      expect(await unseenNow()).toBeUndefined();
+      for (const [unseenUntilMs, meant] of [
+        [NOW_MS + 5, NOW_MS + 5],
+        [NOW_MS, NOW_MS + 5],
+        [undefined, NOW_MS + 5],
+        [NOW_MS + 6, NOW_MS + 6],
+      ] as const) {
+        await commit(partition, { unseenUntilMs });
+        expect(await unseenNow()).toBe(meant);
+      }
+    });
+
     it('commits nothing at all without complaint', async () => {
-      const fence = await lease(freshPartition());
-      expect(await store.commit({ fence, commit: aCommit() })).toBe('committed');
+      expect(await commit(freshPartition())).toBe('committed');
     });
   });
 
@@ -529,21 +569,18 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('takes four batches of fifty jobs with the longest names, as many as a pass reserves at once, and the ledgers of their keys', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const { batchId } = largestReservation();
       const reserve = times(4, (at) => largestReservation(`${batchId.slice(0, -1)}${at}`));
       const ledgers = times(45, largestLedger);
       const estimates = times(45, (at) => largestEstimate(at, at % 2 === 0 ? '' : KEY));
-      expect(await store.commit({ fence, commit: aCommit({ reserve, ledgers, estimates }) })).toBe(
-        'committed',
-      );
+      expect(await commit(partition, { reserve, ledgers, estimates })).toBe('committed');
       const state = await store.loadPartition({ partition, nowMs: NOW_MS });
       expect(state.reservations.toSorted((one, other) => (one.batchId < other.batchId ? -1 : 1))).toEqual(
         reserve,
       );
       const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
-      await untilLearned(fence, estimates);
+      await untilLearned(partition, estimates);
       expect(await store.getEstimates({ partition, ids: estimates })).toEqual(estimates);
     });
 
@@ -601,31 +638,25 @@ export function partitionContract(suite: StoreSuite): void {
       );
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([record]);
 
-      const fence = await lease(partition);
       // Whatever is alike in their names, is compressed.
       const unlike = noise(800_000);
       const noisy = (jobs: number): Reservation =>
         aReservation(times(jobs, (at) => ({ id: unlike.slice(500 * at, 500 * at + 500) })));
       const reserve = [noisy(1_300)];
-      await expect(store.commit({ fence, commit: aCommit({ reserve }) })).rejects.toMatchObject(tooLarge);
-      const many = times(16, () => noisy(800));
-      await expect(store.commit({ fence, commit: aCommit({ reserve: many }) })).rejects.toMatchObject({
-        name: 'TransactionTooLarge',
-      });
+      await expect(commit(partition, { reserve })).rejects.toMatchObject(tooLarge);
       expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
-        turn: 0,
+        version: 0,
         reservations: [],
       });
-      expect(await store.commit({ fence, commit: aCommit({ reserve: [aReservation()] }) })).toBe('committed');
+      expect(await commit(partition, { reserve: [aReservation()] })).toBe('committed');
     });
 
     it('keeps what is known of many reservations, however often they are looked at and shrink', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const loaded = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).reservations;
       for (let from = 0; from < 240; from += 60) {
         const reserve = times(60, (at) => aReservation(times(3, (id) => ({ id: `job-${from + at}-${id}` }))));
-        await store.commit({ fence, commit: aCommit({ reserve }) });
+        await commit(partition, { reserve });
       }
       const batches = await loaded();
       expect(batches).toHaveLength(240);
@@ -642,7 +673,7 @@ export function partitionContract(suite: StoreSuite): void {
           }
           for (const { reservation } of postpone)
             meant.set(reservation.batchId, { ...reservation, checkAtMs });
-          expect(await store.commit({ fence, commit: aCommit({ drop, postpone }) })).toBe('committed');
+          expect(await commit(partition, { drop, postpone })).toBe('committed');
         }
         // By a process that knows nothing of it, and by the one that wrote it.
         expect(new Map((await loaded()).map((each) => [each.batchId, each]))).toEqual(meant);
@@ -651,7 +682,7 @@ export function partitionContract(suite: StoreSuite): void {
         reservation,
         positions: [...reservation.jobs.keys()],
       }));
-      await store.commit({ fence, commit: aCommit({ drop: whole }) });
+      await commit(partition, { drop: whole });
       await store.tidy(partition);
       expect(await loaded()).toHaveLength(220);
     });
@@ -660,9 +691,7 @@ export function partitionContract(suite: StoreSuite): void {
   describe('loading a partition', () => {
     it('finds nothing in one that nobody used', async () => {
       expect(await store.loadPartition({ partition: freshPartition(), nowMs: NOW_MS })).toEqual({
-        epoch: 0,
-        isOpen: false,
-        turn: 0,
+        version: 0,
         parks: false,
         reservations: [],
         gone: [],
@@ -678,12 +707,11 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('reads all of it, however much', { timeout: CONCURRENT_MS }, async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const batches = times(60, (batch) =>
         aReservation(times(50, (at) => ({ id: `${'long-job-id-'.repeat(25)}${batch}-${at}` }))),
       );
       for (let from = 0; from < batches.length; from += 10) {
-        await store.commit({ fence, commit: aCommit({ reserve: batches.slice(from, from + 10) }) });
+        await commit(partition, { reserve: batches.slice(from, from + 10) });
       }
       const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
       expect(new Set(reservations.map((each) => each.batchId))).toEqual(
@@ -800,10 +828,9 @@ export function partitionContract(suite: StoreSuite): void {
   describe('ledgers and estimates', () => {
     it('are answered in the order asked, with nothing where there is none', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const ledgers: Ledger[] = times(40, (at) => aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }));
       const estimates = times(40, (at) => anEstimate({ resourceId: `r-${at}`, meanMs: at }));
-      await store.commit({ fence, commit: aCommit({ ledgers, estimates }) });
+      await commit(partition, { ledgers, estimates });
       const keys = ['none', ...ledgers.map((ledger) => ledger.fairnessKey).reverse()];
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual([
         undefined,
@@ -813,7 +840,7 @@ export function partitionContract(suite: StoreSuite): void {
         type,
         resourceId,
       }));
-      await untilLearned(fence, estimates);
+      await untilLearned(partition, estimates);
       expect(await store.getEstimates({ partition, ids })).toEqual([undefined, ...estimates]);
       expect(await store.getLedgers({ partition: freshPartition(), fairnessKeys: ['key-1'] })).toEqual([
         undefined,
@@ -822,9 +849,8 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('are read in more than one batch, also when a key stands twice', async () => {
       const partition = freshPartition();
-      const fence = await lease(partition);
       const first = aLedger({ fairnessKey: 'key-0' });
-      await store.commit({ fence, commit: aCommit({ ledgers: [first] }) });
+      await commit(partition, { ledgers: [first] });
       const keys = [...times(130, (at) => `key-${at}`), 'key-0'];
       const answers = await store.getLedgers({ partition, fairnessKeys: keys });
       expect(answers).toHaveLength(131);
@@ -871,13 +897,12 @@ export function partitionContract(suite: StoreSuite): void {
 
     it('is lent to the other partition at once, which grants its request', async () => {
       const [from, to] = [freshPartition(), freshPartition()];
-      const fence = await lease(from);
       await store.askForLoan({ partition: from, request: aRequest(to) });
       // No test's own partition.
       const other = 10_000;
       await store.askForLoan({ partition: from, request: aRequest(other) });
       const loan = aLoan(from, to);
-      expect(await store.commit({ fence, commit: aCommit({ lend: [loan] }) })).toBe('committed');
+      expect(await commit(from, { lend: [loan] })).toBe('committed');
       expect(await loansOf(from)).toEqual([loan]);
       expect(await loansOf(to)).toEqual([loan]);
       expect(await requestsOf(from)).toEqual([aRequest(other)]);
@@ -886,49 +911,39 @@ export function partitionContract(suite: StoreSuite): void {
     it('is given back by the borrower, in part or whole', async () => {
       const [from, to] = [freshPartition(), freshPartition()];
       const loan = aLoan(from, to);
-      await store.commit({ fence: await lease(from), commit: aCommit({ lend: [loan] }) });
-      const fence = await lease(to);
-      expect(await store.commit({ fence, commit: aCommit({ giveBack: [{ loan, left: 1 }] }) })).toBe(
-        'committed',
-      );
+      await commit(from, { lend: [loan] });
+      expect(await commit(to, { giveBack: [{ loan, left: 1 }] })).toBe('committed');
       for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([{ ...loan, units: 1 }]);
       // Of what it says, another one is left.
-      await expect(
-        store.commit({ fence, commit: aCommit({ giveBack: [{ loan, left: 0 }] }) }),
-      ).rejects.toMatchObject({
+      await expect(commit(to, { giveBack: [{ loan, left: 0 }] })).rejects.toMatchObject({
         name: 'StaleCommit',
       });
       const rest = { ...loan, units: 1 };
-      expect(await store.commit({ fence, commit: aCommit({ giveBack: [{ loan: rest, left: 0 }] }) })).toBe(
-        'committed',
-      );
+      expect(await commit(to, { giveBack: [{ loan: rest, left: 0 }] })).toBe('committed');
       for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([]);
     });
 
-    it('is moved by nobody whose lease another one has taken', async () => {
+    it('is moved by no commit of an earlier version of the partition that acts', async () => {
       const [from, to] = [freshPartition(), freshPartition()];
-      const former = await lease(from);
-      await store.releaseLease({ fence: former });
-      const present = await lease(from);
+      for (const partition of [from, to]) await commit(partition);
       const loan = aLoan(from, to);
-      expect(await store.commit({ fence: former, commit: aCommit({ lend: [loan] }) })).toBe('lost');
+      expect(await commit(from, { version: 0, lend: [loan] })).toBe('lost');
       expect(await loansOf(to)).toEqual([]);
-      await store.commit({ fence: present, commit: aCommit({ lend: [loan] }) });
-      const formerBorrower = await lease(to);
-      await store.releaseLease({ fence: formerBorrower });
-      await lease(to);
-      expect(
-        await store.commit({ fence: formerBorrower, commit: aCommit({ giveBack: [{ loan, left: 0 }] }) }),
-      ).toBe('lost');
+      expect(await commit(from, { version: 1, lend: [loan] })).toBe('committed');
+      // The other side's version is as it was.
+      expect(await versionOf(to)).toBe(1);
+      const giveBack = [{ loan, left: 0 }];
+      expect(await commit(to, { version: 0, giveBack })).toBe('lost');
       expect(await loansOf(from)).toEqual([loan]);
+      expect(await commit(to, { version: 1, giveBack })).toBe('committed');
+      expect(await loansOf(from)).toEqual([]);
     });
 
     it('is not lent twice under one name', async () => {
       const [from, to] = [freshPartition(), freshPartition()];
-      const fence = await lease(from);
       const loan = aLoan(from, to);
-      await store.commit({ fence, commit: aCommit({ lend: [loan] }) });
-      await expect(store.commit({ fence, commit: aCommit({ lend: [loan] }) })).rejects.toMatchObject({
+      await commit(from, { lend: [loan] });
+      await expect(commit(from, { lend: [loan] })).rejects.toMatchObject({
         name: 'StaleCommit',
       });
       expect(await loansOf(to)).toEqual([loan]);

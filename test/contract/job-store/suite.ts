@@ -3,7 +3,9 @@ import { afterAll, beforeAll, expect, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { Verdict } from '../../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
-import type { EstimateRecord, Fence, WorkerIdentity } from '../../../lib/store/records.ts';
+import type { JobHead } from '../../../lib/store/job-fields.ts';
+import type { EstimateRecord, WorkerIdentity } from '../../../lib/store/records.ts';
+import type { Applied, Commit, CommitOutcome } from '../../../lib/store/requests.ts';
 import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
@@ -11,7 +13,6 @@ import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
 import type { JobStoreHarness } from '../harness.ts';
 
-export const LEASE_MS = 20_000;
 export const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
 export const SUCCESS: Verdict = { kind: 'succeeded', result: { ok: true } };
 export const FAILURE: Verdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
@@ -83,20 +84,28 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
   const finish = (job: Job, worker: WorkerIdentity, verdict: Verdict) =>
     store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS });
 
-  const lease = async (partition: number, nowMs = NOW_MS): Promise<Fence> => {
-    const outcome = await store.acquireLease({ partition, holder: 'dispatcher', nowMs, leaseMs: LEASE_MS });
-    expect(outcome.kind).toBe('acquired');
-    return { partition, epoch: outcome.epoch };
+  const versionOf = async (partition: number): Promise<number> =>
+    (await store.loadPartition({ partition, nowMs: NOW_MS })).version;
+
+  /** Commits on top of what was committed last. */
+  const commit = async (partition: number, changes: Partial<Commit> = {}): Promise<CommitOutcome> =>
+    store.commit({ partition, commit: aCommit({ version: await versionOf(partition), ...changes }) });
+
+  /** Parks jobs on top of what was committed last, for one conflict key. Answers what became of each. */
+  const park = async (partition: number, jobs: readonly JobHead[]): Promise<readonly Applied[]> => {
+    const version = await versionOf(partition);
+    const outcome = await store.park({ partition, version, jobs, conflictKey: 'catalogue/photos' });
+    if (outcome.kind === 'lost') throw new Error(`another commit came after version ${version}`);
+    return outcome.outcomes;
   };
 
   /** What resources cost is put behind a commit, and may get lost there: it is learned again until it is there. */
-  const untilLearned = async (fence: Fence, estimates: readonly EstimateRecord[]): Promise<void> => {
-    const { partition } = fence;
+  const untilLearned = async (partition: number, estimates: readonly EstimateRecord[]): Promise<void> => {
     for (let lost = 0; lost < 20; lost += 1) {
       const found = await store.getEstimates({ partition, ids: estimates });
       const missing = estimates.filter((_, at) => found[at] === undefined);
       if (missing.length === 0) return;
-      await store.commit({ fence, commit: aCommit({ estimates: missing }) });
+      await commit(partition, { estimates: missing });
     }
   };
 
@@ -126,7 +135,9 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
     claimedJob,
     runningJob,
     finish,
-    lease,
+    versionOf,
+    commit,
+    park,
     untilLearned,
     untilLine,
     untilDue,
