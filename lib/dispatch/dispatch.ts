@@ -57,8 +57,8 @@ export interface Trigger {
 }
 
 /**
- * What one run of passes did. `left`: to another dispatcher, which holds the lease, or to the stream. `known`: there was nothing to do that this
- * process had not done.
+ * What one run of passes did. `left`: to another dispatcher, which holds the lease. `known`: there was nothing to do that this process had
+ * not done.
  */
 export interface DispatchReport {
   readonly kind: 'left' | 'known' | 'done' | 'lost' | 'outOfBudget';
@@ -73,10 +73,7 @@ const sum = (reports: readonly PassReport[], of: (report: PassReport) => number)
 
 const isDue = (job: MovingJob, nowMs: number): boolean => job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/**
- * How long the stream tries for a lease that another holds, where some slots were free: a pass of its own starts jobs sooner. Elsewhere it
- * leaves word at once, and its shard can be read on.
- */
+/** How long the stream tries for a lease that another holds: a pass of its own starts jobs sooner than word does. */
 const STREAM_PATIENCE_MS = 300;
 /** Where there is no room to name what it knows, it waits: of word without names its holder would have to look everything up. */
 const ROOM_PATIENCE_MS = 2_000;
@@ -84,12 +81,6 @@ const ROOM_PATIENCE_MS = 2_000;
 const BEGUN_PATIENCE_MS = 2_000;
 /** Whoever was told of jobs tries for less: the stream tells of them, too, and soon. */
 const TOLD_PATIENCE_MS = 200;
-
-/**
- * After a pass that ended with nothing free, jobs that come are left to the stream, which tells of them, too: for so long no pass is made
- * of them, and for longer no word is left of them where another holds the lease.
- */
-const FULL_MS = { pass: 500, word: 10_000 } as const;
 
 /** Declarations that may follow each other during one run. */
 const RENEWALS_MAX = 5;
@@ -134,8 +125,6 @@ async function dispatchUnder(
   trigger: Trigger,
 ): Promise<DispatchReport | OutdatedPass> {
   if (trigger.reason === 'stream' && isKnown(context, partition, trigger.jobs)) return reportOf('known', []);
-  const isToldByStream = trigger.reason === 'told' || trigger.reason === 'ingest';
-  if (isToldByStream && wasFull(context, partition, FULL_MS.pass)) return reportOf('left', []);
   const begun = await passWithoutLease(context, partition, trigger);
   if (begun?.kind === 'done') return reportOf('done', [begun]);
   const lease = await leaseFor(context, partition, trigger, begun);
@@ -251,7 +240,7 @@ async function leaseFor(
   trigger: Trigger,
   begun: PassReport | undefined,
 ): Promise<HeldLease | undefined> {
-  const { reason, jobs, jobIds = [], isForDue = false, dueAtMs = -Infinity } = trigger;
+  const { reason, jobIds = [], isForDue = false, dueAtMs = -Infinity } = trigger;
   if (begun !== undefined) return takeLease(context, { partition, patienceMs: BEGUN_PATIENCE_MS });
   if (reason === 'told') {
     return takeLeaseUnlessHeld(context, {
@@ -260,14 +249,11 @@ async function leaseFor(
       jobs: namesOfNew(jobIds),
     });
   }
-  if (reason === 'ingest' && wasFull(context, partition, FULL_MS.word))
-    return takeLeaseUnlessHeld(context, { partition, patienceMs: 0, jobs: namesOf(jobs), hints: jobs });
   if (isForDue && (await isDueWorkLeft(context, partition, { dueAtMs, jobs: namesOfNew(jobIds) })))
     return undefined;
-  const isPatient = reason === 'stream' && !wasFull(context, partition, FULL_MS.word);
   return takeLease(context, {
     partition,
-    patienceMs: isPatient ? STREAM_PATIENCE_MS : 0,
+    patienceMs: reason === 'stream' ? STREAM_PATIENCE_MS : 0,
     roomPatienceMs: reason === 'stream' ? ROOM_PATIENCE_MS : 0,
     waitsForNext: reason === 'stream' || reason === 'ingest',
     ...wordOf(trigger),
@@ -289,12 +275,6 @@ function isKnown({ caches }: DispatchContext, partition: number, jobs: readonly 
   const lines = caches.get(partition)?.lines;
   if (lines === undefined || jobs.length === 0) return false;
   return jobs.every((job) => job.state === 'pending' && isOutdated(lines, job));
-}
-
-/** Whether nothing had room when this process made its last pass, so long ago at most. */
-function wasFull({ caches, clock }: DispatchContext, partition: number, withinMs: number): boolean {
-  const { fullAtMonotonicMs = -Infinity } = caches.get(partition) ?? {};
-  return clock.monotonicMs() < fullAtMonotonicMs + withinMs;
 }
 
 const reportOf = (kind: DispatchReport['kind'], reports: readonly PassReport[]): DispatchReport => ({

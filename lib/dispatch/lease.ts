@@ -397,11 +397,11 @@ export async function isBusy({ store, clock, holder }: DispatchContext, partitio
  */
 export async function takeLeaseUnlessHeld(
   context: DispatchContext,
-  { partition, patienceMs, jobs, hints }: LeaseWish,
+  { partition, patienceMs, jobs }: LeaseWish,
 ): Promise<HeldLease | undefined> {
   const answer = await awaitLease(context, partition, patienceMs);
   if ('fence' in answer) return answer;
-  if (keepsLease(answer.holder)) await leaveWord(context, partition, { jobs, hints, isToldElsewhere: true });
+  if (keepsLease(answer.holder)) await leaveWord(context, partition, { jobs, isToldElsewhere: true });
   return undefined;
 }
 

@@ -450,8 +450,6 @@ export interface PartitionCache {
   markedCursor?: string | undefined;
   /** What was measured last. */
   readonly measured: MeasureMemory;
-  /** By this process's monotonic clock: when its last pass ended, if nothing had room then. */
-  fullAtMonotonicMs?: number | undefined;
   /** When slots become free, as far as this process has learned it. */
   readonly slotTimes: SlotTimes;
   /** What the last pass had to spare for jobs that wait for others' slots. */
@@ -535,7 +533,6 @@ const emptyCache = (epoch: number, before?: PartitionCache): PartitionCache => (
   markedCursor: before?.markedCursor,
   wakeAskedMs: before?.wakeAskedMs,
   lateAskedMs: before?.lateAskedMs,
-  fullAtMonotonicMs: before?.fullAtMonotonicMs,
   slotTimes: before?.slotTimes ?? new SlotTimes(),
   spare: new Map(),
   ledgers: new Map(),

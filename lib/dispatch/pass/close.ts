@@ -39,7 +39,6 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   const isLookedFor = isFull && keepsLease(context.holder);
   const lateAtMs = firstLateAtMs(inFlight, cached.slotTimes);
   if (!keepsLease(context.holder)) lookAfterLate(pass, lateAtMs);
-  cached.fullAtMonotonicMs = isFull ? context.clock.monotonicMs() : undefined;
   if (!isOutOfTime) keepCache(context.caches, partition, lease.fence.epoch, cached, commits.turn);
   return {
     kind: again ? 'again' : 'done',
