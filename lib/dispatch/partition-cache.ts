@@ -430,8 +430,8 @@ export interface PartitionCache {
   readonly written: Map<string, EstimateRecord>;
   /** The wakes when the lease was given back. Who raised them since did so against another holder. */
   wakes?: Wakes | undefined;
-  /** The turn of the partition after the last pass, and what is known of its reservations. */
-  loaded?: LoadedTurn | undefined;
+  /** The turn of the partition after the last pass. */
+  turn?: number | undefined;
   /** Shards of the due line, as the last pass found them. */
   dueShards?: number | undefined;
   /** When capacity was asked for last. */
@@ -488,33 +488,6 @@ export interface StrangersMemory {
 }
 
 const emptyStrangers = (): StrangersMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
-
-/** What a process knows of a partition's reservations. */
-export interface LoadedTurn {
-  readonly turn: number;
-  /** When this process first read them, and since when nobody else has committed. */
-  readonly sinceMs: number;
-  /** They were read so long after that, that everything was there which former holders of the lease had committed. */
-  readonly isWhole: boolean;
-}
-
-/**
- * A transaction becomes visible item by item: whoever reads a partition at once after another process's commit may see the
- * page and not yet a reservation. That is over long before this, and a read after it is believed for as long as only this
- * process commits.
- */
-const WHOLE_AFTER_MS = 5_000;
-
-/** The turn at which the next load need not read the reservations again; undefined: it must. */
-export const knownTurnOf = (cache: PartitionCache | undefined): number | undefined =>
-  cache?.loaded?.isWhole === true ? cache.loaded.turn : undefined;
-
-/** Notes a load that shows the partition at this turn. */
-export function noteLoaded(cache: PartitionCache, turn: number, nowMs: number): void {
-  const before = cache.loaded?.turn === turn ? cache.loaded : undefined;
-  const sinceMs = before?.sinceMs ?? nowMs;
-  cache.loaded = { turn, sinceMs, isWhole: before?.isWhole === true || nowMs - sinceMs >= WHOLE_AFTER_MS };
-}
 
 /** What a process remembers, by partition. */
 export type PartitionCaches = Map<number, PartitionCache>;
@@ -577,7 +550,7 @@ export function openCache(
  * the page. One that leaves it as it is has left nothing waiting, and changed nothing.
  */
 export function forgetUnlessAt(cache: PartitionCache, turn: number): void {
-  if (cache.loaded === undefined || cache.loaded.turn === turn) return;
+  if (cache.turn === undefined || cache.turn === turn) return;
   Object.assign(cache, emptyCache(cache.epoch, cache));
 }
 
@@ -590,6 +563,6 @@ export function keepCache(
   turn: number,
 ): void {
   cache.epoch = epoch;
-  if (cache.loaded !== undefined) cache.loaded = { ...cache.loaded, turn };
+  cache.turn = turn;
   memory.set(partition, cache);
 }

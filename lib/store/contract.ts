@@ -179,16 +179,12 @@ export interface PartitionStore {
    * cannot be read counts as living, without a slot, and a control that cannot be read as a pause of its scope. What holds
    * capacity and cannot be read is an error: nobody may decide without it.
    *
-   * `knownTurn`: by its own loads and commits, this process knows all reservations as they were at that turn. Only commits
-   * change them, and each raises the turn: while it is the partition's, the store need not read them again. A turn that is not
-   * the partition's any more costs a read, and changes nothing of the answer.
-   *
-   * `withoutLedgers`: answers none, and reads nothing for their sake. A worker may read no more than the partition.
+   * `withoutLedgers`: answers none, and reads nothing for their sake. A worker may read no more than the partition, and a caller that
+   * only looks needs no more.
    */
   loadPartition(request: {
     readonly partition: number;
     readonly nowMs: number;
-    readonly knownTurn?: number | undefined;
     readonly withoutLedgers?: boolean | undefined;
   }): Promise<PartitionState>;
   /**

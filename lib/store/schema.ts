@@ -139,9 +139,6 @@ export const reservationKey = (partition: number, batchId: string): ItemKey => (
   sk: `${RESERVATION_PREFIX}${batchId}`,
 });
 
-/** Sorts behind all reservations of a partition, and before whatever follows them. */
-export const BEHIND_RESERVATIONS = 'reservation0';
-
 export const WORKER_PREFIX = 'worker/';
 export const workerKey = (partition: number, workerId: string): ItemKey => ({
   pk: partitionPk(partition),

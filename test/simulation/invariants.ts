@@ -456,8 +456,8 @@ export class Invariants {
         break;
       case 'loadPartition': {
         const asked = parameters[0] as RequestOf<'loadPartition'>;
-        // Who only looks, as where it counts what waits, says nothing of what it knows.
-        if (!('knownTurn' in asked)) break;
+        // A dispatcher that only looks, as where it counts what waits, reads no ledgers.
+        if (asked.withoutLedgers === true) break;
         const { partition } = asked;
         const name = `${node}/${partition}`;
         if (!this.#looksElsewhere) this.#requireNotRefused(verb, node, partition);

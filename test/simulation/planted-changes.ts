@@ -692,8 +692,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (cache.loaded === undefined || cache.loaded.turn === turn) return;',
-        to: 'if (cache.loaded === undefined || turn >= 0) return;',
+        from: 'if (cache.turn === undefined || cache.turn === turn) return;',
+        to: 'if (cache.turn === undefined || turn >= 0) return;',
       },
     ],
   },
@@ -837,7 +837,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (cache.loaded === undefined || cache.loaded.turn === turn) return;',
+        from: 'if (cache.turn === undefined || cache.turn === turn) return;',
         to: 'if (turn >= 0) return;',
       },
     ],

@@ -14,15 +14,7 @@ import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
 import { isSlow, keepsLease } from '../lease.ts';
 import { isOutdated } from '../line-images.ts';
-import {
-  forgetLines,
-  forgetMissed,
-  forgetUnlessAt,
-  knownTurnOf,
-  noteLoaded,
-  noteQuiet,
-  noteWatched,
-} from '../partition-cache.ts';
+import { forgetLines, forgetMissed, forgetUnlessAt, noteQuiet, noteWatched } from '../partition-cache.ts';
 import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
 import { Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
 import { lookUpLikelyOver } from './likely-over.ts';
@@ -103,18 +95,18 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const shards = lease.isOpen === true ? [] : dueShardsKnown(context, partition);
   const askedAtMonotonicMs = context.clock.monotonicMs();
   const [state, found, dueHere, recurring] = await Promise.all([
-    store.loadPartition({ partition, nowMs, knownTurn: knownTurnOf(cached) }),
+    store.loadPartition({ partition, nowMs }),
     lookUpTold(scope),
     promotes ? promoteShown(scope, shards) : NOTHING_DUE,
     input.fires ? readSchedulesShown(scope) : undefined,
   ]);
   const tookMs = context.clock.monotonicMs() - askedAtMonotonicMs;
   requireRight(scope, state, tookMs);
-  const isOwnTurn = cached.loaded?.turn === state.turn;
+  const isOwnTurn = cached.turn === state.turn;
   forgetUnlessAt(cached, state.turn);
   const { lines } = cached;
   lines.sinceMs ??= nowMs;
-  noteLoaded(cached, state.turn, nowMs);
+  cached.turn = state.turn;
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
   const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);

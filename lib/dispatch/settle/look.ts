@@ -8,7 +8,6 @@
 
 import type { DispatchContext } from '../context.ts';
 import { dispatch } from '../dispatch.ts';
-import { knownTurnOf } from '../partition-cache.ts';
 import {
   attend,
   attendedTogether,
@@ -46,8 +45,7 @@ export async function lookAtWorkers(
   let hasWaited = false;
   for (let reads = 0; reads < READS_MAX; reads += 1) {
     const nowMs = clock.nowMs();
-    const knownTurn = knownTurnOf(context.caches.get(partition));
-    const state = await store.loadPartition({ partition, nowMs, knownTurn });
+    const state = await store.loadPartition({ partition, nowMs });
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
     if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
     const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + BEHIND_MS;

@@ -335,18 +335,6 @@ export class TableItems {
     return this.pages(verb, { condition: '#pk = :pk', values: { ':pk': pk } });
   }
 
-  /** All items under a partition key but those from one sort key up to another, strongly consistent, in their order. */
-  async around(verb: string, pk: string, from: string, behind: string): Promise<readonly Item[]> {
-    const parts = await Promise.all([
-      this.pages(verb, { condition: '#pk = :pk AND #sk < :from', values: { ':pk': pk, ':from': from } }),
-      this.pages(verb, {
-        condition: '#pk = :pk AND #sk >= :behind',
-        values: { ':pk': pk, ':behind': behind },
-      }),
-    ]);
-    return parts.flat();
-  }
-
   /** Up to `limit` items of a line, in its order; `next` only if more follow. */
   async heads(
     verb: string,

@@ -12,7 +12,6 @@ import {
   EMPTY_PAGE,
   isNamed,
   isPageAlone,
-  isReadAround,
   isSafeInParts,
   isVoid,
   type Page,
@@ -33,7 +32,6 @@ import {
 } from '../records.ts';
 import type { Applied, Commit, CommitOutcome } from '../requests.ts';
 import {
-  BEHIND_RESERVATIONS,
   backlogKey,
   CONTROL_PREFIX,
   dueKey,
@@ -166,14 +164,12 @@ export class DynamoPartitionStore implements PartitionStore {
   async loadPartition({
     partition,
     nowMs,
-    knownTurn,
     withoutLedgers,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     const { lease, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
       withoutLedgers === true
         ? await this.#readBare(partition, nowMs)
-        : ((await this.#readAround(partition, nowMs, knownTurn)) ??
-          (await this.#readWhole(partition, nowMs)));
+        : await this.#readWhole(partition, nowMs);
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
       epoch: lease?.epoch ?? 0,
@@ -220,31 +216,6 @@ export class DynamoPartitionStore implements PartitionStore {
       this.#known.set(partition, { epoch: lease?.epoch ?? 0, page, batches, follows });
     }
     return read;
-  }
-
-  /**
-   * The partition, with its reservations as they are known. Undefined if those are not what is there, or were too few to be left
-   * out: then all is to be read. The page says so: nobody changes a reservation without turning it, but for whoever tidies
-   * away what the page says is settled. A commit that comes while this reads turns it before or after the page was read; if
-   * after, this answers what was there before it, as a read in one part does. One of this process's own makes what it knows
-   * anew.
-   */
-  async #readAround(
-    partition: number,
-    nowMs: number,
-    knownTurn: number | undefined,
-  ): Promise<PartitionItems | undefined> {
-    const known = this.#known.get(partition);
-    if (known === undefined || known.page.turn !== knownTurn || !isReadAround(known.batches.values()))
-      return undefined;
-    const pk = partitionPk(partition);
-    const items = await this.#items.around('loadPartition', pk, RESERVATION_PREFIX, BEHIND_RESERVATIONS);
-    const read = await this.#decoded(partition, items, nowMs);
-    if (read.torn !== undefined || read.page.turn !== knownTurn || this.#known.get(partition) !== known)
-      return undefined;
-    // The page may be fenced by now, and the lease another one.
-    this.#known.set(partition, { ...known, epoch: read.lease?.epoch ?? 0, page: read.page });
-    return { ...read, reservations: [...known.batches.values()] };
   }
 
   /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */

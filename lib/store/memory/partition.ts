@@ -49,7 +49,6 @@ export class MemoryPartitionStore implements PartitionStore {
   async loadPartition({
     partition,
     nowMs,
-    knownTurn,
     withoutLedgers = false,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
@@ -68,10 +67,10 @@ export class MemoryPartitionStore implements PartitionStore {
         lookout,
       } = this.#items.partition(partition);
       // Beside the lease.
-      const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
-      const others = { before, behind: workers.size };
+      const others =
+        controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
-      this.#items.bill.load(partition, { page, batches, follows }, others, { knownTurn, withoutLedgers });
+      this.#items.bill.load(partition, { page, batches, follows }, others);
       return {
         epoch: lease.epoch,
         isOpen: lease.isOpen === true && page.epoch <= lease.epoch,

@@ -30,8 +30,9 @@ import { CONCURRENT_MS, LEASE_MS, type StoreSuite, times } from './suite.ts';
 export function partitionContract(suite: StoreSuite): void {
   const { freshPartition, stored, runningJob, finish, lease, untilLearned } = suite;
   let store: JobStore;
+  let another: JobStore;
   beforeAll(() => {
-    store = suite.opened().store;
+    ({ store, another } = suite.opened());
   });
 
   describe('committing', () => {
@@ -135,6 +136,23 @@ export function partitionContract(suite: StoreSuite): void {
       await store.commit({ fence, commit: aCommit() });
       await store.tidy(partition);
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+    });
+
+    it('brings nothing back that another process has tidied away', async () => {
+      const partition = freshPartition();
+      const fence = await lease(partition);
+      const [gone, left] = times(2, (batch) =>
+        aReservation(times(50, (at) => ({ id: `${partition}-tidied-${batch}-${at}` }))),
+      ) as [Reservation, Reservation];
+      await store.commit({ fence, commit: aCommit({ reserve: [gone, left] }) });
+      const drop = [{ reservation: gone, positions: times(50, (at) => at) }];
+      await store.commit({ fence, commit: aCommit({ drop }) });
+      await another.loadPartition({ partition, nowMs: NOW_MS });
+      await another.tidy(partition);
+      await store.commit({ fence, commit: aCommit({ ledgers: [aLedger()] }) });
+      await store.tidy(partition);
+      for (const by of [store, another])
+        expect((await by.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
     });
 
     it('makes reservations that the page has no room for, settles them and takes them away, as any others', async () => {
