@@ -41,12 +41,11 @@ const PASSES: readonly TableRight[] = [
 export const TABLE_RIGHTS = {
   /**
    * A submitter: puts jobs, announces their lines with the cost that a key starts with, reads a job back, moves or
-   * cancels it. In the partition it notes a further part of the due line, and looks who has it: for a dispatcher that runs on it
-   * leaves word.
+   * cancels it. It looks who has a partition: for a dispatcher that runs on it leaves word.
    */
   submit: [
     { actions: [PUT], of: ['jobs'] },
-    { actions: [UPDATE], of: ['jobs', 'ledgers', 'partitions', 'wakes'] },
+    { actions: [UPDATE], of: ['jobs', 'ledgers', 'wakes'] },
     { actions: GET, of: ['jobs', 'declaration', 'ledgers', 'partitions'] },
   ],
   /**
@@ -71,7 +70,7 @@ export const TABLE_RIGHTS = {
   /** A worker function: starts, finishes, asks whether somebody wants its job to end. */
   work: [
     { actions: GET, of: ['jobs', 'declaration'] },
-    { actions: [UPDATE], of: ['jobs', 'partitions', 'unreadable'] },
+    { actions: [UPDATE], of: ['jobs', 'unreadable'] },
   ],
   /** A long-running worker: that, its own heartbeat record, and a look at how its slots are counted. */
   serve: [

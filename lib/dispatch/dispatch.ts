@@ -28,16 +28,7 @@ import { isOutdated } from './line-images.ts';
 import { LeaseNeededError } from './pass/commits.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, OutdatedPass, PassReport } from './pass/scope.ts';
-import {
-  type DueFronts,
-  isDueWorkLeft,
-  readDueFronts,
-  wakeAgain,
-  wakeFor,
-  wakeForDueWork,
-  wakeForFormerShards,
-  wakeForNearWork,
-} from './timers.ts';
+import { isDueWorkLeft, wakeAgain, wakeFor, wakeForDueWork, wakeForNearWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
@@ -52,8 +43,6 @@ export interface Trigger {
   readonly isForDue?: boolean | undefined;
   /** Jobs that were being stored in the one partition that is named, when somebody told of it: they are looked up. */
   readonly jobIds?: readonly string[] | undefined;
-  /** Of a tick, which looks ahead beside its first pass. */
-  readonly fronts?: DueFronts | undefined;
 }
 
 /**
@@ -324,8 +313,6 @@ class PassRun {
   #told: readonly string[];
   /** Jobs that word was left of, and that it looks up as well. */
   #named: readonly NamedJob[] = [];
-  /** What the tick's look ahead shows of the due lines, for the first pass: whoever leaves word after that has come for something. */
-  #fronts: DueFronts | undefined;
   /** Somebody may have left word of what is due at some time in this run. */
   #isToldOfDueWork = false;
   /** Somebody has left word of what is due since the pass before. */
@@ -334,10 +321,9 @@ class PassRun {
   /** @param begun - a pass that was made of the trigger already, and has left something to do */
   constructor(context: DispatchContext, lease: HeldLease, trigger: Trigger, begun?: PassReport) {
     const { clock, budget } = context;
-    const { reason, jobs, jobIds = [], fronts } = trigger;
+    const { reason, jobs, jobIds = [] } = trigger;
     if (begun !== undefined) this.reports.push(begun);
     this.#told = begun === undefined ? jobIds : [];
-    this.#fronts = fronts;
     this.#context = context;
     this.#lease = lease;
     this.#hints = begun === undefined ? jobs : begun.hints;
@@ -370,7 +356,6 @@ class PassRun {
       this.#hints = outcome.hints;
       this.#told = [];
       this.#named = [];
-      this.#fronts = undefined;
       this.#checksAll = false;
       this.#lookedAt = wakesSeen;
       this.beside.push(dropNames(this.#context, lease.fence.partition, wakesSeen));
@@ -396,8 +381,6 @@ class PassRun {
     this.#hearsOfDueWork = isOfDueWork;
     if (!isBlank && !isOfDueWork && jobs.length === 0) return;
     this.#promotes = true;
-    // What became due since the look ahead has its wake left as word.
-    this.#fronts = undefined;
     if (!isBlank && !isOfDueWork) return;
     this.#checksAll ||= isBlank;
     this.#fires = true;
@@ -420,7 +403,6 @@ class PassRun {
         hasMissed: this.#checksAll,
         promotes: this.#promotes,
         fires: this.#fires,
-        fronts: this.#fronts,
         justStored: this.#justStored,
         inBackground: (work) => this.beside.push(work),
       }),
@@ -517,21 +499,20 @@ export async function dispatchAll(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];
       const startedMs = context.clock.monotonicMs();
-      const fronts = trigger.reason === 'tick' ? readDueFronts(context, partition) : undefined;
-      const look = fronts
-        ? wakeForDueWork(context, partition, fronts)
-        : trigger.dueAtMs === undefined
-          ? wakeFor(context, partition, jobs)
-          : wakeAgain(context, partition, trigger.dueAtMs);
+      const look =
+        trigger.reason === 'tick'
+          ? wakeForDueWork(context, partition)
+          : trigger.dueAtMs === undefined
+            ? wakeFor(context, partition, jobs)
+            : wakeAgain(context, partition, trigger.dueAtMs);
       // Near work first: a look ahead that fails, or is slow, holds up nothing that is due by now.
       const [passed, looked] = await Promise.allSettled([
-        dispatch(context, partition, { ...trigger, jobs, fronts }),
+        dispatch(context, partition, { ...trigger, jobs }),
         look,
         noteEnds(context, jobs),
       ]);
       if (passed.status === 'rejected') throw passed.reason;
       if (looked.status === 'rejected') throw looked.reason;
-      if (fronts !== undefined) await wakeForFormerShards(context, partition, fronts);
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       noteRun(context, report, tookMs);

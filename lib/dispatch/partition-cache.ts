@@ -2,7 +2,6 @@
 
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet, Wakes } from '../store/records.ts';
-import { heldBy, type LineCursor } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 import { SlotTimes, type SpareSlots } from './slot-times.ts';
 
@@ -179,11 +178,9 @@ export interface CachedHeads {
   /** In rank order. */
   readonly jobs: readonly JobHead[];
   /** Where the line goes on; absent at its end. */
-  readonly next?: LineCursor | undefined;
+  readonly next?: string | undefined;
   /** Of a line that goes on: the rank of the last job that was read of it. No job before it is missing. */
   readonly untilRank?: string | undefined;
-  /** The parts of the line that were read. */
-  readonly subs: readonly number[];
 }
 
 /** A key that has, or lately had, jobs of a type waiting. */
@@ -432,8 +429,6 @@ export interface PartitionCache {
   wakes?: Wakes | undefined;
   /** The turn of the partition after the last pass. */
   turn?: number | undefined;
-  /** Shards of the due line, as the last pass found them. */
-  dueShards?: number | undefined;
   /** When capacity was asked for last. */
   askedAtMs?: number | undefined;
   /** For when a wake was asked for last, to go on with recovery. */
@@ -494,7 +489,7 @@ export type PartitionCaches = Map<number, PartitionCache>;
 
 const sizeOf = ({ ledgers, estimates, lines }: PartitionCache): number => {
   let jobs = 0;
-  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length + heldBy(each.next);
+  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length;
   for (const each of lines.keys.values()) jobs += each.keys.length;
   return ledgers.size + estimates.size + jobs;
 };

@@ -55,14 +55,8 @@ import type {
 import type { ScheduleStore } from './schedules.ts';
 import type { AnnouncedLine, BlockedLine, ReadyLine } from './schema.ts';
 
-/**
- * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
- * compared as text.
- */
-export type PlaceInLine = (job: JobHead) => {
-  readonly rank: string;
-  readonly sub?: number | undefined;
-};
+/** Where a job waits once it is ready: its place in its line. Ranks are compared as text. */
+export type PlaceInLine = (job: JobHead) => { readonly rank: string };
 
 /** What whoever submits asks: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore {
@@ -248,15 +242,14 @@ export interface LineStore {
     readonly after?: string | undefined;
   }): Promise<Heads>;
   /**
-   * Scheduled jobs of a shard (0 unless given) whose time has come, soonest first; from the index, so it may lag. With
-   * `fromMs`, instead of `after`: those whose time came then or later.
+   * Scheduled jobs whose time has come, soonest first; from the index, so it may lag. With `fromMs`, instead of `after`: those
+   * whose time came then or later.
    */
   readDue(request: {
     readonly partition: number;
     readonly nowMs: number;
     readonly limit: number;
     readonly after?: string | undefined;
-    readonly shard?: number | undefined;
     readonly fromMs?: number | undefined;
   }): Promise<Heads>;
   /**

@@ -23,7 +23,7 @@ const LOOK_EVERY_MS = 200;
 
 export const PARTED_POOL: PoolConfiguration = resolveConfiguration({
   types: {
-    resize: { conflictGroup: 'album', defaultCostMs: JOB_MS, maxConcurrency: TYPE_CAP, subLines: 2 },
+    resize: { conflictGroup: 'album', defaultCostMs: JOB_MS, maxConcurrency: TYPE_CAP },
     index: { conflictGroup: 'album', defaultCostMs: JOB_MS },
   },
   fleets: { general: { types: ['resize', 'index'], slots: SLOTS } },

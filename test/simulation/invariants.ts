@@ -1047,7 +1047,7 @@ export class Invariants {
     const backlog = store.inspect(job.partition).backlogs.get(fairnessKey)?.get(type)?.value;
     const own = store.inspectLine(job.id);
     const isAnnounced = backlog?.lines.some(
-      ({ mode, sub = 0 }) => readyLineName(job.partition, { type, mode, fairnessKey, sub }) === own,
+      ({ mode }) => readyLineName(job.partition, { type, mode, fairnessKey }) === own,
     );
     if (isAnnounced !== true) {
       this.#violated(

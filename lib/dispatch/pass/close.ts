@@ -68,7 +68,7 @@ function lookAfterLate({ context, input, partition, cached }: PlannedPass, lateA
 
 /** Of so many keys, and of one at least. */
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
-  Math.max(1, keys) * configuration.types.reduce((sum, { subLines = 1 }) => sum + subLines, 0);
+  Math.max(1, keys) * configuration.types.length;
 
 /** Whether passes may go on without the lease: nothing waits, little happens, and the page is all that they write. */
 const isCalmAfter = (

@@ -7,7 +7,6 @@ import {
   type PartitionState,
   type Reservation,
 } from '../../store/records.ts';
-import type { ScheduleHeads } from '../../store/schedules.ts';
 import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
@@ -15,7 +14,6 @@ import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
 import { isSlow, keepsLease } from '../lease.ts';
 import { isOutdated } from '../line-images.ts';
 import { forgetLines, forgetMissed, forgetUnlessAt, noteQuiet, noteWatched } from '../partition-cache.ts';
-import { dueShardsKnown, dueShardsOf, showsNothingDue } from '../timers.ts';
 import { Commits, LeaseLostError, LeaseNeededError } from './commits.ts';
 import { lookUpLikelyOver } from './likely-over.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
@@ -84,21 +82,20 @@ function requireRight(scope: PassScope, state: PartitionState, tookMs: number): 
  */
 export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass> {
   const { context, lease, input, partition, between, nowMs, cached } = scope;
-  const { store, configuration, deployed } = context;
+  const { store, deployed } = context;
   const { letGo } = cached;
   // Who missed hints does not know what has changed: heads, and keys that have come.
   if (input.hasMissed) forgetMissed(cached.lines);
   else if (input.readsAnew === true) forgetLines(cached.lines);
   // Who lifts all keys that came must see all jobs that are due.
   const promotes = input.promotes || (liftsKeys(context) && cached.lines.coming === undefined);
-  // What a pass promotes that needs the lease after all would be told to nobody.
-  const shards = lease.isOpen === true ? [] : dueShardsKnown(context, partition);
   const askedAtMonotonicMs = context.clock.monotonicMs();
-  const [state, found, dueHere, recurring] = await Promise.all([
+  const [state, found, promoted, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
     lookUpTold(scope),
-    promotes ? promoteShown(scope, shards) : NOTHING_DUE,
-    input.fires ? readSchedulesShown(scope) : undefined,
+    // What a pass promotes that needs the lease after all would be told to nobody.
+    promotes && lease.isOpen !== true ? promoteDue(context, partition, nowMs) : NOTHING_DUE,
+    input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
   const tookMs = context.clock.monotonicMs() - askedAtMonotonicMs;
   requireRight(scope, state, tookMs);
@@ -123,17 +120,13 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
       nowMs,
       inBackground: input.inBackground,
     })) ?? NOTHING_ELSEWHERE;
-  // Lines were split further once: what waits in those parts is not forgotten.
-  const others = dueShardsOf(configuration, state.dueShards).filter((shard) => !shards.includes(shard));
-  const dueThere =
-    promotes && others.length > 0 ? await promoteDue(context, partition, others, nowMs) : NOTHING_DUE;
+  const dueJobs = promotes && lease.isOpen === true ? await promoteDue(context, partition, nowMs) : promoted;
   // Not before it is known who has the lease, and what is declared.
   const fired = recurring === undefined ? NOTHING_FIRED : await fireDue(context, partition, nowMs, recurring);
   const due = {
-    promoted: [...dueHere.promoted, ...dueThere.promoted, ...fired.jobs],
-    overtaken: [...dueHere.overtaken, ...dueThere.overtaken],
-    strangers: [...dueHere.strangers, ...dueThere.strangers],
-    more: dueHere.more || dueThere.more || fired.more,
+    ...dueJobs,
+    promoted: [...dueJobs.promoted, ...fired.jobs],
+    more: dueJobs.more || fired.more,
   };
   const commits = new Commits(store, lease, state.turn);
   return {
@@ -146,29 +139,6 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
     due,
   };
 }
-
-/** Promotes what is due in these shards of the due line, as far as it is not known already that nothing is. */
-async function promoteShown(
-  { context, input, partition, nowMs }: PassScope,
-  shards: readonly number[],
-): Promise<Promotion> {
-  const isEmpty = await Promise.all(
-    shards.map((shard) => showsNothingDue(input.fronts?.jobs.get(shard), nowMs)),
-  );
-  const toRead = shards.filter((_, at) => isEmpty[at] === false);
-  return toRead.length === 0 ? NOTHING_DUE : promoteDue(context, partition, toRead, nowMs);
-}
-
-/** The first schedules that are due; undefined: it is known that none is. */
-const readSchedulesShown = async ({
-  context,
-  input,
-  partition,
-  nowMs,
-}: PassScope): Promise<ScheduleHeads | undefined> =>
-  (await showsNothingDue(input.fronts?.schedules, nowMs))
-    ? undefined
-    : readDueFirst(context, partition, nowMs);
 
 /**
  * The jobs that it was told of which stand here by now. Of those that are still being stored, and of those that cannot be read,

@@ -5,7 +5,6 @@ import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import type { HeldLease } from '../lease.ts';
 import type { PartitionCache } from '../partition-cache.ts';
-import type { DueFronts } from '../timers.ts';
 
 /** What one pass did. */
 export interface PassReport {
@@ -28,7 +27,7 @@ export interface PassReport {
   readonly lateAtMs: number;
   /** Of what was admitted: jobs that take slots over. */
   readonly takenOver: number;
-  /** Lines in which jobs may wait: of each type, one for each key that was charged, or as many as its lines have parts. */
+  /** Lines in which jobs may wait: of each type, one for each key that was charged. */
   readonly lines: number;
 }
 
@@ -66,8 +65,6 @@ export interface PassInput {
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */
   readonly fires: boolean;
-  /** What a look ahead that goes on beside it shows of both; it reads what may have something due. @default - it reads all of them */
-  readonly fronts?: DueFronts | undefined;
   /** Of the hints, jobs that were stored just now, and that nobody else can have seen. */
   readonly justStored: ReadonlySet<string>;
   /** Takes what nothing waits for: it goes on beside the pass and the release of the lease, and never rejects. */

@@ -34,7 +34,6 @@ import type { Applied, Commit, CommitOutcome } from '../requests.ts';
 import {
   backlogKey,
   CONTROL_PREFIX,
-  dueKey,
   estimateKey,
   LOAN_PREFIX,
   leaseKey,
@@ -52,7 +51,7 @@ import {
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeControl, unreadableControl } from './codec/control.ts';
 import { encodeEstimate } from './codec/estimate.ts';
-import { decodeDueShards, decodeLease, decodeLookout, encodeCarried, encodeLookout } from './codec/lease.ts';
+import { decodeLease, decodeLookout, encodeCarried, encodeLookout } from './codec/lease.ts';
 import { encodeLedger } from './codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
 import { baseMissing, commitIdOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
@@ -124,7 +123,6 @@ interface PartitionItems {
   torn: Item | undefined;
   /** The page names reservations that were not read with it. */
   lacks: boolean;
-  dueShards: number;
   lookout: Lookout | undefined;
   /** Those that count. */
   reservations: readonly Reservation[];
@@ -141,7 +139,6 @@ const noItems = (): PartitionItems => ({
   page: EMPTY_PAGE,
   torn: undefined,
   lacks: false,
-  dueShards: 1,
   lookout: undefined,
   reservations: [],
   follows: new Map(),
@@ -166,7 +163,7 @@ export class DynamoPartitionStore implements PartitionStore {
     nowMs,
     withoutLedgers,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
-    const { lease, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
+    const { lease, page, reservations, workers, controls, loans, requests, lookout } =
       withoutLedgers === true
         ? await this.#readBare(partition, nowMs)
         : await this.#readWhole(partition, nowMs);
@@ -185,7 +182,6 @@ export class DynamoPartitionStore implements PartitionStore {
       ledgers: withoutLedgers === true ? [] : [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
       parks: page.parks,
-      dueShards,
       attendance: page.attendance,
       liftedAtMs: page.liftedAtMs,
       isLifted: page.isLifted,
@@ -239,12 +235,6 @@ export class DynamoPartitionStore implements PartitionStore {
         pageKey(partition).sk,
         (item) => {
           pageItem = item;
-        },
-      ],
-      [
-        dueKey(partition).sk,
-        (item) => {
-          found.dueShards = Math.max(1, decodeDueShards(item));
         },
       ],
       [

@@ -114,7 +114,6 @@ export interface PartitionItems {
   /** By their ids: what is known of jobs of which word was left, until it is collected. */
   readonly hints: Map<string, { readonly hints: readonly JobHint[]; readonly keptUntilMs: number }>;
   page: Page;
-  dueShards: number;
   lookout: Lookout | undefined;
   /** Reservations as they were made, until they are taken away. */
   readonly batches: Map<string, Reservation>;
@@ -275,7 +274,6 @@ export class MemoryItems {
         wakes: NO_WAKES,
         hints: new Map(),
         page: EMPTY_PAGE,
-        dueShards: 1,
         lookout: undefined,
         batches: new Map(),
         follows: new Map(),
@@ -348,12 +346,8 @@ export class MemoryItems {
   #itemOf(before: JobItem | undefined, job: Job, expiresAtMs: number | undefined): JobItem {
     const { id } = job;
     switch (job.state) {
-      case 'scheduled': {
-        const { sub = 0 } = this.place(job);
-        const items = this.partition(job.partition);
-        items.dueShards = Math.max(items.dueShards, sub + 1);
-        return { id, line: dueLineName(job.partition, sub), rank: instantRank(job.runAtMs, id), value: job };
-      }
+      case 'scheduled':
+        return { id, line: dueLineName(job.partition), rank: instantRank(job.runAtMs, id), value: job };
       case 'pending': {
         const isThere = before?.value.state === 'pending' && before.value.partition === job.partition;
         if (isThere) return { ...before, value: job };
@@ -370,9 +364,7 @@ export class MemoryItems {
   }
 
   readyStanding(job: Job): { readonly line: string; readonly rank: string } {
-    const { rank, sub } = this.place(job);
-    const { type, mode, fairnessKey } = job;
-    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
+    return { line: readyLineName(job.partition, job), rank: this.place(job).rank };
   }
 
   /** @param rankCostMs - where it stands; as before, by default */

@@ -59,7 +59,6 @@ export function partitionContract(suite: StoreSuite): void {
         controls: [],
         ledgers: [],
         estimates: [],
-        dueShards: 1,
         loans: [],
         requests: [],
       });
@@ -689,7 +688,6 @@ export function partitionContract(suite: StoreSuite): void {
         controls: [],
         ledgers: [],
         estimates: [],
-        dueShards: 1,
         loans: [],
         requests: [],
       });

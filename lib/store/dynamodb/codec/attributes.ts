@@ -82,7 +82,6 @@ export const ATTRIBUTE = {
   reservationEpoch: 'e',
   reservedAtMs: 'r',
   turn: 'n',
-  dueShards: 'dueShards',
   ledgers: 'k',
   estimates: 't',
   batches: 'b',

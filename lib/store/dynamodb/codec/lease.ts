@@ -1,4 +1,4 @@
-/** The small items of a partition: its lease, its wakes, the shards of its due line, the last look at its workers. */
+/** The small items of a partition: its lease, its wakes, the last look at its workers. */
 import type { Carried, Lookout, NamedJob, WakeCount, Wakes, WishForWord } from '../../records.ts';
 import { lookoutKey, wakeKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
@@ -58,8 +58,6 @@ export function decodeLease(item: Item): LeaseItem {
     carried: cells.has(A.carried) ? decodeCarried(cells.map(A.carried)) : undefined,
   };
 }
-
-export const decodeDueShards = (item: Item): number => cellsOf(item).count(A.dueShards);
 
 /** The count stands alone, too: an earlier version reads and writes that. What it wrote says nothing of names. */
 export const encodeWordSeen = ({ wakes, named, names }: WakeCount): readonly number[] => [
