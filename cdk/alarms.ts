@@ -55,7 +55,7 @@ const DAY_PERIODS = 288;
 const THROTTLES = {
   HotKeys: {
     metrics: ['ReadKeyRangeThroughputThrottleEvents', 'WriteKeyRangeThroughputThrottleEvents'],
-    says: 'One key of the table or its index takes more than a partition of DynamoDB gives: see docs/scale.md on sub-lines and partitions',
+    says: 'One key of the table or its index takes more than a partition of DynamoDB gives: see docs/scale.md on busy keys and partitions',
   },
   Quota: {
     metrics: ['ReadAccountLimitThrottleEvents', 'WriteAccountLimitThrottleEvents'],

@@ -45,7 +45,7 @@ export const TABLE_RIGHTS = {
    */
   submit: [
     { actions: [PUT], of: ['jobs', 'mail'] },
-    { actions: [UPDATE], of: ['jobs', 'ledgers', 'partitions'] },
+    { actions: [UPDATE], of: ['jobs', 'ledgers'] },
     { actions: GET, of: ['jobs', 'declaration', 'ledgers', 'partitions'] },
   ],
   /**
@@ -70,7 +70,7 @@ export const TABLE_RIGHTS = {
   /** A worker function: starts, finishes, asks whether somebody wants its job to end. */
   work: [
     { actions: GET, of: ['jobs', 'declaration'] },
-    { actions: [UPDATE], of: ['jobs', 'partitions', 'unreadable'] },
+    { actions: [UPDATE], of: ['jobs', 'unreadable'] },
   ],
   /** A long-running worker: that, its own heartbeat record, and a look at how its slots are counted. */
   serve: [

@@ -4,7 +4,7 @@
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
-import { readyLineOf, subLineOf } from '../../lib/dispatch/submit.ts';
+import { readyLineOf } from '../../lib/dispatch/submit.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
@@ -146,18 +146,15 @@ const MOVES: ReadonlySet<string> = new Set([
 
 /** A store whose every call goes through the cloud. */
 export function cloudTable(parts: CloudTableParts): JobStore {
-  const { store, time, configuration, call, random, throttle, meter } = parts;
+  const { store, time, call, random, throttle, meter } = parts;
   /** What the running verb uses: verbs run one at a time, each in a step of its own. */
   let used: StoreUsage[] = [];
   store.meter = (_verb, usage) => void used.push(usage);
   /** Partitions whose last commit wrote ledgers beside their own items. */
   const spills = new Set<number>();
 
-  const placeOfNew = (job: Job): string => {
-    const sub = subLineOf(configuration, job);
-    if (job.state === 'scheduled') return dueLineName(job.partition, sub);
-    return readyLineName(job.partition, { ...readyLineOf(job), ...(sub === 0 ? {} : { sub }) });
-  };
+  const placeOfNew = (job: Job): string =>
+    job.state === 'scheduled' ? dueLineName(job.partition) : readyLineName(job.partition, readyLineOf(job));
 
   const isAnnounced = (
     partition: number,

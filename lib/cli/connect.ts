@@ -18,7 +18,7 @@ export interface Connection {
 export interface DispatcherConnection {
   readonly parts: Pick<
     ResidentOptions,
-    'store' | 'queue' | 'configuration' | 'deployed' | 'place' | 'clock' | 'random'
+    'store' | 'queue' | 'configuration' | 'deployed' | 'clock' | 'random'
   >;
   /** By what its metrics go: the name of the table. */
   readonly scheduler: string;

@@ -45,7 +45,6 @@ export class ClientContexts {
       configuration,
       formerTypes: declared?.formerTypes,
       shared: declared,
-      place: declarations?.place,
       clock,
       nowMs: clock.nowMs,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),

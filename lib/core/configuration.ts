@@ -42,11 +42,6 @@ export interface JobTypeConfiguration {
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
   readonly onWorkerLost: 'fail' | 'retry' | 'resume';
-  /**
-   * Into how many parts a line of this type's jobs is split in the index, which takes some 500 jobs a second and part;
-   * absent: one. Passes merge them, so the order is that of one line; each part read costs a request.
-   */
-  readonly subLines?: number | undefined;
 }
 
 /** A dispatch order and a cap; tiers are listed from the top. */

@@ -47,7 +47,6 @@ export interface JobTypeInput {
   readonly timeoutMs?: number | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
   readonly onWorkerLost?: JobTypeConfiguration['onWorkerLost'] | undefined;
-  readonly subLines?: number | undefined;
 }
 
 /** A tier as declared. */
@@ -138,7 +137,6 @@ export const CONFIGURATION_LIMITS = {
   errorRules: 100,
   weights: 10_000,
   partitions: 4_096,
-  subLines: 64,
   nameLength: NAME_LENGTH_MAX,
   backlogThreshold: 100,
   batch: 1_000,
@@ -256,15 +254,7 @@ function readType(
     'timeoutMs',
     'retry',
     'onWorkerLost',
-    'subLines',
   ]);
-  const subLines = readInteger(
-    `${path}.subLines`,
-    fields.get('subLines'),
-    1,
-    1,
-    CONFIGURATION_LIMITS.subLines,
-  );
   return {
     type,
     tier: readTierOf(`${path}.tier`, fields.get('tier'), tiers),
@@ -289,7 +279,6 @@ function readType(
       ['fail', 'retry', 'resume'],
       TYPE_DEFAULTS.onWorkerLost,
     ),
-    ...(subLines === 1 ? {} : { subLines }),
   };
 }
 

@@ -5,7 +5,6 @@ import type { Planner } from '../core/planner.ts';
 import type { JobStore } from '../store/contract.ts';
 import type { KeyBacklog } from '../store/records.ts';
 import type { LedgerCache } from './ledger-cache.ts';
-import { modesOf } from './line-parts.ts';
 import {
   type CachedKey,
   type CachedKeys,
@@ -173,7 +172,7 @@ export class BackloggedKeys {
     });
     if (fresh.length === 0) return;
     for (const { fairnessKey, lines } of fresh)
-      turn.met.set(fairnessKey, [...(turn.met.get(fairnessKey) ?? []), ...modesOf(lines)]);
+      turn.met.set(fairnessKey, [...(turn.met.get(fairnessKey) ?? []), ...lines.map(({ mode }) => mode)]);
     await shares.read(fresh.map(({ fairnessKey }) => fairnessKey));
     const met = fresh.map((key) => ({ key, share: shares.of(key) }));
     turn.waiting = [...turn.waiting, ...met].sort((one, other) => one.share - other.share);

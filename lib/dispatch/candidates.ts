@@ -15,11 +15,9 @@ import { HintedJobs, Overtaken } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { Lifts } from './lifts.ts';
 import { isOutdated, type LinePlaces, noteImages, noteOutdated } from './line-images.ts';
-import { isUsedUp, modesOf, partsToRead, ReadAhead, readLineParts } from './line-parts.ts';
 import { readGroup } from './parking.ts';
 import {
   type CachedHeads,
-  type CachedKey,
   type CachedLines,
   forgetLines,
   forgetStrangers,
@@ -29,8 +27,9 @@ import {
   READ_TRUSTED_MS,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
+import { isUsedUp, ReadAhead } from './read-ahead.ts';
 import { attemptOf, type Place, placesOf } from './settle/settled.ts';
-import { ANNOUNCE_EVERY_MS, readyLineOf, subLineOf } from './submit.ts';
+import { ANNOUNCE_EVERY_MS, readyLineOf } from './submit.ts';
 
 type Need = Extract<Step, { readonly kind: 'need' }>;
 
@@ -98,7 +97,6 @@ export class Candidates {
       nameOf: (job) => this.#nameOf(readyLineOf(job)),
       rankOf: (job) => rankKey(job, configuration.score),
       compare: (one, other) => compareRanked(one, other, configuration.score),
-      subOf: (job) => subLineOf(configuration, job),
     };
     const between = betweenPartitions(context, input.partition);
     this.#between = between;
@@ -143,7 +141,7 @@ export class Candidates {
       nowMs: input.nowMs,
       keysOf: (type, after) => this.#keys.upTo(type, after),
       namedOf: (type) => this.#keys.weighted(type),
-      waitingOf: (line, key, untilRank) => this.#waitingOf(line, key, untilRank),
+      waitingOf: (line, untilRank) => this.#waitingOf(line, untilRank),
       parkedOf: async (line, conflictKey, untilRank) => {
         const { rankOf } = this.#places;
         const jobs = await readGroup(context, input.partition, line, conflictKey, { untilRank, rankOf });
@@ -270,7 +268,7 @@ export class Candidates {
       this.#keys.note(type, key);
       const { fairnessKey, lines } = key;
       const before = modes.get(fairnessKey);
-      const own = modesOf(lines);
+      const own = lines.map(({ mode }) => mode);
       modes.set(fairnessKey, before === undefined ? own : [...new Set([...before, ...own])]);
     }
     const shareOf = new Map(keys.map(({ key, share }) => [key.fairnessKey, share]));
@@ -301,7 +299,7 @@ export class Candidates {
     const name = this.#nameOf(line);
     const isFirst = !this.#offeredOf.has(name);
     const { heads: cached } = this.#input.cached;
-    const known = isFirst ? this.#openLine(line, name) : cached.get(name);
+    const known = isFirst ? this.#openLine(name) : cached.get(name);
     if (isFirst && known?.jobs.length === 0) {
       this.#offeredOf.set(name, 0);
       return { line, jobs: [], more: false };
@@ -350,19 +348,11 @@ export class Candidates {
   }
 
   /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
-  async #waitingOf(
-    line: LineName,
-    { lines, isHinted }: Pick<CachedKey, 'lines' | 'isHinted'>,
-    untilRank: string,
-  ): Promise<readonly JobHead[]> {
+  async #waitingOf(line: LineName, untilRank: string): Promise<readonly JobHead[]> {
     const name = this.#nameOf(line);
     const { heads: cached } = this.#input.cached;
-    let heads = this.#offeredOf.has(name) ? cached.get(name) : this.#openLine(line, name);
+    let heads = this.#offeredOf.has(name) ? cached.get(name) : this.#openLine(name);
     if (heads === undefined) {
-      const { type, fairnessKey } = line;
-      const backlog = this.#keys.of(type, fairnessKey);
-      if (backlog === undefined || backlog.isHinted === true)
-        this.#keys.note(type, { fairnessKey, lines, isHinted, announcedAtMs: Infinity, rankCostMs: 0 });
       heads = await this.#readHeads(line, name, undefined, HEADS_MIN, false);
       this.#read.set(name, line);
     }
@@ -377,10 +367,9 @@ export class Candidates {
   }
 
   /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
-  #openLine(line: LineName, name: string): CachedHeads | undefined {
+  #openLine(name: string): CachedHeads | undefined {
     const known = this.#input.cached.heads.get(name);
-    if (known === undefined || this.#subsOf(line, name).some((sub) => !known.subs.includes(sub)))
-      return undefined;
+    if (known === undefined) return undefined;
     const jobs = this.#hinted.among(name, known.jobs, known.untilRank);
     return this.#input.nowMs - known.readAtMs < READ_TRUSTED_MS ? { ...known, jobs } : undefined;
   }
@@ -395,13 +384,7 @@ export class Candidates {
     const { partition, nowMs } = this.#input;
     const limit = Math.max(count, HEADS_MIN);
     const before = known?.next === undefined ? undefined : known;
-    const subs = before?.subs ?? this.#subsOf(line, name);
-    const read = await readLineParts(
-      this.#context.store,
-      { partition, line, subs, rankOf: this.#places.rankOf },
-      limit,
-      before?.next,
-    );
+    const read = await this.#context.store.readLine({ partition, line, limit, after: before?.next });
     // Hints were taken in with the first heads, up to where those ended.
     const last = read.jobs.at(-1);
     const untilRank =
@@ -410,27 +393,18 @@ export class Candidates {
         : last === undefined
           ? before?.untilRank
           : this.#places.rankOf(last);
-    // A line of several parts goes on with hints that rank behind what was read of another part.
-    await this.#hinted.confirm(name, read.jobs, subs.length > 1 ? undefined : untilRank);
-    const hinted = new Set(this.#hinted.of(name).map((job) => subLineOf(this.#context.configuration, job)));
-    for (const sub of read.empty) {
-      if (isFirst && !hinted.has(sub)) this.#empty.push(sub === 0 ? line : { ...line, sub });
-    }
+    await this.#hinted.confirm(name, read.jobs, untilRank);
+    const isEmpty = before === undefined && read.jobs.length === 0 && read.next === undefined;
+    if (isFirst && isEmpty && this.#hinted.of(name).length === 0) this.#empty.push(line);
     // What this process has admitted, or knows not to wait, an index that lags shows still.
     const shown = read.jobs.filter((job) => !isOutdated(this.#input.cached, job));
     const jobs = this.#hinted.between(name, shown, { afterRank: before?.untilRank, untilRank });
     return {
       readAtMs: before?.readAtMs ?? nowMs,
       jobs: [...(before?.jobs ?? []), ...jobs],
-      next: this.#hinted.behind(name, read.next, untilRank),
+      next: read.next,
       untilRank,
-      subs,
     };
-  }
-
-  #subsOf(line: LineName, name: string): readonly number[] {
-    const backlog = this.#keys.of(line.type, line.fairnessKey);
-    return partsToRead(this.#context.configuration, line, { backlog, hints: () => this.#hinted.of(name) });
   }
 
   /** Takes jobs out that were claimed or parked, so that no later pass meets them. */

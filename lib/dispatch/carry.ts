@@ -94,7 +94,11 @@ async function shareControls(
     if (home !== partition) await store.adoptControl({ partition: home, control });
   }
   if (partition === 0) return;
-  const { controls } = await store.loadPartition({ partition: 0, nowMs: clock.nowMs() });
+  const { controls } = await store.loadPartition({
+    partition: 0,
+    nowMs: clock.nowMs(),
+    withoutLedgers: true,
+  });
   const known = new Set(state.controls.map(({ scope }) => scope));
   for (const control of controls)
     if (keyOf(control) === undefined && !known.has(control.scope))

@@ -6,7 +6,7 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
 import type { Deployed } from './declaration.ts';
 import type { PartitionCaches } from './partition-cache.ts';
-import type { AnnouncedLines, SubmitContext } from './submit.ts';
+import type { AnnouncedLines } from './submit.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
 export interface DispatchBudget {
@@ -84,8 +84,6 @@ export interface DispatchContext {
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
-  /** See `SubmitContext`. */
-  readonly place?: SubmitContext['place'];
   /** Hears what happens. */
   readonly metrics?: Metrics | undefined;
   /** What this process remembers between passes. */

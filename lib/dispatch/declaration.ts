@@ -153,7 +153,6 @@ export interface DeployedParts {
   readonly configuration: PoolConfiguration;
   readonly queue: JobQueue;
   readonly deployed: Deployed;
-  readonly place: Declarations['place'];
 }
 
 /** The parts that follow from a declaration, for whoever dispatches. */
@@ -167,7 +166,6 @@ export function deployedParts(
   return {
     configuration,
     queue: queueOf(queueUrls),
-    place: declarations.place,
     deployed: {
       version,
       formerTypes,

@@ -49,7 +49,9 @@ export async function depthOf(
     keys.flatMap(({ fairnessKey, lines: ofKey }) => ofKey.map((line) => ({ ...line, type, fairnessKey }))),
   );
   const held =
-    lines.length === 0 ? NOBODY : heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() }));
+    lines.length === 0
+      ? NOBODY
+      : heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs(), withoutLedgers: true }));
   const heads = await Promise.all(
     lines.map(async (line) => {
       const limit = bounds.jobs + held.countIn(line);

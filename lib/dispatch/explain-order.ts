@@ -10,25 +10,18 @@ import { DISPATCH_BUDGET } from './context.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import { lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
-import { dueShardsOf } from './timers.ts';
 
-/** Jobs whose time has come that are read, of each part of the due line; of conflict keys, the locks. */
+/** Jobs whose time has come that are read of the due line; of conflict keys, the locks. */
 const DUE_MAX = 200;
 const LOCKS_MAX = 100;
 
 /** Jobs whose time has come and that stand in no ready line so far. */
 export async function readDueJobs(
-  { store, configuration, clock }: OperateContext,
+  { store, clock }: OperateContext,
   partition: number,
-  dueShards: number,
 ): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean }> {
-  const nowMs = clock.nowMs();
-  const pages = await Promise.all(
-    dueShardsOf(configuration, dueShards).map((shard) =>
-      store.readDue({ partition, nowMs, limit: DUE_MAX, shard }),
-    ),
-  );
-  return { jobs: pages.flatMap(({ jobs }) => jobs), cut: pages.some(({ next }) => next !== undefined) };
+  const { jobs, next } = await store.readDue({ partition, nowMs: clock.nowMs(), limit: DUE_MAX });
+  return { jobs, cut: next !== undefined };
 }
 
 /** The ids of those jobs of a partition that another one's lock keeps from starting. */

@@ -16,22 +16,20 @@ import type { Moved } from '../core/lending.ts';
 import { isWaiting } from '../core/life-cycle.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { declaredScopeOf, printScope } from '../core/scope.ts';
-import { compareRanked, rankKey } from '../core/score.ts';
+import { compareRanked } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { liftForExplanation, lockedElsewhere, readDueJobs } from './explain-order.ts';
 import { waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
-import { type LineCursor, readLineParts, subLinesOf } from './line-parts.ts';
 import { type LiveWaitsFor, toldOf } from './live-waits.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
-import { readyLineOf, subLineOf, tierOf } from './submit.ts';
-import { dueShardsOf } from './timers.ts';
+import { readyLineOf, tierOf } from './submit.ts';
 
 export const EXPLAIN_LIMITS = {
   /** Jobs of its own line that are read to find its place. */
@@ -192,7 +190,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
   const ids = new Set(inFlight.map(({ id }) => id));
   const read = isReady
-    ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted, state.dueShards, ownKey)
+    ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted, ownKey)
     : NOTHING_READ;
   const isBeingSettled = job.state === 'pending' && inFlight.length < held.length;
   return {
@@ -396,15 +394,14 @@ async function readWaiting(
   held: ReadonlySet<string>,
   freeSlots: number,
   weighted: readonly string[],
-  dueShards: number,
   conflictKey: string | undefined,
 ): Promise<Waiting> {
   const { store } = context;
   const own = readyLineOf(job);
   const [line, keys, due, blocked] = await Promise.all([
-    readOwnLine(context, job, own, dueShards),
+    readOwnLine(context, job, own),
     readKeys(context, job, weighted),
-    readDueJobs(context, job.partition, dueShards),
+    readDueJobs(context, job.partition),
     conflictKey === undefined
       ? undefined
       : store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
@@ -444,7 +441,6 @@ async function readOwnLine(
   context: OperateContext,
   job: MovingJob,
   line: ReadyLine,
-  dueShards: number,
 ): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean } & Pick<Waiting, 'unseen'>> {
   const { score } = context.configuration;
   const jobs: JobHead[] = [];
@@ -454,24 +450,15 @@ async function readOwnLine(
     type: line.type,
     fairnessKeys: [fairnessKey],
   });
-  const announced = subLinesOf(backlog?.lines ?? [], line.mode);
-  const own = subLineOf(context.configuration, job);
-  const subs = new Set([...announced, own]);
-  const parts = {
-    partition,
-    line,
-    subs: [...subs],
-    rankOf: (each: JobHead) => rankKey(each, score),
-  };
-  let after: LineCursor | undefined;
+  const isAnnounced = backlog?.lines.some(({ mode }) => mode === line.mode) === true;
+  let after: string | undefined;
   while (jobs.length < EXPLAIN_LIMITS.positionMax) {
-    const page = await readLineParts(context.store, parts, PAGE, after);
+    const page = await context.store.readLine({ partition, line, limit: PAGE, after });
     jobs.push(...page.jobs);
     const last = page.jobs.at(-1);
     if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0)) {
-      if (job.state === 'scheduled')
-        return { jobs, cut: false, unseen: await unseenDue(context, job, dueShards) };
-      if (!announced.includes(own)) return { jobs, cut: false, unseen: { why: 'announcement', fairnessKey } };
+      if (job.state === 'scheduled') return { jobs, cut: false, unseen: await unseenDue(context, job) };
+      if (!isAnnounced) return { jobs, cut: false, unseen: { why: 'announcement', fairnessKey } };
       return { jobs, cut: false, unseen: isAmong(jobs, job) ? undefined : { why: 'index' } };
     }
     after = page.next;
@@ -482,20 +469,15 @@ async function readOwnLine(
 const isAmong = (jobs: readonly JobHead[], job: MovingJob): boolean => jobs.some(({ id }) => id === job.id);
 
 /** Of a due job: a pass moves so many to their lines, and as many as are read here by far. */
-async function unseenDue(
-  { store, configuration }: OperateContext,
-  job: MovingJob,
-  dueShards: number,
-): Promise<LiveWaitsFor | undefined> {
+async function unseenDue({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
   const { partition, runAtMs } = job;
-  const pages = await Promise.all(
-    dueShardsOf(configuration, dueShards).map((shard) =>
-      store.readDue({ partition, nowMs: runAtMs, limit: EXPLAIN_LIMITS.positionMax, shard }),
-    ),
-  );
-  if (pages.some(({ jobs }) => isAmong(jobs, job))) return undefined;
-  const isLong = pages.some(({ next }) => next !== undefined);
-  return isLong ? { why: 'promotion', dueSinceMs: runAtMs } : { why: 'index' };
+  const { jobs, next } = await store.readDue({
+    partition,
+    nowMs: runAtMs,
+    limit: EXPLAIN_LIMITS.positionMax,
+  });
+  if (isAmong(jobs, job)) return undefined;
+  return next !== undefined ? { why: 'promotion', dueSinceMs: runAtMs } : { why: 'index' };
 }
 
 /** Lines with backlog, in the order of their keys' turn, of the types of the tiers that can come before the job's. */

@@ -167,11 +167,11 @@ async function readSome(
   const some = others.filter((other) => other !== partition && !memory.over.has(other)).slice(0, READ_MAX);
   await Promise.all(
     some.map(async (other) => {
-      let state = await store.loadPartition({ partition: other, nowMs });
+      let state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
         // Only a read that began after the note shows all that was reserved before it.
         memory.noted.add(other);
-        state = await store.loadPartition({ partition: other, nowMs });
+        state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       }
       const blocking = memory.noted.has(other)
         ? inTheWayOf(configuration, other, state, controls)

@@ -8,7 +8,6 @@ import type { Decision } from '../core/scheduler.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { DispatchContext } from './context.ts';
 import { type LinePlaces, noteImages } from './line-images.ts';
-import { type LineCursor, withComing } from './line-parts.ts';
 import type { CachedLines } from './partition-cache.ts';
 
 export interface HintedJobsInput {
@@ -219,16 +218,6 @@ export class HintedJobs {
     if (!isNews) return heads;
     const ranked = Array.from(byId.values(), (job) => ({ job, rank: rankOf(job) }));
     return ranked.sort((one, other) => (one.rank < other.rank ? -1 : 1)).map(({ job }) => job);
-  }
-
-  /** Where a line goes on, with what hints told of behind this rank. */
-  behind(name: string, next: LineCursor | undefined, untilRank: string | undefined): LineCursor | undefined {
-    const { recent } = this.#cached;
-    if (next === undefined || !recent.hasLine(name)) return next;
-    const { compare, subOf } = this.#places;
-    const behind = [...recent.inLine(name)].filter(({ rank }) => rank > (untilRank ?? ''));
-    const coming = behind.map(({ job, rank }) => ({ job, rank, sub: subOf(job) }));
-    return withComing(next, coming, compare);
   }
 }
 

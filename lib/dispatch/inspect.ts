@@ -5,20 +5,17 @@ import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
-import { rankKey } from '../core/score.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.ts';
-import type { Heads } from '../store/requests.ts';
+import type { ReadyLine } from '../store/schema.ts';
 import { type HeldJobs, heldIn, isHeld } from './depth.ts';
 import { underWay } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
-import { type LineCursor, type LineParts, modesOf, readLineParts, subLinesOf } from './line-parts.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { pagesOf } from './pages.ts';
 import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
 import { openCache } from './partition-cache.ts';
-import { dueShardsOf } from './timers.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
 export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;
@@ -75,7 +72,10 @@ async function* jobsOf(
   const { store } = context;
   switch (state) {
     case 'scheduled':
-      for await (const heads of scheduledOf(context, partition)) yield wholeJobs(store, filter, heads);
+      for await (const { jobs } of pagesOf((after: string | undefined) =>
+        store.readDue({ partition, nowMs: LAST_INSTANT_MS, limit: PAGE, after }),
+      ))
+        yield wholeJobs(store, filter, jobs);
       return;
     case 'failed':
       for await (const { jobs } of pagesOf((after: string | undefined) =>
@@ -88,8 +88,8 @@ async function* jobsOf(
       const shown = async (heads: readonly JobHead[]): Promise<readonly Job[]> =>
         (await wholeJobs(store, filter, heads)).map((job) => asCounted(job, held));
       for await (const line of linesOf(context, partition, filter)) {
-        for await (const { jobs } of pagesOf((after: LineCursor | undefined) =>
-          readLineParts(store, line, PAGE, after),
+        for await (const { jobs } of pagesOf((after: string | undefined) =>
+          store.readLine({ partition, line, limit: PAGE, after }),
         ))
           yield shown(jobs);
       }
@@ -134,35 +134,6 @@ async function wholeJobs(
   return jobs.filter((job) => job !== undefined);
 }
 
-/** Scheduled jobs by their time: the shards of the due line, merged. */
-async function* scheduledOf(
-  { store, clock, configuration }: OperateContext,
-  partition: number,
-): AsyncGenerator<readonly JobHead[]> {
-  const { dueShards } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
-  const pages = dueShardsOf(configuration, dueShards).map((shard) =>
-    pagesOf((after: string | undefined) =>
-      store.readDue({ partition, nowMs: LAST_INSTANT_MS, limit: PAGE, after, shard }),
-    ),
-  );
-  const read = async (from: AsyncGenerator<Heads>): Promise<JobHead[] | undefined> =>
-    (await from.next()).value?.jobs.slice();
-  const fronts = await Promise.all(pages.map(async (from) => ({ from, jobs: await read(from) })));
-  for (;;) {
-    const page: JobHead[] = [];
-    while (page.length < PAGE) {
-      for (const front of fronts) while (front.jobs?.length === 0) front.jobs = await read(front.from);
-      const open = fronts.flatMap(({ jobs }) => (jobs === undefined ? [] : [jobs]));
-      const [soonest] = open.toSorted((one, other) => (one[0]?.runAtMs ?? 0) - (other[0]?.runAtMs ?? 0));
-      const job = soonest?.shift();
-      if (job === undefined) break;
-      page.push(job);
-    }
-    if (page.length === 0) return;
-    yield page;
-  }
-}
-
 /** Types that are declared, and those that were: jobs of theirs may wait still. */
 const typesEver = (context: OperateContext): readonly { readonly type: string }[] => [
   ...context.configuration.types,
@@ -172,15 +143,14 @@ const typesEver = (context: OperateContext): readonly { readonly type: string }[
 const formerTypesOf = ({ formerTypes = [] }: OperateContext): readonly { readonly type: string }[] =>
   formerTypes.map((type) => ({ type }));
 
-/** Lines in which jobs of this filter may wait, each with its parts. */
+/** Lines in which jobs of this filter may wait. */
 async function* linesOf(
   context: OperateContext,
   partition: number,
   filter: JobFilter,
-): AsyncGenerator<LineParts> {
-  const { configuration, store } = context;
+): AsyncGenerator<ReadyLine> {
+  const { store } = context;
   const { fairnessKey, type } = filter;
-  const rankOf = (job: JobHead): string => rankKey(job, configuration.score);
   for (const each of typesEver(context)) {
     if (type !== undefined && each.type !== type) continue;
     const pages =
@@ -197,10 +167,9 @@ async function* linesOf(
           ];
     for await (const { keys } of pages) {
       for (const key of keys) {
-        for (const mode of modesOf(key.lines)) {
-          const ofKey = { type: each.type, mode, fairnessKey: key.fairnessKey };
-          if (matches(filter, ofKey))
-            yield { partition, line: ofKey, subs: subLinesOf(key.lines, mode), rankOf };
+        for (const { mode } of key.lines) {
+          const line = { type: each.type, mode, fairnessKey: key.fairnessKey };
+          if (matches(filter, line)) yield line;
         }
       }
     }

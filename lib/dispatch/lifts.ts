@@ -21,9 +21,8 @@ import { type KeyBacklog, type Ledger, presentUntilMs } from '../store/records.t
 import type { DispatchContext } from './context.ts';
 import { KeysBelow, type LeastSoFar, type Met, type MetShare } from './keys-below.ts';
 import type { LedgerCache } from './ledger-cache.ts';
-import { modesOf } from './line-parts.ts';
 import type { ParkedName } from './parking.ts';
-import { type CachedKey, type CachedKeys, keysByName } from './partition-cache.ts';
+import { type CachedKeys, keysByName } from './partition-cache.ts';
 
 /**
  * Lines that are looked at to find the least share, in one pass; keys beyond count as if they had jobs, which lifts less. Most
@@ -46,11 +45,7 @@ export interface LiftsInput {
   /** The backlog of keys with a weight of their own. */
   readonly namedOf: (type: string) => Promise<readonly KeyBacklog[]>;
   /** Jobs that wait in a line, all of those up to a rank among them. */
-  readonly waitingOf: (
-    line: LineName,
-    key: Pick<CachedKey, 'lines' | 'isHinted'>,
-    untilRank: string,
-  ) => Promise<readonly JobHead[]>;
+  readonly waitingOf: (line: LineName, untilRank: string) => Promise<readonly JobHead[]>;
   /** Of those of a line that are parked for a conflict key, all up to a rank. */
   readonly parkedOf: (line: LineName, conflictKey: string, untilRank: string) => Promise<readonly JobHead[]>;
   /** Jobs that hints have told of: all of them, or those of a key. */
@@ -383,9 +378,9 @@ export class Lifts {
   async *#waitingBy(fairnessKey: string, readyAtMs: number): AsyncGenerator<readonly JobHead[]> {
     await this.#lookUp([fairnessKey]);
     for (const met of this.#backlogs.get(fairnessKey) ?? []) {
-      for (const mode of modesOf(met.lines)) {
+      for (const { mode } of met.lines) {
         const line = { type: met.type, mode, fairnessKey };
-        yield this.#input.waitingOf(line, met, this.#rankAt(line, readyAtMs));
+        yield this.#input.waitingOf(line, this.#rankAt(line, readyAtMs));
       }
       for (const { mode, conflictKey } of met.parked ?? [])
         yield this.#parkedOf(met, mode, conflictKey, readyAtMs);
@@ -512,10 +507,9 @@ export class Lifts {
   /** The first of a key's jobs of a type that wait: of those in its ready lines, or else of those that are parked. */
   async #firstOf(key: Met, search: Search): Promise<readonly JobHead[]> {
     const { type, fairnessKey, lines, parked = [] } = key;
-    const modes = modesOf(lines);
-    search.linesLeft -= modes.length;
+    search.linesLeft -= lines.length;
     const ready = await Promise.all(
-      modes.map((mode) => this.#input.waitingOf({ type, mode, fairnessKey }, key, '')),
+      lines.map(({ mode }) => this.#input.waitingOf({ type, mode, fairnessKey }, '')),
     );
     const standing = ready.flat();
     if (standing.length > 0) return standing;

@@ -2,14 +2,6 @@
 import { succeededFrom } from '../core/life-cycle.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import {
-  aheadOf,
-  type Coming,
-  type CompareJobs,
-  placeInLine,
-  withComing,
-  withoutJobs,
-} from './line-parts.ts';
-import {
   type CachedHeads,
   type CachedKey,
   type CachedLines,
@@ -19,14 +11,15 @@ import {
   type RecentJob,
 } from './partition-cache.ts';
 
+/** Negative where the one comes before the other in their line: as their ranks do, without the text of one for each. */
+export type CompareJobs = (one: JobHead, other: JobHead) => number;
+
 /** A line by its name, and a job's place in it. */
 export interface LinePlaces {
   readonly nameOf: (job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>) => string;
   readonly rankOf: (job: JobHead) => string;
   /** Of two jobs of a line. */
   readonly compare: CompareJobs;
-  /** The part of its line. */
-  readonly subOf: (job: JobHead) => number;
 }
 
 /** When a job was read that is told of again. */
@@ -46,17 +39,22 @@ export function noteImages(
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
   const told: JobHead[] = [];
-  for (const job of images) (isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job);
+  for (const job of images) (isEndOfOutdated(lines, job) ? others : told).push(job);
   for (const [name, ofLine] of Map.groupBy(told, places.nameOf)) {
     for (const job of noteLine(lines, name, ofLine, places, nowMs))
       (job.state === 'pending' ? waiting : others).push(job);
   }
   noteOutdated(lines, others, nowMs);
   for (const job of waiting) if (lines.coming?.has(job.id)) lines.coming.set(job.id, job);
-  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type))
-    noteKeys(lines, type, jobs, places.subOf);
+  for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs);
   forgetMovedBack(lines, nowMs);
   lines.recent.forgetOld(nowMs - RECENT_MS, RECENT_MAX);
+}
+
+/** A job that an image shows to wait, and its place. */
+interface Coming {
+  readonly job: JobHead;
+  readonly rank: string;
 }
 
 /** The same of the images of one line. Answers those that tell something new. */
@@ -64,7 +62,7 @@ function noteLine(
   lines: CachedLines,
   name: string,
   images: readonly JobHead[],
-  { rankOf, subOf, compare }: LinePlaces,
+  { rankOf, compare }: LinePlaces,
   nowMs: number,
 ): readonly JobHead[] {
   const known = lines.heads.get(name);
@@ -78,7 +76,7 @@ function noteLine(
     if (job.state === 'pending') {
       const rank = rankOf(job);
       lines.recent.note({ name, job, rank, seenAtMs: nowMs, confirmedAtMs: confirmed(told, job) });
-      coming.push({ job, rank, sub: subOf(job) });
+      coming.push({ job, rank });
     } else {
       lines.recent.forget(job.id);
       lines.coming?.delete(job.id);
@@ -86,9 +84,7 @@ function noteLine(
   }
   if (known === undefined || (coming.length === 0 && read.size === 0)) return news;
   const changed = new Set(read.size === 0 ? [] : news.map(({ id }) => id));
-  // Of a part of the line that was not read, only a read tells.
-  if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);
-  else lines.heads.set(name, withChanges(known, changed, coming, compare));
+  lines.heads.set(name, withChanges(known, changed, coming, compare));
   return news;
 }
 
@@ -104,16 +100,9 @@ const knownVersion = (
  * Whether a job has ended straight from where it was known not to wait any more, as most do that this process has admitted: no head that is
  * remembered of its line is that job.
  */
-function isEndOfOutdated(
-  { outdated, heads }: CachedLines,
-  job: JobHead,
-  nameOf: LinePlaces['nameOf'],
-): boolean {
+function isEndOfOutdated({ outdated }: CachedLines, job: JobHead): boolean {
   const known = job.state === 'succeeded' ? outdated.versionOf(job.id) : undefined;
-  if (known === undefined || !succeededFrom(known, job)) return false;
-  // What was read ahead of a split line may be.
-  const next = heads.get(nameOf(job))?.next ?? [];
-  return next.every(({ ahead }) => ahead.length === 0);
+  return known !== undefined && succeededFrom(known, job);
 }
 
 /** By id, as far as they were read of their line: these jobs as they were then. */
@@ -121,7 +110,6 @@ function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): Reado
   const read = new Map<string, JobHead>();
   if (known === undefined) return read;
   const ids = new Set(jobs.map(({ id }) => id));
-  for (const job of aheadOf(known.next)) if (ids.has(job.id)) read.set(job.id, job);
   for (const job of known.jobs) if (ids.has(job.id)) read.set(job.id, job);
   return read;
 }
@@ -130,12 +118,7 @@ function readOf(known: CachedHeads | undefined, jobs: readonly JobHead[]): Reado
  * Adds keys, or lines of known keys, of which hints have told since a type's keys were read. They are put in front of the keys that
  * were read: their place in the keys line is not known, and a plan that took them for last would pass over them.
  */
-function noteKeys(
-  { keys }: CachedLines,
-  type: string,
-  jobs: readonly JobHead[],
-  subOf: (job: JobHead) => number,
-): void {
+function noteKeys({ keys }: CachedLines, type: string, jobs: readonly JobHead[]): void {
   const known = keys.get(type);
   if (known === undefined) return;
   const byName = keysByName(known);
@@ -143,13 +126,11 @@ function noteKeys(
   const unread = { announcedAtMs: Infinity, rankCostMs: 0, isHinted: known.next !== undefined };
   for (const job of jobs) {
     const { fairnessKey, mode } = job;
-    const sub = subOf(job);
     const present = changed.get(fairnessKey) ?? byName.get(fairnessKey);
-    if (present?.lines.some((line) => line.mode === mode && (line.sub ?? 0) === sub) === true) continue;
-    const line = sub === 0 ? { mode } : { mode, sub };
+    if (present?.lines.some((line) => line.mode === mode) === true) continue;
     changed.set(fairnessKey, {
       ...(present ?? { ...unread, fairnessKey }),
-      lines: [...(present?.lines ?? []), line],
+      lines: [...(present?.lines ?? []), { mode }],
     });
   }
   if (changed.size === 0) return;
@@ -168,15 +149,25 @@ function withChanges(
   coming: readonly Coming[],
   compare: CompareJobs,
 ): CachedHeads {
-  const isOlder = changed.size > 0;
-  const jobs = isOlder ? known.jobs.filter(({ id }) => !changed.has(id)) : [...known.jobs];
-  const next = isOlder && known.next !== undefined ? withoutJobs(known.next, changed) : known.next;
-  const behind: Coming[] = [];
-  for (const each of coming) {
-    if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);
-    else jobs.splice(placeInLine(each.job, jobs, compare), 0, each.job);
+  const jobs = changed.size > 0 ? known.jobs.filter(({ id }) => !changed.has(id)) : [...known.jobs];
+  for (const { job, rank } of coming) {
+    const isLeftToIndex = known.next !== undefined && rank > (known.untilRank ?? '');
+    if (!isLeftToIndex) jobs.splice(placeInLine(job, jobs, compare), 0, job);
   }
-  return { ...known, jobs, next: next === undefined ? undefined : withComing(next, behind, compare) };
+  return { ...known, jobs };
+}
+
+/** Where a job stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
+export function placeInLine(job: JobHead, jobs: readonly JobHead[], compare: CompareJobs): number {
+  let from = 0;
+  let to = jobs.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const other = jobs[middle];
+    if (other !== undefined && compare(other, job) <= 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** Notes that jobs were admitted at their versions, or do not wait at them. */

@@ -2,7 +2,6 @@
 
 import type { JobHead } from '../store/job-fields.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, PartitionState, Quiet } from '../store/records.ts';
-import { heldBy, type LineCursor } from './line-parts.ts';
 import type { MeasureMemory } from './measure.ts';
 
 /**
@@ -178,11 +177,9 @@ export interface CachedHeads {
   /** In rank order. */
   readonly jobs: readonly JobHead[];
   /** Where the line goes on; absent at its end. */
-  readonly next?: LineCursor | undefined;
+  readonly next?: string | undefined;
   /** Of a line that goes on: the rank of the last job that was read of it. No job before it is missing. */
   readonly untilRank?: string | undefined;
-  /** The parts of the line that were read. */
-  readonly subs: readonly number[];
 }
 
 /** A key that has, or lately had, jobs of a type waiting. */
@@ -372,8 +369,6 @@ export interface PartitionCache {
   readonly estimates: Map<string, EstimateRecord | undefined>;
   /** What the store has of an estimate that was learned on since. */
   readonly written: Map<string, EstimateRecord>;
-  /** Shards of the due line, as the last pass found them. */
-  dueShards?: number | undefined;
   /** The instant for which a wake was asked for last, to read what no read shows before. */
   unseenWakeMs?: number | undefined;
   /** When capacity was asked for last. */
@@ -430,7 +425,7 @@ export type PartitionCaches = Map<number, PartitionCache>;
 
 const sizeOf = ({ ledgers, estimates, lines }: PartitionCache): number => {
   let jobs = 0;
-  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length + heldBy(each.next);
+  for (const each of lines.heads.values()) jobs += 1 + each.jobs.length;
   for (const each of lines.keys.values()) jobs += each.keys.length;
   return ledgers.size + estimates.size + jobs;
 };
@@ -438,7 +433,6 @@ const sizeOf = ({ ledgers, estimates, lines }: PartitionCache): number => {
 const emptyCache = (leadBy: string | undefined, before?: PartitionCache): PartitionCache => ({
   leadBy,
   version: undefined,
-  dueShards: before?.dueShards,
   askedAtMs: before?.askedAtMs,
   unseenWakeMs: before?.unseenWakeMs,
   groupCursors: before?.groupCursors ?? new Map(),

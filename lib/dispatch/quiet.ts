@@ -12,7 +12,6 @@
 import type { LineName } from '../core/planner.ts';
 import type { Quiet } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
-import { modesOf, subLinesOf } from './line-parts.ts';
 import type { CachedKey, CachedLines } from './partition-cache.ts';
 
 export interface QuietInput {
@@ -53,10 +52,9 @@ function readToEndAtMs(
 ): number | undefined {
   if (parked.length > 0) return undefined;
   let readAtMs = Infinity;
-  for (const mode of modesOf(lines)) {
+  for (const { mode } of lines) {
     const known = heads.get(nameOf({ type, mode, fairnessKey }));
     if (known === undefined || known.next !== undefined) return undefined;
-    if (subLinesOf(lines, mode).some((sub) => !known.subs.includes(sub))) return undefined;
     readAtMs = Math.min(readAtMs, known.readAtMs);
   }
   return readAtMs;

@@ -3,7 +3,6 @@
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
 import type { Job } from '../core/job.ts';
-import { hashText } from '../core/partition.ts';
 import { rankKey } from '../core/score.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
@@ -25,8 +24,6 @@ export interface SubmitContext {
   readonly configuration: PoolConfiguration;
   readonly nowMs: () => number;
   readonly announced: AnnouncedLines;
-  /** Where the store puts a job, which may follow a newer declaration than `configuration`. Undefined: it follows that. */
-  readonly place?: ((job: JobHead) => { readonly sub: number }) | undefined;
 }
 
 /** A dispatcher as one who puts jobs into lines: those that it promotes, moves back, or takes from a worker that is gone. */
@@ -42,27 +39,15 @@ export function tierOf(configuration: PoolConfiguration, type: string): string {
   return tier;
 }
 
-/** The part of its line in which a job waits, or will: it follows from the job's id. */
-export function subLineOf(configuration: PoolConfiguration, job: Pick<JobHead, 'id' | 'type'>): number {
-  const parts = typesByName(configuration).get(job.type)?.subLines ?? 1;
-  return parts === 1 ? 0 : hashText(job.id) % parts;
-}
-
-/** The ready line in which a job waits, or will, as a whole. */
+/** The ready line in which a job waits, or will. */
 export function readyLineOf(job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>): ReadyLine {
   return { type: job.type, mode: job.mode, fairnessKey: job.fairnessKey };
 }
 
-/** Where a pending job stands, for the stores: its rank in its line, and which part of that. */
+/** Where a pending job stands in its line, for the stores. */
 export const placeOf =
   (configuration: PoolConfiguration) =>
-  (job: JobHead): { readonly rank: string; readonly sub: number } => ({
-    rank: rankKey(job, configuration.score),
-    sub: subLineOf(configuration, job),
-  });
-
-const subOf = ({ place, configuration }: SubmitContext, job: JobHead): number =>
-  place === undefined ? subLineOf(configuration, job) : place(job).sub;
+  (job: JobHead): { readonly rank: string } => ({ rank: rankKey(job, configuration.score) });
 
 /**
  * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
@@ -75,9 +60,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
   const everyMs = Math.min(ANNOUNCE_EVERY_MS, keyTtlMs ?? ANNOUNCE_EVERY_MS);
   const fresh = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
-    const whole = readyLineOf(job);
-    const sub = subOf(context, job);
-    const line = sub === 0 ? whole : { ...whole, sub };
+    const line = readyLineOf(job);
     const name = readyLineName(job.partition, line);
     if (nowMs - (announced.get(name) ?? -Infinity) >= everyMs) {
       fresh.set(name, { partition: job.partition, line });
@@ -105,15 +88,11 @@ export async function putAnnounced<T>(
   store: () => Promise<T>,
 ): Promise<T> {
   const startedMs = context.nowMs();
-  const subs = jobs.map((job) => subOf(context, job));
   await announce(context, jobs);
   try {
     return await store();
   } finally {
-    const isLate = context.nowMs() - startedMs >= ANNOUNCE_EVERY_MS;
-    // Another declaration was read meanwhile: they may have been put into other parts of their lines.
-    const isElsewhere = jobs.some((job, at) => subOf(context, job) !== subs[at]);
-    if (isLate || isElsewhere) await announce(context, jobs);
+    if (context.nowMs() - startedMs >= ANNOUNCE_EVERY_MS) await announce(context, jobs);
   }
 }
 

@@ -5,11 +5,7 @@
  *
  * The tick does not read all that its wakes will find: it reads a few jobs, notes their seconds, and goes on behind the last of
  * these. So what it asks for grows with the seconds of its window that have due work, 75 at most, not with the jobs.
- *
- * The first of these reads begins with what is overdue, so it shows the tick's own pass as well whether anything is due by now: where
- * nothing is, that pass reads no due line.
  */
-import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Job, MovingJob } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { JobQueue } from '../queue/contract.ts';
@@ -22,16 +18,6 @@ const LOOK_AHEAD_MS = 75_000;
 const LOOK_AHEAD_PAGE = 12;
 /** Queues delay messages by whole seconds. */
 const SECOND_MS = 1_000;
-
-/** Shards of the due line: as many as the configuration splits lines, or, as far as is known, once did. */
-export function dueShardsOf({ types }: PoolConfiguration, known = 1): readonly number[] {
-  const count = Math.max(known, ...types.map(({ subLines }) => subLines ?? 1));
-  return Array.from({ length: count }, (_, shard) => shard);
-}
-
-/** The same, as far as this process knows. */
-export const dueShardsKnown = (context: DispatchContext, partition: number): readonly number[] =>
-  dueShardsOf(context.configuration, context.caches.get(partition)?.dueShards);
 
 /** Rounded up to whole seconds: a wake before its time would find nothing. */
 const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / SECOND_MS);
@@ -138,85 +124,19 @@ export async function wakeFor(
 export async function nextDueMs(context: DispatchContext, partition: number): Promise<number | undefined> {
   const { store, clock } = context;
   const untilMs = clock.nowMs() + LOOK_AHEAD_MS;
-  const first = await Promise.all(
-    dueShardsKnown(context, partition).map((shard) =>
-      store.readDue({ partition, nowMs: untilMs, limit: 1, shard }),
-    ),
-  );
+  const { jobs } = await store.readDue({ partition, nowMs: untilMs, limit: 1 });
   const { schedules } = await store.readDueSchedules({ partition, fromMs: -1, untilMs, limit: 1 });
-  const instants = [
-    ...first.flatMap(({ jobs }) => jobs.map((job) => job.runAtMs)),
-    ...schedules.flatMap(({ dueMs }) => dueMs ?? []),
-  ];
+  const instants = [...jobs.map((job) => job.runAtMs), ...schedules.flatMap(({ dueMs }) => dueMs ?? [])];
   return instants.length === 0 ? undefined : Math.min(...instants);
 }
 
-/** The front of a due line: when the first of it become due, soonest first, up to the end of a tick's window. */
-interface DueFront {
-  /** When the read of it began. */
-  readonly readAtMs: number;
-  readonly instants: readonly number[];
-  /** More follows. */
-  readonly isCut: boolean;
-}
-
-/** The fronts of a partition's due lines: read once by a tick, for its look ahead and for its pass. */
-export interface DueFronts {
-  /** By shard. */
-  readonly jobs: ReadonlyMap<number, Promise<DueFront>>;
-  readonly schedules: Promise<DueFront>;
-}
-
-export const readDueFronts = (context: DispatchContext, partition: number): DueFronts => ({
-  jobs: frontsOf(context, partition, dueShardsKnown(context, partition)),
-  schedules: frontOf(context, schedulesDue(context, partition)),
-});
-
-const frontsOf = (
-  context: DispatchContext,
-  partition: number,
-  shards: readonly number[],
-): DueFronts['jobs'] =>
-  new Map(shards.map((shard) => [shard, frontOf(context, jobsDue(context, partition, shard))]));
-
-async function frontOf({ clock }: DispatchContext, readDue: ReadDue): Promise<DueFront> {
-  const readAtMs = clock.nowMs();
-  return { ...(await readDue(0, readAtMs + LOOK_AHEAD_MS)), readAtMs };
-}
-
-/** A front is as good as a pass's own read of its line for so long. */
-const FRONT_TRUSTED_MS = 1_000;
-
-/**
- * Whether a front shows that nothing of its line is due. What was stored or moved after it was read has a wake of its own, as ever.
- * One that could not be read shows nothing: whoever has to know reads the line.
- */
-export async function showsNothingDue(front: Promise<DueFront> | undefined, nowMs: number): Promise<boolean> {
-  if (front === undefined) return false;
-  try {
-    const { instants, isCut, readAtMs } = await front;
-    if (nowMs > readAtMs + FRONT_TRUSTED_MS) return false;
-    const [firstMs] = instants;
-    return firstMs === undefined ? !isCut : firstMs > nowMs;
-  } catch {
-    // The look ahead reads the same front, and tells of it.
-    return false;
-  }
-}
-
 /** For everything that becomes due before the next tick. What is due by now is left to the tick's own passes. */
-export async function wakeForDueWork(
-  context: DispatchContext,
-  partition: number,
-  fronts: DueFronts = readDueFronts(context, partition),
-): Promise<void> {
+export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
   const { clock } = context;
   const startMs = clock.nowMs();
   const looks = await Promise.all([
-    ...Array.from(fronts.jobs, ([shard, front]) =>
-      lookAhead(startMs, front, jobsDue(context, partition, shard)),
-    ),
-    lookAhead(startMs, fronts.schedules, schedulesDue(context, partition)),
+    lookAhead(startMs, jobsDue(context, partition)),
+    lookAhead(startMs, schedulesDue(context, partition)),
   ]);
   if (looks.some(({ pages }) => pages > 1)) {
     // What was skipped is due by the end of a second counted from the start. Wakes that are sent whole seconds after it come then.
@@ -235,25 +155,6 @@ export async function wakeForDueWork(
   );
 }
 
-/**
- * The same for shards of the due line that a tick did not know of before its pass has read the partition: a function that has just
- * begun knows how lines are split, not in how many they were.
- */
-export async function wakeForFormerShards(
-  context: DispatchContext,
-  partition: number,
-  { jobs }: DueFronts,
-): Promise<void> {
-  const former = dueShardsKnown(context, partition).filter((shard) => !jobs.has(shard));
-  if (former.length === 0) return;
-  const readAtMs = context.clock.nowMs();
-  const nothing = Promise.resolve({ readAtMs, instants: [], isCut: false });
-  await wakeForDueWork(context, partition, {
-    jobs: frontsOf(context, partition, former),
-    schedules: nothing,
-  });
-}
-
 interface Look {
   /** When jobs become due: one at least for each second, counted from the start, in which any does. */
   readonly instants: readonly number[];
@@ -267,15 +168,9 @@ type ReadDue = (
 ) => Promise<{ readonly instants: readonly number[]; readonly isCut: boolean }>;
 
 const jobsDue =
-  ({ store }: DispatchContext, partition: number, shard: number): ReadDue =>
+  ({ store }: DispatchContext, partition: number): ReadDue =>
   async (fromMs, untilMs) => {
-    const { jobs, next } = await store.readDue({
-      partition,
-      nowMs: untilMs,
-      limit: LOOK_AHEAD_PAGE,
-      shard,
-      fromMs,
-    });
+    const { jobs, next } = await store.readDue({ partition, nowMs: untilMs, limit: LOOK_AHEAD_PAGE, fromMs });
     return { instants: jobs.map((job) => job.runAtMs), isCut: next !== undefined };
   };
 
@@ -291,18 +186,13 @@ const schedulesDue =
     return { instants: schedules.flatMap(({ dueMs }) => dueMs ?? []), isCut: next !== undefined };
   };
 
-/**
- * Looks at each second of the window in which something in a line becomes due. At most one page for each, one more, and the
- * front where it shows only what is overdue.
- */
-async function lookAhead(startMs: number, front: Promise<DueFront>, readDue: ReadDue): Promise<Look> {
+/** Looks at each second of the window in which something in a line becomes due: at most one page for each, and one more. */
+async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
   const untilMs = startMs + LOOK_AHEAD_MS;
   const instants: number[] = [];
-  let page: Awaited<ReturnType<ReadDue>> = await front;
-  const isOverdue = (page.instants.at(-1) ?? startMs) <= startMs;
-  if (page.isCut && isOverdue) page = await readDue(startMs + 1, untilMs);
+  let page = await readDue(startMs + 1, untilMs);
   for (let pages = 1; ; pages += 1) {
-    instants.push(...page.instants.filter((atMs) => atMs > startMs));
+    instants.push(...page.instants);
     const lastMs = page.instants.at(-1);
     if (!page.isCut || lastMs === undefined) return { instants, pages };
     const fromMs = startMs + secondsUntil(lastMs, startMs) * SECOND_MS + 1;

@@ -53,14 +53,8 @@ import type {
 import type { ScheduleStore } from './schedules.ts';
 import type { AnnouncedLine, BlockedLine, ReadyLine } from './schema.ts';
 
-/**
- * Where a job waits once it is ready: its place in its line, and which part of it, where lines are split. Ranks are
- * compared as text.
- */
-export type PlaceInLine = (job: JobHead) => {
-  readonly rank: string;
-  readonly sub?: number | undefined;
-};
+/** Where a job waits once it is ready: its place in its line. Ranks are compared as text. */
+export type PlaceInLine = (job: JobHead) => { readonly rank: string };
 
 /** What whoever submits asks: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore {
@@ -146,16 +140,12 @@ export interface PartitionStore {
    * cannot be read counts as living, without a slot, and a control that cannot be read as a pause of its scope. What holds
    * capacity and cannot be read is an error: nobody may decide without it.
    *
-   * `knownTurn`: by its own loads and commits, this process knows all reservations as they were at that turn. Only commits
-   * change them, and each raises the turn: while it is the partition's, the store need not read them again. A turn that is not
-   * the partition's any more costs a read, and changes nothing of the answer.
-   *
-   * `withoutLedgers`: answers none, and reads nothing for their sake. A worker may read no more than the partition.
+   * `withoutLedgers`: answers none, and reads nothing for their sake. A worker may read no more than the partition, and a caller that
+   * only looks needs no more.
    */
   loadPartition(request: {
     readonly partition: number;
     readonly nowMs: number;
-    readonly knownTurn?: number | undefined;
     readonly withoutLedgers?: boolean | undefined;
   }): Promise<PartitionState>;
   /**
@@ -218,15 +208,14 @@ export interface LineStore {
     readonly after?: string | undefined;
   }): Promise<Heads>;
   /**
-   * Scheduled jobs of a shard (0 unless given) whose time has come, soonest first; from the index, so it may lag. With
-   * `fromMs`, instead of `after`: those whose time came then or later.
+   * Scheduled jobs whose time has come, soonest first; from the index, so it may lag. With `fromMs`, instead of `after`: those
+   * whose time came then or later.
    */
   readDue(request: {
     readonly partition: number;
     readonly nowMs: number;
     readonly limit: number;
     readonly after?: string | undefined;
-    readonly shard?: number | undefined;
     readonly fromMs?: number | undefined;
   }): Promise<Heads>;
   /**

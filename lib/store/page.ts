@@ -216,19 +216,6 @@ export function reservationsIn(page: Page, items: Iterable<Reservation>): readon
   );
 }
 
-/** Packed, so many places are two read units and more: what a read saves that is made in two parts, around them. */
-const LEFT_OUT_PLACES_MIN = 400;
-
-/** Whether a read of a partition whose reservations are known is made around them. Each of its parts is a read unit at least. */
-export function isReadAround(batches: Iterable<Reservation>): boolean {
-  let places = 0;
-  for (const { jobs } of batches) {
-    places += jobs.size;
-    if (places >= LEFT_OUT_PLACES_MIN) return true;
-  }
-  return false;
-}
-
 /**
  * The page after a commit that follows it.
  *

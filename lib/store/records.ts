@@ -211,8 +211,6 @@ export interface PartitionState {
   readonly estimates: readonly EstimateRecord[];
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
-  /** Scheduled jobs stand, or have stood, in as many shards of the due line; 1 at least. */
-  readonly dueShards: number;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
   /** All keys that had come by then, and were below the least share, have been lifted to it; undefined: nobody has looked. */
@@ -278,7 +276,7 @@ export interface ParkedLine {
 export interface KeyBacklog {
   readonly fairnessKey: string;
   /** Of that type. */
-  readonly lines: readonly Pick<ReadyLine, 'mode' | 'sub'>[];
+  readonly lines: readonly Pick<ReadyLine, 'mode'>[];
   /** Blocked lines in which jobs of these lines have been parked; absent: none. There may be no such jobs any more. */
   readonly parked?: readonly ParkedLine[] | undefined;
   /** When a submitter last announced one of its lines. */

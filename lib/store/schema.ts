@@ -42,8 +42,6 @@ export interface ReadyLine {
   readonly type: string;
   readonly mode: JobMode;
   readonly fairnessKey: string;
-  /** Which part of it, where it is split; absent: the first one. */
-  readonly sub?: number | undefined;
 }
 
 /** A line with backlog, as its key's item names it. */
@@ -119,9 +117,6 @@ export const leaderKey = (partition: number): ItemKey => ({ pk: partitionPk(part
 
 export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
-/** How many shards of the due line have ever been used. Read with the partition. */
-export const dueKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'due' });
-
 /** What was seen of the workers between passes. Apart from the page, so that a look never conflicts with a commit. */
 export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lookout' });
 
@@ -138,9 +133,6 @@ export const reservationKey = (partition: number, batchId: string): ItemKey => (
   pk: partitionPk(partition),
   sk: `${RESERVATION_PREFIX}${batchId}`,
 });
-
-/** Sorts behind all reservations of a partition, and before whatever follows them. */
-export const BEHIND_RESERVATIONS = 'reservation0';
 
 export const WORKER_PREFIX = 'worker/';
 export const workerKey = (partition: number, workerId: string): ItemKey => ({
@@ -201,7 +193,7 @@ export const estimateKey = (partition: number, type: string, resourceId: string)
 
 // Lines come again with every job, and whoever looks one up compares its name: one text for each, kept by key and type.
 export function readyLineName(partition: number, line: ReadyLine): string {
-  const { type, mode, fairnessKey, sub = 0 } = line;
+  const { type, mode, fairnessKey } = line;
   let names = readyNames.get(fairnessKey);
   if (names === undefined) {
     if (readyNames.size >= PARTS_MAX) readyNames.clear();
@@ -209,17 +201,15 @@ export function readyLineName(partition: number, line: ReadyLine): string {
     readyNames.set(fairnessKey, names);
   }
   for (const known of names) {
-    if (known.type === type && known.partition === partition && known.mode === mode && known.sub === sub)
-      return known.name;
+    if (known.type === type && known.partition === partition && known.mode === mode) return known.name;
   }
   const key = part(fairnessKey);
-  // The first part has the name that the line has where it is not split: its jobs stay where they are.
-  const name = `ready/${partition}/${part(type)}/${mode}/${key}${sub === 0 ? '' : `/${sub}`}`;
-  if (names.length < LINES_OF_KEY_MAX) names.push({ partition, type, mode, sub, name });
+  const name = `ready/${partition}/${part(type)}/${mode}/${key}`;
+  if (names.length < LINES_OF_KEY_MAX) names.push({ partition, type, mode, name });
   return name;
 }
 
-interface ReadyName extends Required<Omit<ReadyLine, 'fairnessKey'>> {
+interface ReadyName extends Omit<ReadyLine, 'fairnessKey'> {
   readonly partition: number;
   readonly name: string;
 }
@@ -227,7 +217,7 @@ const readyNames = new Map<string, ReadyName[]>();
 /** Beyond, looking through them costs more than making the name. */
 const LINES_OF_KEY_MAX = 64;
 
-export const dueLineName = (partition: number, shard: number): string => `due/${partition}/${shard}`;
+export const dueLineName = (partition: number): string => `due/${partition}`;
 
 /** How far a schedule is, and, beside it, what it was asked to be: a firing rewrites the first alone. */
 export const SCHEDULE_PREFIX = 'schedule/';
@@ -256,9 +246,9 @@ export const lineNameOf = (partition: number, line: ReadyLine | BlockedLine): st
  * In a blocked line jobs of several ready lines meet. Those of one stand together, in its order: they are a group, and
  * only the first of each can be the next to start.
  */
-export const blockedGroup = ({ type, mode, fairnessKey }: Omit<ReadyLine, 'sub'>): string =>
+export const blockedGroup = ({ type, mode, fairnessKey }: ReadyLine): string =>
   `${part(type)}/${mode}/${part(fairnessKey)}/`;
-export const blockedRank = (of: Omit<ReadyLine, 'sub'>, rank: string): string => `${blockedGroup(of)}${rank}`;
+export const blockedRank = (of: ReadyLine, rank: string): string => `${blockedGroup(of)}${rank}`;
 /** Behind everything in a group, and before the next one. */
 export const behindGroup = (group: string): string => `${group}~`;
 

@@ -350,7 +350,7 @@ describe('dead-letters unreadable', () => {
     const item = {
       key: 'job/x job',
       reason: 'item job/x job: attribute mode is 7; correct or delete the item',
-      line: 'due/0/0',
+      line: 'due/0',
       rank: '1/x',
       seenAtMs: NOW_MS,
     };

@@ -1,5 +1,4 @@
 /** What the conformance suites need of an implementation, beside the contract itself. */
-import { hashText } from '../../lib/core/partition.ts';
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { Wake } from '../../lib/queue/message.ts';
@@ -11,17 +10,10 @@ import { instantRank } from '../../lib/store/schema.ts';
 /** The type of the suites' jobs, unless they say otherwise. */
 export const SUITE_TYPE = 'resize';
 
-/** The type whose lines stand in three parts. */
-export const HOT_TYPE = 'hot';
-
 /** Stores of the suites place jobs so: priority is worth 64 s, as in the score. */
-export function suitePlace(job: JobHead): {
-  readonly rank: string;
-  readonly sub?: number;
-} {
-  const rank = instantRank(job.readyAtMs - job.priority * 64_000, job.id);
-  return { rank, ...(job.type === HOT_TYPE ? { sub: hashText(job.id) % 3 } : {}) };
-}
+export const suitePlace = (job: JobHead): { readonly rank: string } => ({
+  rank: instantRank(job.readyAtMs - job.priority * 64_000, job.id),
+});
 
 export interface StoreHarness {
   readonly store: JobStore;

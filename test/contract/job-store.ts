@@ -3,7 +3,6 @@ import { describe } from 'vitest';
 import type { JobStoreHarness } from './harness.ts';
 import { jobHistoryContract } from './job-history.ts';
 import { claimsContract } from './job-store/claims.ts';
-import { knownTurnContract } from './job-store/known-turn.ts';
 import { leadContract } from './job-store/lead.ts';
 import { linesContract } from './job-store/lines.ts';
 import { membershipContract } from './job-store/membership.ts';
@@ -23,7 +22,6 @@ export function jobStoreContract(name: string, makeHarness: () => Promise<JobSto
     linesContract(suite);
     leadContract(suite);
     partitionContract(suite);
-    knownTurnContract(suite);
     claimsContract(suite);
     parkingContract(suite);
     workerContract(suite);

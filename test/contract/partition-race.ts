@@ -5,7 +5,7 @@ import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
@@ -23,7 +23,7 @@ const LOOK_EVERY_MS = 200;
 
 export const PARTED_POOL: PoolConfiguration = resolveConfiguration({
   types: {
-    resize: { conflictGroup: 'album', defaultCostMs: JOB_MS, maxConcurrency: TYPE_CAP, subLines: 2 },
+    resize: { conflictGroup: 'album', defaultCostMs: JOB_MS, maxConcurrency: TYPE_CAP },
     index: { conflictGroup: 'album', defaultCostMs: JOB_MS },
   },
   fleets: { general: { types: ['resize', 'index'], slots: SLOTS } },
@@ -55,7 +55,7 @@ export function partitionRaceContract(
       const errors: unknown[] = [];
       const under: Promise<unknown>[] = [];
       /** As Lambda does: whichever dispatcher is free, beside the others. */
-      const dispatch = async (trigger: Trigger): Promise<void> => {
+      const dispatch = async (trigger: WakeTrigger): Promise<void> => {
         const context = dice.pick(dispatchers as [DispatchContext]);
         try {
           await dispatchAll(context, trigger);
@@ -64,7 +64,7 @@ export function partitionRaceContract(
           if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) errors.push(error);
         }
       };
-      const dispatchBeside = (trigger: Trigger): void => {
+      const dispatchBeside = (trigger: WakeTrigger): void => {
         under.push(dispatch(trigger));
       };
       // As a stream does: one batch after the other, with all that came meanwhile.

@@ -101,7 +101,6 @@ const SERVE = verbsOf<Omit<WorkerProcessOptions['store'], 'saveProgress'>>({
   heartbeat: true,
   deregisterWorker: true,
   lookUpJobs: true,
-  putLetter: true,
   loadPartition: true,
 });
 

@@ -19,7 +19,7 @@ import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { aSchedule } from '../fixtures/factories/schedule.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { HOT_TYPE, SUITE_TYPE, suitePlace } from './harness.ts';
+import { SUITE_TYPE } from './harness.ts';
 
 export interface Scene {
   readonly call: () => Promise<unknown>;
@@ -113,19 +113,11 @@ const runningJob = async (
   return { job: started.job, worker };
 };
 
-const hotJob = (sub: number, make: () => Job): Job => {
-  for (let tries = 0; tries < 50; tries += 1) {
-    const job = make();
-    if (suitePlace(job).sub === sub) return job;
-  }
-  throw new Error(`no job of part ${sub}`);
-};
-
 const finishing =
   (verdict: Verdict, change: Partial<Job> = {}): Scenes['set'] =>
   async (stage) => {
-    const hot = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE, ...change }));
-    const { job, worker } = await runningJob(stage, hot);
+    const waiting = aJob({ partition: stage.partition, ...change });
+    const { job, worker } = await runningJob(stage, waiting);
     return {
       call: () =>
         stage.store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS }),
@@ -339,7 +331,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       set: async (stage) => {
         const { store, partition } = stage;
         const job = aJob({ partition });
-        const scheduled = hotJob(2, () => aScheduledJob(NOW_MS + 5, { partition, type: HOT_TYPE }));
+        const scheduled = aScheduledJob(NOW_MS + 5, { partition });
         return {
           call: () => store.createJobs([job, scheduled]),
           left: left(stage, [job, scheduled]),
@@ -622,7 +614,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         return {
           call: async () => [
             await store.readDue({ partition, nowMs: NOW_MS + 3, limit: 10 }),
-            await store.readDue({ partition, nowMs: NOW_MS + 3, limit: 2, shard: 0, fromMs: NOW_MS + 1 }),
+            await store.readDue({ partition, nowMs: NOW_MS + 3, limit: 2, fromMs: NOW_MS + 1 }),
           ],
           left: left(stage, jobs),
         };
@@ -978,7 +970,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       lost: always('superseded'),
       again: always('superseded'),
       set: async (stage) => {
-        const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+        const job = aJob({ partition: stage.partition });
         await stage.store.createJobs([job]);
         const request = aClaimRequest(job);
         await stage.store.claim([request]);
@@ -1228,7 +1220,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
     {
       again: reads('moved', 'superseded'),
       set: async (stage) => {
-        const job = hotJob(1, () => aJob({ partition: stage.partition, type: HOT_TYPE }));
+        const job = aJob({ partition: stage.partition });
         await jobsOf(stage, [job]);
         return {
           call: () => stage.store.retimeJob({ job, runAtMs: NOW_MS + 60_000, nowMs: NOW_MS }),

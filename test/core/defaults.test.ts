@@ -37,12 +37,6 @@ describe('a sparse declaration', () => {
     });
   });
 
-  it('says only of a type whose lines are split that they are', () => {
-    const { types } = resolveConfiguration({ types: { hot: { subLines: 8 }, whole: { subLines: 1 } } });
-    expect(types.map(({ subLines }) => subLines)).toEqual([8, undefined]);
-    expect(types[1]).not.toHaveProperty('subLines');
-  });
-
   it('has the defaults that are documented', () => {
     expect(SCORE_DEFAULTS).toEqual({
       priority: 1024,
@@ -269,8 +263,6 @@ describe('a declaration that cannot work', () => {
     ['maxConcurrency', { ...PDF, maxConcurrency: -1 }],
     ['partitions', { ...PDF, partitions: 0 }],
     ['partitions', { ...PDF, partitions: CONFIGURATION_LIMITS.partitions + 1 }],
-    ['types.pdf.subLines', { types: { pdf: { subLines: 0 } } }],
-    ['types.pdf.subLines', { types: { pdf: { subLines: CONFIGURATION_LIMITS.subLines + 1 } } }],
     ['score.ageSec', { ...PDF, score: { ageSec: 0 } }],
     ['score.rarity', { ...PDF, score: { rarity: -1 } }],
     ['fairness.alpha', { ...PDF, fairness: { alpha: 1.1 } }],

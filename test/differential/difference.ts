@@ -225,7 +225,7 @@ const SIMPLER: readonly ((scenario: Scenario) => Scenario)[] = [
     return { ...each, events, pool: { ...each.pool, types, fleets, tiers } };
   },
   (each) => ({ ...each, pool: without(each.pool, 'maxConcurrency') }),
-  ...['maxConcurrency', 'conflictGroup', 'maxConcurrencyPerResource', 'subLines', 'onWorkerLost'].map(
+  ...['maxConcurrency', 'conflictGroup', 'maxConcurrencyPerResource', 'onWorkerLost'].map(
     (field) => (each: Scenario) => ({
       ...each,
       pool: { ...each.pool, types: mapped(each.pool.types, (type) => without(type, field)) },
@@ -297,7 +297,6 @@ const LEFT_OUT: Readonly<Record<string, (scenario: Scenario) => Scenario>> = {
   rounding: (each) => withFairness(each, { alpha: 0 }),
   rarity: (each) => ({ ...each, pool: { ...each.pool, score: { rarity: 0 } } }),
   onDemand: (each) => ({ ...each, jobs: each.jobs.map((job) => ({ ...job, mode: 'queued' as const })) }),
-  subLines: (each) => withTypes(each, 'subLines'),
 };
 
 /** Without which of these a scenario does not differ, each left out alone. */

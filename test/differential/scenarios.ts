@@ -172,7 +172,6 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
       defaultCostMs: dice.pick([100, 1_000, 1_000, 3_000, 7_000]),
       ...(dice.chance(0.25) ? { maxConcurrency: dice.whole(1, large ? 8 : 3) } : {}),
       ...(conflicts && dice.chance(0.8) ? { conflictGroup: dice.pick(['group0', 'group0', 'group1']) } : {}),
-      ...(dice.chance(0.2) ? { subLines: dice.whole(2, 4) } : {}),
       retry: time
         ? {
             maxAttempts: dice.whole(1, 4),

@@ -122,12 +122,12 @@ describe('a conflict key for which more groups wait than one pass reads', () => 
   });
 });
 
-describe('more due jobs of several shards than one pass moves', () => {
+describe('more due jobs than one pass moves', () => {
   it('become ready in the order of their times', async () => {
     const on = stage({
       budget: { promoteMax: 2, passesMax: 1 },
       pool: {
-        types: { resize: { subLines: 4 } },
+        types: { resize: {} },
         tiers: [{ tier: 'standard' }],
         fleets: { images: { types: ['resize'], slots: 1 } },
       },

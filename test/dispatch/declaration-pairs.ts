@@ -56,7 +56,6 @@ function drawPool(dice: Dice, isWhole: boolean): PoolInput {
             defaultCostMs: dice.whole(100, 5_000),
             timeoutMs: dice.whole(1_000, 30_000),
             onWorkerLost: dice.pick(['retry', 'resume', 'fail']),
-            subLines: dice.whole(1, 3),
             retry: { maxAttempts: dice.whole(1, 3), delayMs: dice.whole(0, 2_000), maxWorkersLost: 5 },
           },
         ]),

@@ -35,7 +35,6 @@ function poolOf(dice: Dice, partitions = 1, ofResource: (dice: Dice) => number =
             ...(isExclusive ? { conflictGroup: 'album' } : {}),
             ...(limit === 0 ? {} : { maxConcurrencyPerResource: limit }),
             ...(dice.chance(0.4) ? { maxConcurrency: dice.whole(1, 4) + partitions - 1 } : {}),
-            ...(dice.chance(0.3) ? { subLines: 3 } : {}),
           },
         ];
       }),

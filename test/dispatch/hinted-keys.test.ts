@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { subLineOf } from '../../lib/dispatch/submit.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, SUCCEEDED, stage } from './stage.ts';
 
@@ -10,12 +9,12 @@ import { type Stage, SUCCEEDED, stage } from './stage.ts';
 const OTHERS = 150;
 const FAR = 'far';
 
-const poolWith = (subLines: number): PoolInput => ({
-  types: { resize: { defaultCostMs: 1_000, subLines } },
+const POOL: PoolInput = {
+  types: { resize: { defaultCostMs: 1_000 } },
   tiers: [{ tier: 'standard' }],
   fleets: { images: { types: ['resize'], slots: 1 } },
   fairness: { weights: { [FAR]: 0.5 } },
-});
+};
 
 /** Keys of which each was charged a little more than the one before, and each has a job; the key of these jobs was charged most. */
 async function behindAPage(on: Stage, waiting: readonly Job[], count = OTHERS): Promise<void> {
@@ -53,20 +52,8 @@ async function startsFirst(on: Stage, silent: Job, told: Job): Promise<readonly 
 }
 
 describe('a key that hints tell of', () => {
-  it('starts its best job, though that stands in another part of its line', async () => {
-    const on = stage({ pool: poolWith(2) });
-    const inPart = (sub: number, changes: Partial<Job>): Job => {
-      for (;;) {
-        const job = on.job({ fairnessKey: FAR, ...changes });
-        if (subLineOf(on.configuration, job) === sub) return job;
-      }
-    };
-    const best = inPart(1, { priority: 10 });
-    expect(await startsFirst(on, best, inPart(0, { priority: 0 }))).toEqual([best.id]);
-  });
-
   it('starts its best job, though that is on demand and the one told of is not', async () => {
-    const on = stage({ pool: poolWith(1) });
+    const on = stage({ pool: POOL });
     const best = on.job({ fairnessKey: FAR, mode: 'onDemand' });
     expect(await startsFirst(on, best, on.job({ fairnessKey: FAR }))).toEqual([best.id]);
   });
@@ -106,7 +93,7 @@ describe('a key that stands behind what was read of the keys line', () => {
 
 describe('a job that another dispatcher promoted', () => {
   it('starts in the next pass, though its ready line does not show it yet', async () => {
-    const on = stage({ store: { indexLagMs: 1_000 }, pool: poolWith(1) });
+    const on = stage({ store: { indexLagMs: 1_000 }, pool: POOL });
     const [first, due] = [on.job(), on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 5_000 })];
     await on.put(first, due);
     await on.pass({ jobs: [first], reason: 'ingest' });

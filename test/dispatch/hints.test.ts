@@ -182,7 +182,6 @@ const oneLine = ({ configuration }: Stage) => ({
   nameOf: () => 'line',
   rankOf: (job: JobHead) => rankKey(job, configuration.score),
   compare: (one: JobHead, other: JobHead) => compareRanked(one, other, configuration.score),
-  subOf: () => 0,
 });
 
 describe('hints of a line of which thousands of jobs are remembered', () => {
@@ -202,7 +201,7 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
       jobs.toSorted((one, other) => ((ranks.get(one.id) ?? '') < (ranks.get(other.id) ?? '') ? -1 : 1));
     const { lines } = openCache(new Map(), 0, 1);
     const known = inOrder(waiting.slice(0, 3_900));
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: known, subs: [0] });
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: known });
     const hints = waiting.slice(3_900);
     noteImages(lines, hints, places, on.time.nowMs);
     expect(lines.heads.get('line')?.jobs).toEqual(inOrder(waiting));
@@ -214,21 +213,13 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
 });
 
 describe('what a process remembers of a line', () => {
-  it('is nothing more once a hint tells of a part of it that was not read', () => {
-    const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [on.job()], subs: [0] });
-    noteImages(lines, [on.job()], { ...oneLine(on), subOf: () => 1 }, on.time.nowMs);
-    expect(lines.heads.has('line')).toBe(false);
-  });
-
   it('stands there once where a read has shown it before it was told of', () => {
     const on = oneSlot();
     const { lines } = openCache(new Map(), 0, 1);
     const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 2 })];
     const later = on.job({ priority: 5, readyAtMs: on.time.nowMs + 5 });
     // It was read on with a job that came after the line was read first.
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, later, last], subs: [0] });
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, later, last] });
     noteImages(lines, [{ ...later }], oneLine(on), on.time.nowMs + 10);
     expect(lines.heads.get('line')?.jobs).toEqual([first, later, last]);
   });
@@ -239,21 +230,9 @@ describe('what a process remembers of a line', () => {
     const first = on.job({ priority: 8, readyAtMs: on.time.nowMs + 5 });
     const moved = { ...first, version: first.version + 1 };
     // The clock of whoever made it is ahead, or the line was read on since.
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [moved], subs: [0] });
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [moved] });
     noteImages(lines, [first], oneLine(on), on.time.nowMs + 10);
     expect(lines.heads.get('line')?.jobs).toEqual([moved]);
-  });
-
-  it('forgets a job with its end, also what was read ahead of it', () => {
-    const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
-    const job = on.job();
-    noteOutdated(lines, [job], on.time.nowMs);
-    const next = [{ sub: 0, ahead: [job], isOpen: true, next: 'more', untilRank: '~' }];
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [on.job()], untilRank: '', next, subs: [0] });
-    const ended: JobHead = { ...job, version: job.version + 3, state: 'succeeded' };
-    noteImages(lines, [ended], oneLine(on), on.time.nowMs);
-    expect(lines.heads.get('line')?.next?.flatMap(({ ahead }) => ahead)).toEqual([]);
   });
 
   it('knows for a minute from its end that a job does not wait any more', () => {
@@ -277,7 +256,7 @@ describe('what a process remembers of a line', () => {
     const job = on.job();
     noteOutdated(lines, [job], on.time.nowMs);
     const again = { ...job, version: job.version + more };
-    if (more > 0) lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [again], subs: [0] });
+    if (more > 0) lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [again] });
     const ended: JobHead = { ...again, version: again.version + 3, state: 'succeeded' };
     noteImages(lines, [ended], oneLine(on), on.time.nowMs);
     expect(lines.heads.get('line')?.jobs ?? []).toEqual([]);
@@ -292,8 +271,7 @@ describe('what a process remembers of a line', () => {
     const places = oneLine(on);
     const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 6 })];
     const untilRank = places.rankOf(last);
-    const next = [{ sub: 0, ahead: [], isOpen: true, next: 'more', untilRank }];
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, last], untilRank, next, subs: [0] });
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: [first, last], untilRank, next: 'more' });
     const before = on.job({ priority: 1 });
     const now: Job = { ...before, version: before.version + 1, priority: 7 };
     await on.put(now);
@@ -370,7 +348,7 @@ describe('what a process remembers, when that is more than it may', () => {
     const cache = openCache(caches, partition, 1);
     const line = Array.from({ length: 99 }, () => ({}) as JobHead);
     for (let at = 0; at < jobs / 100; at += 1)
-      cache.lines.heads.set(`line-${at}`, { readAtMs: 0, jobs: line, subs: [0] });
+      cache.lines.heads.set(`line-${at}`, { readAtMs: 0, jobs: line });
     for (let at = 0; at < keys; at += 1) cache.ledgers.set(`key-${at}`, undefined);
     keepCache(caches, partition, 1, cache, 0);
     const { ledgers, lines } = openCache(caches, partition, 2);
@@ -399,7 +377,7 @@ describe('a hint that is older than what is known of its job', () => {
     const places = oneLine(on);
     const before = on.job({ priority: 9 });
     const now: JobHead = { ...before, version: before.version + 2, priority: 1 };
-    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: how === 'read' ? [now] : [], subs: [0] });
+    lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: how === 'read' ? [now] : [] });
     if (how === 'told of') noteImages(lines, [now], places, on.time.nowMs);
     noteImages(lines, [before], places, on.time.nowMs);
     // Nor that it did not wait then.

@@ -15,7 +15,6 @@ const places: LinePlaces = {
   nameOf: ({ fairnessKey }) => fairnessKey,
   rankOf: (job) => rankKey(job, score),
   compare: (one, other) => compareRanked(one, other, score),
-  subOf: () => 0,
 };
 
 /** After how many seconds a line of so many keys is not believed any more, while hints tell of so many new ones each second. */

@@ -31,12 +31,12 @@ interface Scene {
   readonly looks: () => number;
 }
 
-/** So many jobs have ended, in a pool with room for more, or for none, and somebody holds the lease. */
-async function scene(count: number, own: Partial<JobStore> = {}, slots = 2 * count): Promise<Scene> {
+/** So many jobs have ended, in a pool with room for more, and somebody holds the lease. */
+async function scene(count: number, own: Partial<JobStore> = {}): Promise<Scene> {
   const on = stage({
     pool: {
       types: { resize: { timeoutMs: 600_000 } },
-      fleets: { images: { types: ['resize'], slots } },
+      fleets: { images: { types: ['resize'], slots: 2 * count } },
     },
   });
   let looks = 0;
@@ -170,11 +170,6 @@ describe('a shard that finds the lease held', () => {
     expect(tookMs).toBeLessThanOrEqual(300);
     const { jobs } = await at.on.store.readWakes(0);
     expect(jobs.map(({ id }) => id)).toEqual(at.ended.map(({ id }) => id));
-  });
-
-  it('names them at once where nothing was free when it made its last pass', async () => {
-    const at = await scene(FEW, {}, FEW + 1);
-    expect(await told(at)).toEqual({ kind: 'left', tookMs: 0 });
   });
 
   it('waits until there is room for its names', async () => {

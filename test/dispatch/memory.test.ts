@@ -25,7 +25,7 @@ it('a job that a read shows not to wait is gone, whatever its image tells', asyn
   });
   const hinted = new HintedJobs(on.dispatcher({ store }), {
     partition: 0,
-    places: { nameOf: () => 'line', rankOf: ({ id }) => id, compare: () => 0, subOf: () => 0 },
+    places: { nameOf: () => 'line', rankOf: ({ id }) => id, compare: () => 0 },
     cached: openCache(new Map(), 0, 1).lines,
     parkedHeads: [],
     justStored: new Set(),

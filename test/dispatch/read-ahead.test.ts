@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { LineName } from '../../lib/core/planner.ts';
-import { isUsedUp, ReadAhead } from '../../lib/dispatch/line-parts.ts';
+import { isUsedUp, ReadAhead } from '../../lib/dispatch/read-ahead.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 describe('lines to be read ahead', () => {

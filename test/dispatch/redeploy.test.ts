@@ -68,8 +68,6 @@ describe('jobs that wait', () => {
       pool({ conflictGroup: 'catalogue', tier: 'low' }),
     ],
     ['a tier is renamed', pool({}), pool({ tier: 'normal' }, { tiers: [{ tier: 'normal' }] })],
-    ['lines are split', pool({}), pool({ subLines: 4 })],
-    ['lines are not split any more', pool({ subLines: 4 }), pool({})],
     ['the fleet is renamed', pool({}), pool({}, { fleets: { pictures: { types: ['resize'], slots: 2 } } })],
   ])('all run when %s', async (_, before, after) => {
     const { on, warm, jobs } = await claimedUnder(before, 30);

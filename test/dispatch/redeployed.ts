@@ -2,7 +2,7 @@
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { Declarations, type DeployedParts, deployedParts } from '../../lib/dispatch/declaration.ts';
+import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { submit } from '../../lib/dispatch/submit.ts';
 import { declareIn } from '../fixtures/declared.ts';
@@ -50,16 +50,7 @@ export async function redeployed(
     deploy,
     process: async () => {
       const own = declarationsOf();
-      // Its store is everybody's here, and puts jobs where the newest declaration says.
-      const ofStore = (parts: DeployedParts): DeployedParts => ({
-        ...parts,
-        place: declarations.place,
-        deployed: {
-          ...parts.deployed,
-          newer: async (version) => ofStore(await parts.deployed.newer(version)),
-        },
-      });
-      return on.dispatcher(ofStore(deployedParts(own, await own.current(), () => on.queue)));
+      return on.dispatcher(deployedParts(own, await own.current(), () => on.queue));
     },
     operatorNow: async () => {
       const { configuration, formerTypes } = await declarations.current();
@@ -67,7 +58,7 @@ export async function redeployed(
     },
     submitNow: async (...jobs) => {
       const { configuration } = await declarations.current();
-      await submit(on.submitter({ configuration, place: declarations.place }), jobs);
+      await submit(on.submitter({ configuration }), jobs);
       return jobs;
     },
   };

@@ -8,5 +8,5 @@ it('a tick with nothing due reads no more with 1,000,000 future jobs and 100,000
     `a tick reads ${many.all.reads} units: ${many.due} for due jobs, ${many.schedules} for schedules; it writes ${many.all.writes}`,
   );
   expect(many.all.byVerb).toEqual(none.all.byVerb);
-  expect(many.due + many.schedules).toBeLessThanOrEqual(1);
+  expect(many.due + many.schedules).toBeLessThanOrEqual(2);
 }, 600_000);

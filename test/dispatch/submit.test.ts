@@ -66,25 +66,6 @@ describe('a line', () => {
     expect(writes).toEqual([startMs, startMs + ANNOUNCE_EVERY_MS]);
   });
 
-  it('is announced again when its parts turned out to be others while the jobs were put', async () => {
-    const on = stage();
-    let sub = 0;
-    const announced: (number | undefined)[] = [];
-    const store = storeWith(on.store, {
-      announceLines: async (asked) => {
-        announced.push(...asked.lines.map((line) => line.sub));
-        return on.store.announceLines(asked);
-      },
-      createJobs: async (jobs) => {
-        // A newer declaration, which splits the line, was read meanwhile.
-        sub = 2;
-        return on.store.createJobs(jobs);
-      },
-    });
-    await submit({ ...on.submitter({ store }), place: () => ({ sub }) }, [on.job()]);
-    expect(announced).toEqual([undefined, 2]);
-  });
-
   it('is announced for each type, mode and key by itself', async () => {
     const on = stage();
     const { store, verbs } = watched(on);

@@ -111,61 +111,6 @@ describe('word of what can be no job', () => {
   });
 });
 
-describe('jobs that come where nothing has room', () => {
-  const ONE_SLOT = {
-    types: { resize: { defaultCostMs: 1_000, timeoutMs: 30_000 } },
-    tiers: [{ tier: 'standard' }],
-    fleets: { images: { types: ['resize'], slots: 1 } },
-  };
-
-  /** The process `main` has seen that the only slot is taken. */
-  const full = async () => {
-    const on = stage({ pool: ONE_SLOT });
-    const [first, ...others] = (await on.put(on.job(), on.job(), on.job())) as [Job, ...Job[]];
-    await on.pass({ reason: 'ingest', jobs: [first] });
-    return { on, jobs: others };
-  };
-
-  it.each(['ingest', 'told'] as const)('are left to the stream for half a second (%s)', async (reason) => {
-    const { on, jobs } = await full();
-    const epoch = epochOf(on);
-    const trigger = { reason, jobs: reason === 'ingest' ? jobs : [], jobIds: jobs.map(({ id }) => id) };
-    expect(await on.pass(trigger)).toMatchObject({ kind: 'left', passes: 0 });
-    expect(epochOf(on)).toBe(epoch);
-    // The stream tells of them all the same, and another process knows nothing of that.
-    expect(await on.pass({ reason: 'stream', jobs })).toMatchObject({ kind: 'done', passes: 1 });
-    expect(await on.pass(trigger, on.dispatcher())).toMatchObject({ kind: 'done', passes: 1 });
-    await on.advance(500);
-    expect(await on.pass(trigger)).toMatchObject({ kind: 'done', passes: 1 });
-  });
-
-  it('are started as soon as they come once something was free again', async () => {
-    const { on } = await full();
-    for (const message of ['the first', 'the second', 'the third']) {
-      const [started] = await on.startEverywhere();
-      if (started === undefined) throw new Error(`${message} did not start`);
-      await on.pass({ reason: 'stream', jobs: [await on.end(started)] });
-    }
-    const [another] = (await on.put(on.job())) as [Job];
-    expect(await on.pass({ reason: 'ingest', jobs: [another] })).toMatchObject({ admitted: 1 });
-  });
-
-  it('are not told of by word for ten seconds, but for a dispatcher that runs on', async () => {
-    const { on, jobs } = await full();
-    const wakes = async (): Promise<number> => (await on.store.readWakes(0)).wakes;
-    await on.advance(500);
-    await on.store.acquireLease({ ...LEASE, nowMs: on.time.nowMs });
-    expect((await on.pass({ reason: 'ingest', jobs })).kind).toBe('left');
-    expect(await wakes()).toBe(0);
-    // Another process has not seen that nothing is free.
-    await on.pass({ reason: 'ingest', jobs }, on.dispatcher());
-    expect(await wakes()).toBe(1);
-    await on.advance(9_500);
-    await on.pass({ reason: 'ingest', jobs });
-    expect(await wakes()).toBe(2);
-  });
-});
-
 describe('wakes that come together', () => {
   it('ask for one pass of each partition, which is told of the jobs of all of them', () => {
     const ofJobs = { asks: 'pass', jobIds: ['one'] } as const;

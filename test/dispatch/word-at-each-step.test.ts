@@ -13,7 +13,6 @@ import { type Stage, type Started, stage } from './stage.ts';
 
 const SLOTS = 4;
 const SOON_MS = 1_000;
-const FULL_MS = 500;
 /** More calls than any of these passes makes. */
 const CALLS_MAX = 60;
 
@@ -40,11 +39,7 @@ async function world(isFull: boolean): Promise<World> {
   await on.pass({ jobs: first, reason: 'ingest' });
   const running = [...(await on.startEverywhere())];
   const waiting = isFull ? await on.put(...Array.from({ length: 3 }, () => on.job())) : [];
-  if (isFull) {
-    await on.pass({ jobs: waiting, reason: 'stream' });
-    // So soon after it no pass is made of jobs that have come.
-    await on.advance(FULL_MS);
-  }
+  if (isFull) await on.pass({ jobs: waiting, reason: 'stream' });
   return { on, running, waiting };
 }
 

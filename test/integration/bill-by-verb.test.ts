@@ -63,16 +63,11 @@ const LONG = 'n'.repeat(480);
 const MANY_NAMES = times(1_300, (at) => `${String(at).padStart(6, '0')}/${LONG}`);
 const MANY_RESOURCES = times(320, (at) => `resource-${at}`);
 
-async function charge(
-  { store, quiet, partition }: Stage,
-  by: 'store' | 'quiet',
-  names: readonly string[],
-): Promise<void> {
-  const writer = by === 'store' ? store : quiet;
-  const { epoch } = await writer.acquireLease({ partition, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
+async function charge({ store, partition }: Stage, names: readonly string[]): Promise<void> {
+  const { epoch } = await store.acquireLease({ partition, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
   for (let from = 0; from < names.length; from += 90) {
     const ledgers = names.slice(from, from + 90).map((fairnessKey) => aLedger({ fairnessKey }));
-    await writer.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers }) });
+    await store.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers }) });
   }
 }
 
@@ -82,7 +77,7 @@ async function trailingKeys(stage: Stage): Promise<readonly string[]> {
   const names = times(260, (at) => `tenant-${at}`);
   const lines = names.map((fairnessKey) => aReadyLine({ fairnessKey }));
   await store.announceLines({ partition, lines, nowMs: NOW_MS });
-  await charge(stage, 'store', names);
+  await charge(stage, names);
   // Not to its end, or where they stand would not matter.
   await store.readKeys({ partition, type: SUITE_TYPE, limit: 200 });
   return names;
@@ -93,7 +88,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
     {
       name: 'of many keys',
       set: async (stage) => {
-        await charge(stage, 'store', MANY_NAMES);
+        await charge(stage, MANY_NAMES);
         const fairnessKeys = [...MANY_NAMES.slice(100, 900), ...times(150, (at) => `stranger-${at}`)];
         const { store, partition } = stage;
         return { call: () => store.getLedgers({ partition, fairnessKeys }), left: nothingLeft };
@@ -102,7 +97,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
     {
       name: 'of many keys far from each other',
       set: async (stage) => {
-        await charge(stage, 'store', MANY_NAMES);
+        await charge(stage, MANY_NAMES);
         const fairnessKeys = times(260, (at) => MANY_NAMES[at * 5] ?? '');
         const { store, partition } = stage;
         return { call: () => store.getLedgers({ partition, fairnessKeys }), left: nothingLeft };
@@ -167,24 +162,12 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
   ],
   loadPartition: [
     {
-      name: 'with a base of ledgers, for whoever does not know it',
-      set: async (stage) => {
-        const { store, partition } = stage;
-        await charge(stage, 'quiet', MANY_NAMES.slice(0, 300));
-        return { call: () => store.loadPartition({ partition, nowMs: NOW_MS }), left: nothingLeft };
-      },
-    },
-    {
-      name: 'with a base of ledgers, for whoever knows it',
+      name: 'with a base of ledgers, for the process that wrote it',
       set: async (stage) => {
         const { store, partition } = stage;
         // The last commit has written the base.
-        await charge(stage, 'store', MANY_NAMES.slice(0, 90));
-        const { turn: knownTurn } = await store.loadPartition({ partition, nowMs: NOW_MS });
-        return {
-          call: () => store.loadPartition({ partition, nowMs: NOW_MS, knownTurn }),
-          left: nothingLeft,
-        };
+        await charge(stage, MANY_NAMES.slice(0, 90));
+        return { call: () => store.loadPartition({ partition, nowMs: NOW_MS }), left: nothingLeft };
       },
     },
   ],

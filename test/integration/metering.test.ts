@@ -61,14 +61,13 @@ async function live(store: JobStore, meter: CostMeter): Promise<void> {
     commit: aCommit({ drop: [{ reservation, positions: [0, 1] }], ledgers: [aLedger()] }),
   });
   await store.tidy(0);
-  // Many long ones, read as a whole and around them; and around those of a turn that was.
+  // Many long ones.
   const jobs = Array.from({ length: 50 }, (_, at) => ({ id: `of-a-batch-${at}` }));
   const many = Array.from({ length: 10 }, () => aReservation(jobs));
   const before = meter.counts('commit').writeUnits;
   await store.commit({ fence, commit: aCommit({ reserve: many }) });
   longCommits.push(meter.counts('commit').writeUnits - before);
   await store.loadPartition({ partition: 0, nowMs: NOW_MS });
-  await store.loadPartition({ partition: 0, nowMs: NOW_MS, knownTurn: 3 });
   await store.releaseLease({ fence });
   // Ready as before, away, further away, back; and too late.
   const waiting = aJob({ id: 'waiting', payload: 'x'.repeat(2_000) });

@@ -11,7 +11,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { WorkerIdentity } from '../../lib/store/records.ts';
 import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
-import { HOT_TYPE, suitePlace } from '../contract/harness.ts';
+import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
@@ -182,17 +182,9 @@ async function answerOf(ask: Promise<unknown>): Promise<unknown> {
 /** Everything that lines show of the jobs of a partition. */
 async function linesOf(store: JobStore, partition: number, conflictKey: string): Promise<unknown> {
   const lines = [];
-  for (const type of ['resize', HOT_TYPE]) {
-    for (const sub of [0, 1, 2]) {
-      const line = { type, mode: 'queued', fairnessKey: 'tenant-a', sub } as const;
-      lines.push((await store.readLine({ partition, line, limit: 100 })).jobs);
-    }
-  }
-  for (const shard of [0, 1, 2]) {
-    lines.push(
-      (await store.readDue({ partition, nowMs: Number.MAX_SAFE_INTEGER / 2, limit: 100, shard })).jobs,
-    );
-  }
+  const line = { type: 'resize', mode: 'queued', fairnessKey: 'tenant-a' } as const;
+  lines.push((await store.readLine({ partition, line, limit: 100 })).jobs);
+  lines.push((await store.readDue({ partition, nowMs: Number.MAX_SAFE_INTEGER / 2, limit: 100 })).jobs);
   lines.push((await store.readBlocked({ partition, conflictKey, groups: 100 })).jobs);
   return lines.map((jobs) => jobs.map(({ id, version, readyAtMs }) => [id, version, readyAtMs]));
 }
@@ -234,11 +226,7 @@ export function testOneLifeCycle(first: number, count: number): void {
         });
       };
       const later = nowMs + dice.whole(1, 40);
-      const jobs = [
-        fresh(),
-        fresh({ type: HOT_TYPE }),
-        fresh({ state: 'scheduled', runAtMs: later, readyAtMs: later }),
-      ];
+      const jobs = [fresh(), fresh(), fresh({ state: 'scheduled', runAtMs: later, readyAtMs: later })];
       for (const store of stores) await store.createJobs(jobs);
       const leases = await both((store) =>
         store.acquireLease({ partition, holder: 'dispatcher', nowMs, leaseMs: 1_000_000 }),

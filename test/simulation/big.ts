@@ -153,7 +153,6 @@ function configurationOf(
       tier: tiers[at % tiers.length],
       maxConcurrency: dice.chance(0.3) ? dice.whole(2, slots) : null,
       conflictGroup: dice.chance(0.5) ? nameOf('group', dice.whole(0, 1)) : null,
-      subLines: dice.pick([1, 1, 4]),
       defaultCostMs: dice.pick([500, 2_000]),
       timeoutMs: 30_000,
       retry: { maxAttempts: 2, delayMs: 1_000, maxWorkersLost: 3, jitter: 'none' },

@@ -415,7 +415,7 @@ export class Invariants {
     switch (verb) {
       case 'loadPartition': {
         const asked = parameters[0] as RequestOf<'loadPartition'>;
-        // Who only looks, as where it counts what waits, says nothing of what it knows.
+        // A dispatcher that only looks, as where it counts what waits, reads no ledgers.
         if (asked.withoutLedgers === true) break;
         const { partition } = asked;
         const name = `${node}/${partition}`;
@@ -990,7 +990,7 @@ export class Invariants {
     const backlog = store.inspect(job.partition).backlogs.get(fairnessKey)?.get(type)?.value;
     const own = store.inspectLine(job.id);
     const isAnnounced = backlog?.lines.some(
-      ({ mode, sub = 0 }) => readyLineName(job.partition, { type, mode, fairnessKey, sub }) === own,
+      ({ mode }) => readyLineName(job.partition, { type, mode, fairnessKey }) === own,
     );
     if (isAnnounced !== true) {
       this.#violated(

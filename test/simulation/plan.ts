@@ -378,7 +378,6 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
     types[`type-${at}`] = {
       tier: tiers[dice.whole(0, tierCount - 1)],
       maxConcurrency: dice.chance(0.3) ? cap(3) : null,
-      subLines: dice.pick([1, 1, 1, 3]),
       conflictGroup: dice.chance(0.5) ? dice.pick(['catalogue', 'index']) : null,
       defaultCostMs: dice.pick([10, 1_000, 5_000]),
       timeoutMs: churn ? 20_000 : dice.pick([5_000, 20_000]),

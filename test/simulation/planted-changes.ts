@@ -127,48 +127,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'told-of-a-part-left-to-another': {
-    removes: 'the part of a job that a hint tells of, where what it tells is left to the index',
-    foundBy: {
-      test: 'test/dispatch/line-parts.test.ts',
-      name: 'is kept for the part that was read to its end, though another goes on',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/line-parts.ts',
-        from: 'each.sub === sub && each.rank > untilRank',
-        to: 'each.rank > untilRank',
-      },
-    ],
-  },
-  'read-beyond-left-to-index': {
-    removes: 'the rank to which a part was read, where what a hint tells is left to the index',
-    foundBy: {
-      test: 'test/dispatch/line-parts.test.ts',
-      name: 'is kept where it ranks before what was read of its part',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/line-parts.ts',
-        from: 'each.sub === sub && each.rank > untilRank',
-        to: 'each.sub === sub',
-      },
-    ],
-  },
-  'unread-part': {
-    removes: 'the read of a line, once a hint tells of a part of it that was not read',
-    foundBy: {
-      test: 'test/dispatch/hints.test.ts',
-      name: 'is nothing more once a hint tells of a part of it that was not read',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: 'if (coming.some(({ sub }) => !known.subs.includes(sub))) lines.heads.delete(name);\n  else ',
-        to: '',
-      },
-    ],
-  },
   'front-again': {
     removes: 'the way past what a bound left unseen: each plan begins at the front again',
     foundBy: { differential: 4, kind: 'walls' },
@@ -326,9 +284,9 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       {
         file: 'lib/dispatch/quiet.ts',
         from: `if (known === undefined || known.next !== undefined) return undefined;
-    if (subLinesOf`,
+    readAtMs =`,
         to: `if (known === undefined) return undefined;
-    if (subLinesOf`,
+    readAtMs =`,
       },
     ],
   },
@@ -676,8 +634,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (cache.loaded === undefined || cache.loaded.turn === turn) return;',
-        to: 'if (cache.loaded === undefined || turn >= 0) return;',
+        from: 'if (cache.turn === undefined || cache.turn === turn) return;',
+        to: 'if (cache.turn === undefined || turn >= 0) return;',
       },
     ],
   },
@@ -821,7 +779,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (cache.loaded === undefined || cache.loaded.turn === turn) return;',
+        from: 'if (cache.turn === undefined || cache.turn === turn) return;',
         to: 'if (turn >= 0) return;',
       },
     ],
@@ -965,40 +923,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'front-of-every-age': {
-    removes: 'the age beyond which a pass does not take what the look ahead shows of a due line',
-    foundBy: {
-      test: 'test/dispatch/due-fronts.test.ts',
-      name: 'was frozen for more than a second after its look reads the due lines itself',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/timers.ts',
-        from: 'if (nowMs > readAtMs + FRONT_TRUSTED_MS) return false;',
-        to: '',
-      },
-      {
-        file: 'lib/dispatch/timers.ts',
-        from: 'const { instants, isCut, readAtMs } =',
-        to: 'const { instants, isCut } =',
-      },
-    ],
-  },
-  'front-after-word': {
-    removes: 'that word which was left makes a pass read the due lines itself, whatever the look ahead shows',
-    foundBy: {
-      test: 'test/dispatch/due-fronts.test.ts',
-      name: 'is told of something that came after its look reads the due lines itself',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/dispatch.ts',
-        from: `// What became due since the look ahead has its wake left as word.
-    this.#fronts = undefined;`,
-        to: '',
-      },
-    ],
-  },
   'retired-in-between': {
     removes:
       'an announcement between the two writes that retire one of several lines from the condition of the second',
@@ -1036,12 +960,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/dispatch.ts',
-        from: `const look = fronts
-        ? wakeForDueWork(context, partition, fronts)
-        : trigger.dueAtMs === undefined
-          ? wakeFor(context, partition, jobs)
-          : wakeAgain(context, partition, trigger.dueAtMs);`,
-        to: 'const look = fronts && Promise.all([...fronts.jobs.values(), fronts.schedules]);',
+        from: `const look =
+        trigger.reason === 'tick'
+          ? wakeForDueWork(context, partition)
+          : trigger.dueAtMs === undefined
+            ? wakeFor(context, partition, jobs)
+            : wakeAgain(context, partition, trigger.dueAtMs);`,
+        to: 'const look = undefined;',
       },
     ],
   },
@@ -1608,22 +1533,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/line-images.ts',
-        from: "if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);",
-        to: "if (next !== undefined && each.rank > '~') behind.push(each);",
-      },
-    ],
-  },
-  'read-ahead-unheard': {
-    removes: 'what hints tell of a part of a line that was read ahead',
-    foundBy: {
-      test: 'test/dispatch/line-parts.test.ts',
-      name: 'is not forgotten: a job that comes after the line was read',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: 'next: next === undefined ? undefined : withComing(next, behind, compare)',
-        to: 'next',
+        from: "known.next !== undefined && rank > (known.untilRank ?? '');",
+        to: "known.next !== undefined && rank > '~';",
       },
     ],
   },

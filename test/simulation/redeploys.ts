@@ -201,11 +201,6 @@ const changeTerms: Change = (draft, dice) => {
   };
 };
 
-const changeParts: Change = (draft, dice) => {
-  const type = of(dice, draft.types);
-  if (type !== undefined) type.subLines = dice.pick([1, 2, 3]);
-};
-
 const changeWeights: Change = (draft, dice) => {
   draft.fairness.weights = dice.chance(0.5) ? { 'key-0': dice.pick([0.5, 3]), 'key-1': 2 } : {};
 };
@@ -229,7 +224,6 @@ const CHANGES: readonly [Change, ...Change[]] = [
   renameGroup,
   changeTerms,
   changeTerms,
-  changeParts,
   changeWeights,
   changePartitions,
 ];

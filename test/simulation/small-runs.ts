@@ -172,7 +172,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
   }),
   'jobs that are moved: nearer, away and back, and as they become due': smallRun(8, {
     pool: {
-      types: { resize: { timeoutMs: 5_000, retry: RETRY, subLines: 2 } },
+      types: { resize: { timeoutMs: 5_000, retry: RETRY } },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize'], slots: 1 } },
     },
@@ -275,7 +275,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     12,
     {
       pool: {
-        types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue', subLines: 2 } },
+        types: { index: { timeoutMs: 5_000, conflictGroup: 'catalogue' } },
         tiers: [{ tier: 'standard' }],
         fleets: { images: { types: ['index'], slots: 4 } },
       },

@@ -249,9 +249,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ...backlogKey(PARTITION, NAME, KEY),
     fairnessKey: KEY,
     lines: new Set([
-      ...(['queued', 'onDemand'] as const).flatMap((mode) =>
-        times(64, (sub) => encodeBacklogLine({ mode, sub })),
-      ),
+      ...(['queued', 'onDemand'] as const).map((mode) => encodeBacklogLine({ mode })),
       ...times(PARKED_NAMES_MAX, (at) =>
         encodeBacklogLine({
           mode: 'onDemand',

@@ -39,7 +39,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
 
 /** Of so many keys, and of one at least. */
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
-  Math.max(1, keys) * configuration.types.reduce((sum, { subLines = 1 }) => sum + subLines, 0);
+  Math.max(1, keys) * configuration.types.length;
 
 /**
  * While slots are free and a job may wait that no read shows yet, another pass is to read the lines once they show it: asked for once for each

@@ -47,7 +47,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
     store.loadPartition({ partition, nowMs }),
     lookUpTold(scope),
     // Whoever leads has the partition's due work to itself; any other pass finds out first whether another dispatcher leads.
-    isLeading && input.promotes ? promoteDue(context, partition, [0], nowMs) : NOTHING_DUE,
+    isLeading && input.promotes ? promoteDue(context, partition, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
   if (!isLeading && isLedBy(state.leader, undefined, clock.nowMs())) return { kind: 'led' };
@@ -71,7 +71,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
       nowMs,
       inBackground: input.inBackground,
     })) ?? NOTHING_ELSEWHERE;
-  const dueLate = !isLeading && input.promotes ? await promoteDue(context, partition, [0], nowMs) : NOTHING_DUE;
+  const dueLate = !isLeading && input.promotes ? await promoteDue(context, partition, nowMs) : NOTHING_DUE;
   // Not before it is known who leads, and what is declared.
   const fired = recurring === undefined ? NOTHING_FIRED : await fireDue(context, partition, nowMs, recurring);
   const due = {

@@ -19,66 +19,43 @@ const PROMOTE_ROUNDS_MAX = 10;
 
 export const NOTHING_DUE: Promotion = { promoted: [], overtaken: [], strangers: [], more: false };
 
-/** Due jobs that were read of one shard of the due line, and not promoted yet. */
-interface DueShard {
-  readonly shard: number;
-  readonly jobs: readonly JobHead[];
-  readonly next: string | undefined;
-  readonly isRead: boolean;
-}
-
 /**
- * Moves due jobs of these shards of the due line to their ready lines: all of them, soonest first, up to `promoteMax` in each
- * of `PROMOTE_ROUNDS_MAX` rounds. Who plans must know them: the best of them may have become due last. Answers their
- * new images; `more`: others are left to the next pass.
+ * Moves due jobs to their ready lines: all of them, soonest first, up to `promoteMax` in each of `PROMOTE_ROUNDS_MAX` rounds.
+ * Who plans must know them: the best of them may have become due last. Answers their new images; `more`: others are left to
+ * the next pass.
  */
 export async function promoteDue(
   context: DispatchContext,
   partition: number,
-  shards: readonly number[],
   nowMs: number,
 ): Promise<Promotion> {
   const { store, budget } = context;
   const { promoteMax } = budget;
-  const readOn = async (due: DueShard): Promise<DueShard> => {
-    if (due.jobs.length >= promoteMax || (due.isRead && due.next === undefined)) return due;
-    // Behind what was read, not from the front: the index may go on showing what was promoted.
-    const { jobs, next } = await store.readDue({
-      partition,
-      nowMs,
-      limit: promoteMax,
-      after: due.next,
-      shard: due.shard,
-    });
-    return { ...due, jobs: [...due.jobs, ...jobs], next, isRead: true };
-  };
   const lives = livesIn(context, partition);
   const promoted: MovingJob[] = [];
   const lost: JobHead[] = [];
   const strangers: JobHead[] = [];
-  let due = shards.map((shard): DueShard => ({ shard, jobs: [], next: undefined, isRead: false }));
+  let next: string | undefined;
   for (let round = 0; round < PROMOTE_ROUNDS_MAX; round += 1) {
-    due = await Promise.all(due.map(readOn));
-    const chosen = due
-      .flatMap(({ jobs }) => jobs)
-      .sort((one, other) => one.runAtMs - other.runAtMs)
-      .slice(0, promoteMax);
-    if (chosen.length === 0) break;
+    // Behind what was read, not from the front: the index may go on showing what was promoted.
+    const due = await store.readDue({ partition, nowMs, limit: promoteMax, after: next });
+    ({ next } = due);
     // Their lines may have been retired while they waited for their time.
-    const own = chosen.filter(lives);
-    const moved = await putAnnounced(asSubmitter(context), own, () => store.promote({ jobs: own, nowMs }));
-    strangers.push(...chosen.filter((job) => !lives(job)));
+    const own = due.jobs.filter(lives);
+    const moved =
+      own.length === 0
+        ? []
+        : await putAnnounced(asSubmitter(context), own, () => store.promote({ jobs: own, nowMs }));
+    strangers.push(...due.jobs.filter((job) => !lives(job)));
     promoted.push(...moved.filter((job) => job !== undefined));
     lost.push(...own.filter((_, at) => moved[at] === undefined));
-    const taken = new Set(chosen.map(({ id }) => id));
-    due = due.map((each) => ({ ...each, jobs: each.jobs.filter(({ id }) => !taken.has(id)) }));
-    if (due.every(({ jobs, next }) => jobs.length === 0 && next === undefined)) break;
+    if (next === undefined) break;
   }
   return {
     promoted,
     overtaken: await readWaiting(context, lost),
     strangers,
-    more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined),
+    more: next !== undefined,
   };
 }
 

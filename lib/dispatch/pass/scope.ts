@@ -15,7 +15,7 @@ export interface PassReport {
   readonly hints: readonly JobImage[];
   /** Nothing had room when it ended. */
   readonly isFull: boolean;
-  /** Lines in which jobs may wait: of each type, one for each key that was charged, or as many as its lines have parts. */
+  /** Lines in which jobs may wait: of each type, one for each key that was charged. */
   readonly lines: number;
 }
 

@@ -75,7 +75,6 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { lines } = cached;
   if (state.isLifted === true && !input.looksAtAll) lines.coming ??= new Map();
   const ledgerCache = openLedgers(loaded);
-  cached.dueShards = state.dueShards;
   const shown = newestWith(images, recovery.images);
   const seen = standingIn(partition, await confirmed(context, shown, input, lines, nowMs));
   input.inBackground(announceSeen(context, input.hints));

@@ -6,7 +6,7 @@ import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import type { Vitals } from '../../runtime/vitals.ts';
 import type { MembershipStore, PassStore } from '../../store/contract.ts';
-import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../context.ts';
+import { DISPATCH_BUDGET, type DispatchBudget } from '../context.ts';
 import type { Deployed } from '../declaration.ts';
 
 export interface ResidentOptions {
@@ -14,7 +14,6 @@ export interface ResidentOptions {
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
   readonly deployed?: Deployed | undefined;
-  readonly place?: DispatchContext['place'];
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

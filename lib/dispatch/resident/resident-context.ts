@@ -12,7 +12,7 @@ export class ResidentContext {
   #lookedAtMonotonicMs: number;
 
   constructor(settings: ResidentSettings, life: DispatcherIdentity) {
-    const { store, queue, configuration, deployed, place, clock, random, log, metrics, budget } = settings;
+    const { store, queue, configuration, deployed, clock, random, log, metrics, budget } = settings;
     this.#life = life;
     this.#lookedAtMonotonicMs = clock.monotonicMs();
     this.#now = {
@@ -20,7 +20,6 @@ export class ResidentContext {
       queue,
       configuration,
       deployed,
-      place,
       clock,
       random,
       log,

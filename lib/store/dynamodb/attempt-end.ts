@@ -26,7 +26,6 @@ export function endOf(
   attempt: number,
   nowMs: number,
   expiresAtMs: number,
-  shard: number,
 ): Pick<Update, 'update' | 'values'> {
   const state = stateAfter(verdict);
   const common = { ...values, ...stateValues(state), ':now': nowMs };
@@ -73,7 +72,7 @@ export function endOf(
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
           ':error': encodeError(verdict.error),
-          ...standingValues(dueStanding(running, verdict.runAtMs, shard)),
+          ...standingValues(dueStanding(running, verdict.runAtMs)),
         },
       };
     }

@@ -23,8 +23,8 @@ export const standingValues = (standing: Standing): Item => ({
   ':rank': standing.rank,
 });
 
-export const dueStanding = (job: JobHead, runAtMs: number, shard: number): Standing => ({
-  line: dueLineName(job.partition, shard),
+export const dueStanding = (job: JobHead, runAtMs: number): Standing => ({
+  line: dueLineName(job.partition),
   rank: instantRank(runAtMs, job.id),
 });
 

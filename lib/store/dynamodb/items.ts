@@ -9,7 +9,7 @@ import { KeyRanks } from '../key-ranks.ts';
 import { itemBytes, readUnitsOf } from '../metering.ts';
 import type { LedgerBase } from '../page-ledgers.ts';
 import type { UnreadableItem } from '../records.ts';
-import { dueKey, type ItemKey, jobKey, ledgerBaseKey, readyLineName, TABLE } from '../schema.ts';
+import { type ItemKey, jobKey, ledgerBaseKey, readyLineName, TABLE } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeMovingJob, isJobItem, type Standing } from './codec/job.ts';
 import { baseVersionOf, decodeLedgerBase } from './codec/page.ts';
@@ -122,8 +122,6 @@ export class TableItems {
   readonly #tellUnreadable: ((item: UnreadableItem) => void) | undefined;
   /** Keys of items that cannot be read, as far as they were told of, and whether they are noted. */
   readonly #toldUnreadable = new Map<string, boolean>();
-  /** By partition: the shards of its due line that are known to be noted. */
-  readonly #dueShards = new Map<number, number>();
 
   constructor(options: DynamoJobStoreOptions) {
     this.table = new DynamoConnection(options);
@@ -134,31 +132,12 @@ export class TableItems {
   }
 
   standingOf(job: MovingJob): Standing | undefined {
-    if (job.state === 'scheduled') return dueStanding(job, job.runAtMs, this.subOf(job));
+    if (job.state === 'scheduled') return dueStanding(job, job.runAtMs);
     return job.state === 'pending' ? this.readyStanding(job) : undefined;
   }
 
   readyStanding(job: JobHead): Standing {
-    const { rank, sub } = this.place(job);
-    const { type, mode, fairnessKey } = job;
-    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
-  }
-
-  subOf(job: JobHead): number {
-    return this.place(job).sub ?? 0;
-  }
-
-  /** Before a job stands in a shard of the due line that nobody may know of: it would wait for ever. */
-  async noteDueShard(job: JobHead): Promise<void> {
-    const shards = this.subOf(job) + 1;
-    if (shards <= (this.#dueShards.get(job.partition) ?? 1)) return;
-    await this.table.update('announceLines', {
-      key: dueKey(job.partition),
-      update: 'SET #dueShards = :shards',
-      condition: 'attribute_not_exists(#dueShards) OR #dueShards < :shards',
-      values: { ':shards': shards },
-    });
-    this.#dueShards.set(job.partition, Math.max(shards, this.#dueShards.get(job.partition) ?? 1));
+    return { line: readyLineName(job.partition, job), rank: this.place(job).rank };
   }
 
   /** Answers the job as it is afterwards, or as it stood in the way, with its item. */
@@ -333,18 +312,6 @@ export class TableItems {
   /** All items under a partition key, strongly consistent, in the order of their sort keys. */
   collection(verb: string, pk: string): Promise<readonly Item[]> {
     return this.pages(verb, { condition: '#pk = :pk', values: { ':pk': pk } });
-  }
-
-  /** All items under a partition key but those from one sort key up to another, strongly consistent, in their order. */
-  async around(verb: string, pk: string, from: string, behind: string): Promise<readonly Item[]> {
-    const parts = await Promise.all([
-      this.pages(verb, { condition: '#pk = :pk AND #sk < :from', values: { ':pk': pk, ':from': from } }),
-      this.pages(verb, {
-        condition: '#pk = :pk AND #sk >= :behind',
-        values: { ':pk': pk, ':behind': behind },
-      }),
-    ]);
-    return parts.flat();
   }
 
   /** Up to `limit` items of a line, in its order; `next` only if more follow. */

@@ -138,10 +138,10 @@ export class DynamoLineStore implements LineStore {
     return { jobs: await this.#items.readable(partition, items, decodeJobHead), next };
   }
 
-  async readDue({ partition, nowMs, limit, after, shard = 0, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
+  async readDue({ partition, nowMs, limit, after, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
     // The table refuses a range that ends before it begins.
     if (fromMs !== undefined && fromMs > nowMs) return { jobs: [] };
-    const { items, next } = await this.#items.heads('readDue', dueLineName(partition, shard), limit, after, {
+    const { items, next } = await this.#items.heads('readDue', dueLineName(partition), limit, after, {
       // The least rank of the next millisecond: whatever is due stands before it.
       below: instantRank(Math.floor(nowMs) + 1, ''),
       from: fromMs === undefined ? undefined : instantRank(fromMs, ''),

@@ -167,7 +167,6 @@ export class DynamoOperateStore implements OperateStore {
       return unmoved(present);
     }
     const next = transition.job;
-    if (next.state === 'scheduled') await this.#items.noteDueShard(next);
     const seen = await this.#table.get('retimeJob', jobKey(job.id));
     if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
     // Read first, for it never changes: what fails after the write would hide that the job was moved.

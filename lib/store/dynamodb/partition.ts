@@ -9,7 +9,6 @@ import type { RankMove } from '../key-ranks.ts';
 import {
   EMPTY_PAGE,
   isPageAlone,
-  isReadAround,
   nextPage,
   type Page,
   type PageChange,
@@ -26,10 +25,8 @@ import {
 } from '../records.ts';
 import type { Applied, Commit, CommitOutcome } from '../requests.ts';
 import {
-  BEHIND_RESERVATIONS,
   backlogKey,
   CONTROL_PREFIX,
-  dueKey,
   estimateKey,
   LOAN_PREFIX,
   leaderKey,
@@ -47,7 +44,7 @@ import {
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeControl, unreadableControl } from './codec/control.ts';
 import { encodeEstimate } from './codec/estimate.ts';
-import { decodeDueShards, decodeLeader, decodeLookout, encodeLookout } from './codec/leader.ts';
+import { decodeLeader, decodeLookout, encodeLookout } from './codec/leader.ts';
 import { encodeLedger } from './codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
 import { baseMissing, commitOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
@@ -105,7 +102,6 @@ interface PartitionItems {
   torn: Item | undefined;
   /** The page names reservations that were not read with it. */
   lacks: boolean;
-  dueShards: number;
   lookout: Lookout | undefined;
   /** All that have items of their own. */
   readonly reservations: Reservation[];
@@ -120,7 +116,6 @@ const noItems = (): PartitionItems => ({
   page: EMPTY_PAGE,
   torn: undefined,
   lacks: false,
-  dueShards: 1,
   lookout: undefined,
   reservations: [],
   workers: [],
@@ -142,14 +137,12 @@ export class DynamoPartitionStore implements PartitionStore {
   async loadPartition({
     partition,
     nowMs,
-    knownTurn,
     withoutLedgers,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
-    const { leader, page, reservations, workers, controls, loans, requests, lookout, dueShards } =
+    const { leader, page, reservations, workers, controls, loans, requests, lookout } =
       withoutLedgers === true
         ? await this.#readBare(partition, nowMs)
-        : ((await this.#readAround(partition, nowMs, knownTurn)) ??
-          (await this.#readWhole(partition, nowMs)));
+        : await this.#readWhole(partition, nowMs);
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
       leader: leader?.leader,
@@ -164,7 +157,6 @@ export class DynamoPartitionStore implements PartitionStore {
       ledgers: withoutLedgers === true ? [] : [...page.ledgers.values()],
       estimates: [...page.estimates.values()],
       parks: page.parks,
-      dueShards,
       attendance: page.attendance,
       liftedAtMs: page.liftedAtMs,
       isLifted: page.isLifted,
@@ -199,28 +191,6 @@ export class DynamoPartitionStore implements PartitionStore {
     return read;
   }
 
-  /**
-   * The partition, with its reservations as they are known. Undefined if those are not what is there, or were too few to be left
-   * out: then all is to be read. The page's version says so: nothing that counts of a reservation changes without it. A commit that
-   * comes while this reads raises it before or after the page was read; if after, this answers what was there before it, as a read in
-   * one part does. One of this process's own makes what it knows anew.
-   */
-  async #readAround(
-    partition: number,
-    nowMs: number,
-    knownTurn: number | undefined,
-  ): Promise<PartitionItems | undefined> {
-    const known = this.#known.get(partition);
-    if (known === undefined || known.page.version !== knownTurn || !isReadAround(known.batches.values()))
-      return undefined;
-    const pk = partitionPk(partition);
-    const items = await this.#items.around('loadPartition', pk, RESERVATION_PREFIX, BEHIND_RESERVATIONS);
-    const read = await this.#decoded(partition, items, nowMs);
-    if (read.torn !== undefined || read.page.version !== knownTurn || this.#known.get(partition) !== known)
-      return undefined;
-    return { ...read, reservations: [...known.batches.values()] };
-  }
-
   /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */
   async #decoded(
     partition: number,
@@ -241,12 +211,6 @@ export class DynamoPartitionStore implements PartitionStore {
         pageKey(partition).sk,
         (item) => {
           pageItem = item;
-        },
-      ],
-      [
-        dueKey(partition).sk,
-        (item) => {
-          found.dueShards = Math.max(1, decodeDueShards(item));
         },
       ],
       [

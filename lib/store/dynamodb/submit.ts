@@ -59,7 +59,6 @@ export class DynamoSubmitStore implements SubmitStore {
   }
 
   async #createJob(job: Job): Promise<CreateOutcome> {
-    if (job.state === 'scheduled') await this.#items.noteDueShard(job);
     const { payloads } = this.#items;
     const payloadId = await payloads.put('createJobs', job);
     const outcome = await this.#table.put('createJobs', {

@@ -199,22 +199,12 @@ export class DynamoWorkerStore implements WorkerStore {
     };
     // Absolute, because what is there may not be a number.
     const counted = `#version = #version + :one, #workersLost = :lost${noted.set}`;
-    if (verdict.kind === 'retry') await this.#items.noteDueShard(running);
     const outcome = await this.#items.changeJob(verb, running.id, {
       condition:
         verdict.kind === 'retry'
           ? `${end.condition} AND attribute_not_exists(#cancelRequestedAtMs)`
           : end.condition,
-      ...endOf(
-        running,
-        verdict,
-        counted,
-        values,
-        after.attempt,
-        nowMs,
-        expiresAtMs,
-        this.#items.subOf(running),
-      ),
+      ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs),
     });
     const { job, item } = outcome;
     if (job === undefined) return { kind: 'superseded' };

@@ -8,24 +8,24 @@ export const countOf = ({ lines, parked = [] }: OwnBacklog): number => lines.len
 
 export function withoutLine(
   { fairnessKey, lines, parked = [], announcedAtMs }: OwnBacklog,
-  { mode, sub = 0, parkedIn }: AnnouncedLine,
+  { mode, parkedIn }: AnnouncedLine,
 ): OwnBacklog {
   const left = parked.filter((each) => each.mode !== mode || each.conflictKey !== parkedIn);
   return {
     fairnessKey,
     announcedAtMs,
-    lines: lines.filter((each) => parkedIn !== undefined || each.mode !== mode || (each.sub ?? 0) !== sub),
+    lines: lines.filter((each) => parkedIn !== undefined || each.mode !== mode),
     ...(left.length === 0 ? {} : { parked: left }),
   };
 }
 
 export function withLine(backlog: OwnBacklog, line: AnnouncedLine): OwnBacklog {
   const { lines, parked = [], ...rest } = withoutLine(backlog, line);
-  const { mode, sub = 0, parkedIn } = line;
+  const { mode, parkedIn } = line;
   if (parkedIn !== undefined) return { ...rest, lines, parked: [...parked, { mode, conflictKey: parkedIn }] };
   return {
     ...rest,
-    lines: [...lines, { mode, ...(sub === 0 ? {} : { sub }) }],
+    lines: [...lines, { mode }],
     ...(parked.length === 0 ? {} : { parked }),
   };
 }

@@ -21,7 +21,7 @@ import {
   TRANSACTION_FACTOR,
   writeUnitsOf,
 } from '../metering.ts';
-import { isPageAlone, isReadAround, lendingItems, type Page, type PageChange } from '../page.ts';
+import { isPageAlone, lendingItems, type Page, type PageChange } from '../page.ts';
 import { isApart } from '../payload.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, Letter, Reservation } from '../records.ts';
 import type { Commit } from '../requests.ts';
@@ -371,34 +371,13 @@ export class Bill {
   }
 
   /**
-   * One query of the whole collection, or one each of what stands before its reservations and behind them; workers and controls
-   * are small. A caller that is wrong about the version has the whole read after that.
+   * One query of the whole collection; workers and controls are small. The base of the ledgers is not read: the process that wrote it
+   * knows it, and another one reads it once.
    */
-  load(
-    partition: number,
-    kept: Kept,
-    others: { readonly before: number; readonly behind: number },
-    {
-      knownTurn,
-      withoutLedgers,
-    }: { readonly knownTurn: number | undefined; readonly withoutLedgers: boolean },
-  ): void {
+  load(partition: number, kept: Kept, others: number): void {
     if (this.meter === undefined) return;
-    const { page, batches } = kept;
-    const before = pageBytes(partition, page) + others.before * SMALL_BYTES;
-    const behind = others.behind * SMALL_BYTES;
-    const isAround = knownTurn !== undefined && isReadAround(batches.values());
-    const around = isAround ? [before, behind] : [];
-    const whole =
-      isAround && knownTurn === page.version ? [] : [before + behind + batchBytes(partition, kept)];
-    // Whoever does not know the base that the page names reads it.
-    const base =
-      page.base !== undefined && !withoutLedgers && (knownTurn === undefined || knownTurn < page.base.version)
-        ? [baseBytes(partition, page.base)]
-        : [];
-    const queries = [...around, ...whole, ...base];
-    const readUnits = queries.reduce((sum, bytes) => sum + readUnitsOf(bytes, true), 0);
-    this.meter('loadPartition', { readUnits, writeUnits: 0, requests: queries.length });
+    const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + batchBytes(partition, kept);
+    this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
   committed(partition: number, { page: before }: Kept, change: PageChange, commit: Commit): void {

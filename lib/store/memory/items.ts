@@ -92,7 +92,6 @@ export interface PartitionItems {
   /** By their ids, which sort as they were put. */
   readonly letters: Map<string, ReceivedLetter>;
   page: Page;
-  dueShards: number;
   lookout: Lookout | undefined;
   /** Reservations with items of their own, as these are, until they are taken away. */
   readonly batches: Map<string, Reservation>;
@@ -250,7 +249,6 @@ export class MemoryItems {
         wantsLetters: false,
         letters: new Map(),
         page: EMPTY_PAGE,
-        dueShards: 1,
         lookout: undefined,
         batches: new Map(),
         ownLedgers: new Map(),
@@ -322,12 +320,8 @@ export class MemoryItems {
   #itemOf(before: JobItem | undefined, job: Job, expiresAtMs: number | undefined): JobItem {
     const { id } = job;
     switch (job.state) {
-      case 'scheduled': {
-        const { sub = 0 } = this.place(job);
-        const items = this.partition(job.partition);
-        items.dueShards = Math.max(items.dueShards, sub + 1);
-        return { id, line: dueLineName(job.partition, sub), rank: instantRank(job.runAtMs, id), value: job };
-      }
+      case 'scheduled':
+        return { id, line: dueLineName(job.partition), rank: instantRank(job.runAtMs, id), value: job };
       case 'pending': {
         const isThere = before?.value.state === 'pending' && before.value.partition === job.partition;
         if (isThere) return { ...before, value: job };
@@ -344,9 +338,7 @@ export class MemoryItems {
   }
 
   readyStanding(job: Job): { readonly line: string; readonly rank: string } {
-    const { rank, sub } = this.place(job);
-    const { type, mode, fairnessKey } = job;
-    return { line: readyLineName(job.partition, { type, mode, fairnessKey, sub }), rank };
+    return { line: readyLineName(job.partition, job), rank: this.place(job).rank };
   }
 
   /** @param rankCostMs - where it stands; as before, by default */

@@ -76,11 +76,11 @@ export class MemoryLineStore implements LineStore {
     });
   }
 
-  async readDue({ partition, nowMs, limit, after, shard = 0, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
+  async readDue({ partition, nowMs, limit, after, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
     return this.#items.read('readDue', () => {
       const isDue = (job: Job): boolean => job.runAtMs <= nowMs;
       const from = fromMs === undefined ? after : tokenOf({ rank: instantRank(fromMs, ''), id: '' });
-      return this.#items.headsOf('readDue', dueLineName(partition, shard), limit, from, isDue);
+      return this.#items.headsOf('readDue', dueLineName(partition), limit, from, isDue);
     });
   }
 

@@ -38,17 +38,16 @@ export class MemoryPartitionStore implements PartitionStore {
   async loadPartition({
     partition,
     nowMs,
-    knownTurn,
     withoutLedgers = false,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
-      const { leader, declared, page, batches, workers, controls, dueShards, loans, requests, lookout } =
+      const { leader, declared, page, batches, workers, controls, loans, requests, lookout } =
         this.#items.partition(partition);
       // Beside the leader.
-      const before = controls.size + loans.size + requests.size + (lookout === undefined ? 0 : 1) + 1;
-      const others = { before, behind: workers.size };
+      const others =
+        controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
-      this.#items.bill.load(partition, { page, batches }, others, { knownTurn, withoutLedgers });
+      this.#items.bill.load(partition, { page, batches }, others);
       return {
         leader,
         declared,
@@ -62,7 +61,6 @@ export class MemoryPartitionStore implements PartitionStore {
         ledgers: withoutLedgers ? [] : [...page.ledgers.values()],
         estimates: [...page.estimates.values()],
         parks: page.parks,
-        dueShards,
         attendance: page.attendance,
         liftedAtMs: page.liftedAtMs,
         isLifted: page.isLifted,

@@ -1,6 +1,5 @@
 /** The lines in which jobs wait, and those of keys with backlog: what a pass looks for work in. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Job } from '../../../lib/core/job.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import type { ReadyLine } from '../../../lib/store/schema.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
@@ -9,8 +8,8 @@ import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aReadyLine, lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
-import { HOT_TYPE, ODD_NAMES, SUITE_TYPE, suitePlace } from '../harness.ts';
-import { CONCURRENT_MS, EXPIRES_AT_MS, retryAt, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
+import { ODD_NAMES, SUITE_TYPE } from '../harness.ts';
+import { CONCURRENT_MS, EXPIRES_AT_MS, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
 
 export function linesContract(suite: StoreSuite): void {
   const {
@@ -145,80 +144,6 @@ export function linesContract(suite: StoreSuite): void {
     });
   });
 
-  describe('lines in parts', () => {
-    /** So many that each of three parts has some, whatever their ids: all but once in three million times. */
-    const JOBS_FOR_ALL_PARTS = 40;
-    const hot = (count: number, changes: Partial<Job> = {}): readonly Job[] =>
-      times(count, (at) => aJob({ type: HOT_TYPE, readyAtMs: NOW_MS + at, ...changes }));
-    const partOf = (job: Job): number => suitePlace(job).sub ?? 0;
-
-    it('hold each job in the part that its place names, and show it in no other', async () => {
-      const partition = freshPartition();
-      const jobs = hot(JOBS_FOR_ALL_PARTS, { partition });
-      await store.createJobs(jobs);
-      const parts = times(3, (sub) => jobs.filter((job) => partOf(job) === sub));
-      expect(parts.every((part) => part.length > 0)).toBe(true);
-      for (const [sub, part] of parts.entries()) {
-        const line = aReadyLine({ type: HOT_TYPE, ...(sub === 0 ? {} : { sub }) });
-        await untilLine(
-          partition,
-          line,
-          part.map(({ id }) => id),
-        );
-      }
-    });
-
-    it('are announced and retired one by one', async () => {
-      const partition = freshPartition();
-      const [one, two] = [aReadyLine({ sub: 2 }), aReadyLine()];
-      await store.announceLines({ partition, lines: [one, two, one], nowMs: NOW_MS });
-      const lines = async () =>
-        (
-          await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['tenant-a'] })
-        )[0]?.lines.toSorted((a, b) => (a.sub ?? 0) - (b.sub ?? 0));
-      expect(await lines()).toEqual([{ mode: 'queued' }, { mode: 'queued', sub: 2 }]);
-      expect(await store.retireLine({ partition, line: two, announcedAtMs: NOW_MS })).toBe('retired');
-      expect(await lines()).toEqual([{ mode: 'queued', sub: 2 }]);
-      expect(await store.retireLine({ partition, line: one, announcedAtMs: NOW_MS })).toBe('retired');
-      expect(await lines()).toBeUndefined();
-    });
-
-    it('of scheduled jobs are counted by the partition before any job stands there', async () => {
-      const partition = freshPartition();
-      const jobs = times(JOBS_FOR_ALL_PARTS, () => aScheduledJob(NOW_MS + 5, { type: HOT_TYPE, partition }));
-      const last = jobs.find((job) => partOf(job) === 2);
-      if (last === undefined) throw new Error('no job of the last part');
-      await created(last);
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).dueShards).toBe(3);
-      await store.createJobs(jobs.filter((job) => job !== last));
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).dueShards).toBe(3);
-      for (let shard = 0; shard < 3; shard += 1) {
-        const ids = jobs.filter((job) => partOf(job) === shard).map(({ id }) => id);
-        await vi.waitFor(async () => {
-          const due = await store.readDue({ partition, nowMs: NOW_MS + 5, limit: 100, shard });
-          expect(due.jobs.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
-        }, SHOWN);
-      }
-    });
-
-    it('take a job that is tried again', async () => {
-      const partition = freshPartition();
-      const job = hot(JOBS_FOR_ALL_PARTS, { partition }).find((each) => partOf(each) === 1);
-      if (job === undefined) throw new Error('no job of the second part');
-      const { job: running, worker } = await runningJob(job);
-      await finish(running, worker, retryAt(NOW_MS + 40));
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).dueShards).toBe(2);
-      await vi.waitFor(async () => {
-        const due = await store.readDue({ partition, nowMs: NOW_MS + 40, limit: 10, shard: 1 });
-        expect(due.jobs.map(({ id }) => id)).toEqual([job.id]);
-        const [head] = due.jobs;
-        if (head === undefined) throw new Error('nothing is due');
-        await store.promote({ jobs: [head], nowMs: NOW_MS + 40 });
-      }, SHOWN);
-      await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 1 }), [job.id]);
-    });
-  });
-
   describe('due work', () => {
     it('shows scheduled jobs whose time has come, soonest first, to the very millisecond', async () => {
       const partition = freshPartition();
@@ -269,7 +194,7 @@ export function linesContract(suite: StoreSuite): void {
       const ids = jobs.map((job) => job.id);
       await untilDue(partition, NOW_MS + 50, ids);
       const from = async (fromMs: number, limit = 100) => {
-        const page = await store.readDue({ partition, nowMs: NOW_MS + 50, limit, shard: 0, fromMs });
+        const page = await store.readDue({ partition, nowMs: NOW_MS + 50, limit, fromMs });
         return { ids: page.jobs.map((job) => job.id), goesOn: page.next !== undefined };
       };
       expect(await from(NOW_MS - 1)).toEqual({ ids, goesOn: false });
@@ -444,7 +369,7 @@ export function linesContract(suite: StoreSuite): void {
         await store.announceLines({ partition, lines: lines.slice(from, from + 90), nowMs: NOW_MS });
       await store.announceLines({
         partition,
-        lines: times(300, (at) => aReadyLine({ type: HOT_TYPE, fairnessKey: `tenant-${at}` })),
+        lines: times(300, (at) => aReadyLine({ type: 'another', fairnessKey: `tenant-${at}` })),
         nowMs: NOW_MS,
       });
       const fairnessKeys = [...names, ...times(100, (at) => `nobody-${at}`)];
@@ -527,7 +452,11 @@ export function linesContract(suite: StoreSuite): void {
 
     it('are left as they are where somebody has announced all of their lines lately, and say when', async () => {
       const partition = freshPartition();
-      const [one, two, other] = [aReadyLine(), aReadyLine({ sub: 1 }), aReadyLine({ fairnessKey: 'other' })];
+      const [one, two, other] = [
+        aReadyLine(),
+        aReadyLine({ mode: 'onDemand' }),
+        aReadyLine({ fairnessKey: 'other' }),
+      ];
       const announce = (lines: readonly ReadyLine[], nowMs: number, afterMs?: number) =>
         store.announceLines({ partition, lines, nowMs, afterMs });
       const announced = async () =>
@@ -559,18 +488,14 @@ export function linesContract(suite: StoreSuite): void {
 
     it('name each line once, with the time of the last announcement', async () => {
       const partition = freshPartition();
-      const lines = [aReadyLine(), aReadyLine({ sub: 1 }), aReadyLine({ mode: 'onDemand' })];
-      await store.announceLines({ partition, lines: lines.slice(0, 2), nowMs: NOW_MS });
-      await store.announceLines({ partition, lines: lines.slice(1), nowMs: NOW_MS + 7 });
+      const lines = [aReadyLine(), aReadyLine({ mode: 'onDemand' })];
+      await store.announceLines({ partition, lines: lines.slice(0, 1), nowMs: NOW_MS });
+      await store.announceLines({ partition, lines, nowMs: NOW_MS + 7 });
       await vi.waitFor(async () => {
         const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 10 });
         expect(keys).toHaveLength(1);
         expect(keys[0]?.announcedAtMs).toBe(NOW_MS + 7);
-        expect(keys[0]?.lines.map(({ mode, sub = 0 }) => `${mode} ${sub}`).sort()).toEqual([
-          'onDemand 0',
-          'queued 0',
-          'queued 1',
-        ]);
+        expect(keys[0]?.lines.map(({ mode }) => mode).sort()).toEqual(['onDemand', 'queued']);
       }, SHOWN);
     });
 
@@ -701,15 +626,16 @@ export function linesContract(suite: StoreSuite): void {
 
     it('keep every line when ten submitters announce at once', { timeout: CONCURRENT_MS }, async () => {
       const partition = freshPartition();
-      const lines = times(10, (at) => aReadyLine({ sub: at }));
+      const lines = times(10, (at) => aReadyLine({ mode: at % 2 === 0 ? 'queued' : 'onDemand' }));
       await Promise.all(
         lines.map((line) => store.announceLines({ partition, lines: [line], nowMs: NOW_MS })),
       );
       await vi.waitFor(async () => {
         const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 10 });
-        expect(keys.flatMap((key) => key.lines.map(({ sub = 0 }) => sub)).sort()).toEqual(
-          lines.map(({ sub }) => sub),
-        );
+        expect(keys.flatMap((key) => key.lines.map(({ mode }) => mode)).sort()).toEqual([
+          'onDemand',
+          'queued',
+        ]);
       }, SHOWN);
     });
   });

@@ -7,9 +7,8 @@ import type { JobStore } from '../../../lib/store/contract.ts';
 import type { WorkerIdentity } from '../../../lib/store/records.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { aReadyLine, lineOf } from '../../fixtures/factories/ready-line.ts';
+import { lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aWorker } from '../../fixtures/factories/worker.ts';
-import { HOT_TYPE, suitePlace } from '../harness.ts';
 import {
   CONCURRENT_MS,
   EXPIRES_AT_MS,
@@ -469,24 +468,6 @@ export function operateContract(suite: StoreSuite): void {
       const [promoted] = await store.promote({ jobs: [await stored(job.id)], nowMs: LATER_MS });
       expect(promoted).toMatchObject({ state: 'pending', version: 3, readyAtMs: LATER_MS });
       await untilLine(partition, lineOf(job), [job.id]);
-    });
-
-    it('counts, before the job stands there, the shard of the due line of one that was never scheduled', async () => {
-      const partition = freshPartition();
-      const job = times(20, () => aJob({ type: HOT_TYPE, partition })).find(
-        (each) => suitePlace(each).sub === 2,
-      );
-      if (job === undefined) throw new Error('no job of the third part');
-      await created(job);
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).dueShards).toBe(1);
-      expect((await retime(job, LATER_MS)).kind).toBe('moved');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).dueShards).toBe(3);
-      await vi.waitFor(async () => {
-        const due = await store.readDue({ partition, nowMs: LATER_MS, limit: 10, shard: 2 });
-        expect(due.jobs.map(({ id }) => id)).toEqual([job.id]);
-      }, SHOWN);
-      expect((await retime(await stored(job.id), NOW_MS)).kind).toBe('moved');
-      await untilLine(partition, aReadyLine({ type: HOT_TYPE, sub: 2 }), [job.id]);
     });
 
     it('moves a job that waits for its next attempt, and still says what the last one used', async () => {

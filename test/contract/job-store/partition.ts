@@ -30,8 +30,9 @@ import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';
 export function partitionContract(suite: StoreSuite): void {
   const { freshPartition, stored, runningJob, finish, versionOf, commit, untilLearned } = suite;
   let store: JobStore;
+  let another: JobStore;
   beforeAll(() => {
-    store = suite.opened().store;
+    ({ store, another } = suite.opened());
   });
 
   describe('committing', () => {
@@ -54,7 +55,6 @@ export function partitionContract(suite: StoreSuite): void {
         controls: [],
         ledgers: [],
         estimates: [],
-        dueShards: 1,
         loans: [],
         requests: [],
       });
@@ -123,6 +123,21 @@ export function partitionContract(suite: StoreSuite): void {
       await commit(partition);
       await store.tidy(partition);
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
+    });
+
+    it('brings nothing back that another process has tidied away', async () => {
+      const partition = freshPartition();
+      const [gone, left] = times(2, (batch) =>
+        aReservation(times(50, (at) => ({ id: `${partition}-tidied-${batch}-${at}` }))),
+      ) as [Reservation, Reservation];
+      await commit(partition, { reserve: [gone, left] });
+      await commit(partition, { drop: [{ reservation: gone, positions: times(50, (at) => at) }] });
+      await another.loadPartition({ partition, nowMs: NOW_MS });
+      await another.tidy(partition);
+      await commit(partition, { ledgers: [aLedger()] });
+      await store.tidy(partition);
+      for (const by of [store, another])
+        expect((await by.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
     });
 
     it('makes reservations that the page has no room for, settles them and takes them away, as any others', async () => {
@@ -699,7 +714,6 @@ export function partitionContract(suite: StoreSuite): void {
         controls: [],
         ledgers: [],
         estimates: [],
-        dueShards: 1,
         loans: [],
         requests: [],
       });

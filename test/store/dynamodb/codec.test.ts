@@ -38,7 +38,6 @@ import {
   backlogKey,
   controlKey,
   costRank,
-  dueKey,
   estimateKey,
   leaseKey,
   ledgerKey,
@@ -213,7 +212,7 @@ describe('a job item', () => {
   });
 
   it('stands in a line only where one is given', () => {
-    expect(encodeJob(aJob(), { line: 'due/0/0', rank: '1' })).toMatchObject({ line: 'due/0/0', rank: '1' });
+    expect(encodeJob(aJob(), { line: 'due/0', rank: '1' })).toMatchObject({ line: 'due/0', rank: '1' });
     expect(kept(encodeJob(aJob(), undefined))).not.toHaveProperty('line');
   });
 
@@ -312,7 +311,6 @@ describe('an item that must not be guessed at', () => {
   it.each([
     ['lease', leaseKey(3), 'set epoch above all'],
     ['page', pageKey(3), 'deleting it forgets'],
-    ['number of shards', dueKey(3), 'the most parts'],
     ['reservation', reservationKey(3, '1-1'), 'once none of its jobs can be running'],
     ['loan', loanKey(3, 'l'), 'the copy of the other partition'],
     ['worker', workerKey(3, 'w'), 'correct or delete the item'],

@@ -60,7 +60,6 @@ export const ATTRIBUTE = {
   /** The version that the reservation follows, where its item was put again behind a later one. */
   madeVersion: 'e',
   reservedAtMs: 'r',
-  dueShards: 'dueShards',
   ledgers: 'k',
   estimates: 't',
   batches: 'b',

@@ -6,13 +6,9 @@ import { type AnnouncedLine, costOfRank } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
 
-/** A line inside a backlog's set: its mode, and its part where it is not the first, or the conflict key whose jobs are parked. */
-export const encodeBacklogLine = ({
-  mode,
-  sub = 0,
-  parkedIn,
-}: Pick<AnnouncedLine, 'mode' | 'sub' | 'parkedIn'>): string =>
-  parkedIn === undefined ? `${mode}${sub === 0 ? '' : `.${sub}`}` : `${mode}!${parkedIn}`;
+/** A line inside a backlog's set: its mode, and the conflict key where its jobs are parked. */
+export const encodeBacklogLine = ({ mode, parkedIn }: Pick<AnnouncedLine, 'mode' | 'parkedIn'>): string =>
+  parkedIn === undefined ? mode : `${mode}!${parkedIn}`;
 
 const isMode = (text: string): text is JobMode => JOB_MODES.some((mode) => mode === text);
 
@@ -30,11 +26,10 @@ export function decodeBacklog(item: Item): KeyBacklog {
   const lines: KeyBacklog['lines'][number][] = [];
   const parked: ParkedLine[] = [];
   for (const text of cells.texts(A.lines).toSorted()) {
-    const [, mode = '', sub = '0', conflictKey] = /^(\w+)(?:\.(\d{1,3})|!(.*))?$/s.exec(text) ?? [];
-    if (!isMode(mode))
-      throw cells.malformed(A.lines, 'a set of <mode>, <mode>.<part> and <mode>!<conflict key>');
+    const [, mode = '', conflictKey] = /^(\w+)(?:!(.*))?$/s.exec(text) ?? [];
+    if (!isMode(mode)) throw cells.malformed(A.lines, 'a set of <mode> and <mode>!<conflict key>');
     if (conflictKey !== undefined) parked.push({ mode, conflictKey });
-    else lines.push(sub === '0' ? { mode } : { mode, sub: Number(sub) });
+    else lines.push({ mode });
   }
   return {
     fairnessKey: cells.text(A.fairnessKey),

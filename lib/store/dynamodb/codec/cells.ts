@@ -4,7 +4,6 @@ import { inflateRawSync } from 'node:zlib';
 import type { Json } from '../../../core/job.ts';
 import { MalformedItemError } from '../../errors.ts';
 import {
-  dueKey,
   LOAN_PREFIX,
   leaderKey,
   ledgerBaseKey,
@@ -162,7 +161,6 @@ const WAYS_OUT: readonly (readonly [string, string])[] = [
     'correct it; deleting it forgets what active keys were charged, and settled places count again',
   ],
   [ledgerBaseKey(0).sk, 'delete it: what its keys were charged is forgotten'],
-  [dueKey(0).sk, 'set it to the most parts that lines of a type ever had'],
   [
     RESERVATION_PREFIX,
     'correct it, or delete it once none of its jobs can be running: it holds their capacity',

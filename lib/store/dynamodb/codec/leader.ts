@@ -24,7 +24,6 @@ export function decodeLeader(item: Item): LeaderItem {
   };
 }
 
-export const decodeDueShards = (item: Item): number => cellsOf(item).count(A.dueShards);
 
 export const encodeLookout = (partition: number, lookout: Lookout, callId: string): Item => ({
   ...lookoutKey(partition),
