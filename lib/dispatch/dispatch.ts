@@ -114,7 +114,7 @@ async function leadOnce(
   const { clock, budget } = context;
   const { jobs, jobIds } = trigger;
   const report = await lead(context, partition, {
-    first: { hints: jobs, told: jobIds, fires: true, commitsAnyway: trigger.isForDue !== true },
+    first: { hints: jobs, told: jobIds, fires: true, commitsAnyway: trigger.reason === 'wake' && trigger.isForDue !== true },
     letter: { hints: jobs, jobIds },
     endsAtMonotonicMs: clock.monotonicMs() + budget.runMs,
     passesMax: budget.passesMax,

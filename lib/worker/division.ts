@@ -6,8 +6,8 @@
  *
  *  - a read shows the lowered record, at some version of the partition, and
  *  - a later read, at a later version, shows no more places of the fleet than slots. Passes that loaded an earlier version, and may have
- *    counted on the slots, can commit nothing by then; those that loaded a later one have seen the lowered record. The minute's tick raises
- *    the version also where nothing happens.
+ *    counted on the slots, can commit nothing by then; those that loaded a later one have seen the lowered record. A wake raises the version
+ *    also where nothing happens.
  *
  * While slots are lent from or to the partition, they stay: the borrower counts on them.
  */
@@ -47,6 +47,11 @@ export class Division {
   /** Slots are on their way from one partition to another. */
   get isUnderWay(): boolean {
     return this.#lowered.size > 0;
+  }
+
+  /** Partitions whose next version is waited for. */
+  get waitsFor(): readonly number[] {
+    return [...this.#lowered.keys()];
   }
 
   /** Whether others wait for slots that a partition had. */

@@ -76,8 +76,8 @@ export class ServedPartitions {
       await clock.sleep(isSoon ? GO_ON_AFTER_MS : FOLLOW_EVERY_MS, ended);
       if (ended.aborted || begun.aborted) return;
       try {
-        // A heartbeat has told of their slots by now.
-        await wake(this.#settings, raised);
+        // A heartbeat has told of their slots by now, and of slots that are lowered.
+        await wake(this.#settings, [...raised, ...division.waitsFor]);
         raised = [];
         const partitions = await partitionsNow();
         for (let partition = 0; partition < partitions; partition += 1) await this.serves(partition);
