@@ -81,7 +81,7 @@ describe('the client on AWS', () => {
     vi.spyOn(prototype, 'announceLines').mockImplementation(async ({ lines, nowMs }) =>
       lines.map(() => nowMs),
     );
-    vi.spyOn(prototype, 'readLease').mockResolvedValue(undefined);
+    vi.spyOn(prototype, 'readLeader').mockResolvedValue(undefined);
     vi.spyOn(prototype, 'createJobs').mockImplementation(async (jobs) =>
       jobs.map((job) => ({ kind: 'created', job })),
     );

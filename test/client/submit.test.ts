@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
 import { TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
-import { NAMED_JOBS_MAX } from '../../lib/store/bounds.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import { storeWith } from '../dispatch/stage.ts';
 import { desk, errorOf } from './desk.ts';
@@ -223,14 +222,19 @@ describe('submitting many jobs', () => {
   });
 });
 
-/** A dispatcher that runs on has the partition. */
-const ledByResident = (on: ReturnType<typeof desk>) =>
-  on.store.acquireLease({
+/** A dispatcher leads the partition for a minute. */
+const isLed = (on: ReturnType<typeof desk>, wantsLetters?: boolean) =>
+  on.store.lead({
     partition: 0,
-    holder: 'resident/one/1',
+    holder: 'leader',
     nowMs: on.time.nowMs,
-    leaseMs: 60_000,
+    untilMs: on.time.nowMs + 60_000,
+    wantsLetters,
   });
+
+/** The jobs that letters name, which nobody has read. */
+const inLetters = async ({ store }: ReturnType<typeof desk>): Promise<readonly string[]> =>
+  (await store.readLetters(0)).letters.flatMap(({ jobIds }) => jobIds);
 
 describe('telling of jobs while they are stored', () => {
   /** The jobs that each wake has named. */
@@ -240,15 +244,11 @@ describe('telling of jobs while they are stored', () => {
     return told;
   };
 
-  it.each([
-    ['a dispatcher that runs on has', 'resident/one/1'],
-    ['a function leads', 'leading/one'],
-  ])('leaves word in the table where %s the partition, once that was seen', async (_, holder) => {
+  it('leaves letters where the leader asks for them, once that was seen, and sends messages where no dispatcher leads', async () => {
     const on = desk();
     const told = listening(on);
-    const lease = { partition: 0, holder, nowMs: on.time.nowMs, leaseMs: 60_000 };
-    await on.store.acquireLease(lease);
-    // Nobody has looked yet.
+    await isLed(on, true);
+    // It has not looked yet.
     const submit = async (): Promise<string> => {
       const { jobId } = await on.finish(on.client.submit(REQUEST));
       await on.advance(1);
@@ -258,182 +258,77 @@ describe('telling of jobs while they are stored', () => {
     expect(told).toEqual([[first]]);
     const second = await submit();
     expect(told).toEqual([[first]]);
-    const jobs = [{ id: second, version: 0, isWaiting: true }];
-    expect(await on.store.readWakes(0)).toEqual({ wakes: 1, named: 1, names: 1, jobs });
-    // It is gone, and a function has the partition.
-    await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
-    await on.store.acquireLease({ ...lease, holder: 'a function' });
+    expect(await inLetters(on)).toEqual([second]);
+    await on.store.stopLeading({ partition: 0, holder: 'leader' });
     await on.advance(10_000);
     const third = await submit();
     const fourth = await submit();
-    expect((await on.store.readWakes(0)).jobs.map(({ id }) => id)).toEqual([second, third]);
+    expect(await inLetters(on)).toEqual([second, third]);
     expect(told).toEqual([[first], [fourth]]);
   });
 
-  it('leaves word of each job where whoever has the partition wants it, of none where not, and of few if it says nothing', async () => {
+  it('tells of each job where the leader asks for letters, and of none where it does not', async () => {
     const on = desk();
-    await ledByResident(on);
-    /** Of how many of so many submits, one after so long each, word was left. Names are heard at once. */
+    const told = listening(on);
+    await isLed(on);
+    /** Of how many of so many submits, one after so long each, letters were left. */
     const toldOf = async (submits: number, everyMs: number): Promise<number> => {
-      const before = await on.store.readWakes(0);
+      const before = (await inLetters(on)).length;
       for (let at = 0; at < submits; at += 1) {
         await on.finish(on.client.submit(REQUEST));
         await on.advance(everyMs);
-        const seen = await on.store.readWakes(0);
-        if (seen.jobs.length > NAMED_JOBS_MAX / 2) await on.store.dropNames({ partition: 0, seen });
       }
-      return (await on.store.readWakes(0)).wakes - before.wakes;
+      return (await inLetters(on)).length - before;
     };
-    const says = (wantsWord: boolean): Promise<unknown> =>
-      on.store.renewLease({
-        fence: { partition: 0, epoch: 1 },
-        nowMs: on.time.nowMs,
-        leaseMs: 60_000,
-        wantsWord,
-      });
     await on.finish(on.client.submit(REQUEST));
     await on.advance(1);
-    expect(await toldOf(20, 100)).toBeLessThanOrEqual(5);
-    await says(true);
+    expect(await toldOf(20, 100)).toBe(0);
+    await isLed(on, true);
     await on.advance(10_000);
     await toldOf(1, 100);
     expect(await toldOf(20, 100)).toBe(20);
     // More than that comes from a process that does not know of the others.
     expect(await toldOf(100, 10)).toBeLessThanOrEqual(10);
-    await says(false);
+    await isLed(on, false);
     await on.advance(10_000);
     await toldOf(1, 100);
     expect(await toldOf(20, 100)).toBe(0);
     expect(await toldOf(5, 3_000)).toBe(0);
+    expect(told).toHaveLength(1);
   });
 
-  it.each([true, false])(
-    'does as if nothing had been said a minute after it was: an earlier version has the partition, word is wanted: %s',
-    async (wantsWord) => {
-      const on = desk();
-      await ledByResident(on);
-      const fence = { partition: 0, epoch: 1 };
-      await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 600_000, wantsWord });
-      await on.advance(61_000);
-      await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 600_000 });
-      for (let at = 0; at < 12; at += 1) {
-        await on.finish(on.client.submit(REQUEST));
-        await on.advance(100);
-      }
-      const { wakes } = await on.store.readWakes(0);
-      expect(wakes).toBeGreaterThan(0);
-      expect(wakes).toBeLessThanOrEqual(4);
-    },
-  );
-
-  it('sends messages where a lease has expired: whoever had it is gone', async () => {
+  it('sends messages where the time of a lead is over: its dispatcher has died', async () => {
     const on = desk();
     const told = listening(on);
-    const lease = { partition: 0, holder: 'leading/one', nowMs: on.time.nowMs, leaseMs: 20_000 };
-    await on.store.acquireLease(lease);
-    await on.advance(60_000);
+    await isLed(on, true);
+    await on.advance(61_000);
     await on.finish(on.client.submit(REQUEST));
     await on.advance(10);
     await on.finish(on.client.submit(REQUEST));
     await on.advance(10);
     expect(told).toHaveLength(2);
+    expect(await inLetters(on)).toEqual([]);
   });
 
-  it('names a few of many jobs that are stored at once where somebody leads, so that others have room', async () => {
+  it('names in one letter as many of the jobs that are stored at once as a message takes', async () => {
     const on = desk();
-    await ledByResident(on);
+    await isLed(on, true);
     await on.finish(on.client.submit(REQUEST));
     await on.advance(1);
     await on.finish(on.client.submitMany(Array.from({ length: 100 }, () => REQUEST)));
-    expect((await on.store.readWakes(0)).jobs).toHaveLength(NAMED_JOBS_MAX / 2);
+    expect(await inLetters(on)).toHaveLength(TOLD_JOBS_MAX);
+    expect((await on.store.readLetters(0)).letters).toHaveLength(1);
   });
 
-  it('tries to leave word less and less often where there is no room for it, until there is', async () => {
+  it('sends messages for ten minutes where letters may not be left', async () => {
     const on = desk();
-    await ledByResident(on);
-    const fence = { partition: 0, epoch: 1 };
-    await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 60_000, wantsWord: true });
+    const told = listening(on);
+    await isLed(on, true);
     let tries = 0;
     const store = storeWith(on.store, {
-      wake: (asked) => {
+      putLetter: async () => {
         tries += 1;
-        return on.store.wake(asked);
-      },
-    });
-    const client = on.anotherClient({ store });
-    /** In how many of so many submits, one each tenth of a second, it tried. */
-    const submit = async (times: number, isHeard = false): Promise<number> => {
-      const before = tries;
-      for (let at = 0; at < times; at += 1) {
-        await on.finish(client.submit(REQUEST));
-        await on.advance(100);
-        if (isHeard) await on.store.dropNames({ partition: 0, seen: await on.store.readWakes(0) });
-      }
-      return tries - before;
-    };
-    await submit(1);
-    expect(await submit(NAMED_JOBS_MAX)).toBe(NAMED_JOBS_MAX);
-    expect(await submit(80)).toBeLessThanOrEqual(6);
-    await on.store.renewLease({ fence, nowMs: on.time.nowMs, leaseMs: 60_000, wantsWord: true });
-    expect(await submit(200)).toBeLessThanOrEqual(3);
-    await submit(160, true);
-    expect(await submit(10, true)).toBe(10);
-  });
-
-  it('leaves no word there where its names have no room: the stream tells, and all would be looked up', async () => {
-    const on = desk();
-    const told = listening(on);
-    await ledByResident(on);
-    await on.finish(on.client.submit(REQUEST));
-    await on.advance(1);
-    const names = Array.from({ length: NAMED_JOBS_MAX }, (_, at) => `former-${at}`);
-    const jobs = names.map((id) => ({ id, version: 0, isWaiting: true }));
-    await on.store.wake({ partition: 0, jobs });
-    const before = await on.store.readWakes(0);
-    await on.finish(on.client.submit(REQUEST));
-    expect(await on.store.readWakes(0)).toEqual(before);
-    expect(told).toHaveLength(1);
-  });
-
-  it('sends nothing where the lease is taken often, however little this process submits, until that is over', async () => {
-    const on = desk();
-    const told = listening(on);
-    const lease = { partition: 0, holder: 'a function', leaseMs: 20_000 };
-    const pass = async (times: number): Promise<void> => {
-      for (let each = 0; each < times; each += 1) {
-        const taken = await on.store.acquireLease({ ...lease, nowMs: on.time.nowMs });
-        if (taken.kind !== 'acquired') throw new Error('the lease was not free');
-        await on.store.releaseLease({ fence: { partition: 0, epoch: taken.epoch } });
-      }
-    };
-    /** How many of so many submits, one each second and a half, were told of. */
-    const toldOf = async (submits: number, passesBetween: number): Promise<number> => {
-      const before = told.length;
-      for (let at = 0; at < submits; at += 1) {
-        await on.finish(on.client.submit(REQUEST));
-        await pass(passesBetween);
-        await on.advance(1_500);
-      }
-      return told.length - before;
-    };
-    // What was seen first says nothing of how often it is taken.
-    expect(await toldOf(3, 30)).toBe(3);
-    expect(await toldOf(6, 30)).toBe(0);
-    await on.advance(20_000);
-    expect(await toldOf(1, 0)).toBe(0);
-    await on.advance(1_000);
-    expect(await toldOf(5, 1)).toBe(5);
-  });
-
-  it('sends messages for ten minutes where word may not be left', async () => {
-    const on = desk();
-    const told = listening(on);
-    await ledByResident(on);
-    let tries = 0;
-    const store = storeWith(on.store, {
-      wake: async () => {
-        tries += 1;
-        throw new StoreRefused('wake: not authorized to perform dynamodb:UpdateItem');
+        throw new StoreRefused('putLetter: not authorized to perform dynamodb:PutItem');
       },
     });
     const client = on.anotherClient({ store });
