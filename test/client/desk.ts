@@ -29,7 +29,13 @@ export interface Desk extends Stage {
 }
 
 export function desk(options: StageOptions = {}): Desk {
-  const scene = stage({ pool: POOL, ...options });
+  const staged = stage({ pool: POOL, ...options });
+  // What was stored, the stream has told of.
+  const pass: Stage['pass'] = (trigger = {}, context) => {
+    const jobs = [...staged.store.everyJob()].filter(({ state }) => state === 'pending');
+    return staged.pass({ jobs, reason: 'wake', ...trigger }, context);
+  };
+  const scene: Stage = { ...staged, pass };
   let made = 0;
   const anotherClient = (own: Partial<ClientParts> = {}): StoreClient =>
     new StoreClient({
