@@ -33,7 +33,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/line-images.ts',
-        from: 'else lines.heads.set(name, withChanges(known, changed, coming, compare));',
+        from: 'lines.heads.set(name, withChanges(known, changed, coming, compare));',
         to: '',
       },
       {
@@ -85,20 +85,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'ended-read-ahead': {
-    removes: 'the look at what was read ahead of a line, where a job has ended straight from its admission',
-    foundBy: {
-      test: 'test/dispatch/hints.test.ts',
-      name: 'forgets a job with its end, also what was read ahead of it',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: 'return next.every(({ ahead }) => ahead.length === 0);',
-        to: 'return next.length >= 0;',
-      },
-    ],
-  },
   'known-from-its-admission': {
     removes: 'the time from its end for which it is known of a job that it does not wait',
     foundBy: {
@@ -108,8 +94,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/line-images.ts',
-        from: '(isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job)',
-        to: 'if (!isEndOfOutdated(lines, job, places.nameOf)) told.push(job)',
+        from: '(isEndOfOutdated(lines, job) ? others : told).push(job)',
+        to: 'if (!isEndOfOutdated(lines, job)) told.push(job)',
       },
     ],
   },
@@ -445,8 +431,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
       {
         file: 'lib/dispatch/pass/promote.ts',
-        from: 'more: due.some(({ jobs, next }) => jobs.length > 0 || next !== undefined)',
-        to: 'more: false',
+        from: 'more: next !== undefined,\n  };',
+        to: 'more: false,\n  };',
       },
     ],
   },
@@ -1773,7 +1759,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/handover.ts',
-        from: `state = await store.loadPartition({ partition: other, nowMs });
+        from: `state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       }`,
         to: '}',
       },
