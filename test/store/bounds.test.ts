@@ -19,16 +19,13 @@ import { SCHEDULE_LIMITS } from '../../lib/dispatch/schedule-request.ts';
 import {
   COMMIT_ITEMS_MAX,
   DECLARATION_PART_CHARS,
-  HINTS_MAX,
   INLINE_BYTES_MAX,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
   LATER_JOBS_MAX,
   LEDGERS_BYTES_MAX,
   LEDGERS_SINCE_BYTES_MAX,
-  NAMED_HINTS_MAX,
-  NAMED_JOBS_MAX,
-  NAMES_BYTES_MAX,
+  LETTER_JOBS_MAX,
   PARKED_NAME_BYTES_MAX,
   PARKED_NAMES_MAX,
   reservationBytesAtMost,
@@ -40,14 +37,14 @@ import { encodeBacklogLine } from '../../lib/store/dynamodb/codec/backlog.ts';
 import { encodeDeclarationText } from '../../lib/store/dynamodb/codec/declaration.ts';
 import { encodeDispatcher } from '../../lib/store/dynamodb/codec/dispatcher.ts';
 import { encodeEstimate } from '../../lib/store/dynamodb/codec/estimate.ts';
-import { decodeHints, encodeHints } from '../../lib/store/dynamodb/codec/hints.ts';
 import { encodeHistory } from '../../lib/store/dynamodb/codec/history.ts';
 import { encodeJob, encodePayload } from '../../lib/store/dynamodb/codec/job.ts';
-import { encodeLookout, encodeWakes } from '../../lib/store/dynamodb/codec/lease.ts';
+import { encodeLookout } from '../../lib/store/dynamodb/codec/leader.ts';
 import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
+import { decodeLetter, encodeLetter } from '../../lib/store/dynamodb/codec/letter.ts';
 import { encodeLoan, encodeRequest } from '../../lib/store/dynamodb/codec/loan.ts';
 import { encodePartition } from '../../lib/store/dynamodb/codec/lock.ts';
-import { encodeLedgerBase, encodePage, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
+import { encodeLedgerBase, plainPage } from '../../lib/store/dynamodb/codec/page.ts';
 import { encodeParkedMark } from '../../lib/store/dynamodb/codec/parking.ts';
 import { encodeRejection } from '../../lib/store/dynamodb/codec/rejection.ts';
 import {
@@ -69,14 +66,14 @@ import { itemBytes } from '../../lib/store/metering.ts';
 import {
   asMarked,
   EMPTY_PAGE,
+  nextPage,
   type Page,
-  type PageTurn,
+  type PageChange,
   requireBounded,
   reservationsIn,
-  turnPage,
 } from '../../lib/store/page.ts';
 import { ledgerBytes, ledgersSince } from '../../lib/store/page-ledgers.ts';
-import type { Ledger, NamedJob, Reservation } from '../../lib/store/records.ts';
+import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
 import {
   backlogKey,
@@ -85,7 +82,7 @@ import {
   controlKey,
   estimateKey,
   keysLineName,
-  leaseKey,
+  leaderKey,
   ledgerKey,
   lockKey,
 } from '../../lib/store/schema.ts';
@@ -113,32 +110,29 @@ import { seeded } from '../simulation/random.ts';
 
 const PARTITION = 4_095;
 const PAYLOAD_ID = 'x'.repeat(12);
+const BIG = Number.MAX_SAFE_INTEGER;
 const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
 /** Commits one after the other, as a store does. */
-function turned(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Commit>): {
+function committed(commits: Iterable<(live: ReadonlyMap<string, Reservation>) => Commit>): {
   readonly page: Page;
   readonly live: ReadonlyMap<string, Reservation>;
-  readonly turns: readonly PageTurn[];
+  readonly changes: readonly PageChange[];
 } {
   const live = new Map<string, Reservation>();
-  const follows = new Map<string, number>();
-  const turns: PageTurn[] = [];
+  const changes: PageChange[] = [];
   let page = EMPTY_PAGE;
   for (const next of commits) {
     const commit = next(live);
     requireBounded(commit);
-    const turn = turnPage(page, commit, live, 1, follows);
-    for (const { batchId } of turn.ahead) follows.set(batchId, page.turn);
-    for (const each of [...turn.ahead, ...turn.reserved, ...turn.absorbed]) {
-      if (each.jobs.size > 0) live.set(each.batchId, each);
-      else live.delete(each.batchId);
-    }
-    page = turn.page;
-    turns.push(turn);
+    const change = nextPage(page, commit, live);
+    for (const each of [...change.ahead, ...change.absorbed]) live.set(each.batchId, each);
+    for (const batchId of live.keys()) if (!change.page.named.has(batchId)) live.delete(batchId);
+    page = change.page;
+    changes.push(change);
   }
-  return { page, live, turns };
+  return { page, live, changes };
 }
 
 /** What JSON takes as it is. */
@@ -203,14 +197,16 @@ const largestPage = (): Page => {
         attendance: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
         liftedAtMs: NOW_MS,
         isLifted: true,
-        quiet: { sinceMs: NOW_MS, lookedAtMs: NOW_MS, declared: 999_999 },
+        unseenUntilMs: NOW_MS,
+        carried: { version: 999_999, moved: 999_999, isDone: false, after: KEY, sinceVersion: 999_999 },
+        quiet: { lookedAtMs: NOW_MS, declared: 999_999 },
       }),
   );
-  return turned([...reserving, ...postponing, ...charging]).page;
+  return committed([...reserving, ...postponing, ...charging]).page;
 };
 
-/** Items of as many hints, of names that deflate can make little of. */
-function hintItems(count: number): readonly Item[] {
+/** Items of a letter of as many hints, of names that deflate can make little of. */
+function letterItems(count: number): readonly Item[] {
   const bytes = REQUEST_LIMITS.keyBytes;
   const names = noise(2 * bytes * count);
   const largest = hintOf(largestJob());
@@ -220,9 +216,7 @@ function hintItems(count: number): readonly Item[] {
     fairnessKey: names.slice(2 * at * bytes, (2 * at + 1) * bytes),
     resourceId: names.slice((2 * at + 1) * bytes, (2 * at + 2) * bytes),
   }));
-  return encodeHints(PARTITION, heads, { newId: () => 'x'.repeat(16), nowMs: NOW_MS }).map(
-    ({ item }) => item,
-  );
+  return encodeLetter(PARTITION, { hints: heads }, { newId: () => 'x'.repeat(12), nowMs: NOW_MS });
 }
 
 const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
@@ -237,13 +231,13 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
       PAYLOAD_ID,
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
-  reservation: () => plainReservation(PARTITION, largestReservation()),
+  reservation: () => plainReservation(PARTITION, largestReservation(), BIG),
   ledgerBase: () =>
-    encodeLedgerBase(PARTITION, { turn: 999_999, ledgers: incompressibleLedgers(36, 'nothing more') }),
+    encodeLedgerBase(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36, 'nothing more') }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
-  ledger: () => encodeLedger(ledgerKey(PARTITION, KEY), largestLedger(0)),
+  ledger: () => encodeLedger(ledgerKey(PARTITION, KEY), largestLedger(0), BIG),
   parkedMark: () => encodeParkedMark(PARTITION, { conflictKey: `${NAME}/${KEY}`, parkedAtMs: NOW_MS }),
   backlog: () => ({
     ...backlogKey(PARTITION, NAME, KEY),
@@ -261,8 +255,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     line: keysLineName(PARTITION, NAME),
     rank: `${'9'.repeat(20)}/${KEY}`,
   }),
-  estimate: () =>
-    encodeEstimate(estimateKey(PARTITION, NAME, KEY), largestEstimate(0), Number.MAX_SAFE_INTEGER),
+  estimate: () => encodeEstimate(estimateKey(PARTITION, NAME, KEY), largestEstimate(0), BIG),
   rejection: () => encodeRejection(largestRejection()),
   lock: () => ({
     ...lockKey(`${NAME}/${KEY}`),
@@ -272,34 +265,14 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     jobId: 'f'.repeat(32),
     waiting: new Set(times(4_096, encodePartition)),
   }),
-  lease: () => ({
-    ...leaseKey(PARTITION),
-    epoch: Number.MAX_SAFE_INTEGER,
+  leader: () => ({
+    ...leaderKey(PARTITION),
     holder: 'h'.repeat(512),
-    expiresAtMs: NOW_MS,
-    callId: 'c'.repeat(36),
-    wakesSeen: Number.MAX_SAFE_INTEGER,
-    wordSeen: times(3, () => Number.MAX_SAFE_INTEGER),
-    takenAtMs: NOW_MS,
+    untilMs: NOW_MS,
+    wantsLetters: true,
+    declared: BIG,
   }),
-  wakes: () =>
-    encodeWakes(PARTITION, {
-      wakes: Number.MAX_SAFE_INTEGER,
-      named: Number.MAX_SAFE_INTEGER,
-      names: Number.MAX_SAFE_INTEGER,
-      jobs: [
-        ...times(NAMED_JOBS_MAX, () => ({
-          id: 'f'.repeat(32),
-          version: Number.MAX_SAFE_INTEGER,
-          isWaiting: false,
-        })),
-        ...times(
-          NAMED_HINTS_MAX - NAMED_JOBS_MAX,
-          (): NamedJob => ({ id: 'x'.repeat(16), version: 0, isWaiting: false, isOfHints: true }),
-        ),
-      ],
-    }),
-  hints: () => hintItems(HINTS_MAX)[0] as Item,
+  letter: () => letterItems(LETTER_JOBS_MAX)[0] as Item,
   request: () => encodeRequest(PARTITION, largestRequest()),
   loan: () =>
     encodeLoan(PARTITION, {
@@ -405,7 +378,7 @@ describe("a job's history", () => {
         .map(([workerId, name, message, fleet, atMs, isFromStart]) =>
           attemptEntry(
             aJob({
-              claim: { claimId: name, epoch: 1, batchId: '', fleet, claimedAtMs: atMs },
+              claim: { claimId: name, batchId: '', fleet, claimedAtMs: atMs },
               worker: { workerId, incarnation: '' },
               startedAtMs: atMs,
             }),
@@ -480,42 +453,43 @@ describe('a reservation', () => {
     fc.assert(
       fc.property(odd, odd, (type, fairnessKey) => {
         const reservation = aReservation([{ id: 'a', type, fairnessKey }]);
-        const item = plainReservation(0, reservation);
+        const item = plainReservation(0, reservation, 7);
         expect(decodeReservation(item)).toEqual(reservation);
-        expect(decodeReservation(encodeReservation(0, reservation))).toEqual(reservation);
+        expect(decodeReservation(encodeReservation(0, reservation, 7))).toEqual(reservation);
         expect(itemBytes(item)).toBeLessThan(reservationBytesAtMost(reservation.jobs.values()) + 200);
       }),
     );
     const one = (fairnessKey: string): number =>
-      itemBytes(plainReservation(0, aReservation([{ id: 'a', fairnessKey }], { batchId: '1-1' })));
+      itemBytes(plainReservation(0, aReservation([{ id: 'a', fairnessKey }], { batchId: '1-1' }), 0));
     expect(one(KEY) - one('')).toBe(3 * KEY.length);
   });
 });
 
-describe('what is known of jobs', () => {
+describe('a letter', () => {
   it('is put into as many items as it takes for each to fit', () => {
-    expect(hintItems(HINTS_MAX)).toHaveLength(1);
-    const items = hintItems(3 * HINTS_MAX);
+    expect(letterItems(LETTER_JOBS_MAX)).toHaveLength(1);
+    const items = letterItems(3 * LETTER_JOBS_MAX);
     expect(items.length).toBeGreaterThan(1);
-    for (const item of items) expect(itemBytes(item)).toBeLessThanOrEqual(ITEM_BOUNDS.hints);
-    expect(items.flatMap(decodeHints)).toHaveLength(3 * HINTS_MAX);
+    for (const item of items) expect(itemBytes(item)).toBeLessThanOrEqual(ITEM_BOUNDS.letter);
+    expect(items.flatMap((item) => decodeLetter(item).hints)).toHaveLength(3 * LETTER_JOBS_MAX);
   });
 
   it.each([
     ['no bytes', 'text', 'not bytes'],
-    ['no deflate', Buffer.from('text'), 'not heads of jobs as deflate'],
-    ['no JSON', deflateRawSync('['), 'not heads of jobs as deflate'],
-    ['no list', deflateRawSync('{}'), 'not a list of heads'],
-    ['no heads', deflateRawSync('[{"pk":"job/a","sk":"job"}]'), 'state'],
-  ])('that is %s is refused by name', (_what, hints, message) => {
-    const [item] = hintItems(1);
-    expect(() => decodeHints({ ...item, hints })).toThrow(MalformedItemError);
-    expect(() => decodeHints({ ...item, hints })).toThrow(message);
+    ['no deflate', Buffer.from('text'), 'not what it says as deflate'],
+    ['no JSON', deflateRawSync('['), 'not what it says as deflate'],
+    ['no lists', deflateRawSync('[{},[],0]'), 'not what it says as deflate'],
+    ['no heads', deflateRawSync('[[{"pk":"job/a","sk":"job"}],[],0]'), 'state'],
+    ['no ids', deflateRawSync('[[],[7],0]'), 'not what it says as deflate'],
+  ])('that is %s is refused by name', (_what, letter, message) => {
+    const [item] = letterItems(1);
+    expect(() => decodeLetter({ ...item, letter })).toThrow(MalformedItemError);
+    expect(() => decodeLetter({ ...item, letter })).toThrow(message);
   });
 });
 
 describe('the partition summary', () => {
-  it('stays as small, whatever keys are charged: a commit writes as many items of their own as it must', () => {
+  it('stays as small, whatever keys are charged: of the others, as many get items of their own as must', () => {
     const keys = fc.array(
       fc.tuple(
         fc.integer({ min: 1, max: COMMIT_ITEMS_MAX }),
@@ -530,7 +504,7 @@ describe('the partition summary', () => {
     fc.assert(
       fc.property(keys, (rounds) => {
         let made = 0;
-        const { turns } = turned(
+        const { changes } = committed(
           rounds.map(
             ([count, bytes, jobs]) =>
               () =>
@@ -544,12 +518,18 @@ describe('the partition summary', () => {
                 }),
           ),
         );
-        for (const { page, spilled } of turns) {
+        let before = EMPTY_PAGE;
+        for (const { page, spilled } of changes) {
           const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + ledgerBytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
           const since = [...ledgersSince(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
           expect(since).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
-          expect(spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
+          // What leaves makes room for what comes, and for no more.
+          const bytesOf = (all: Iterable<Ledger>): number =>
+            [...all].reduce((sum, each) => sum + ledgerBytes(each), 0);
+          const come = [...page.ledgers.values()].filter((each) => !before.ledgers.has(each.fairnessKey));
+          expect(bytesOf(spilled.slice(0, -1))).toBeLessThanOrEqual(bytesOf(come));
+          before = page;
         }
       }),
       { numRuns: 50 },
@@ -561,7 +541,7 @@ describe('the partition summary', () => {
     (nameLength) => {
       for (const says of ['nothing more', 'another instant', 'all'] as const) {
         const ledgers = incompressibleLedgers(nameLength, says);
-        const bytes = itemBytes(encodeLedgerBase(PARTITION, { turn: 999_999, ledgers }));
+        const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
         expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
       }
     },
@@ -569,7 +549,7 @@ describe('the partition summary', () => {
 
   it('says no more beside its base than it has room for, though a new base would not pay', () => {
     const names = times(300, (at) => `${at}/`.padEnd(480, 'n'));
-    const { turns } = turned(
+    const { changes } = committed(
       times(60, (commit) => () => {
         const ledgers = times(90, (at) => ({
           fairnessKey: names[(90 * commit + at) % names.length] ?? '',
@@ -579,7 +559,7 @@ describe('the partition summary', () => {
         return aCommit({ ledgers });
       }),
     );
-    const since = turns.map(({ page }) =>
+    const since = changes.map(({ page }) =>
       [...ledgersSince(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0),
     );
     expect(Math.max(...since)).toBeGreaterThan(LEDGERS_SINCE_BYTES_MAX / 2);
@@ -589,7 +569,7 @@ describe('the partition summary', () => {
   it.each(Object.entries(ODD_CHARACTERS))('counts names as JSON writes them: %s', (_, characterOf) => {
     for (const nameLength of [4, 40]) {
       const ledgers = incompressibleLedgers(nameLength, 'nothing more', characterOf);
-      const bytes = itemBytes(encodeLedgerBase(PARTITION, { turn: 999_999, ledgers }));
+      const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
       expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
       // As text, before it is compressed, names are what they were counted for.
       const counted = [...ledgers.values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
@@ -606,21 +586,19 @@ describe('the partition summary', () => {
       });
       return () => aCommit({ ledgers });
     };
-    const few = turned(times(120, (at) => charging(10_000, at)));
-    expect(few.turns.flatMap(({ spilled }) => spilled)).toEqual([]);
+    const few = committed(times(120, (at) => charging(10_000, at)));
+    expect(few.changes.flatMap(({ spilled }) => spilled)).toEqual([]);
     expect(few.page.ledgers.size).toBe(10_000);
-    const many = turned(times(178, (at) => charging(16_020, at)));
+    const many = committed(times(178, (at) => charging(16_020, at)));
     const left = [...many.page.ledgers.keys()];
     expect(left.at(-1)).toBe('customer-16019');
     expect(left.length).toBeGreaterThan(8_000);
-    const spilled = many.turns.flatMap((turn) => turn.spilled.map(({ fairnessKey }) => fairnessKey));
+    const spilled = many.changes.flatMap((change) => change.spilled.map(({ fairnessKey }) => fairnessKey));
     // None is spilled twice, and none that stays: each is where it was charged last.
     expect(spilled.length + left.length).toBe(16_020);
     expect(new Set([...spilled, ...left]).size).toBe(16_020);
-    // Whatever leaves makes the commit a transaction: few commits take many.
-    expect(many.turns.filter((turn) => turn.spilled.length > 0).length).toBeLessThan(130);
     // And the page says of each of them that stands in the base that it has left.
-    for (const { page } of many.turns) {
+    for (const { page } of many.changes) {
       const ofBase = [...(page.base?.ledgers.keys() ?? [])];
       expect(ofBase.filter((key) => page.ledgers.has(key) === (page.gone?.has(key) ?? false))).toEqual([]);
     }
@@ -628,12 +606,12 @@ describe('the partition summary', () => {
 
   it('holds the reservations of a small pool, so that its commits are one write; of a large one, it holds none that come', () => {
     /** A tenth of what runs comes with each commit, and lasts for ten of them. */
-    const runs = (running: number): ReturnType<typeof turned> => {
+    const runs = (running: number): ReturnType<typeof committed> => {
       const made = times(60, (from) => {
         const jobs = times(running / 10, (each) => ({ id: `${from}-${each}`.padStart(32, '0') }));
         return aReservation(jobs, { batchId: `1-${from}`, reservedAtMs: NOW_MS + 100 * from });
       });
-      return turned(
+      return committed(
         made.map((reservation, from) => (): Commit => {
           const ended = made[from - 10];
           if (ended === undefined) return aCommit({ reserve: [reservation] });
@@ -643,18 +621,16 @@ describe('the partition summary', () => {
       );
     };
     const small = runs(20);
-    expect(small.turns.every(({ ahead, reserved }) => ahead.length + reserved.length === 0)).toBe(true);
+    expect(small.changes.flatMap(({ ahead }) => ahead)).toEqual([]);
     expect(small.page.inline.size).toBe(10);
     const large = runs(2_000);
     expect(large.page.inline.size).toBe(0);
     // Their items are put before it: each commit is one write of the page.
-    expect(
-      large.turns.slice(20).every(({ ahead, reserved }) => ahead.length === 1 && reserved.length === 0),
-    ).toBe(true);
+    expect(large.changes.slice(20).every(({ ahead }) => ahead.length === 1)).toBe(true);
   });
 
   it('gives items to reservations that last, many at once, so that each commit need not write them', () => {
-    const { turns, page } = turned(
+    const { changes, page } = committed(
       times(
         300,
         (at) => () =>
@@ -669,12 +645,12 @@ describe('the partition summary', () => {
       ),
     );
     expect(page.inline.size).toBeLessThan(100);
-    const moving = turns.filter(({ reserved }) => reserved.length > 0);
+    const moving = changes.filter(({ ahead }) => ahead.length > 0);
     expect(moving.length).toBeLessThan(40);
-    expect(moving.every(({ reserved }) => reserved.length >= 10)).toBe(true);
+    expect(moving.every(({ ahead }) => ahead.length >= 10)).toBe(true);
   });
 
-  it('stays as small, however many reservations there are, and means the same', () => {
+  it('stays as small, but for their names, however many reservations there are, and means the same', () => {
     const step = fc.record({
       drops: fc.array(fc.nat(), { minLength: 30, maxLength: 45 }),
       postpones: fc.array(fc.nat(), { minLength: 10, maxLength: 10 }),
@@ -713,13 +689,12 @@ describe('the partition summary', () => {
             meant.set(reservation.batchId, { ...reservation, checkAtMs });
           return aCommit({ drop, postpone });
         });
-        const { page, live, turns } = turned([...reserving, ...settling]);
+        const { page, live, changes } = committed([...reserving, ...settling]);
         const seen = reservationsIn(page, live.values());
         expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
-        for (const turn of turns) {
-          expect(JSON.stringify([...(turn.page.named ?? [])]).length).toBeLessThan(NAMES_BYTES_MAX);
-          expect(itemBytes(plainPage(0, turn.page, ''))).toBeLessThan(10_240 + INLINE_BYTES_MAX);
-          expect(turn.absorbed.length + turn.spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
+        for (const change of changes) {
+          const names = JSON.stringify([...change.page.named]).length;
+          expect(itemBytes(plainPage(0, change.page, ''))).toBeLessThan(10_240 + INLINE_BYTES_MAX + names);
         }
       }),
       // What fails is large: a smaller one would take minutes to find.
@@ -744,45 +719,22 @@ describe('the partition summary', () => {
       ),
     ];
     const live = new Map<string, Reservation>();
-    const follows = new Map<string, number>();
     let page = EMPTY_PAGE;
     let torn = 0;
     for (const next of commits) {
       const commit = next(live);
-      const turn = turnPage(page, commit, live, 1, follows);
-      for (const { batchId } of turn.ahead) follows.set(batchId, page.turn);
-      for (const after of turn.absorbed) {
+      const change = nextPage(page, commit, live);
+      for (const after of change.absorbed) {
         const before = live.get(after.batchId);
         if (before === undefined) throw new Error('absorbed what is not there');
         // The new page with the old item, and what the old page says with the new one.
-        expect(asMarked(before, turn.page)).toEqual(asMarked(after, turn.page));
-        const known = page.batches.get(after.batchId);
-        if (known?.settled.has(1)) expect(asMarked(after, page)).toEqual(asMarked(before, page));
+        expect(asMarked(before, change.page)).toEqual(asMarked(after, change.page));
+        expect(asMarked(after, page)).toEqual(asMarked(before, page));
         torn += 1;
       }
-      for (const each of [...turn.ahead, ...turn.reserved, ...turn.absorbed]) live.set(each.batchId, each);
-      page = turn.page;
+      for (const each of [...change.ahead, ...change.absorbed]) live.set(each.batchId, each);
+      page = change.page;
     }
     expect(torn).toBeGreaterThan(50);
-  });
-
-  it('is absorbed by no more than a transaction takes', () => {
-    const { turns } = turned([
-      ...times(150, (at) => () => aCommit({ reserve: [largestReservation(`1-${at}`)] })),
-      ...times(
-        3,
-        (round) => (live: ReadonlyMap<string, Reservation>) =>
-          aCommit({
-            postpone: [...live.values()]
-              .slice(round * 50, round * 50 + 50)
-              .map((reservation) => ({ reservation, checkAtMs: NOW_MS + 1 + round })),
-          }),
-      ),
-    ]);
-    expect(turns.some(({ absorbed }) => absorbed.length > 0)).toBe(true);
-    for (const { absorbed, page } of turns) {
-      const items = [encodePage(0, page, ''), ...absorbed.map((each) => encodeReservation(0, each))];
-      expect(() => requireTransactionFits(items)).not.toThrow();
-    }
   });
 });

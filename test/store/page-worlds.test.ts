@@ -9,7 +9,7 @@ import {
   encodePage,
 } from '../../lib/store/dynamodb/codec/page.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
-import { EMPTY_PAGE, type Page, turnPage } from '../../lib/store/page.ts';
+import { EMPTY_PAGE, nextPage, type Page } from '../../lib/store/page.ts';
 import { ledgerBytes, ledgersSince } from '../../lib/store/page-ledgers.ts';
 import type { Ledger } from '../../lib/store/records.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -18,7 +18,6 @@ import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 
 const TEXTS = ['x', '"', '\\', '\n', '/', '\u0001', 'é', '漢', '😀', '%', '#', ' ', '~', '\uffff'] as const;
 const ITEM_BYTES_MAX = 400 * 1_024;
-const SPILLED_MAX = 98;
 
 /** So many names, up to so long. */
 function namesBy(dice: Dice, count: number, long: number): readonly [string, ...string[]] {
@@ -52,18 +51,18 @@ const bytesOf = (ledgers: Iterable<Ledger>): number =>
 
 /** The page after these charges, and what a reader finds. */
 function charged(page: Page, ledgers: readonly Ledger[]) {
-  const turn = turnPage(page, aCommit({ ledgers }), new Map(), 1);
-  const { base } = turn.page;
+  const change = nextPage(page, aCommit({ ledgers }), new Map());
+  const { base } = change.page;
   const baseItem = base === undefined ? undefined : encodeLedgerBase(0, base);
-  const item = encodePage(0, turn.page, 'commit-1');
+  const item = encodePage(0, change.page, 'commit-1');
   for (const each of [item, ...(baseItem === undefined ? [] : [baseItem])])
     expect(itemBytes(each)).toBeLessThanOrEqual(ITEM_BYTES_MAX);
   const stored = decodePage(item, baseItem && decodeLedgerBase(baseItem));
-  return { turn, stored };
+  return { change, stored };
 }
 
 /** In an order, so that it can be compared. */
-const inOrder = ({ turn: { page, spilled, base } }: ReturnType<typeof charged>) => ({
+const inOrder = ({ change: { page, spilled, base } }: ReturnType<typeof charged>) => ({
   ledgers: [...page.ledgers],
   gone: page.gone,
   spilled,
@@ -84,11 +83,11 @@ function play(seed: number): void {
     const after = charged(page, ledgers);
     const anew = charged({ ...page, ledgers: new Map(page.ledgers) }, ledgers);
     expect(inOrder(after)).toEqual(inOrder(anew));
-    ({ page } = after.turn);
-    // With the page and its base they are as many items as a transaction may have.
-    expect(after.turn.spilled.length).toBeLessThanOrEqual(SPILLED_MAX);
+    ({ page } = after.change);
+    // Each is as it was before the commit.
+    expect(after.change.spilled.filter(({ fairnessKey }) => keys.has(fairnessKey))).toEqual([]);
     for (const ledger of ledgers) all.set(ledger.fairnessKey, ledger);
-    for (const ledger of after.turn.spilled) items.set(ledger.fairnessKey, ledger);
+    for (const ledger of after.change.spilled) items.set(ledger.fairnessKey, ledger);
     if (commits % 10 === 9)
       expect([...all.keys()].map((key) => page.ledgers.get(key) ?? items.get(key))).toEqual([
         ...all.values(),
@@ -98,7 +97,7 @@ function play(seed: number): void {
     expect([...after.stored.ledgers]).toEqual([...page.ledgers]);
     const next = ledgers.slice(0, 3);
     expect(inOrder(charged(after.stored, next))).toEqual(inOrder(charged(page, next)));
-    // Somebody else goes on now and then.
+    // Another process goes on now and then.
     if (commits % 7 === 3) page = after.stored;
   }
 }

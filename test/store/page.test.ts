@@ -11,14 +11,12 @@ import {
 } from '../../lib/store/dynamodb/codec/page.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
 import {
-  asMarked,
   EMPTY_PAGE,
-  isNamed,
-  isSafeInParts,
-  isVoid,
-  type PageTurn,
+  isPageAlone,
+  nextPage,
+  type Page,
+  type PageChange,
   reservationsIn,
-  turnPage,
 } from '../../lib/store/page.ts';
 import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
@@ -26,7 +24,7 @@ import { aCommit } from '../fixtures/factories/commit.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { expectSame } from '../fixtures/same.ts';
-import { seeded } from '../simulation/random.ts';
+import { diceOf, seeded } from '../simulation/random.ts';
 
 /** One pass: ledgers it charges, places it settles, whether it reserves, whether it tidies afterwards. */
 const passes = fc.array(
@@ -44,8 +42,11 @@ const passes = fc.array(
     afterMs: fc.constantFrom(100, 100, 40_000),
     tidies: fc.boolean(),
     postponed: fc.option(fc.nat(5)),
+    // Another commit that follows the same version comes first: this one has put its items all the same, then or later.
     isRefused: fc.boolean(),
-    isEarlier: fc.nat(9).map((chance) => chance === 0),
+    isLate: fc.boolean(),
+    // The process knows its items by its own commits, not by a load.
+    isKnown: fc.boolean(),
   }),
   { maxLength: 25 },
 );
@@ -62,17 +63,46 @@ function placesIn(
   return placesOf(before.values()).filter((place) => held.has(place));
 }
 
+/** Items as a table has them: each with the version that it follows. */
+class Items<T> {
+  readonly #items = new Map<string, { readonly value: T; readonly version: number }>();
+
+  /** A put before a page: it takes the place of nothing newer. Answers whether it is there. */
+  put(name: string, value: T, version: number, onlyIfThere = false): boolean {
+    const present = this.#items.get(name);
+    const isFirst = present === undefined ? !onlyIfThere : present.version < version;
+    if (isFirst) this.#items.set(name, { value, version });
+    return isFirst || (present?.version === version && isDeepStrictEqual(present.value, value));
+  }
+
+  tidy(name: string, version: number): void {
+    if ((this.#items.get(name)?.version ?? version) < version) this.#items.delete(name);
+  }
+
+  get all(): ReadonlyMap<string, T> {
+    return new Map([...this.#items].map(([name, { value }]) => [name, value]));
+  }
+}
+
 describe('a page', () => {
   it('means what every ledger and every reservation would, each in an item of its own', () => {
     fc.assert(
       fc.property(passes, (all) => {
         let page = EMPTY_PAGE;
         let base: Item | undefined;
-        const own = new Map<string, Ledger>();
-        const batches = new Map<string, Reservation>();
-        const follows = new Map<string, number>();
-        // Items that were put before a page which was refused: by the turn that it followed.
-        const unnamed = new Map<string, number>();
+        const own = new Items<Ledger>();
+        const batches = new Items<Reservation>();
+        let known:
+          | { readonly version: number; readonly batches: ReadonlyMap<string, Reservation> }
+          | undefined;
+        const putAhead = ({ ahead, absorbed, spilled }: PageChange, version: number): boolean =>
+          [
+            ...ahead.map((each) => batches.put(each.batchId, each, version)),
+            ...absorbed.map((each) => batches.put(each.batchId, each, version, true)),
+            ...spilled.map((each) => own.put(each.fairnessKey, each, version)),
+          ].every((isThere) => isThere);
+        /** Requests that arrive later, each twice. */
+        let late: (() => void)[] = [];
         // What it all means: the naive way.
         const ledgers = new Map<string, Ledger>();
         const meant = new Map<string, Reservation>();
@@ -87,21 +117,23 @@ describe('a page', () => {
           tidies,
           postponed,
           isRefused,
-          isEarlier,
+          isLate,
+          isKnown,
         } of all) {
           nowMs += afterMs;
-          const before = { page, batches: new Map(batches), meant: new Map(meant) };
-          const live = [...meant.values()];
+          const before = { page, batches: batches.all, meant: new Map(meant) };
+          const standing = [...meant.values()];
           const drop = new Map<string, { reservation: Reservation; positions: number[] }>();
           for (const [at, position] of settled) {
-            const reservation = live[at];
+            const reservation = standing[at];
             if (!reservation?.jobs.has(position)) continue;
-            const known = drop.get(reservation.batchId) ?? { reservation, positions: [] };
-            if (!known.positions.includes(position)) known.positions.push(position);
-            drop.set(reservation.batchId, known);
+            const found = drop.get(reservation.batchId) ?? { reservation, positions: [] };
+            if (!found.positions.includes(position)) found.positions.push(position);
+            drop.set(reservation.batchId, found);
           }
-          const later = postponed === null ? undefined : live[postponed];
+          const later = postponed === null ? undefined : standing[postponed];
           const commit: Commit = aCommit({
+            version: page.version,
             ledgers: charged.map((key) => {
               cost += 1;
               return aLedger({ fairnessKey: `customer-${key}`, settledCostMs: cost });
@@ -113,54 +145,47 @@ describe('a page', () => {
               ? [
                   aReservation(
                     Array.from({ length: places }, (_, at) => ({ id: `job-${at}` })),
-                    {
-                      reservedAtMs: nowMs,
-                    },
+                    { reservedAtMs: nowMs, version: page.version },
                   ),
                 ]
               : [],
           });
-          const turn = turnPage(page, commit, batches, 1, follows);
-          if (isRefused && turn.ahead.length > 0) {
-            for (const { batchId } of turn.ahead) unnamed.set(batchId, page.turn);
-            for (const { batchId } of turn.ahead)
-              expect([isNamed(page, batchId), isVoid(page, batchId, page.turn)]).toEqual([false, false]);
+          const knows = isKnown && known?.version === page.version ? known.batches : batches.all;
+          const live = new Map([...knows].filter(([batchId]) => page.named.has(batchId)));
+          const change = nextPage(page, commit, live);
+          const { version } = page;
+          if (isRefused) {
+            if (isLate) late.push(() => void putAhead(change, version));
+            else putAhead(change, version);
             continue;
           }
-          const item = encodePage(0, turn.page, '');
-          const [old, written] = [base, turn.base && encodeLedgerBase(0, turn.base)];
+          expect(putAhead(change, version)).toBe(true);
+          for (const arrive of [...late, ...late]) arrive();
+          if (!isLate) late = [];
+          const item = encodePage(0, change.page, '');
+          const [old, written] = [base, change.base && encodeLedgerBase(0, change.base)];
           base = written ?? base;
           page = decodePage(item, base && decodeLedgerBase(base));
-          expect(page).toEqual(turn.page);
-          expect([...page.ledgers.keys()]).toEqual([...turn.page.ledgers.keys()]);
-          // Whoever reads one of the two before the commit, and the other one after it, sees that.
+          expect(page).toEqual(change.page);
+          expect([...page.ledgers.keys()]).toEqual([...change.page.ledgers.keys()]);
+          // A reader that finds one of the two as it was before the commit, and the other one as it is after it, sees that.
           if (written !== undefined) {
             expect(isOfBase(item, old && decodeLedgerBase(old))).toBe(false);
             if (old !== undefined)
               expect(isOfBase(encodePage(0, before.page, ''), decodeLedgerBase(written))).toBe(false);
           }
-          for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
-          for (const { batchId } of turn.ahead) follows.set(batchId, before.page.turn);
-          for (const reservation of [...turn.ahead, ...turn.reserved, ...turn.absorbed]) {
-            if (reservation.jobs.size > 0) batches.set(reservation.batchId, reservation);
-            else batches.delete(reservation.batchId);
-          }
-          if (tidies) {
-            for (const [batchId, each] of batches)
-              if (!page.inline.has(batchId) && asMarked(each, page) === undefined) batches.delete(batchId);
-          }
-
-          // No page names what a refused one would have named; and all that holds anything is named, or counts by itself.
-          for (const [batchId, turnBefore] of unnamed)
-            expect([isNamed(page, batchId), isVoid(page, batchId, turnBefore)]).toEqual([false, true]);
-          for (const [batchId, each] of batches)
-            if (follows.has(batchId) && asMarked(each, page) !== undefined)
-              expect(page.named?.has(batchId)).toBe(true);
-          // It knows nothing of names.
-          if (isEarlier) {
-            const { named: _, ...others } = page;
-            page = others;
-          }
+          const after = new Map(knows);
+          for (const each of [...change.ahead, ...change.absorbed]) after.set(each.batchId, each);
+          known = { version: page.version, batches: after };
+          const [present, unnamed] = [
+            page.version,
+            [...batches.all.keys()].filter((batchId) => !page.named.has(batchId)),
+          ];
+          const tidy = (): void => {
+            for (const batchId of unnamed) batches.tidy(batchId, present);
+          };
+          if (tidies) tidy();
+          else late.push(tidy);
 
           for (const ledger of commit.ledgers) ledgers.set(ledger.fairnessKey, ledger);
           for (const { reservation, positions } of commit.drop) {
@@ -173,31 +198,103 @@ describe('a page', () => {
           }
           for (const reservation of commit.reserve) meant.set(reservation.batchId, reservation);
 
-          for (const [key, ledger] of ledgers) expect(page.ledgers.get(key) ?? own.get(key)).toEqual(ledger);
-          const seen = reservationsIn(page, batches.values());
+          const ownLedgers = own.all;
+          for (const [key, ledger] of ledgers)
+            expect(page.ledgers.get(key) ?? ownLedgers.get(key)).toEqual(ledger);
+          // Each of them is in the page, or the page names it, and its item is there.
+          const items = batches.all;
+          expect([...page.named].filter((batchId) => !items.has(batchId))).toEqual([]);
+          const seen = reservationsIn(page, items.values());
           expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
           expect(seen).toHaveLength(meant.size);
           expect(itemBytes(encodePage(0, page, ''))).toBeLessThan(10_240);
-          // Whoever reads while it is written may see the page before and the items after it, or the other way round.
-          for (const mixed of [
-            reservationsIn(before.page, batches.values()),
-            reservationsIn(page, before.batches.values()),
-          ])
-            expect(placesOf(mixed)).toEqual(expect.arrayContaining([...placesIn(before.meant, meant)]));
+          // A dispatcher that reads meanwhile may see the page before and the items after it.
+          const mixed = placesOf(reservationsIn(before.page, items.values()));
+          expect(mixed).toEqual(expect.arrayContaining([...placesIn(before.meant, meant)]));
         }
       }),
     );
   });
 
+  it('means the same, whatever processes that know less of it have put, and whenever that arrives', () => {
+    let absorbed = 0;
+    let refused = 0;
+    let tidied = 0;
+    for (let seed = 1; seed <= 8; seed += 1) {
+      const dice = diceOf(seeded(seed));
+      const items = new Items<Reservation>();
+      const meant = new Map<string, Reservation>();
+      const processes: { page: Page; batches: ReadonlyMap<string, Reservation> }[] = [];
+      let page = EMPTY_PAGE;
+      let late: (() => void)[] = [];
+      const arriveOrWait = (request: () => void): void => {
+        if (dice.chance(0.5)) request();
+        if (dice.chance(0.5)) late.push(request);
+      };
+      for (let commits = 0; commits < 250; commits += 1) {
+        const at = dice.whole(0, 2);
+        if (processes[at] === undefined || dice.chance(0.4)) processes[at] = { page, batches: items.all };
+        const known = processes[at];
+        const { version } = known.page;
+        const seen = reservationsIn(known.page, known.batches.values());
+        const touched = [...new Set(Array.from({ length: 12 }, () => dice.whole(0, seen.length)))].flatMap(
+          (each) => seen[each] ?? [],
+        );
+        const drop = touched.map((reservation) => ({
+          reservation,
+          positions: [...reservation.jobs.keys()].slice(0, dice.pick([1, 1, 1, 2, 12])),
+        }));
+        // So many at first that what the page says of them has no room in it.
+        const makes = commits < 40 ? 12 : dice.pick([0, 1, 2]);
+        const reserve = Array.from({ length: makes }, (_, each) =>
+          aReservation(
+            Array.from({ length: 12 }, (__, id) => ({ id: `${commits}-${at}-${each}-${id}` })),
+            { reservedAtMs: 1_500 * commits, version },
+          ),
+        );
+        const live = new Map([...known.batches].filter(([batchId]) => known.page.named.has(batchId)));
+        const change = nextPage(known.page, aCommit({ version, drop, reserve }), live);
+        const puts = [
+          ...change.ahead.map((each) => () => items.put(each.batchId, each, version)),
+          ...change.absorbed.map((each) => () => items.put(each.batchId, each, version, true)),
+        ];
+        absorbed += change.absorbed.length;
+        if (version !== page.version || dice.chance(0.2)) {
+          // It comes too late, or dies before its page.
+          refused += 1;
+          for (const put of puts) arriveOrWait(put);
+        } else {
+          expect(puts.map((put) => put())).toEqual(puts.map(() => true));
+          page = change.page;
+          const batches = new Map(known.batches);
+          for (const each of [...change.ahead, ...change.absorbed]) batches.set(each.batchId, each);
+          processes[at] = { page, batches };
+          for (const { reservation, positions } of drop) {
+            const jobs = new Map([...reservation.jobs].filter(([place]) => !positions.includes(place)));
+            if (jobs.size === 0) meant.delete(reservation.batchId);
+            else meant.set(reservation.batchId, { ...reservation, jobs });
+          }
+          for (const each of reserve) meant.set(each.batchId, each);
+        }
+        const reader = { page, batches: items.all };
+        const unnamed = [...reader.batches.keys()].filter((batchId) => !reader.page.named.has(batchId));
+        tidied += unnamed.length;
+        for (const batchId of unnamed) arriveOrWait(() => items.tidy(batchId, reader.page.version));
+        if (dice.chance(0.3)) {
+          for (const request of late) request();
+          late = late.filter(() => dice.chance(0.5));
+        }
+        const found = reservationsIn(page, items.all.values());
+        expect(new Map(found.map((each) => [each.batchId, each]))).toEqual(meant);
+      }
+    }
+    for (const count of [absorbed, refused, tidied]) expect(count).toBeGreaterThan(100);
+  });
+
   it('keeps what whole types cost, and leaves what single resources cost to items of their own', () => {
     const ofType = anEstimate();
     const ofResource = anEstimate({ resourceId: 'photos' });
-    const { page, estimates } = turnPage(
-      EMPTY_PAGE,
-      aCommit({ estimates: [ofType, ofResource] }),
-      new Map(),
-      1,
-    );
+    const { page, estimates } = nextPage(EMPTY_PAGE, aCommit({ estimates: [ofType, ofResource] }), new Map());
     expect([...page.estimates.values()]).toEqual([ofType]);
     expect(estimates).toEqual([ofResource]);
   });
@@ -222,43 +319,43 @@ describe('the ledgers of a page', () => {
       const ledgers = Array.from(names, (fairnessKey) => aLedger({ fairnessKey, settledCostMs: commits }));
       for (const ledger of ledgers) charged.set(ledger.fairnessKey, ledger);
       const before = page.gone ?? new Set();
-      const turn = turnPage(page, aCommit({ ledgers }), new Map(), 1);
-      for (const ledger of turn.spilled) own.set(ledger.fairnessKey, ledger);
-      base = turn.base === undefined ? base : encodeLedgerBase(0, turn.base);
-      page = decodePage(encodePage(0, turn.page, ''), base && decodeLedgerBase(base));
-      expect(page).toEqual(turn.page);
+      const change = nextPage(page, aCommit({ ledgers }), new Map());
+      for (const ledger of change.spilled) own.set(ledger.fairnessKey, ledger);
+      base = change.base === undefined ? base : encodeLedgerBase(0, change.base);
+      page = decodePage(encodePage(0, change.page, ''), base && decodeLedgerBase(base));
+      expect(page).toEqual(change.page);
       const toldOf = ([key]: readonly [string, Ledger]): Ledger | undefined =>
         page.ledgers.get(key) ?? own.get(key);
       expect([...charged].filter((each) => !isDeepStrictEqual(toldOf(each), each[1]))).toEqual([]);
       for (const key of page.gone ?? []) expect(page.ledgers.has(key)).toBe(false);
       left += page.gone?.size ?? 0;
       back += [...before].filter((key) => page.ledgers.has(key)).length;
-      // Whoever has no base, has what was charged since, and nobody's ledger twice.
+      // Without its base, a page has what was charged since, and no ledger twice.
       expect(decodePage(encodePage(0, page, '')).gone).toBeUndefined();
     }
     expect(left).toBeGreaterThan(100);
     expect(back).toBeGreaterThan(10);
   });
 
-  const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly PageTurn[] => {
-    const turns: PageTurn[] = [];
-    let page = turnPage(EMPTY_PAGE, aCommit({}), new Map(), 1).page;
+  const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly PageChange[] => {
+    const changes: PageChange[] = [];
+    let page = nextPage(EMPTY_PAGE, aCommit({}), new Map()).page;
     let base: Item | undefined;
     for (let at = 0; at < commits; at += 1) {
       const ledgers = chargedOf(at).map((key) =>
         aLedger({ fairnessKey: `customer-${key}`, settledCostMs: at }),
       );
-      const turn = turnPage(page, aCommit({ ledgers }), new Map(), 1);
-      base = turn.base === undefined ? base : encodeLedgerBase(0, turn.base);
-      page = decodePage(encodePage(0, turn.page, 'commit-1'), base && decodeLedgerBase(base));
+      const change = nextPage(page, aCommit({ ledgers }), new Map());
+      base = change.base === undefined ? base : encodeLedgerBase(0, change.base);
+      page = decodePage(encodePage(0, change.page, 'commit-1'), base && decodeLedgerBase(base));
       // As it was stored, whatever of it stands where.
-      expectSame([...page.ledgers], [...turn.page.ledgers]);
-      turns.push(turn);
+      expectSame([...page.ledgers], [...change.page.ledgers]);
+      changes.push(change);
     }
-    return turns;
+    return changes;
   };
-  const bytesOf = (turns: readonly PageTurn[]): readonly number[] =>
-    turns.map(({ page }) => itemBytes(encodePage(0, page, 'commit-1')));
+  const bytesOf = (changes: readonly PageChange[]): readonly number[] =>
+    changes.map(({ page }) => itemBytes(encodePage(0, page, 'commit-1')));
   const some = (count: number, at: number): readonly number[] =>
     Array.from({ length: count }, (_, place) => (at * count + place) % KEYS);
 
@@ -270,24 +367,26 @@ describe('the ledgers of a page', () => {
     'are written as they change: a thousand keys, %s in each commit',
     (_what, count, bytesMost, basesMost) => {
       const met = KEYS / 10;
-      const turns = pages(met + 300, (at) => some(at < met ? 10 : count, at)).slice(met);
-      expect(turns.at(-1)?.page.ledgers.size).toBeGreaterThan(KEYS - 100);
-      expect(Math.max(...bytesOf(turns))).toBeLessThanOrEqual(bytesMost);
-      expect(turns.filter(({ base }) => base !== undefined).length / turns.length).toBeLessThan(basesMost);
+      const changes = pages(met + 300, (at) => some(at < met ? 10 : count, at)).slice(met);
+      expect(changes.at(-1)?.page.ledgers.size).toBeGreaterThan(KEYS - 100);
+      expect(Math.max(...bytesOf(changes))).toBeLessThanOrEqual(bytesMost);
+      expect(changes.filter(({ base }) => base !== undefined).length / changes.length).toBeLessThan(
+        basesMost,
+      );
       // No item of their own: neither is read, nor paid for.
-      expect(turns.flatMap(({ spilled }) => spilled)).toEqual([]);
+      expect(changes.flatMap(({ spilled }) => spilled)).toEqual([]);
     },
   );
 
   it('stand in the page alone while they are few', () => {
-    const turns = pages(200, (at) => [at % 50]);
-    expect(turns.filter(({ base }) => base !== undefined)).toEqual([]);
-    expect(Math.max(...bytesOf(turns))).toBeLessThanOrEqual(1_024);
+    const changes = pages(200, (at) => [at % 50]);
+    expect(changes.filter(({ base }) => base !== undefined)).toEqual([]);
+    expect(Math.max(...bytesOf(changes))).toBeLessThanOrEqual(1_024);
   });
 });
 
-describe('a commit that others may read in parts', () => {
-  const alone = { page: EMPTY_PAGE, spilled: [], estimates: [], ahead: [], reserved: [], absorbed: [] };
+describe('a commit', () => {
+  const alone: PageChange = { page: EMPTY_PAGE, spilled: [], estimates: [], ahead: [], absorbed: [] };
   const loan = {
     loanId: 'loan',
     from: 0,
@@ -298,16 +397,36 @@ describe('a commit that others may read in parts', () => {
   };
 
   it.each([
-    ['the page alone', true, {}, {}],
-    ['the base of its ledgers', true, { base: { turn: 1, ledgers: new Map() } }, {}],
+    ['the page', true, {}, {}],
     ['what a resource costs', true, { estimates: [anEstimate({ resourceId: 'r' })] }, {}],
-    ['a reservation', false, { reserved: [aReservation()] }, {}],
-    ['a reservation whose item is put before the page', false, { ahead: [aReservation()] }, {}],
-    ['a reservation that says by itself what is left of it', false, { absorbed: [aReservation()] }, {}],
-    ['a ledger that leaves the page', false, { spilled: [aLedger()] }, {}],
+    ['a reservation whose item is put before the page', true, { ahead: [aReservation()] }, {}],
+    ['a reservation that says by itself what is left of it', true, { absorbed: [aReservation()] }, {}],
+    ['a ledger that leaves the page', true, { spilled: [aLedger()] }, {}],
+    ['the base of its ledgers', false, { base: { version: 1, ledgers: new Map() } }, {}],
     ['a loan', false, {}, { lend: [loan] }],
     ['a loan that ends', false, {}, { giveBack: [{ loan, left: 0 }] }],
-  ])('of %s: %s', (_what, isSafe, turn, commit) => {
-    expect(isSafeInParts({ ...alone, ...turn }, aCommit(commit))).toBe(isSafe);
+  ])('of %s is one write of the page: %s', (_what, isAlone, change, commit) => {
+    expect(isPageAlone({ ...alone, ...change }, aCommit(commit))).toBe(isAlone);
+  });
+
+  it('puts before the page only what the page said before it', () => {
+    const jobs = Array.from({ length: 300 }, (_, at) => ({ id: `job-${at}` }));
+    const lasting = aReservation([{ id: 'one' }, { id: 'two' }], { reservedAtMs: 0 });
+    const { page } = nextPage(EMPTY_PAGE, aCommit({ reserve: [lasting] }), new Map());
+    const made = aReservation(jobs, { reservedAtMs: 100_000, version: 1 });
+    const settles = aCommit({
+      version: 1,
+      drop: [{ reservation: lasting, positions: [0] }],
+      reserve: [made],
+    });
+    const change = nextPage(page, settles, new Map());
+    expect(change.ahead).toEqual([made, lasting]);
+    const items = new Map(change.ahead.map((each) => [each.batchId, each]));
+    const left = { ...lasting, jobs: new Map([...lasting.jobs].slice(1)) };
+    expect(reservationsIn(change.page, items.values())).toEqual([left, made]);
+    // What is settled whole is named no more, and needs no mark.
+    const all = [left, made].map((reservation) => ({ reservation, positions: [...reservation.jobs.keys()] }));
+    const last = nextPage(change.page, aCommit({ version: 2, drop: all }), items).page;
+    expect([last.named.size, last.batches.size, last.inline.size]).toEqual([0, 0, 0]);
   });
 });

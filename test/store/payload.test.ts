@@ -20,7 +20,7 @@ const running = (change: Partial<Job> = {}): Job =>
     payload: null,
     claim: {
       claimId: '1042-17.49',
-      epoch: 1_042,
+
       batchId: '1042-17',
       fleet: 'images',
       claimedAtMs: NOW_MS,

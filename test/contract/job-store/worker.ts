@@ -117,7 +117,6 @@ export function workerContract(suite: StoreSuite): void {
       });
       const claim = {
         claimId: '7-3p1.2',
-        epoch: 7,
         batchId: '7-3p1',
         fleet: 'images',
         claimedAtMs: NOW_MS - 5,

@@ -14,7 +14,7 @@ import {
   encodeJob,
   encodePayload,
 } from '../../../lib/store/dynamodb/codec/job.ts';
-import { decodeLease, decodeWakes } from '../../../lib/store/dynamodb/codec/lease.ts';
+import { decodeLeader } from '../../../lib/store/dynamodb/codec/leader.ts';
 import { decodeLedger, encodeLedger } from '../../../lib/store/dynamodb/codec/ledger.ts';
 import { decodePage, encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
 import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/codec/rejection.ts';
@@ -39,7 +39,7 @@ import {
   controlKey,
   costRank,
   estimateKey,
-  leaseKey,
+  leaderKey,
   ledgerKey,
   loanKey,
   pageKey,
@@ -110,9 +110,7 @@ const anyJob: fc.Arbitrary<Job> = fc
     runAtMs: instant,
     submittedAtMs: instant,
     workersLost: count,
-    claim: maybe(
-      fc.record({ claimId: text, epoch: count, batchId: text, fleet: text, claimedAtMs: instant }),
-    ),
+    claim: maybe(fc.record({ claimId: text, batchId: text, fleet: text, claimedAtMs: instant })),
     worker: maybe(fc.record({ workerId: text, incarnation: text })),
     startedAtMs: maybe(instant),
     finishedAtMs: maybe(instant),
@@ -142,7 +140,7 @@ const anyJob: fc.Arbitrary<Job> = fc
 
 const full: Job = aJob({
   resourceId: 'r',
-  claim: { claimId: '1.b.0', epoch: 1, batchId: 'b', fleet: 'f', claimedAtMs: NOW_MS },
+  claim: { claimId: '1.b.0', batchId: 'b', fleet: 'f', claimedAtMs: NOW_MS },
   worker: { workerId: 'w', incarnation: 'i' },
   startedAtMs: NOW_MS,
   finishedAtMs: NOW_MS,
@@ -243,7 +241,7 @@ describe('a job item', () => {
     ['runAtMs', undefined],
     ['claim', 'c'],
     ['claim.claimId', undefined],
-    ['claim.epoch', '1'],
+    ['claim.claimedAtMs', '1'],
     ['claim.batchId', 2],
     ['claim.fleet', undefined],
     ['claim.claimedAtMs', undefined],
@@ -309,14 +307,14 @@ describe('a job item of which only the content is wrong', () => {
 
 describe('an item that must not be guessed at', () => {
   it.each([
-    ['lease', leaseKey(3), 'set epoch above all'],
+    ['leader', leaderKey(3), 'deploy the stack again'],
     ['page', pageKey(3), 'deleting it forgets'],
     ['reservation', reservationKey(3, '1-1'), 'once none of its jobs can be running'],
     ['loan', loanKey(3, 'l'), 'the copy of the other partition'],
     ['worker', workerKey(3, 'w'), 'correct or delete the item'],
-    ['ledger', ledgerKey(3, 'lease'), 'correct or delete the item'],
+    ['ledger', ledgerKey(3, 'leader'), 'correct or delete the item'],
   ])('names the way out of its kind: a %s', (_, key, wayOut) => {
-    expect(() => decodeLease({ ...key })).toThrow(wayOut);
+    expect(() => decodeLeader({ ...key, holder: 1 })).toThrow(wayOut);
   });
 });
 
@@ -361,7 +359,7 @@ describe('other items', () => {
           ...aReservation([]),
           jobs: new Map(sorted.map((position) => [position, aReservedJob(aJob())])),
         };
-        const decoded = decodeReservation(kept(encodeReservation(3, reservation)));
+        const decoded = decodeReservation(kept(encodeReservation(3, reservation, 7)));
         expect(decoded).toEqual(reservation);
         expect([...decoded.jobs.keys()]).toEqual(sorted);
       }),
@@ -372,7 +370,7 @@ describe('other items', () => {
     const before = aReservation([aJob()]);
     const planned = aReservation([aJob(), aJob()], { declared: 7 });
     for (const each of [before, planned])
-      expect(decodeReservation(kept(encodeReservation(0, each)))).toEqual(each);
+      expect(decodeReservation(kept(encodeReservation(0, each, 7)))).toEqual(each);
     const both = [before, planned];
     const read = unpackReservations(JSON.parse(packReservations(both)));
     expect([...read.values()]).toEqual(both);
@@ -380,7 +378,7 @@ describe('other items', () => {
   });
 
   it('name what is malformed inside a reservation', () => {
-    const item = encodeReservation(0, aReservation([aJob(), aJob()]));
+    const item = encodeReservation(0, aReservation([aJob(), aJob()]), 7);
     for (const jobs of [
       '',
       '{}',
@@ -400,14 +398,13 @@ describe('other items', () => {
       aJob({ id: createHash('md5').update(`${at}`).digest('hex'), fairnessKey: `customer-${at}` }),
     );
     const reservation = aReservation(jobs);
-    const item = encodeReservation(0, reservation);
+    const item = encodeReservation(0, reservation, 7);
     expect(item.j).toBeInstanceOf(Uint8Array);
     expect(itemBytes(item)).toBeLessThanOrEqual(1_024);
-    expect(itemBytes(plainReservation(0, reservation))).toBeGreaterThan(1_024);
+    expect(itemBytes(plainReservation(0, reservation, 7))).toBeGreaterThan(1_024);
     expect(decodeReservation(item)).toEqual(reservation);
-    // As an earlier version wrote it.
-    expect(decodeReservation(plainReservation(0, reservation))).toEqual(reservation);
-    expect(encodeReservation(0, aReservation()).j).toEqual(expect.any(String));
+    expect(decodeReservation(plainReservation(0, reservation, 7))).toEqual(reservation);
+    expect(encodeReservation(0, aReservation(), 7).j).toEqual(expect.any(String));
     expect(() => decodeReservation({ ...item, j: new Uint8Array([1, 2, 3]) })).toThrow(
       expect.objectContaining({ name: 'MalformedItemError', attribute: 'j' }),
     );
@@ -415,7 +412,7 @@ describe('other items', () => {
 
   it('keep fifty reserved jobs with ordinary names in under 8 KB', () => {
     const jobs = Array.from({ length: 50 }, (_, at) => aJob({ id: `${at}`.padStart(32, '0') }));
-    const item = encodeReservation(0, aReservation(jobs));
+    const item = encodeReservation(0, aReservation(jobs), 7);
     expect(JSON.stringify(item).length).toBeLessThan(8 * 1024);
   });
 
@@ -441,15 +438,17 @@ describe('other items', () => {
       expect(decodeDispatcher(encodeDispatcher(dispatcher, 1))).toEqual(dispatcher);
     }
     for (const ledger of LEDGERS)
-      expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger))).toEqual(ledger);
+      expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger, 7))).toEqual(ledger);
     const reservation = aReservation([
       { id: 'a\u0001\u2401', fairnessKey: '"' },
       { id: 'b', resourceId: 'r' },
     ]);
     const page = {
       ...EMPTY_PAGE,
-      turn: 7,
-      epoch: 3,
+      version: 7,
+      named: new Set(['7-x', '6-y']),
+      unseenUntilMs: NOW_MS + 5,
+      carried: { version: 3, moved: 8, isDone: false, after: 'a\n', sinceVersion: 4, isHandedOver: true },
       chargedMean: 1_250,
       inline: new Map([[reservation.batchId, reservation]]),
       ledgers: new Map(LEDGERS.map((each) => [each.fairnessKey, each])),
@@ -495,9 +494,9 @@ describe('other items', () => {
   });
 
   it('are refused by the name of what is missing', () => {
-    const key = { pk: 'partition/0', sk: 'lease' };
-    expect(() => decodeLease({ ...key, expiresAtMs: 1 })).toThrow(
-      expect.objectContaining({ key: 'partition/0 lease', attribute: 'epoch' }),
+    const key = { pk: 'partition/0', sk: 'leader' };
+    expect(() => decodeLeader({ ...key, holder: 'one', wantsLetters: true })).toThrow(
+      expect.objectContaining({ key: 'partition/0 leader', attribute: 'untilMs' }),
     );
     expect(() => decodeLedger({ ...key, fairnessKey: 'k' })).toThrow(MalformedItemError);
     expect(() =>
@@ -513,20 +512,6 @@ describe('other items', () => {
     expect(() =>
       decodeDispatcher({ ...encodeDispatcher(aDispatcherRecord(), 1), leads: new Set(['x']) }),
     ).toThrow(expect.objectContaining({ attribute: 'leads' }));
-  });
-});
-
-describe('the word of a partition', () => {
-  it('that was written by something else names no job in that place, and can be read', () => {
-    const item = {
-      pk: 'wake/0',
-      sk: 'wake',
-      wakes: 3,
-      named: 1,
-      namedJobs: ['3wone', 'garbage', '', '0xtwo'],
-    };
-    const { names, jobs } = decodeWakes(item);
-    expect([names, jobs.map(({ id }) => id)]).toEqual([4, ['one', '', '', 'two']]);
   });
 });
 

@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { expect, it } from 'vitest';
 import { DynamoConnection } from '../../../lib/store/dynamodb/connection.ts';
-import { leaseKey } from '../../../lib/store/schema.ts';
+import { leaderKey } from '../../../lib/store/schema.ts';
 
 const ASKED = 1_000;
 /** The sockets that the SDK opens unless told otherwise. */
@@ -42,7 +42,7 @@ it('has no more requests under way than the SDK has sockets, and sends every one
   let ended = 0;
   const all = Promise.allSettled(
     Array.from({ length: ASKED }, (_, partition) =>
-      connection.get('readLease', leaseKey(partition)).finally(() => {
+      connection.get('readLeader', leaderKey(partition)).finally(() => {
         ended += 1;
       }),
     ),

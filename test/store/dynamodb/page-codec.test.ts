@@ -14,8 +14,7 @@ import { aReservation } from '../../fixtures/factories/reservation.ts';
 
 const pageOf = (ledgers: readonly Ledger[], changes: Partial<Page> = {}): Page => ({
   ...EMPTY_PAGE,
-  turn: 7,
-  epoch: 3,
+  version: 7,
   ledgers: new Map(ledgers.map((ledger) => [ledger.fairnessKey, ledger])),
   ...changes,
 });
@@ -74,49 +73,5 @@ describe('a page', () => {
   it('says as it is what it can say for one unit', () => {
     const page = pageOf(ledgersOf(5));
     expect(encodePage(0, page, 'c')).toEqual(plainPage(0, page, 'c'));
-  });
-
-  it('of before ledgers stood in columns is read', () => {
-    const flat = [NOW_MS, 'a', 12.5, 3, 'b"', 0, [4, 9], 'c', 1, [5, null, 1, 77, 8]];
-    const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(flat) };
-    expect([...decodePage(item).ledgers.values()]).toEqual([
-      { fairnessKey: 'a', settledCostMs: 12.5, lastSeenMs: NOW_MS + 3 },
-      { fairnessKey: 'b"', settledCostMs: 0, lastSeenMs: NOW_MS + 4, presentUntilMs: NOW_MS + 9 },
-      {
-        fairnessKey: 'c',
-        settledCostMs: 1,
-        lastSeenMs: NOW_MS + 5,
-        isUndecided: true,
-        later: [{ hash: 77, untilMs: NOW_MS + 8 }],
-      },
-    ]);
-  });
-
-  it.each([
-    ['text where bytes should be', 'abc'],
-    ['bytes that are no deflate', new Uint8Array([1, 2, 3])],
-    ['more than a page can say', undefined],
-  ])('that is damaged is refused by name: %s', (_what, bytes) => {
-    const z = bytes ?? deflateRawSync('x'.repeat(5 * 1024 * 1024));
-    const item = { ...encodePage(0, pageOf(ledgersOf(50)), 'c'), z };
-    expect(() => decodePage(item)).toThrow(
-      expect.objectContaining({
-        name: 'MalformedItemError',
-        key: `${pageKey(0).pk} ${pageKey(0).sk}`,
-        attribute: 'z',
-      }),
-    );
-  });
-
-  it.each([
-    ['a key without a cost', [NOW_MS, ['a', 'b'], [1], [0, 0]]],
-    ['a key that is no text', [NOW_MS, [7], [1], [0]]],
-    ['a cost that is none', [NOW_MS, ['a'], ['x'], [0]]],
-    ['half a later job', [NOW_MS, ['a'], [1], [[0, null, 0, 7]]]],
-  ])('whose ledgers are damaged is refused by name: %s', (_what, ledgers) => {
-    const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(ledgers) };
-    expect(() => decodePage(item)).toThrow(
-      expect.objectContaining({ name: 'MalformedItemError', attribute: 'k' }),
-    );
   });
 });

@@ -130,18 +130,10 @@ describe('the memory store', () => {
 
   it('lets a transaction meet another one: nothing is changed', async () => {
     const { store } = aStore({ transactionConflict: 1 });
-    const { epoch } = await store.acquireLease({
-      partition: 0,
-      holder: 'one',
-      nowMs: NOW_MS,
-      leaseMs: 1_000,
-    });
     const ledgers = [{ fairnessKey: 'a', settledCostMs: 1, lastSeenMs: NOW_MS }];
     // A loan has items of its own, which are written with the page.
     const lend = [{ loanId: '0-1-0-0', from: 0, to: 1, units: 1, scopes: [], expiresAtMs: NOW_MS + 1 }];
-    await expect(
-      store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers, lend }) }),
-    ).rejects.toMatchObject({
+    await expect(store.commit({ partition: 0, commit: aCommit({ ledgers, lend }) })).rejects.toMatchObject({
       name: 'StoreThrottled',
     });
     expect(await store.getLedgers({ partition: 0, fairnessKeys: ['a'] })).toEqual([undefined]);
