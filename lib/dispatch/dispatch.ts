@@ -148,13 +148,9 @@ class Run {
   }
 
   async run(): Promise<DispatchReport | OutdatedRun> {
-    const { store, clock, seen } = this.#context;
-    // Of a partition that was led when this process looked last, the leader is read before anything else is.
-    if (seen.get(this.#partition)?.isLed === true) {
-      const isLed = isLedBy(await store.readLeader(this.#partition), undefined, clock.nowMs());
-      if (isLed && (await this.#leave())) return reportOf('left', this.#totals);
-      if (!isLed) noteSeen(this.#context, this.#partition, { isLed });
-    }
+    // Of a partition that was led when this process looked last, nothing is read before the letter is left.
+    const wasLed = this.#context.seen.get(this.#partition)?.isLed === true;
+    if (wasLed && (await this.#leave())) return reportOf('left', this.#totals);
     for (;;) {
       const outcome = await this.#pass();
       if (outcome.kind === 'outdated')
@@ -282,9 +278,11 @@ async function askToLead(context: DispatchContext, partition: number): Promise<v
   }
 }
 
-/** A function that was asked to lead waits so long for the end of another lead: most are as short as a pass. */
+/** A leader asks for the next one so long before its time is over: that one waits until the lead is released. */
+const SUCCESSOR_MS = 1_000;
+/** A function that was asked to lead waits so long for the end of another lead. */
 const PATIENCE_MS = 3_000;
-const PATIENCE_STEP_MS = 50;
+const PATIENCE_STEP_MS = 30;
 /** Whether little goes on is judged after each of these. */
 const CALM_AFTER_MS = 3_000;
 
@@ -310,7 +308,7 @@ export async function leadWhileBusy(
   const options: LeadOptions = {
     first: { hints: [], fires: false },
     letter: undefined,
-    stays: whileBusy(context, endsAtMonotonicMs),
+    stays: whileBusy(context, partition, endsAtMonotonicMs),
     endsAtMonotonicMs,
   };
   let report = await lead(context, partition, options);
@@ -320,7 +318,6 @@ export async function leadWhileBusy(
     context = await renewed(context, context.deployed, version);
     report = await lead(context, partition, { ...options, first: { hints, told, fires: false } });
   }
-  if (report.end === 'outOfTime') await askToLead(context, partition);
   log.info('led while busy', {
     partition,
     tookMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
@@ -329,11 +326,17 @@ export async function leadWhileBusy(
   return report.end === 'left' ? undefined : reportOf('done', report);
 }
 
-/** Whether as much goes on as leading is worth; asked again and again. */
-function whileBusy({ clock, budget }: DispatchContext, endsAtMonotonicMs: number): LeadOptions['stays'] {
+/** Whether as much goes on as leading is worth; asked again and again. Before the time is over, it asks for the next leader. */
+function whileBusy(
+  context: DispatchContext,
+  partition: number,
+  endsAtMonotonicMs: number,
+): LeadOptions['stays'] {
+  const { clock, budget } = context;
   let countedAtMonotonicMs = clock.monotonicMs();
   let counted = 0;
   let isBusy = true;
+  let isNextAsked = false;
   return ({ admitted, settled }) => {
     const nowMonotonicMs = clock.monotonicMs();
     const sinceMs = nowMonotonicMs - countedAtMonotonicMs;
@@ -341,6 +344,10 @@ function whileBusy({ clock, budget }: DispatchContext, endsAtMonotonicMs: number
       isBusy = (admitted + settled - counted) * 1_000 >= budget.leadWhile * sinceMs;
       counted = admitted + settled;
       countedAtMonotonicMs = nowMonotonicMs;
+    }
+    if (isBusy && !isNextAsked && nowMonotonicMs >= endsAtMonotonicMs - SUCCESSOR_MS) {
+      isNextAsked = true;
+      void askToLead(context, partition);
     }
     return isBusy && nowMonotonicMs < endsAtMonotonicMs;
   };
