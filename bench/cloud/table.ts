@@ -14,11 +14,11 @@ import { isApart } from '../../lib/store/payload.ts';
 import type { Fence } from '../../lib/store/records.ts';
 import type { ClaimRequest, Commit } from '../../lib/store/requests.ts';
 import {
-  type AnnouncedLine,
   dueLineName,
   keysLineName,
   ledgerPk,
   partitionPk,
+  type ReadyLine,
   readyLineName,
   wakeKey,
 } from '../../lib/store/schema.ts';
@@ -107,8 +107,8 @@ interface Asked {
   readonly partition?: number;
   readonly fence?: Fence;
   readonly type?: string;
-  readonly line?: AnnouncedLine;
-  readonly lines?: readonly AnnouncedLine[];
+  readonly line?: ReadyLine;
+  readonly lines?: readonly ReadyLine[];
   readonly afterMs?: number;
   readonly ids?: readonly unknown[];
   readonly conflictKeys?: readonly string[];
@@ -165,14 +165,14 @@ export function cloudTable(parts: CloudTableParts): JobStore {
 
   const isAnnounced = (
     partition: number,
-    { type, fairnessKey }: AnnouncedLine,
+    { type, fairnessKey }: ReadyLine,
     afterMs = -Infinity,
   ): boolean => {
     const present = store.inspect(partition).backlogs.get(fairnessKey)?.get(type)?.value;
     return present !== undefined && present.announcedAtMs > afterMs;
   };
 
-  const newLines = (partition: number, lines: readonly AnnouncedLine[]): number =>
+  const newLines = (partition: number, lines: readonly ReadyLine[]): number =>
     new Set(
       lines.filter((line) => !isAnnounced(partition, line)).map((line) => `${line.type}/${line.fairnessKey}`),
     ).size;

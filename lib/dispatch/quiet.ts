@@ -45,10 +45,9 @@ export function quietOf(
 function readToEndAtMs(
   { heads }: CachedLines,
   type: string,
-  { fairnessKey, lines, parked = [] }: CachedKey,
+  { fairnessKey, lines }: CachedKey,
   nameOf: QuietInput['nameOf'],
 ): number | undefined {
-  if (parked.length > 0) return undefined;
   let readAtMs = Infinity;
   for (const mode of modesOf(lines)) {
     const known = heads.get(nameOf({ type, mode, fairnessKey }));

@@ -62,10 +62,6 @@ export interface Page {
   readonly parks: boolean;
   /** How steadily the partition has been read. */
   readonly attendance?: Attendance | undefined;
-  /** By when all keys that came were lifted. */
-  readonly liftedAtMs?: number | undefined;
-  /** No key has come unseen since. */
-  readonly isLifted?: boolean | undefined;
   /** Nothing waits, by all that passes were shown. */
   readonly quiet?: Quiet | undefined;
   /** Ledgers that a commit writes, in hundredths, as the latest ones did. */
@@ -319,8 +315,6 @@ export function turnPage(
       named: new Set([...named, ...items.ahead.map(({ batchId }) => batchId)]),
       parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
-      liftedAtMs: commit.liftedAtMs ?? page.liftedAtMs,
-      isLifted: commit.isLifted ?? page.isLifted,
       quiet: commit.quiet === null ? undefined : (commit.quiet ?? page.quiet),
       ...(chargedMean === 0 ? {} : { chargedMean }),
     },

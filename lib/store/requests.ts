@@ -83,10 +83,6 @@ export interface Commit {
   readonly parks?: boolean | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
-  /** By now all keys that came are lifted; undefined: as it was. */
-  readonly liftedAtMs?: number | undefined;
-  /** Whether that goes on until there is no room; undefined: as it was. */
-  readonly isLifted?: boolean | undefined;
   /** Whether anything waits from now on, by all that passes were shown; `null`: it may. Undefined: as it was. */
   readonly quiet?: Quiet | null | undefined;
   /** Capacity that the fence's partition leaves to others from now on. Their requests are granted by that. */

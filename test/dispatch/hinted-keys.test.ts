@@ -105,7 +105,7 @@ describe('a key that stands behind what was read of the keys line', () => {
 });
 
 describe('a job that another dispatcher promoted', () => {
-  it('starts in the next pass, though its ready line does not show it yet', async () => {
+  it('starts in the next pass that looks at what is due, though its ready line does not show it yet', async () => {
     const on = stage({ store: { indexLagMs: 1_000 }, pool: poolWith(1) });
     const [first, due] = [on.job(), on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 5_000 })];
     await on.put(first, due);
@@ -116,7 +116,7 @@ describe('a job that another dispatcher promoted', () => {
     await on.pass({ reason: 'wake' });
     expect(on.stateOf(due.id)).toBe('pending');
     const ended = await on.end(running);
-    await on.pass({ jobs: [ended], reason: 'stream' }, on.dispatcher());
+    await on.pass({ jobs: [ended], reason: 'wake' }, on.dispatcher());
     expect(on.stateOf(due.id)).toBe('claimed');
   });
 });

@@ -17,22 +17,3 @@ it.each([
   expect(openCache(memory, 0, epoch, isOpen) === kept).toBe(isBelieved);
 });
 
-it('a job that a read shows not to wait is gone, whatever its image tells', async () => {
-  const on = stage();
-  const told = on.job();
-  const store = storeWith(on.store, {
-    lookUpJobs: async () => [{ ...told, state: 'succeeded', version: 4 } as const],
-  });
-  const hinted = new HintedJobs(on.dispatcher({ store }), {
-    partition: 0,
-    places: { nameOf: () => 'line', rankOf: ({ id }) => id, compare: () => 0, subOf: () => 0 },
-    cached: openCache(new Map(), 0, 1).lines,
-    parkedHeads: [],
-    justStored: new Set(),
-    isHeld: () => false,
-    nowMs: on.time.nowMs,
-  });
-  expect(hinted.isGone(told)).toBe(false);
-  await hinted.sift([told]);
-  expect(hinted.isGone(told)).toBe(true);
-});

@@ -4,7 +4,7 @@ import type { Reservation } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
 import { keepsLease } from '../lease.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
-import { park, toPark, unnameParked } from '../parking.ts';
+import { park, toPark } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { firstLateAtMs, hasFoundFree, nextTakeoverAtMs, slotsHeld, spareSlots } from '../takeovers.ts';
@@ -17,7 +17,7 @@ import { isInTime, type PassReport } from './scope.ts';
 
 /** @throws LeaseLostError if somebody else has the lease */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, lease, partition, nowMs, commits, cached, ledgerCache, candidates, images } = pass;
+  const { context, lease, partition, nowMs, commits, cached, candidates, images } = pass;
   const { isOutOfTime, admitted, lostClaims } = admission;
   const parked = isOutOfTime ? 0 : await parkBlocked(pass, admission);
   const inFlight = [...pass.reservations, ...admission.reserved];
@@ -31,7 +31,6 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   await lend(pass, admission, !again);
   tidy(pass);
   watch(pass, admission);
-  ledgerCache.undoLifts();
   // Out of time: what was settled in memory, and what the images showed, was not written.
   // A slot that is about to be free is none that is.
   const isFull = pass.planner.room <= 0 || ![...admission.free.values()].some((count) => count > 0);
@@ -175,13 +174,12 @@ async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boo
 }
 
 /** Takes lines and items away that nobody needs any more. */
-function tidy({ context, input, partition, nowMs, candidates, cached }: PlannedPass): void {
+function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): void {
   const { store, log, configuration } = context;
   const { keyTtlMs } = configuration.fairness;
   input.inBackground(
     Promise.all([
       candidates.retireEmptyLines(),
-      unnameParked(context, partition, candidates.emptyGroups, cached.parkedNames, nowMs),
       store.tidy(partition, keyTtlMs === null ? undefined : nowMs - keyTtlMs),
     ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),

@@ -39,10 +39,6 @@ export interface LoadedPass extends PassScope {
   readonly due: Promotion;
 }
 
-/** Whether keys that come start level with those that are there. */
-export const liftsKeys = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
-  configuration.fairness.idlePolicy === 'advance';
-
 /** Of reservations that were made within so many milliseconds there are few where little happens. */
 const CALM_WITHIN_MS = 2_000;
 const CALM_RESERVATIONS_MAX = 6;
@@ -94,11 +90,10 @@ export async function load(scope: PassScope): Promise<LoadedPass | OutdatedPass>
   const { context, lease, input, partition, between, nowMs, cached } = scope;
   const { store, configuration, deployed } = context;
   const { letGo } = cached;
-  // Who missed hints does not know what has changed: heads, and keys that have come.
+  // Who missed hints does not know what has changed.
   if (input.hasMissed) forgetMissed(cached.lines);
   else if (input.readsAnew === true) forgetLines(cached.lines);
-  // Who lifts all keys that came must see all jobs that are due.
-  const promotes = input.promotes || (liftsKeys(context) && cached.lines.coming === undefined);
+  const { promotes } = input;
   // What a pass promotes that needs the lease after all would be told to nobody.
   const shards = lease.isOpen === true ? [] : dueShardsKnown(context, partition);
   const askedAtMonotonicMs = context.clock.monotonicMs();

@@ -18,7 +18,6 @@ import type { SlotTimes, SpareSlots } from '../slot-times.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
 import { lateAmong, waitingForSlots } from '../takeovers.ts';
 import {
-  againAtMsOf,
   attemptOf,
   claimIdOfPlace,
   type Place,
@@ -113,9 +112,10 @@ async function takeAway(
   });
   if (outcome.kind !== 'finished') return undefined;
   // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
-  const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
+  const { finishedAtMs: endedAtMs = nowMs } = outcome.job;
+  const durationMs = Math.max(0, endedAtMs - startedAtMs);
   return {
-    settled: { ...place, durationMs, succeeded: false, againAtMs: againAtMsOf(outcome.job) },
+    settled: { ...place, durationMs, succeeded: false, endedAtMs },
     job: outcome.job,
   };
 }
@@ -403,7 +403,6 @@ class Recovery {
       durationMs,
       endedAtMs,
       succeeded,
-      againAtMs: job === undefined ? undefined : againAtMsOf(job),
     });
     if (job !== undefined && !isTerminal(job.state)) this.#images.push(job);
   }

@@ -191,8 +191,6 @@ export class DynamoPartitionStore implements PartitionStore {
       parks: page.parks,
       dueShards,
       attendance: page.attendance,
-      liftedAtMs: page.liftedAtMs,
-      isLifted: page.isLifted,
       quiet: page.quiet,
       loans,
       requests,

@@ -88,8 +88,6 @@ export class MemoryPartitionStore implements PartitionStore {
         parks: page.parks,
         dueShards,
         attendance: page.attendance,
-        liftedAtMs: page.liftedAtMs,
-        isLifted: page.isLifted,
         quiet: page.quiet,
         loans: [...loans.values()],
         requests: [...requests.values()],

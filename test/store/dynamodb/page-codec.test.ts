@@ -33,12 +33,6 @@ const anyLedger: fc.Arbitrary<Ledger> = fc.record(
     fairnessKey: fc.string({ unit: 'binary' }),
     settledCostMs: fc.double({ min: 0, max: 2 ** 37, noNaN: true }).map(wholeUnits),
     lastSeenMs: fc.integer({ min: NOW_MS - 1e9, max: NOW_MS }),
-    presentUntilMs: fc.integer({ min: NOW_MS - 1e9, max: NOW_MS + 1e9 }),
-    isUndecided: fc.constant(true),
-    later: fc.array(fc.record({ hash: fc.nat(), untilMs: fc.integer({ min: NOW_MS - 1e9, max: NOW_MS }) }), {
-      minLength: 1,
-      maxLength: 3,
-    }),
   },
   { requiredKeys: ['fairnessKey', 'settledCostMs', 'lastSeenMs'] },
 );
@@ -76,22 +70,6 @@ describe('a page', () => {
     expect(encodePage(0, page, 'c')).toEqual(plainPage(0, page, 'c'));
   });
 
-  it('of before ledgers stood in columns is read', () => {
-    const flat = [NOW_MS, 'a', 12.5, 3, 'b"', 0, [4, 9], 'c', 1, [5, null, 1, 77, 8]];
-    const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(flat) };
-    expect([...decodePage(item).ledgers.values()]).toEqual([
-      { fairnessKey: 'a', settledCostMs: 12.5, lastSeenMs: NOW_MS + 3 },
-      { fairnessKey: 'b"', settledCostMs: 0, lastSeenMs: NOW_MS + 4, presentUntilMs: NOW_MS + 9 },
-      {
-        fairnessKey: 'c',
-        settledCostMs: 1,
-        lastSeenMs: NOW_MS + 5,
-        isUndecided: true,
-        later: [{ hash: 77, untilMs: NOW_MS + 8 }],
-      },
-    ]);
-  });
-
   it.each([
     ['text where bytes should be', 'abc'],
     ['bytes that are no deflate', new Uint8Array([1, 2, 3])],
@@ -112,7 +90,7 @@ describe('a page', () => {
     ['a key without a cost', [NOW_MS, ['a', 'b'], [1], [0, 0]]],
     ['a key that is no text', [NOW_MS, [7], [1], [0]]],
     ['a cost that is none', [NOW_MS, ['a'], ['x'], [0]]],
-    ['half a later job', [NOW_MS, ['a'], [1], [[0, null, 0, 7]]]],
+    ['an instant that is none', [NOW_MS, ['a'], [1], ['x']]],
   ])('whose ledgers are damaged is refused by name: %s', (_what, ledgers) => {
     const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(ledgers) };
     expect(() => decodePage(item)).toThrow(
