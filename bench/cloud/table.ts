@@ -163,11 +163,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     return readyLineName(job.partition, { ...readyLineOf(job), ...(sub === 0 ? {} : { sub }) });
   };
 
-  const isAnnounced = (
-    partition: number,
-    { type, fairnessKey }: ReadyLine,
-    afterMs = -Infinity,
-  ): boolean => {
+  const isAnnounced = (partition: number, { type, fairnessKey }: ReadyLine, afterMs = -Infinity): boolean => {
     const present = store.inspect(partition).backlogs.get(fairnessKey)?.get(type)?.value;
     return present !== undefined && present.announcedAtMs > afterMs;
   };

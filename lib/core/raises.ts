@@ -85,11 +85,7 @@ export class Raises {
    * Meets keys until it is known whose shares are raised. `raised` is told of each of these, and of those that have arrived
    * without it; answers what is needed first.
    */
-  raise<Need>(
-    tier: number,
-    ask: Ask<Need>,
-    raised: (key: number, moreMs: number) => void,
-  ): Need | undefined {
+  raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
     const turns = this.#turns[tier] as Turns;
     turns.held ??= this.#leastHeld();
@@ -125,11 +121,7 @@ export class Raises {
     return undefined;
   }
 
-  #end(
-    turns: Turns,
-    raises: readonly Raise<number>[],
-    raised: (key: number, moreMs: number) => void,
-  ): void {
+  #end(turns: Turns, raises: readonly Raise<number>[], raised: (key: number, moreMs: number) => void): void {
     turns.isOver = true;
     const raisedMs = new Map(raises.map(({ key, costMs }) => [key, costMs]));
     let isFirst = true;

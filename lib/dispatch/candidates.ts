@@ -17,7 +17,6 @@ import { isOutdated, type LinePlaces, noteImages, noteOutdated } from './line-im
 import { isUsedUp, modesOf, partsToRead, ReadAhead, readLineParts } from './line-parts.ts';
 import {
   type CachedHeads,
-  type CachedKey,
   type CachedLines,
   forgetLines,
   forgetStrangers,
@@ -270,10 +269,7 @@ export class Candidates {
     );
   }
 
-  async #takeHeads(
-    line: LineName,
-    count: number,
-  ): Promise<OfferedHeads> {
+  async #takeHeads(line: LineName, count: number): Promise<OfferedHeads> {
     const name = this.#nameOf(line);
     const isFirst = !this.#offeredOf.has(name);
     const { heads: cached } = this.#input.cached;

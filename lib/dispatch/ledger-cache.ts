@@ -137,22 +137,6 @@ export class LedgerCache {
   }
 
   /**
-   * Keys whose jobs start. Answers ledgers that are to be written: those that were last touched so long ago that they might expire
-   * before the ends of these attempts touch them again.
-   */
-  seeStarts(fairnessKeys: ReadonlySet<string>): readonly Ledger[] {
-    const { keyTtlMs } = this.#configuration.fairness;
-    if (keyTtlMs === null) return [];
-    return [...fairnessKeys].flatMap((fairnessKey) => {
-      const ledger = this.ledgerOf(fairnessKey);
-      if (ledger === undefined || this.#nowMs - ledger.lastSeenMs <= keyTtlMs / 2) return [];
-      const seen = { ...ledger, lastSeenMs: this.#nowMs };
-      this.#change(seen);
-      return [seen];
-    });
-  }
-
-  /**
    * Takes over that a plan has raised these keys, or met them as they arrived. Answers the ledgers that are to be written: where
    * nothing was raised, and a job starts, its end says as much.
    */

@@ -1,6 +1,6 @@
 /** What the store keeps, as the scheduler sees it: one shape a kind of item, whatever database it is in. */
 import type { Control } from '../core/capacity.ts';
-import type { JobMode, Json, ReservedJob } from '../core/job.ts';
+import type { Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest } from '../core/lending.ts';
 import type { ReadyLine } from './schema.ts';
 

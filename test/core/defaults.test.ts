@@ -188,7 +188,12 @@ describe('a sparse declaration', () => {
       },
     });
     expect(types.map(({ conflictGroup }) => conflictGroup)).toEqual([null, null]);
-    expect(fairness).toMatchObject({ creditMs: null, keyTtlMs: null, estimateTtlMs: null, resetEveryMs: null });
+    expect(fairness).toMatchObject({
+      creditMs: null,
+      keyTtlMs: null,
+      estimateTtlMs: null,
+      resetEveryMs: null,
+    });
   });
 
   it('raises the longest delay with a longer first one', () => {

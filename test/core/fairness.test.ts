@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { weightsNow } from '../../lib/core/capacity.ts';
 import type { FairnessConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import { chargeMs, correctionMs, Ledgers, raisesOf, wholeUnits } from '../../lib/core/fairness.ts';
+import { chargeMs, correctionMs, Ledgers, raisesOf } from '../../lib/core/fairness.ts';
 import type { ReservedJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import { FEWER_RUNS } from './random-pass.ts';
@@ -67,7 +67,6 @@ describe('a charge', () => {
 });
 
 describe('a cost', () => {
-
   it('is a whole number of 2^-16 ms, whether it is charged, corrected or lifted to', () => {
     const free = fairness();
     expect(chargeMs(1 / 3, free)).toBe(21_845 * UNIT_MS);

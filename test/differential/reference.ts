@@ -302,7 +302,8 @@ export class Reference implements Player {
       readyMs.set(fairnessKey, Math.min(readyAtMs, readyMs.get(fairnessKey) ?? Infinity));
     const inTurn = [...readyMs.keys()];
     const arriving = inTurn.filter(
-      (key) => !inFlight.has(key) && (readyMs.get(key) ?? 0) > (this.#ledgers.get(key)?.touchedAtMs ?? -Infinity),
+      (key) =>
+        !inFlight.has(key) && (readyMs.get(key) ?? 0) > (this.#ledgers.get(key)?.touchedAtMs ?? -Infinity),
     );
     const there = new Set([...inFlight, ...inTurn.filter((key) => !arriving.includes(key))]);
     const leastBut = (left: string | undefined): number =>

@@ -87,3 +87,22 @@ describe('a key that comes back after its ledger has expired', () => {
     expect(await othersBefore(on, runs, job, other, 500)).toBe(1);
   });
 });
+
+it('a ledger is kept while a job of its key runs, however long that is', async () => {
+  const keyTtlMs = 60_000;
+  const on = stage({ pool: { ...poolWith('none'), fairness: { idlePolicy: 'none', keyTtlMs } } });
+  const run = async (tookMs: number): Promise<void> => {
+    const job = on.job({ fairnessKey: RETURNING });
+    await on.put(job);
+    await on.pass({ jobs: [job], reason: 'stream' }, on.dispatcher());
+    const running = await theStarted(on);
+    await on.advance(tookMs);
+    // Each pass takes away what has expired.
+    await on.pass({ reason: 'tick' }, on.dispatcher());
+    await on.pass({ jobs: [await on.end({ job: running })], reason: 'stream' }, on.dispatcher());
+  };
+  await run(50_000);
+  await on.advance(keyTtlMs - 10_000);
+  await run(15_000);
+  expect(on.store.inspect(0).ledgers.get(RETURNING)?.settledCostMs).toBe(65_000);
+});

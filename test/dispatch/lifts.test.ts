@@ -196,7 +196,9 @@ describe('a new key', () => {
     const late = ['one', 'two', 'three'].map((fairnessKey) => on.job({ fairnessKey }));
     await on.put(...late);
     await on.pass({ jobs: late, reason: 'stream' }, on.dispatcher());
-    expect(late.map(({ fairnessKey }) => costOf(on, fairnessKey))).toEqual([1, 1, 1].map(() => behind(11_000)));
+    expect(late.map(({ fairnessKey }) => costOf(on, fairnessKey))).toEqual(
+      [1, 1, 1].map(() => behind(11_000)),
+    );
     expect(on.held()).toHaveLength(2);
   });
 });
@@ -234,17 +236,18 @@ describe('a key whose ledgers were reset', () => {
 
 describe('a key is not away', () => {
   it('while another of its jobs waits, however old that is and whatever came in front of it', async () => {
-    const on = stage({ pool: pool() });
+    const on = stage({ pool: pool({ fleets: { images: { types: ['resize'], slots: 2 } } }) });
     await charged(on, { patient: 1_000, busy: 50_000 });
     await on.advance(1);
+    await on.put(on.job({ fairnessKey: 'busy' }));
+    await on.pass();
     // Urgent jobs came later, and stand in front.
     const old = on.job({ fairnessKey: 'patient', readyAtMs: on.time.nowMs - 10 });
     const urgent = Array.from({ length: 10 }, () => on.job({ fairnessKey: 'patient', priority: 1 }));
-    await on.put(old, ...urgent, on.job({ fairnessKey: 'busy' }));
+    await on.put(old, ...urgent);
     await on.pass({ jobs: urgent.slice(0, 1), reason: 'stream' });
     expect(costOf(on, 'patient')).toBe(1_000);
   });
-
 });
 
 describe('many keys that come at once, beside more than a page of others', () => {

@@ -1,8 +1,6 @@
 /** What a dispatcher remembers of a partition counts for as long as it cannot be wrong. */
 import { expect, it } from 'vitest';
-import { HintedJobs } from '../../lib/dispatch/hinted-jobs.ts';
 import { keepCache, openCache, type PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
-import { stage, storeWith } from './stage.ts';
 
 it.each([
   ['under the same epoch, without the lease', 4, true, true],
@@ -16,4 +14,3 @@ it.each([
   keepCache(memory, 0, 4, kept, 7);
   expect(openCache(memory, 0, epoch, isOpen) === kept).toBe(isBelieved);
 });
-

@@ -12,6 +12,7 @@ export const COMMIT_MODEL = modelNamed('commit_model.py');
 export const RESERVATION_MODEL = modelNamed('reservation_model.py');
 export const START_MODEL = modelNamed('start_model.py');
 export const TAKEOVER_MODEL = modelNamed('takeover_model.py');
+export const PRESENCE_MODEL = modelNamed('presence_model.py');
 export const MODEL_MS = 600_000;
 
 export async function runModel(

@@ -225,8 +225,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservation(PARTITION, largestReservation()),
-  ledgerBase: () =>
-    encodeLedgerBase(PARTITION, { turn: 999_999, ledgers: incompressibleLedgers(36) }),
+  ledgerBase: () => encodeLedgerBase(PARTITION, { turn: 999_999, ledgers: incompressibleLedgers(36) }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -500,10 +499,7 @@ describe('what is known of jobs', () => {
 describe('the partition summary', () => {
   it('stays as small, whatever keys are charged: a commit writes as many items of their own as it must', () => {
     const keys = fc.array(
-      fc.tuple(
-        fc.integer({ min: 1, max: COMMIT_ITEMS_MAX }),
-        fc.constantFrom(1, 20, 512),
-      ),
+      fc.tuple(fc.integer({ min: 1, max: COMMIT_ITEMS_MAX }), fc.constantFrom(1, 20, 512)),
       {
         minLength: 1,
         maxLength: 30,

@@ -197,12 +197,12 @@ export class Admission {
     candidates.noteMovedBack(await moveBack(context, planner, freed, this.#admittedIds));
   }
 
-  /** Notes ledgers that the next commit writes because their keys were raised, or start. */
+  /** Notes ledgers that the next commit writes because their keys have arrived, or were raised. */
   #noteLedgers(decisions: readonly Decision[]): void {
     const { planner, ledgerCache } = this.#pass;
     const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
-    const ledgers = [...ledgerCache.raise(planner.takeRaised(), starts), ...ledgerCache.seeStarts(starts)];
-    for (const ledger of ledgers) this.#draft.ledgers.set(ledger.fairnessKey, ledger);
+    for (const ledger of ledgerCache.raise(planner.takeRaised(), starts))
+      this.#draft.ledgers.set(ledger.fairnessKey, ledger);
   }
 
   #hasNews(): boolean {
@@ -219,11 +219,10 @@ export class Admission {
 
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
   #isQuietNews(quiet: Quiet | null): boolean {
-    const known = this.#quiet;
-    if (quiet === null) return known !== undefined;
+    if (quiet === null) return this.#quiet !== undefined;
     // Something was missed since.
-    if (known !== undefined && known.sinceMs < quiet.sinceMs) return true;
-    const isNewer = known === undefined || known.lookedAtMs < quiet.lookedAtMs;
+    if (this.#quiet !== undefined && this.#quiet.sinceMs < quiet.sinceMs) return true;
+    const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
   }
 

@@ -112,10 +112,9 @@ async function takeAway(
   });
   if (outcome.kind !== 'finished') return undefined;
   // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
-  const { finishedAtMs: endedAtMs = nowMs } = outcome.job;
-  const durationMs = Math.max(0, endedAtMs - startedAtMs);
+  const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
   return {
-    settled: { ...place, durationMs, succeeded: false, endedAtMs },
+    settled: { ...place, durationMs, succeeded: false, endedAtMs: outcome.job.finishedAtMs ?? nowMs },
     job: outcome.job,
   };
 }

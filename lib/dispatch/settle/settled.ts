@@ -14,7 +14,7 @@ import {
   type PlannedAttempt,
   type PlannedClaim,
 } from '../../core/life-cycle.ts';
-import type { JobHead, JobImage } from '../../store/job-fields.ts';
+import type { JobImage } from '../../store/job-fields.ts';
 import { placesWithout } from '../../store/page.ts';
 import type { Reservation } from '../../store/records.ts';
 

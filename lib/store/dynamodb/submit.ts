@@ -6,13 +6,13 @@ import { MalformedItemError, StoreUnavailable } from '../errors.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
 import {
-  type ReadyLine,
   backlogKey,
   declarationKey,
   declarationTextKey,
   jobKey,
   keysLineName,
   newestDeclarationKey,
+  type ReadyLine,
   wakeKey,
 } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';

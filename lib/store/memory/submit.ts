@@ -6,7 +6,7 @@ import { encodeRejection } from '../dynamodb/codec/rejection.ts';
 import { requireItemFits } from '../limits.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
-import { type ReadyLine, jobKey } from '../schema.ts';
+import { jobKey, type ReadyLine } from '../schema.ts';
 import { withLine } from './backlogs.ts';
 import { requireJobFits, requireKeyFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';

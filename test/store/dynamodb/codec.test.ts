@@ -158,10 +158,7 @@ function damaged(item: Item, path: string, value: unknown): Item {
   return kept({ ...item, [name]: inner });
 }
 
-const LEDGERS = [
-  aLedger({ settledCostMs: 12.25 }),
-  aLedger({ fairnessKey: 'b', lastSeenMs: NOW_MS - 3 }),
-];
+const LEDGERS = [aLedger({ settledCostMs: 12.25 }), aLedger({ fairnessKey: 'b', lastSeenMs: NOW_MS - 3 })];
 
 describe('a job item', () => {
   it('holds every job in full', () => {
