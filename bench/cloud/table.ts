@@ -13,11 +13,11 @@ import { isPageAlone, nextPage } from '../../lib/store/page.ts';
 import { isApart } from '../../lib/store/payload.ts';
 import type { ClaimRequest, Commit } from '../../lib/store/requests.ts';
 import {
-  type AnnouncedLine,
   dueLineName,
   keysLineName,
   ledgerPk,
   partitionPk,
+  type ReadyLine,
   readyLineName,
   mailPk,
 } from '../../lib/store/schema.ts';
@@ -104,8 +104,8 @@ const OF_LEDGERS: ReadonlySet<string> = new Set(['getLedgers', 'getEstimates', '
 interface Asked {
   readonly partition?: number;
   readonly type?: string;
-  readonly line?: AnnouncedLine;
-  readonly lines?: readonly AnnouncedLine[];
+  readonly line?: ReadyLine;
+  readonly lines?: readonly ReadyLine[];
   readonly afterMs?: number;
   readonly ids?: readonly unknown[];
   readonly conflictKeys?: readonly string[];
@@ -156,16 +156,12 @@ export function cloudTable(parts: CloudTableParts): JobStore {
   const placeOfNew = (job: Job): string =>
     job.state === 'scheduled' ? dueLineName(job.partition) : readyLineName(job.partition, readyLineOf(job));
 
-  const isAnnounced = (
-    partition: number,
-    { type, fairnessKey }: AnnouncedLine,
-    afterMs = -Infinity,
-  ): boolean => {
+  const isAnnounced = (partition: number, { type, fairnessKey }: ReadyLine, afterMs = -Infinity): boolean => {
     const present = store.inspect(partition).backlogs.get(fairnessKey)?.get(type)?.value;
     return present !== undefined && present.announcedAtMs > afterMs;
   };
 
-  const newLines = (partition: number, lines: readonly AnnouncedLine[]): number =>
+  const newLines = (partition: number, lines: readonly ReadyLine[]): number =>
     new Set(
       lines.filter((line) => !isAnnounced(partition, line)).map((line) => `${line.type}/${line.fairnessKey}`),
     ).size;

@@ -91,8 +91,10 @@ export interface FairnessConfiguration {
   readonly defaultWeight: number;
   /** Running jobs of one key. */
   readonly maxConcurrencyPerKey: number | null;
-  /** `advance`: a new or returning key starts at the least cost over weight among active keys, in flight included. `none`: at 0, or where it was. */
+  /** `advance`: a key that arrives, new or after a while without jobs, starts just behind the least cost over weight among the others. `none`: at 0, or where it was. */
   readonly idlePolicy: 'advance' | 'none';
+  /** With `advance`: no key's cost over weight stays further than this below the least of the others; null: any may. */
+  readonly creditMs: number | null;
   /** True: what an attempt really used replaces its estimate in the ledger. */
   readonly trueUp: boolean;
   /** Idle ledgers and estimates are dropped after this; null keeps them. */

@@ -112,6 +112,7 @@ export const FAIRNESS_DEFAULTS: FairnessConfiguration = {
   defaultWeight: 1,
   maxConcurrencyPerKey: null,
   idlePolicy: 'advance',
+  creditMs: 300_000,
   trueUp: true,
   keyTtlMs: 3_600_000,
   estimateFallback: 'type',
@@ -493,13 +494,14 @@ function readFairness(value: unknown): FairnessConfiguration {
     'defaultWeight',
     'maxConcurrencyPerKey',
     'idlePolicy',
+    'creditMs',
     'trueUp',
     'keyTtlMs',
     'estimateFallback',
     'estimateTtlMs',
     'resetEveryMs',
   ]);
-  const duration = (name: 'keyTtlMs' | 'estimateTtlMs' | 'resetEveryMs'): number | null => {
+  const duration = (name: 'creditMs' | 'keyTtlMs' | 'estimateTtlMs' | 'resetEveryMs'): number | null => {
     const given = fields.get(name);
     return given === null ? null : readOptionalDuration(`fairness.${name}`, given, FAIRNESS_DEFAULTS[name]);
   };
@@ -529,6 +531,7 @@ function readFairness(value: unknown): FairnessConfiguration {
       ['advance', 'none'],
       FAIRNESS_DEFAULTS.idlePolicy,
     ),
+    creditMs: duration('creditMs'),
     trueUp: readBoolean('fairness.trueUp', fields.get('trueUp'), FAIRNESS_DEFAULTS.trueUp),
     keyTtlMs: duration('keyTtlMs'),
     estimateFallback: readChoice<'type' | 'default'>(

@@ -5,9 +5,11 @@ import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { conflictKeyUnder, typesByName } from './conflict.ts';
 import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
+import { NONE } from './job-table.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
-import { Scheduler } from './scheduler.ts';
+import { ASK_NOTHING, Raises } from './raises.ts';
+import { type Decision, Scheduler } from './scheduler.ts';
 import { nameIn, ruleOf, withCaps } from './scope.ts';
 import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
 
@@ -72,7 +74,7 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
     const latestStartAtMs = latestStart({ ...job, readyAtMs: untilMs }, state);
     return { ...idle, waitsFor: [{ why: 'time', untilMs }], key: undefined, latestStartAtMs };
   }
-  const scheduler = fill(job, state, nowMs);
+  const { scheduler, raises } = fill(job, state, nowMs);
   const obstacles = scheduler.obstaclesTo(job);
   const key = scheduler.openKey(job.fairnessKey, nowMs);
   const { score: coefficients } = state.configuration;
@@ -87,37 +89,63 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
       ? undefined
       : latestStart(job, state),
   };
-  return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler)] };
+  return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler, raises)] };
 }
 
-function fill(job: WaitingJob, state: ExplainState, nowMs: number): Scheduler {
+/** A scheduler that knows what the next pass may know. */
+function fill(
+  job: WaitingJob,
+  state: ExplainState,
+  nowMs: number,
+): { readonly scheduler: Scheduler; readonly raises: Raises } {
   const { configuration } = state;
   const scheduler = new Scheduler(
     { ...configuration, fairness: { ...configuration.fairness, idlePolicy: 'none' } },
     { overrides: state.overrides, costMs: state.costMs },
   );
-  for (const { fairnessKey, settledCostMs } of state.ledgers) {
+  for (const { fairnessKey, settledCostMs } of state.ledgers)
     scheduler.setCost(scheduler.openKey(fairnessKey, nowMs), settledCostMs);
-  }
   for (const reserved of state.inFlight) scheduler.hold(reserved, nowMs);
   configuration.fleets.forEach(({ fleet }, number) => {
     scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (state.freeSlotsByFleet.get(fleet) ?? 0));
   });
-  for (const other of state.waiting)
-    if (other.id !== job.id && state.keptBack?.has(other.id) !== true) scheduler.arrive(other, nowMs);
-  scheduler.arrive(job, nowMs);
+  const raises = new Raises(scheduler, configuration.fairness, state.inFlight, nowMs);
+  for (const { fairnessKey, touchedAtMs } of state.ledgers)
+    raises.noteTouch(scheduler.openKey(fairnessKey, nowMs), touchedAtMs);
+  const others = state.waiting.filter(({ id }) => id !== job.id && state.keptBack?.has(id) !== true);
+  const byLine = Map.groupBy([...others, job], (waiting) => {
+    const number = scheduler.arrive(waiting, nowMs);
+    return number === undefined ? undefined : scheduler.backlog.jobs.lineOf(number);
+  });
+  for (const [line, jobs] of byLine) if (line !== undefined) raises.noteJobs(line, jobs);
   scheduler.beginPass(nowMs);
-  return scheduler;
+  return { scheduler, raises };
 }
 
 // Plans a pass, as far as the job.
-function turnOf(job: WaitingJob, scheduler: Scheduler): WaitsFor {
+function turnOf(job: WaitingJob, scheduler: Scheduler, raises: Raises): WaitsFor {
   const before: string[] = [];
-  for (let next = scheduler.next(); next !== undefined; next = scheduler.next()) {
+  for (;;) {
+    const next = nextOf(scheduler, raises);
+    if (next === undefined) return { why: 'turn', before };
     if (next.reserved.id === job.id) return { why: 'pass' };
     if (before.length < BEFORE_MAX) before.push(next.reserved.id);
   }
-  return { why: 'turn', before };
+}
+
+function nextOf(scheduler: Scheduler, raises: Raises): Decision | undefined {
+  if (scheduler.room <= 0) return undefined;
+  for (const guaranteed of [true, false]) {
+    for (let tier = 0; tier < scheduler.index.tiers.length; tier += 1) {
+      if (guaranteed && !scheduler.isBelowGuarantee(tier)) continue;
+      raises.raise(tier, ASK_NOTHING, () => {});
+      const line = scheduler.best(tier);
+      if (line === NONE) continue;
+      raises.noteStart(scheduler.backlog.keyOf(line));
+      return scheduler.admit(line, guaranteed);
+    }
+  }
+  return undefined;
 }
 
 function inLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {

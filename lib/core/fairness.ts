@@ -5,16 +5,16 @@
  * v_k = c_k / w_k its share. The key with the least v goes next.
  *  - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
  *  - Settlement replaces the estimate by max(used, floor) (`trueUp`): once all is settled, c_k is what the attempts used.
- *  - A key that becomes active, new or returning, is lifted to the least v among the keys that wait or run: being away
- *    saves nothing up, and being new is no licence to take everything until the others are caught up with. What is in
- *    flight counts there as it does everywhere, because admission is what charges. A key whose job is moved, parked or
- *    tried again has not been away.
+ *  - A pass raises shares before the first start in a tier (`raisesOf`). A key arrives if nothing of it is in flight and its
+ *    jobs became ready after its last touch: a start, an attempt's end, a raise. It is raised to just behind the least v of
+ *    the others: being away saves nothing up, and being new is no licence to take everything until the others are caught
+ *    up with. Any other key keeps at most `creditMs` below them, whatever it did not use.
  *  - A reset forgives: what was charged before it is never charged or given back after it.
  *
- * How soon a new key n starts, among keys that could all start. When it comes, v_k >= v_n for each active key k, and
- * while n waits v_n stays. Let f be the least charge, and G_k what corrections give back to k meanwhile: of estimates in
- * flight that were too high. k goes before n only while v_k <= v_n, and each time it is charged f at least: at most
- * 1 + G_k / f times. Where nothing is given back, n starts within one decision for each active key.
+ * How soon a new key n starts, among keys that could all start. Once it is raised, the least v_k is below v_n, later keys
+ * are raised to behind that one, and while n waits v_n stays. Let f be the least charge, and G_k what corrections give back
+ * to k meanwhile: of estimates in flight that were too high. k goes before n only while v_k <= v_n, and each time it is
+ * charged f at least: at most 1 + G_k / f times for one that was charged less than f below v_n.
  *
  * Exactness. Charges and corrections are whole numbers of 2^-16 ms. A double adds such numbers without rounding up to
  * 2^37 ms: 4.3 years of work of one key without a reset. And division rounds correctly, so two quotients c / w that are
@@ -55,12 +55,61 @@ export function correctionMs(
   return fairness.trueUp ? chargeMs(usedMs, fairness) - chargedMs : 0;
 }
 
+/** A key that could start a job, as a pass meets it in its turn. */
+export interface KeyInTurn<Key> {
+  readonly key: Key;
+  readonly shareMs: number;
+  readonly weight: number;
+  readonly arrives: boolean;
+}
+
+/** What a key is charged once its share is raised. */
+export interface Raise<Key> {
+  readonly key: Key;
+  readonly costMs: number;
+}
+
+/** Whether a key arrives of which nothing is in flight. `touchedAtMs`: its last start, end of an attempt or raise; undefined: it has no ledger. */
+export const arrives = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boolean =>
+  oldestReadyAtMs > touchedAtMs;
+
 /**
- * A new or returning key's cost: lifted to the least share among active keys, never lowered. In whole units, so a share
- * that no multiple of them has at this weight is met to the nearest one.
+ * Whose shares a pass raises in a tier. The others of a key are those that are in flight, and those met in their turn, but for
+ * keys that arrive. Without others nothing is raised.
+ *
+ * @param met - keys in the order of their turns, as far as they were looked at
+ * @param heldMs - the least share of what is in flight, one key left out
+ * @param isAll - no further key has less than that
+ * @returns undefined if one more key must be met first
  */
-export function liftedCostMs(costMs: number, weight: number, leastShareMs: number | undefined): number {
-  return leastShareMs === undefined ? costMs : Math.max(costMs, wholeUnits(leastShareMs * weight));
+export function raisesOf<Key>(
+  met: readonly KeyInTurn<Key>[],
+  heldMs: (butFor: Key | undefined) => number,
+  creditMs: number | null,
+  isAll: boolean,
+): readonly Raise<Key>[] | undefined {
+  const first = met.findIndex((each) => !each.arrives);
+  const { key: firstKey, shareMs: firstMs = Infinity } = met[first] ?? {};
+  if (first === -1 && !isAll) return undefined;
+  const heldOthersMs = heldMs(firstKey);
+  const second = first === -1 ? undefined : met.find((each, at) => at > first && !each.arrives);
+  const mayOwe = creditMs !== null && firstMs < heldOthersMs - creditMs;
+  if (mayOwe && second === undefined && !isAll) return undefined;
+  const othersMs = Math.min(heldOthersMs, second?.shareMs ?? Infinity);
+  const owes = mayOwe && othersMs < Infinity && firstMs < othersMs - creditMs;
+  const { weight: firstWeight = 1 } = met[first] ?? {};
+  const raisedCostMs = owes ? wholeUnits((othersMs - creditMs) * firstWeight) : 0;
+  const raisedMs = owes ? raisedCostMs / firstWeight : firstMs;
+  const leastMs = Math.min(raisedMs, othersMs);
+  if (leastMs === Infinity) return [];
+  const isBefore = (shareMs: number, at: number): boolean =>
+    shareMs < leastMs || (shareMs === leastMs && shareMs === raisedMs && at < first);
+  const behind = met.filter((each, at) => each.arrives && isBefore(each.shareMs, at));
+  return [
+    ...(owes ? [{ key: firstKey as Key, costMs: raisedCostMs }] : []),
+    // Just above the least: the key that has it goes first, so keys that keep coming never hold it back.
+    ...behind.map(({ key, weight }) => ({ key, costMs: wholeUnits(leastMs * weight) + UNIT_MS })),
+  ];
 }
 
 // A key's cells: v_k, c_k, w_k, counts, its cap, and when it was last seen. Eight to a key, one of them empty, because that
@@ -181,8 +230,8 @@ export class Ledgers {
   arrive(key: number, nowMs: number, stays = false): void {
     const returns = this.#placeOf(key) === NOWHERE;
     if (returns && !stays && this.#fairness.idlePolicy === 'advance') {
-      const costMs = liftedCostMs(this.costOf(key), this.weightOf(key), this.leastShareMs());
-      this.#cells[key * WIDTH + COST] = costMs;
+      const leastMs = wholeUnits((this.leastShareMs() ?? 0) * this.weightOf(key));
+      this.#cells[key * WIDTH + COST] = Math.max(this.costOf(key), leastMs);
       this.#shared(key);
     }
     this.#add(key, WAITING, 1);

@@ -31,6 +31,7 @@
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
+import { type Ask, Raises } from './raises.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
 
 /** A line of waiting jobs. */
@@ -45,6 +46,8 @@ export interface KeyLedger {
   readonly fairnessKey: string;
   /** Of settled attempts; what is in flight comes from the reservations. */
   readonly settledCostMs: number;
+  /** Its last start, end of an attempt or raise. */
+  readonly touchedAtMs?: number | undefined;
 }
 
 /** A key with backlog of a type, as the type's keys line gives it: by settled cost over weight. */
@@ -52,6 +55,8 @@ export interface OfferedKey {
   readonly fairnessKey: string;
   /** Absent: it was among the ledgers given at the start, or was never charged. */
   readonly settledCostMs?: number | undefined;
+  /** As in `KeyLedger`. Absent: it has no ledger, or was among those. */
+  readonly touchedAtMs?: number | undefined;
   /** Of its lines of that type with backlog. */
   readonly modes: readonly JobMode[];
   /** What its place in the keys line says of its settled share, where that trails: keys behind it have at least as much. */
@@ -95,10 +100,12 @@ export type Step =
 export interface Planner {
   /** Keys with backlog of a type, after those offered before; `more`: others follow. */
   offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void;
-  /** Jobs of a line in rank order, after those offered before; `more`: others follow. */
-  offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void;
-  /** Raises a key's settled cost: its heads showed that it has been away. Never lowers it. */
-  liftKey(fairnessKey: string, settledCostMs: number): void;
+  /** Jobs of a line in rank order, after those offered before; `more`: others follow. `known`: all that is known of the line. */
+  offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean, known?: readonly WaitingJob[]): void;
+  /** Ledgers of keys that are in flight. */
+  offerLedgers(ledgers: readonly KeyLedger[]): void;
+  /** Keys that have arrived or were raised since this was last asked, and what is to be written of them. */
+  takeRaised(): readonly KeyLedger[];
   /** Whether a key is at its cap, so that what it was charged does not matter to this plan. */
   isKeyFull(fairnessKey: string): boolean;
   /** Whether as many jobs run, or were admitted, with this conflict key as may. */
@@ -183,6 +190,8 @@ class HeadsPlanner implements Planner {
   /** Since lines were asked for. */
   #hasAdmitted = true;
   readonly #linesWithJobs = new Set<number>();
+  readonly #raises: Raises;
+  #raised: KeyLedger[] = [];
   #truncated = false;
   headsAsked = 0;
 
@@ -191,20 +200,20 @@ class HeadsPlanner implements Planner {
     this.#scheduler = new Scheduler(
       {
         ...configuration,
-        // Whoever keeps the ledgers lifts and evicts keys; a plan only adds to them.
+        // A plan raises shares itself, and whoever keeps the ledgers evicts keys.
         fairness: { ...configuration.fairness, idlePolicy: 'none', keyTtlMs: null, estimateTtlMs: null },
       },
       { overrides: input.overrides, costMs: input.costMs },
     );
     this.#gone = new Set(input.inFlight.map((reserved) => reserved.id));
     for (const reserved of input.inFlight) this.#scheduler.hold(reserved, input.nowMs);
+    this.#raises = new Raises(this.#scheduler, configuration.fairness, input.inFlight, input.nowMs);
     configuration.fleets.forEach(({ fleet }, number) => {
       const busy = this.#scheduler.fleets.busyOf(number);
       this.#scheduler.setSlots(fleet, busy + (input.freeSlotsByFleet.get(fleet) ?? 0));
     });
-    this.#settled = new Map(
-      (input.ledgers ?? []).map(({ fairnessKey, settledCostMs }) => [fairnessKey, settledCostMs]),
-    );
+    this.#settled = new Map();
+    this.offerLedgers(input.ledgers ?? []);
     this.#keys = configuration.types.map(() => ({
       read: false,
       more: true,
@@ -246,13 +255,19 @@ class HeadsPlanner implements Planner {
     state.more = more;
   }
 
-  offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean): void {
+  offerHeads(
+    line: LineName,
+    jobs: readonly WaitingJob[],
+    more: boolean,
+    known: readonly WaitingJob[] = jobs,
+  ): void {
     const type = this.#scheduler.index.typeNumbers.get(line.type);
     if (type === undefined) return;
     const state = this.#open(line, type, this.#openKey({ fairnessKey: line.fairnessKey }));
     state.asked = Math.max(state.asked, jobs.length);
     if (jobs.length > 0) this.#linesWithJobs.add(state.number);
     this.#offer(jobs);
+    this.#raises.noteJobs(state.number, known);
     this.#setMore(state, more);
   }
 
@@ -268,12 +283,14 @@ class HeadsPlanner implements Planner {
     return this.#done();
   }
 
-  liftKey(fairnessKey: string, settledCostMs: number): void {
-    const key = this.#openKey({ fairnessKey });
-    const raisedMs = settledCostMs - (this.#settled.get(fairnessKey) as number);
-    if (raisedMs <= 0) return;
-    this.#settled.set(fairnessKey, settledCostMs);
-    this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + raisedMs);
+  offerLedgers(ledgers: readonly KeyLedger[]): void {
+    for (const ledger of ledgers) this.#openKey(ledger);
+  }
+
+  takeRaised(): readonly KeyLedger[] {
+    const raised = this.#raised;
+    this.#raised = [];
+    return raised;
   }
 
   isKeyFull(fairnessKey: string): boolean {
@@ -327,6 +344,8 @@ class HeadsPlanner implements Planner {
 
   #stepIn(tier: number, guaranteed: boolean): Step | undefined {
     const scheduler = this.#scheduler;
+    const before = this.#raises.isOver(tier) ? undefined : this.#raiseShares(tier);
+    if (before !== undefined) return before;
     const line = scheduler.best(tier);
     this.#noteBlocked();
     const share = line === NONE ? Number.POSITIVE_INFINITY : this.#shareOf(line);
@@ -336,8 +355,29 @@ class HeadsPlanner implements Planner {
     if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier);
     const decision = scheduler.admit(line, guaranteed);
     this.#hasAdmitted = true;
+    this.#raises.noteStart(scheduler.backlog.keyOf(line));
     this.#blocked.delete(decision.reserved.id);
     return { kind: 'admit', decision };
+  }
+
+  #raiseShares(tier: number): Step | undefined {
+    const ask: Ask<Step> = {
+      keys: (shareMs) => {
+        this.#noteBlocked();
+        return this.#needKeys(tier, shareMs);
+      },
+      heads: () => {
+        const step = this.#needHeads(tier);
+        return step.kind === 'need' ? step : undefined;
+      },
+      isCut: () => this.#truncated,
+    };
+    return this.#raises.raise(tier, ask, (key, moreMs) => {
+      const fairnessKey = this.#scheduler.ledgers.nameOf(key);
+      const settledCostMs = (this.#settled.get(fairnessKey) ?? 0) + moreMs;
+      this.#settled.set(fairnessKey, settledCostMs);
+      this.#raised.push({ fairnessKey, settledCostMs, touchedAtMs: this.#input.nowMs });
+    });
   }
 
   // Keys of this tier's types that may come before this share, or tie with it, and of every other open type that was
@@ -446,15 +486,17 @@ class HeadsPlanner implements Planner {
         continue;
       }
       const number = this.#scheduler.arrive(job, this.#input.nowMs);
-      if (number !== undefined) this.#offered.set(job.id, { number, job });
+      if (number === undefined) continue;
+      this.#offered.set(job.id, { number, job });
     }
   }
 
   // What is in flight was charged when it was held; what is settled comes on top, once.
-  #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs'>): number {
+  #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs' | 'touchedAtMs'>): number {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
     if (this.#priced.has(key)) return key;
     this.#priced.add(key);
+    this.#raises.noteTouch(key, offered.touchedAtMs);
     const settledMs = this.#settledOf(offered);
     this.#settled.set(offered.fairnessKey, settledMs);
     this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) + settledMs);

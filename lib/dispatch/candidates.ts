@@ -6,16 +6,14 @@ import { isAttemptOver } from '../core/life-cycle.ts';
 import type { LineName, Planner, Step } from '../core/planner.ts';
 import { compareRanked, rankKey } from '../core/score.ts';
 import type { JobHead, JobImage } from '../store/job-fields.ts';
-import type { Ledger, Quiet, Reservation } from '../store/records.ts';
+import type { Quiet, Reservation } from '../store/records.ts';
 import { type ReadyLine, readyLineName } from '../store/schema.ts';
 import { BackloggedKeys, KEYS_MIN, keyShares } from './backlogged-keys.ts';
 import { type BetweenPartitions, betweenPartitions } from './between-partitions.ts';
 import type { DispatchContext } from './context.ts';
 import { HintedJobs, Overtaken } from './hinted-jobs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
-import { Lifts } from './lifts.ts';
 import { isOutdated, type LinePlaces, noteImages, noteOutdated } from './line-images.ts';
-import { readGroup } from './parking.ts';
 import {
   type CachedHeads,
   type CachedLines,
@@ -23,7 +21,6 @@ import {
   forgetStrangers,
   forgetTypes,
   keepQuiet,
-  noteComing,
   READ_TRUSTED_MS,
 } from './partition-cache.ts';
 import { quietOf } from './quiet.ts';
@@ -42,8 +39,6 @@ export interface CandidatesInput {
   readonly parkedHeads: readonly JobHead[];
   /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
   readonly justStored: ReadonlySet<string>;
-  /** All keys that had come by then have been lifted. */
-  readonly liftedAtMs: number | undefined;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
   /** What this process has read of the lines before. */
@@ -55,14 +50,20 @@ export interface CandidatesInput {
 const HEADS_MIN = 12;
 /** Lines retired in one pass: each is a write. */
 const RETIRE_MAX = 100;
-/** Blocked lines whose names are taken from keys in one pass. */
-const UNNAME_MAX = 25;
+
+/** What is offered of a line. */
+interface OfferedHeads {
+  readonly line: LineName;
+  readonly jobs: readonly JobHead[];
+  /** All that is known of it. */
+  readonly known: readonly JobHead[];
+  readonly more: boolean;
+}
 
 export class Candidates {
   readonly #context: DispatchContext;
   readonly #input: CandidatesInput;
   readonly #places: LinePlaces;
-  readonly #lifts: Lifts;
   readonly #hinted: HintedJobs;
   readonly #held = new Map<string, Place>();
   /** How many of a line's remembered heads this pass has offered. */
@@ -134,79 +135,6 @@ export class Candidates {
       isRead: (name) => this.#read.has(name),
       isKnownToWait: (job) => this.#hinted.isKnownToWait(job),
     });
-    this.#lifts = new Lifts(context, {
-      partition: input.partition,
-      ledgerCache: input.ledgerCache,
-      held: input.reservations.flatMap(({ jobs }) => [...jobs.values()]),
-      nowMs: input.nowMs,
-      keysOf: (type, after) => this.#keys.upTo(type, after),
-      namedOf: (type) => this.#keys.weighted(type),
-      waitingOf: (line, untilRank) => this.#waitingOf(line, untilRank),
-      parkedOf: async (line, conflictKey, untilRank) => {
-        const { rankOf } = this.#places;
-        const jobs = await readGroup(context, input.partition, line, conflictKey, { untilRank, rankOf });
-        return jobs.filter(({ id }) => !this.#held.has(id));
-      },
-      recentJobs: () => this.#hinted.recent(),
-      recentOf: (fairnessKey) => this.#hinted.recentOf(fairnessKey),
-      certainOf: (jobs) => this.#hinted.certainOf(jobs),
-      isCertain: (job) => this.#hinted.isCertain(job),
-      sift: (jobs) => this.#hinted.sift(jobs),
-      isGone: (job) => this.#hinted.isGone(job),
-      justStored: input.justStored,
-      liftedAtMs: input.liftedAtMs,
-      rankOf: this.#places.rankOf,
-    });
-  }
-
-  /**
-   * Lifts the keys of jobs that hints told of, as far as those are new or have been away, where there is room for any job; where
-   * hints may have been missed, of all jobs. Without room, what hints tell is kept until there is.
-   */
-  async liftSeen(hasRoom: boolean): Promise<void> {
-    const { cached } = this.#input;
-    await this.#lifts.keepPresent(this.#input.images);
-    if (!hasRoom) {
-      noteComing(cached, this.#hinted.recent());
-      return;
-    }
-    const coming = [...(cached.coming?.values() ?? [])].filter(({ id }) => !this.#held.has(id));
-    // What came first may have been moved since: of each job, what was told of it last.
-    const told = new Map(coming.map((job) => [job.id, job]));
-    for (const fairnessKey of this.#hinted.recentKeys()) {
-      if (this.#lifts.isSurelyActive(fairnessKey, this.#hinted.recentOf(fairnessKey))) continue;
-      for (const job of this.#hinted.recentOf(fairnessKey)) told.set(job.id, job);
-    }
-    await this.#lifts.lift([...told.values()], cached.coming === undefined);
-    cached.coming = this.#lifts.isCutShort ? undefined : new Map();
-  }
-
-  /** Blocked lines in which jobs of a key were looked for, and none was found. */
-  get emptyGroups(): Lifts['emptyGroups'] {
-    return this.#lifts.emptyGroups.slice(0, UNNAME_MAX);
-  }
-
-  /** Whether no key can have come that this process knows nothing of. */
-  get knowsAllKeys(): boolean {
-    return this.#input.cached.coming !== undefined;
-  }
-
-  /** Whether keys may have come that wait for a pass with room. */
-  get hasKeysComing(): boolean {
-    const { coming } = this.#input.cached;
-    return coming === undefined || coming.size > 0;
-  }
-
-  /**
-   * All keys that had come by then were looked for, and some key was met: who comes after need not look for them again. Undefined:
-   * this pass has not looked.
-   */
-  get liftedAtMs(): number | undefined {
-    if (!this.#lifts.hasLifted) return undefined;
-    const { cached, nowMs } = this.#input;
-    // Where nothing waited when somebody looked, no keys line was read since: a key may have come of which no hint told.
-    const looks = [...cached.keys.values()].filter(({ isQuiet }) => isQuiet === true);
-    return Math.min(nowMs, ...looks.map(({ readAtMs }) => readAtMs));
   }
 
   /** Reads what the planner needs next and offers it. */
@@ -219,9 +147,7 @@ export class Candidates {
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
     await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
-    for (const { fairnessKey, settledCostMs } of await this.#lifts.lift(jobs))
-      planner.liftKey(fairnessKey, settledCostMs);
-    for (const { line, jobs: heads, more } of lines) planner.offerHeads(line, heads, more);
+    for (const { line, jobs: heads, more, known } of lines) planner.offerHeads(line, heads, more, known);
   }
 
   async #lookAtLocks(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
@@ -233,11 +159,6 @@ export class Candidates {
     const { taken, openAtMs } = await between.lookAtLocks(this.#context, this.#input.partition, fresh);
     for (const conflictKey of taken) planner.closeConflict(conflictKey);
     if (openAtMs !== undefined) this.openAtMs = Math.min(openAtMs, this.openAtMs ?? openAtMs);
-  }
-
-  /** Ledgers of keys that were lifted, or that another attempt keeps from being away, and are not written yet. */
-  takeLifted(): readonly Ledger[] {
-    return this.#lifts.take();
   }
 
   /** Takes lines that have been empty for long out of their keys' sets, so that no pass asks for them again. */
@@ -283,7 +204,7 @@ export class Candidates {
       type,
       [...modes].map(([fairnessKey, ofKey]) => ({
         fairnessKey,
-        settledCostMs: ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
+        ...(ledgerCache.keyLedgerOf(fairnessKey) ?? { settledCostMs: 0 }),
         modes: ofKey,
         // Of the keys that were not offered, only one that came in its turn says anything.
         rankShareMs: shareOf.get(fairnessKey) ?? 0,
@@ -292,23 +213,20 @@ export class Candidates {
     );
   }
 
-  async #takeHeads(
-    line: LineName,
-    count: number,
-  ): Promise<{ readonly line: LineName; readonly jobs: readonly JobHead[]; readonly more: boolean }> {
+  async #takeHeads(line: LineName, count: number): Promise<OfferedHeads> {
     const name = this.#nameOf(line);
     const isFirst = !this.#offeredOf.has(name);
     const { heads: cached } = this.#input.cached;
     const known = isFirst ? this.#openLine(name) : cached.get(name);
     if (isFirst && known?.jobs.length === 0) {
       this.#offeredOf.set(name, 0);
-      return { line, jobs: [], more: false };
+      return { line, jobs: [], known: [], more: false };
     }
     let offered = this.#offeredOf.get(name) ?? 0;
     this.#ahead.forget(name);
     // It was read ahead.
     if (known !== undefined && isUsedUp(known, offered) && this.#read.has(name))
-      return { line, jobs: [], more: false };
+      return { line, jobs: [], known: known.jobs, more: false };
     let heads = known;
     if (heads === undefined || heads.jobs.length <= offered) {
       // A line that an earlier pass has read to its end is read again: what came since may have come without a hint.
@@ -323,7 +241,8 @@ export class Candidates {
     const isOver = isUsedUp(heads, offered + jobs.length);
     const more = !isOver || !(this.#read.has(name) || this.#isOverBelieved(heads));
     if (isOver && more) this.#ahead.note(name, line);
-    return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), more };
+    const waiting = heads.jobs.filter(({ id }) => !this.#held.has(id));
+    return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), known: waiting, more };
   }
 
   /** Reads lines whose remembered jobs are used up, if others are read now anyway, or `always`. */
@@ -345,25 +264,6 @@ export class Candidates {
   /** Whether nothing else is believed to wait in a line that was used up, and that this pass has not read. */
   #isOverBelieved({ readAtMs }: CachedHeads): boolean {
     return !this.#ahead.readsUsedUp() && this.#input.nowMs - readAtMs < READ_TRUSTED_MS;
-  }
-
-  /** Jobs of a key's line that are known to wait, read up to a rank; for the lifts. */
-  async #waitingOf(line: LineName, untilRank: string): Promise<readonly JobHead[]> {
-    const name = this.#nameOf(line);
-    const { heads: cached } = this.#input.cached;
-    let heads = this.#offeredOf.has(name) ? cached.get(name) : this.#openLine(name);
-    if (heads === undefined) {
-      heads = await this.#readHeads(line, name, undefined, HEADS_MIN, false);
-      this.#read.set(name, line);
-    }
-    for (;;) {
-      const last = heads.jobs.at(-1);
-      const goesOn = heads.next !== undefined && last !== undefined && this.#places.rankOf(last) <= untilRank;
-      if (!goesOn) break;
-      heads = await this.#readHeads(line, name, heads, HEADS_MIN, false);
-    }
-    cached.set(name, heads);
-    return heads.jobs.filter(({ id }) => !this.#held.has(id));
   }
 
   /** What an earlier pass has read and not admitted, with what was heard of since; undefined if it must be read. */
@@ -475,7 +375,7 @@ export class Candidates {
 
   /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or nobody knows. */
   quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): Quiet | undefined {
-    if (this.#distrusted.size > 0 || this.#lifts.isCutShort) return undefined;
+    if (this.#distrusted.size > 0) return undefined;
     // Where much waits, one of the first says so.
     for (const { id } of this.#eachWaiting()) if (!admitted.has(id)) return undefined;
     const { cached, nowMs } = this.#input;

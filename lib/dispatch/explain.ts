@@ -20,7 +20,7 @@ import { compareRanked } from '../core/score.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
-import { liftForExplanation, lockedElsewhere, readDueJobs } from './explain-order.ts';
+import { lockedElsewhere, readDueJobs } from './explain-order.ts';
 import { waitsForOthers } from './handover.ts';
 import { LedgerCache } from './ledger-cache.ts';
 import { type LiveWaitsFor, toldOf } from './live-waits.ts';
@@ -123,12 +123,7 @@ export async function explainJob(
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (seen.isReady)
     await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
-  if (seen.isReady && configuration.fairness.idlePolicy === 'advance')
-    liftForExplanation(ledgerCache, state, [job, ...read.waiting], inFlight);
-  const ledgers = [...keys].flatMap((fairnessKey) => {
-    const ledger = ledgerCache.ledgerOf(fairnessKey);
-    return ledger === undefined ? [] : [{ fairnessKey, settledCostMs: ledger.settledCostMs }];
-  });
+  const ledgers = [...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []);
   const explanation = explain(
     job,
     {
@@ -187,6 +182,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const cached = openCache(new Map(), partition, undefined);
   const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached);
   ledgerCache.know(state);
+  ledgerCache.noteInFlight(state.reservations);
   const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
   const ids = new Set(inFlight.map(({ id }) => id));
   const read = isReady

@@ -33,9 +33,8 @@ export class HintedJobs {
   readonly #nowMs: number;
   /** Heads of blocked lines by the ready line in which they stood: no read of it shows them. */
   readonly #parked: Map<string, readonly JobHead[]>;
-  /** Jobs of images that were read, and wait, or do not. */
+  /** Jobs of images that were read, and wait. */
   readonly #confirmed = new Set<string>();
-  readonly #gone = new Set<string>();
 
   constructor(context: DispatchContext, input: HintedJobsInput) {
     this.#context = context;
@@ -59,11 +58,6 @@ export class HintedJobs {
   /** First jobs of blocked lines, by the ready line in which they stood. */
   get parked(): ReadonlyMap<string, readonly JobHead[]> {
     return this.#parked;
-  }
-
-  /** Whether a read has shown that the job does not wait here. */
-  isGone({ id }: Pick<JobHead, 'id'>): boolean {
-    return this.#gone.has(id);
   }
 
   /** Parked heads that stand in their ready lines again. */
@@ -90,15 +84,6 @@ export class HintedJobs {
   *all(): Generator<JobHead> {
     yield* this.recent();
     for (const parked of this.#parked.values()) yield* parked;
-  }
-
-  /** Keys of which hints told. */
-  recentKeys(): Iterable<string> {
-    return this.#cached.recent.keys();
-  }
-
-  *recentOf(fairnessKey: string): Generator<JobHead> {
-    for (const job of this.#cached.recent.ofKey(fairnessKey)) if (!this.#isHeld(job)) yield job;
   }
 
   /**
@@ -133,7 +118,6 @@ export class HintedJobs {
       const job = found[at];
       // One that was moved to another partition waits there.
       if (job?.state !== 'pending' || job.partition !== this.#partition) {
-        this.#gone.add(told.id);
         recent.forget(told.id);
       } else {
         this.#confirmed.add(told.id);
@@ -143,39 +127,6 @@ export class HintedJobs {
         recent.note({ name: nameOf(job), job, rank, seenAtMs: this.#nowMs, confirmedAtMs: this.#nowMs });
       }
     }
-  }
-
-  /**
-   * One of these jobs that waits for certain, if any does. Of what became ready since it has its memory, a dispatcher knows what
-   * it has admitted; what was ready before, and what no line that was read shows, another one may have admitted.
-   */
-  async certainOf(jobs: Iterable<JobHead>): Promise<JobHead | undefined> {
-    const doubted: JobHead[] = [];
-    for (const job of jobs) {
-      if (this.isCertain(job)) return job;
-      doubted.push(job);
-    }
-    // Mostly the first one waits, and the others need no read.
-    for (let from = 0, count = 1; from < doubted.length; from += count, count *= 2) {
-      const some = doubted.slice(from, from + count);
-      await this.sift(some);
-      const waiting = some.find(({ id }) => this.#confirmed.has(id));
-      if (waiting !== undefined) return waiting;
-    }
-    return undefined;
-  }
-
-  /** Reads those of these jobs of which an image tells that may be old: of what does not wait it is known then that it is gone. */
-  async sift(jobs: readonly JobHead[]): Promise<void> {
-    await this.#readHinted(jobs.filter((job) => !this.#gone.has(job.id) && !this.isCertain(job)));
-  }
-
-  /** Whether the job waits for certain, by what is known: no image that may be old is all that tells of it. */
-  isCertain(job: JobHead): boolean {
-    // One that tells of an end, or of a time to come, says until when its key was there.
-    if (job.state !== 'pending' || this.isKnownToWait(job)) return true;
-    const { heads } = this.#cached;
-    return heads.get(this.#places.nameOf(job))?.jobs.some(({ id }) => id === job.id) === true;
   }
 
   /** Whether the job waits, whatever an index shows: it was read itself, or what has become of it since, this process would know. */

@@ -7,18 +7,11 @@ import { type Weights, weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
-import { correctionMs, liftedCostMs } from '../core/fairness.ts';
+import { correctionMs } from '../core/fairness.ts';
 import type { Job } from '../core/job.ts';
-import { hashText } from '../core/partition.ts';
-import { LATER_JOBS_MAX } from '../store/bounds.ts';
+import type { KeyLedger } from '../core/planner.ts';
 import type { LineStore } from '../store/contract.ts';
-import {
-  type EstimateRecord,
-  type LaterJob,
-  type Ledger,
-  type PartitionState,
-  presentUntilMs,
-} from '../store/records.ts';
+import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../store/records.ts';
 import { type CachedLines, noteMovedBack, type PartitionCache } from './partition-cache.ts';
 import type { Settled } from './settle/settled.ts';
 
@@ -48,10 +41,8 @@ export class LedgerCache {
   readonly #written: Map<string, EstimateRecord>;
   readonly #lines: CachedLines;
   readonly #typeNames = new Map<string, string>();
-  /** Since when, at least, keys have jobs: their ledgers do not expire meanwhile. */
-  readonly #activeSinceMs = new Map<string, number>();
-  /** What lifted keys had before, as long as their lift is not written. */
-  readonly #beforeLift = new Map<string, Ledger | undefined>();
+  /** By key: since when something of it is in flight. A ledger that counted then does not expire meanwhile. */
+  readonly #inFlightSinceMs = new Map<string, number>();
 
   constructor(
     store: Pick<LineStore, 'getLedgers' | 'getEstimates'>,
@@ -79,6 +70,15 @@ export class LedgerCache {
     this.#weights = weightsNow(this.#configuration, controls);
     for (const ledger of ledgers) this.#ledgers.set(ledger.fairnessKey, ledger);
     for (const estimate of estimates) this.#estimates.set(nameOfEstimate(estimate), estimate);
+  }
+
+  noteInFlight(reservations: Iterable<Pick<Reservation, 'reservedAtMs' | 'jobs'>>): void {
+    for (const { reservedAtMs, jobs } of reservations) {
+      for (const { fairnessKey } of jobs.values()) {
+        const sinceMs = this.#inFlightSinceMs.get(fairnessKey) ?? Infinity;
+        if (reservedAtMs < sinceMs) this.#inFlightSinceMs.set(fairnessKey, reservedAtMs);
+      }
+    }
   }
 
   /** Reads the ledgers that are not known yet, and that nobody is reading: those of one key are asked for by each of its types. */
@@ -129,36 +129,24 @@ export class LedgerCache {
     return this.#current(this.#ledgers.get(fairnessKey));
   }
 
-  /**
-   * Of a key whose ledger has expired by what is known: until when a job of its must have been ready that shows that the key was
-   * not idle for so long. Undefined: the ledger counts, or there is none.
-   */
-  expiredMs(fairnessKey: string): number | undefined {
-    const ledger = this.#ledgers.get(fairnessKey);
-    const { keyTtlMs } = this.#configuration.fairness;
-    if (ledger === undefined || keyTtlMs === null || this.#isCounted(ledger)) return undefined;
-    return presentUntilMs(ledger) + keyTtlMs - 1;
-  }
-
-  /** Notes that the key has a job that was waiting or in flight at this instant already, so it has not been idle since. */
-  noteActive(fairnessKey: string, sinceMs: number): void {
-    const known = this.#activeSinceMs.get(fairnessKey);
-    if (known === undefined || sinceMs < known) this.#activeSinceMs.set(fairnessKey, sinceMs);
+  /** What the planner is told of a key; undefined: it has no ledger. */
+  keyLedgerOf(fairnessKey: string): KeyLedger | undefined {
+    const ledger = this.ledgerOf(fairnessKey);
+    if (ledger === undefined) return undefined;
+    return { fairnessKey, settledCostMs: ledger.settledCostMs, touchedAtMs: ledger.lastSeenMs };
   }
 
   /**
-   * Keys whose jobs start. Answers ledgers that are to be written, because what is in flight does not tell that its key waited
-   * before: those that were last seen so long ago that they might expire meanwhile.
+   * Takes over that a plan has raised these keys, or met them as they arrived. Answers the ledgers that are to be written: where
+   * nothing was raised, and a job starts, its end says as much.
    */
-  seeStarts(fairnessKeys: Iterable<string>): readonly Ledger[] {
-    const { keyTtlMs } = this.#configuration.fairness;
-    if (keyTtlMs === null) return [];
-    return [...new Set(fairnessKeys)].flatMap((fairnessKey) => {
-      const ledger = this.ledgerOf(fairnessKey);
-      if (ledger === undefined || this.#nowMs - presentUntilMs(ledger) <= keyTtlMs / 2) return [];
-      const seen = this.#withLater(ledger, ledger.later, this.#nowMs);
-      this.#change(seen);
-      return [seen];
+  raise(raised: readonly KeyLedger[], starts: ReadonlySet<string>): readonly Ledger[] {
+    return raised.flatMap(({ fairnessKey, settledCostMs }) => {
+      const knownMs = this.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
+      if (settledCostMs === knownMs && starts.has(fairnessKey)) return [];
+      const ledger = { fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+      this.#change(ledger);
+      return [ledger];
     });
   }
 
@@ -183,81 +171,6 @@ export class LedgerCache {
     return expectedCostMs(own, lent, declared?.defaultCostMs ?? 0);
   }
 
-  /**
-   * A key that becomes active, new or returning, is lifted to the least share among active keys; undefined: there are none,
-   * and it stays where it is. It counts as seen from now on.
-   */
-  lift(fairnessKey: string, leastShareMs: number | undefined): Ledger {
-    const known = this.ledgerOf(fairnessKey);
-    const settledCostMs = liftedCostMs(known?.settledCostMs ?? 0, this.weightOf(fairnessKey), leastShareMs);
-    const ledger = this.#withLater({ fairnessKey, settledCostMs, lastSeenMs: this.#nowMs }, known?.later);
-    if (!this.#beforeLift.has(fairnessKey)) this.#beforeLift.set(fairnessKey, this.#ledgers.get(fairnessKey));
-    this.#change(ledger);
-    return ledger;
-  }
-
-  /** Whether the key's ledger says that this job waits until then, or that the key is there whatever becomes of the job. */
-  isLater(fairnessKey: string, jobId: string, untilMs: number): boolean {
-    const ledger = this.ledgerOf(fairnessKey);
-    if (ledger === undefined) return false;
-    const hash = hashText(jobId);
-    const known = ledger.later?.find((job) => job.hash === hash);
-    return (
-      known?.untilMs === untilMs ||
-      (known === undefined && Math.max(ledger.lastSeenMs, ledger.presentUntilMs ?? 0) >= untilMs)
-    );
-  }
-
-  /**
-   * One of the key's jobs, which was ready before, waits for a time that is still to come: as long as it does, the key is not
-   * away. Answers the ledger to be written.
-   *
-   * @param isDecided - whether the key came before, and is not to be lifted as long as it stays
-   */
-  noteLater(fairnessKey: string, jobId: string, untilMs: number, isDecided: boolean): Ledger {
-    const known = this.ledgerOf(fairnessKey) ?? { fairnessKey, settledCostMs: 0, lastSeenMs: this.#nowMs };
-    const { isUndecided: _, ...decided } = known;
-    const later = laterOf(jobId, untilMs, known.later);
-    const kept = this.#withLater(isDecided ? decided : { ...decided, isUndecided: true }, later);
-    this.#change(kept);
-    return kept;
-  }
-
-  /**
-   * One of the key's jobs was cancelled: until then it kept the key from being away. Answers the ledger to be written;
-   * undefined: it says so already, or there is none.
-   */
-  noteCancelled(fairnessKey: string, jobId: string, untilMs: number, isDecided: boolean): Ledger | undefined {
-    const known = this.ledgerOf(fairnessKey);
-    if (known === undefined) return undefined;
-    const later = laterOf(jobId, undefined, known.later);
-    const isNamed = later.length < (known.later?.length ?? 0);
-    // That its key was there counts for the time after which it is forgotten, also if nobody has decided whether it is lifted.
-    const counts = isDecided || this.#configuration.fairness.keyTtlMs !== null;
-    if (!isNamed && (!counts || presentUntilMs(known) >= untilMs)) return undefined;
-    const { isUndecided: _, ...decided } = known;
-    const ledger = isDecided ? decided : { ...decided, isUndecided: true };
-    const kept = this.#withLater(ledger, later, counts ? untilMs : 0);
-    this.#change(kept);
-    return kept;
-  }
-
-  /**
-   * A ledger with these jobs that wait for a later time, and the key there until an instant. Of more than it names, and of those
-   * whose time has come, it says until when they waited.
-   */
-  #withLater(ledger: Ledger, jobs: readonly LaterJob[] = [], untilMs = 0): Ledger {
-    const { later: _, presentUntilMs: before = 0, ...rest } = ledger;
-    const latestFirst = [...jobs].sort((one, other) => other.untilMs - one.untilMs);
-    const later = latestFirst.filter((job) => job.untilMs > this.#nowMs).slice(0, LATER_JOBS_MAX);
-    const presentMs = Math.max(before, untilMs, latestFirst[later.length]?.untilMs ?? 0);
-    return {
-      ...rest,
-      ...(presentMs > rest.lastSeenMs ? { presentUntilMs: presentMs } : {}),
-      ...(later.length > 0 ? { later } : {}),
-    };
-  }
-
   /** A ledger that is to be written. */
   #change(ledger: Ledger): void {
     const { fairnessKey, settledCostMs } = ledger;
@@ -267,35 +180,22 @@ export class LedgerCache {
     this.#ledgers.set(fairnessKey, ledger);
   }
 
-  /** These lifts are written. */
-  keepLifts(fairnessKeys: Iterable<string>): void {
-    for (const fairnessKey of fairnessKeys) this.#beforeLift.delete(fairnessKey);
-  }
-
-  /** Takes back lifts that no commit has written, so that nobody takes them for what the store has. */
-  undoLifts(): void {
-    for (const [fairnessKey, ledger] of this.#beforeLift) this.#ledgers.set(fairnessKey, ledger);
-    this.#beforeLift.clear();
-  }
-
   /** Charges what an attempt used, and learns from it. Answers what changed. */
-  settle({ entry, resourceId, durationMs, succeeded, againAtMs }: Settled): {
+  settle({ entry, reservation, resourceId, durationMs, succeeded, endedAtMs }: Settled): {
     readonly ledgers: readonly Ledger[];
     readonly estimates: readonly EstimateRecord[];
   } {
     const { fairness } = this.#configuration;
     const charged = entry.estimatedCostMs;
-    const {
-      settledCostMs: beforeMs = 0,
-      presentUntilMs: untilMs,
-      later: before,
-    } = this.ledgerOf(entry.fairnessKey) ?? {};
+    const { settledCostMs: beforeMs = 0, lastSeenMs = -Infinity } = this.ledgerOf(entry.fairnessKey) ?? {};
     const settledCostMs = beforeMs + charged + correctionMs(charged, durationMs, fairness);
-    const ledger = this.#withLater(
-      { fairnessKey: entry.fairnessKey, settledCostMs, lastSeenMs: this.#nowMs },
-      laterOf(entry.id, againAtMs, before),
-      untilMs,
-    );
+    // A job that became ready after the attempt's end found its key away, however late the end is settled.
+    const touchedAtMs = Math.max(endedAtMs ?? reservation.reservedAtMs, this.#resetAtMs);
+    const ledger = {
+      fairnessKey: entry.fairnessKey,
+      settledCostMs,
+      lastSeenMs: Math.max(lastSeenMs, Math.min(touchedAtMs, this.#nowMs)),
+    };
     this.#change(ledger);
     const estimates =
       succeeded && durationMs !== undefined ? this.#learn(entry.type, resourceId, durationMs) : [];
@@ -364,32 +264,19 @@ export class LedgerCache {
   #current(ledger: Ledger | undefined): Ledger | undefined {
     if (ledger === undefined) return undefined;
     if (!this.#isCounted(ledger)) return undefined;
+    return ledger.lastSeenMs < this.#resetAtMs ? { ...ledger, settledCostMs: 0 } : ledger;
+  }
+
+  /** When all ledgers were reset last. */
+  get #resetAtMs(): number {
     const { resetEveryMs } = this.#configuration.fairness;
-    const wasReset =
-      resetEveryMs !== null &&
-      Math.floor(ledger.lastSeenMs / resetEveryMs) < Math.floor(this.#nowMs / resetEveryMs);
-    return wasReset ? { ...ledger, settledCostMs: 0 } : ledger;
+    return resetEveryMs === null ? -Infinity : Math.floor(this.#nowMs / resetEveryMs) * resetEveryMs;
   }
 
   /** Whether the key was not idle for its ledger's time to live, by what is known. */
   #isCounted(ledger: Ledger): boolean {
     const { keyTtlMs } = this.#configuration.fairness;
-    const presentMs = presentUntilMs(ledger);
-    // Most have been there lately.
-    if (keyTtlMs === null || this.#nowMs - presentMs < keyTtlMs) return true;
-    return (this.#activeSinceMs.get(ledger.fairnessKey) ?? Infinity) - presentMs < keyTtlMs;
+    if (keyTtlMs === null || this.#nowMs - ledger.lastSeenMs < keyTtlMs) return true;
+    return (this.#inFlightSinceMs.get(ledger.fairnessKey) ?? Infinity) - ledger.lastSeenMs < keyTtlMs;
   }
-}
-
-/** Jobs of a key that wait for a later time, one of them anew, or not any more. */
-function laterOf(
-  id: string,
-  untilMs: number | undefined,
-  before: readonly LaterJob[] = [],
-): readonly LaterJob[] {
-  // Most keys have none: the hash of a job's id is not needed then.
-  if (untilMs === undefined && before.length === 0) return [];
-  const hash = hashText(id);
-  const others = before.filter((job) => job.hash !== hash);
-  return untilMs === undefined ? others : [...others, { hash, untilMs }];
 }

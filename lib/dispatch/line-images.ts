@@ -45,7 +45,6 @@ export function noteImages(
       (job.state === 'pending' ? waiting : others).push(job);
   }
   noteOutdated(lines, others, nowMs);
-  for (const job of waiting) if (lines.coming?.has(job.id)) lines.coming.set(job.id, job);
   for (const [type, jobs] of Map.groupBy(waiting, (job) => job.type)) noteKeys(lines, type, jobs);
   forgetMovedBack(lines, nowMs);
   lines.recent.forgetOld(nowMs - RECENT_MS, RECENT_MAX);
@@ -71,7 +70,7 @@ function noteLine(
   const coming: Coming[] = [];
   for (const job of images) {
     const told = lines.recent.of(job.id);
-    if (isOutdated(lines, job) || knownVersion(lines, told, read, job) > job.version) continue;
+    if (isOutdated(lines, job) || knownVersion(told, read, job) > job.version) continue;
     news.push(job);
     if (job.state === 'pending') {
       const rank = rankOf(job);
@@ -79,7 +78,6 @@ function noteLine(
       coming.push({ job, rank });
     } else {
       lines.recent.forget(job.id);
-      lines.coming?.delete(job.id);
     }
   }
   if (known === undefined || (coming.length === 0 && read.size === 0)) return news;
@@ -90,11 +88,10 @@ function noteLine(
 
 /** The newest version of a job that was told of, or read of its line; 0: none. */
 const knownVersion = (
-  { coming }: CachedLines,
   told: RecentJob | undefined,
   read: ReadonlyMap<string, JobHead>,
   { id }: JobHead,
-): number => Math.max(told?.job.version ?? 0, read.get(id)?.version ?? 0, coming?.get(id)?.version ?? 0);
+): number => Math.max(told?.job.version ?? 0, read.get(id)?.version ?? 0);
 
 /**
  * Whether a job has ended straight from where it was known not to wait any more, as most do that this process has admitted: no head that is

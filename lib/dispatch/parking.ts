@@ -17,16 +17,14 @@
  */
 import { conflictKeyUnder, fullConflicts, keysHeldBy, typesByName } from '../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../core/job.ts';
-import type { LineName, Planner } from '../core/planner.ts';
-import { PARKED_NAME_BYTES_MAX, PARKED_NAMES_MAX } from '../store/bounds.ts';
+import type { Planner } from '../core/planner.ts';
 import type { JobHead } from '../store/job-fields.ts';
 import type { ParkedMark } from '../store/records.ts';
-import { blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
 import type { PartitionCache } from './partition-cache.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
-import { asSubmitter, putAnnounced, readyLineOf } from './submit.ts';
+import { asSubmitter, putAnnounced } from './submit.ts';
 
 /** Marks looked at by one tick. */
 const ROUND_MARKS = 100;
@@ -189,103 +187,6 @@ export function toPark(
   return new Map(groups);
 }
 
-/** A ready line, and the conflict key in whose blocked line some of its jobs stand. */
-export interface ParkedName extends LineName {
-  readonly parkedIn: string;
-}
-
-/**
- * Names, with the keys of these jobs, the blocked lines in which they will stand: a key all of whose jobs are parked waits,
- * and who lifts another one asks for it. Each once, as far as this process knows.
- */
-async function nameParked(
-  { store, configuration }: DispatchContext,
-  partition: number,
-  groups: ReadonlyMap<string, readonly JobHead[]>,
-  { parkedNames, lines }: Pick<PartitionCache, 'parkedNames' | 'lines'>,
-  nowMs: number,
-): Promise<void> {
-  const { idlePolicy, keyTtlMs } = configuration.fairness;
-  if (idlePolicy !== 'advance' && keyTtlMs === null) return;
-  const fresh = new Map<string, ParkedName>();
-  for (const [parkedIn, jobs] of groups) {
-    if (Buffer.byteLength(parkedIn, 'utf8') > PARKED_NAME_BYTES_MAX) continue;
-    for (const job of jobs) {
-      const { type, mode, fairnessKey } = readyLineOf(job);
-      const name = JSON.stringify([type, mode, fairnessKey, parkedIn]);
-      if (!parkedNames.has(name)) fresh.set(name, { type, mode, fairnessKey, parkedIn });
-    }
-  }
-  if (parkedNames.size + fresh.size > MARKED_MAX) parkedNames.clear();
-  for (const name of fresh.keys()) parkedNames.add(name);
-  for (const [type, ofType] of Map.groupBy(fresh.values(), (each) => each.type)) {
-    const byKey = Map.groupBy(ofType, ({ fairnessKey }) => fairnessKey);
-    const backlogs = await store.readBacklogs({ partition, type, fairnessKeys: [...byKey.keys()] });
-    const unnamed = [...byKey.values()].flatMap((ofKey, at) => {
-      const { parked = [] } = backlogs[at] ?? {};
-      return ofKey
-        .filter(
-          ({ mode, parkedIn }) => !parked.some((each) => each.mode === mode && each.conflictKey === parkedIn),
-        )
-        .slice(0, Math.max(0, PARKED_NAMES_MAX - parked.length));
-    });
-    if (unnamed.length === 0) continue;
-    await store.announceLines({ partition, lines: unnamed, nowMs });
-    // What was read of them before does not show it.
-    lines.keys.delete(type);
-    lines.named.delete(type);
-  }
-}
-
-/** Jobs of a ready line that are parked for a conflict key, all of those up to a rank among them. */
-export async function readGroup(
-  { store }: Pick<DispatchContext, 'store'>,
-  partition: number,
-  { type, mode, fairnessKey }: LineName,
-  conflictKey: string,
-  { untilRank, rankOf }: { readonly untilRank: string; readonly rankOf: (job: JobHead) => string },
-): Promise<readonly JobHead[]> {
-  const line = { type, mode, fairnessKey };
-  const found: JobHead[] = [];
-  for (let from = blockedGroup(line); ; ) {
-    const { jobs } = await store.readBlocked({ partition, conflictKey, groups: 1, after: from });
-    const own = jobs.filter((job) => blockedGroup(job) === blockedGroup(line));
-    found.push(...own);
-    const last = own.at(-1);
-    if (last === undefined || rankOf(last) > untilRank) return found;
-    // Behind that one, and before the next.
-    const behind = `${blockedRank(line, rankOf(last))} `;
-    // Ranks that another declaration made may lie behind those that this one would.
-    if (behind <= from) return found;
-    from = behind;
-  }
-}
-
-/** Takes the names of blocked lines away in which a key's jobs stand no more. One that stays costs a read. */
-export async function unnameParked(
-  { store }: DispatchContext,
-  partition: number,
-  empty: readonly { readonly line: ParkedName; readonly announcedAtMs: number }[],
-  parkedNames: Set<string>,
-  nowMs: number,
-): Promise<void> {
-  if (empty.length === 0) return;
-  const marks = await store.readParked({
-    partition,
-    conflictKeys: [...new Set(empty.map(({ line }) => line.parkedIn))],
-  });
-  const isFresh = (conflictKey: string): boolean =>
-    marks.some((mark) => mark.conflictKey === conflictKey && nowMs - mark.parkedAtMs <= EMPTY_AFTER_MS);
-  await Promise.all(
-    empty.map(async ({ line, announcedAtMs }) => {
-      if (isFresh(line.parkedIn)) return;
-      const { type, mode, fairnessKey, parkedIn } = line;
-      parkedNames.delete(JSON.stringify([type, mode, fairnessKey, parkedIn]));
-      await store.retireLine({ partition, line, announcedAtMs });
-    }),
-  );
-}
-
 /**
  * Parks them. Answers those that stand in their blocked lines now.
  *
@@ -301,7 +202,7 @@ export async function park(
     cached,
   }: {
     readonly parks: boolean;
-    readonly cached: Pick<PartitionCache, 'marked' | 'parkedNames' | 'lines'>;
+    readonly cached: Pick<PartitionCache, 'marked'>;
   },
 ): Promise<readonly JobHead[]> {
   const { store, clock } = context;
@@ -314,7 +215,6 @@ export async function park(
   await store.markParked({ partition, conflictKeys: stale, nowMs });
   if (marked.size > MARKED_MAX) marked.clear();
   for (const conflictKey of stale) marked.set(conflictKey, nowMs);
-  await nameParked(context, partition, groups, cached, nowMs);
   const moved: JobHead[] = [];
   for (const [conflictKey, jobs] of groups) {
     const outcomes = await commits.park({ jobs, conflictKey });

@@ -231,11 +231,6 @@ export interface CachedLines {
   readonly movedBack: Map<string, number>;
   /** Jobs that the index may not show yet. */
   readonly recent: RecentJobs;
-  /**
-   * By id: jobs that hints have told of since a pass last had room, as their keys may have come with them. Undefined: others
-   * may have come unseen.
-   */
-  coming: Map<string, JobHead> | undefined;
   /** Since when this process has missed nothing: what it admitted since, and saw not to wait, is in `outdated`. */
   sinceMs: number | undefined;
   /** Epoch ms: reads that began before it may miss jobs of which others were told (`PartitionState.unseenUntilMs`). */
@@ -258,7 +253,6 @@ const emptyLines = (): CachedLines => ({
   named: new Map(),
   movedBack: new Map(),
   recent: new RecentJobs(),
-  coming: undefined,
   sinceMs: undefined,
   wholeFromMs: undefined,
   parks: false,
@@ -332,25 +326,17 @@ export function noteMovedBack({ movedBack }: CachedLines, fairnessKey: string, n
   movedBack.set(fairnessKey, nowMs);
 }
 
-/** Notes jobs that wait while nothing has room. If they are too many, all are forgotten, and a pass with room reads who has come. */
-export function noteComing(lines: CachedLines, jobs: Iterable<JobHead>): void {
-  for (const job of jobs) lines.coming?.set(job.id, job);
-  if ((lines.coming?.size ?? 0) > RECENT_MAX) lines.coming = undefined;
-}
-
 /** Keys have moved to other partitions: what hints told of their jobs is of no use here any more. */
 export function forgetStrangers(
-  { recent, coming }: CachedLines,
+  { recent }: CachedLines,
   lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean,
 ): void {
   for (const { job } of recent.all()) if (!lives(job)) recent.forget(job.id);
-  for (const job of coming?.values() ?? []) if (!lives(job)) coming?.delete(job.id);
 }
 
-/** Hints were missed: what was read may have changed, and keys may have come unseen. */
+/** Hints were missed: what was read may have changed. */
 export function forgetMissed(lines: CachedLines): void {
   forgetLines(lines);
-  lines.coming = undefined;
   lines.sinceMs = undefined;
   lines.wholeFromMs = undefined;
 }
@@ -377,8 +363,6 @@ export interface PartitionCache {
   wakeAskedMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line. */
   readonly marked: Map<string, number>;
-  /** Lines that are known to be named as parked in a conflict key's blocked line. */
-  readonly parkedNames: Set<string>;
   /** Conflict keys that a lost claim may have let go. */
   readonly letGo: Set<string>;
   /** By conflict key: where the groups of its blocked line go on that were not read lately. Right or wrong, it loses nothing. */
@@ -444,7 +428,6 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   estimates: new Map(),
   written: new Map(),
   marked: before?.marked ?? new Map(),
-  parkedNames: before?.parkedNames ?? new Set(),
   letGo: new Set(),
   handover: before?.handover,
   strangers: before?.strangers ?? emptyStrangers(),

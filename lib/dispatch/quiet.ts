@@ -47,10 +47,9 @@ export function quietOf(
 function readToEndAtMs(
   { heads }: CachedLines,
   type: string,
-  { fairnessKey, lines, parked = [] }: CachedKey,
+  { fairnessKey, lines }: CachedKey,
   nameOf: QuietInput['nameOf'],
 ): number | undefined {
-  if (parked.length > 0) return undefined;
   let readAtMs = Infinity;
   for (const { mode } of lines) {
     const known = heads.get(nameOf({ type, mode, fairnessKey }));

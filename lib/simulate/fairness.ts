@@ -147,6 +147,7 @@ function poolOf(config: FairnessScenario['config']): PoolConfiguration {
       alpha: config.alpha,
       admissionFloorMs: 0,
       idlePolicy: config.idlePolicy,
+      creditMs: null,
       trueUp: false,
       keyTtlMs: config.keyTtlMs,
       estimateTtlMs: config.estimateTtlMs,

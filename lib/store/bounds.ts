@@ -100,13 +100,6 @@ export const ITEM_BOUNDS = {
   declaredSchedules: 400_000,
 } as const satisfies Readonly<Record<string, number>>;
 
-/** Of a key's jobs that wait for a later time, so many are told apart: those that wait longest. */
-export const LATER_JOBS_MAX = 8;
-
-/** Of a key's jobs of one type: so many conflict keys are named for which some of them are parked, and none that is longer. */
-export const PARKED_NAMES_MAX = 20;
-export const PARKED_NAME_BYTES_MAX = 128;
-
 const JSON_FACTOR = 6;
 const JOB_OVERHEAD_BYTES = 150;
 

@@ -51,7 +51,7 @@ import type {
   StartRequest,
 } from './requests.ts';
 import type { ScheduleStore } from './schedules.ts';
-import type { AnnouncedLine, BlockedLine, ReadyLine } from './schema.ts';
+import type { BlockedLine, ReadyLine } from './schema.ts';
 
 /** Where a job waits once it is ready: its place in its line. Ranks are compared as text. */
 export type PlaceInLine = (job: JobHead) => { readonly rank: string };
@@ -70,7 +70,7 @@ export interface SubmitStore {
    */
   announceLines(request: {
     readonly partition: number;
-    readonly lines: readonly AnnouncedLine[];
+    readonly lines: readonly ReadyLine[];
     readonly nowMs: number;
     readonly keyTtlMs?: number | null | undefined;
     readonly afterMs?: number | undefined;
@@ -238,7 +238,7 @@ export interface LineStore {
   /** Takes a line out of a key's set, if nobody announced it since `announcedAtMs`. */
   retireLine(request: {
     readonly partition: number;
-    readonly line: AnnouncedLine;
+    readonly line: ReadyLine;
     readonly announcedAtMs: number;
   }): Promise<'retired' | 'lost'>;
 }

@@ -11,7 +11,7 @@
  * have cost is added up, and one of them is moved when that would have paid for it: both together are never more than twice what
  * they had to be (docs/decisions/2026-11-26-keys-trail-while-that-is-cheaper.md).
  */
-import { type KeyBacklog, type Ledger, presentUntilMs } from './records.ts';
+import type { KeyBacklog, Ledger } from './records.ts';
 import { costRank } from './schema.ts';
 
 /** A key's entry in the keys line of a type that stands at the wrong rank. */
@@ -103,7 +103,7 @@ export class KeyRanks {
       if (ledger === undefined) continue;
       const to = this.rankOf(ledger);
       for (const [type, from] of byType) {
-        if (from < to && presentUntilMs(ledger) > expiredMs) back.push({ type, fairnessKey, from, to });
+        if (from < to && ledger.lastSeenMs > expiredMs) back.push({ type, fairnessKey, from, to });
         // Too far behind, a key would be passed over. Only a fresh ledger says so, as when costs are reset.
         else if (from > to && known.fresh.has(fairnessKey)) toFront.push({ type, fairnessKey, from, to });
       }

@@ -32,19 +32,12 @@ export interface PageLedgers {
 const LEDGER_OVERHEAD_BYTES = 18;
 /** What stands between two names. */
 const GONE_OVERHEAD_BYTES = 3;
-/** Another instant. */
-const PRESENT_BYTES = 8;
-/** A hash, an instant, and what stands between them. */
-const LATER_JOB_BYTES = 14;
 /** Of a name as JSON, each character is a byte. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 const textBytes = (name: string): number =>
   PLAIN.test(name) ? name.length : Buffer.byteLength(JSON.stringify(name), 'utf8');
-export const ledgerBytes = ({ fairnessKey, presentUntilMs, later = [] }: Ledger): number =>
-  textBytes(fairnessKey) +
-  LEDGER_OVERHEAD_BYTES +
-  (presentUntilMs === undefined ? 0 : PRESENT_BYTES) +
-  later.length * LATER_JOB_BYTES;
+export const ledgerBytes = ({ fairnessKey }: Ledger): number =>
+  textBytes(fairnessKey) + LEDGER_OVERHEAD_BYTES;
 
 const bytesOf = (ledgers: Iterable<Ledger>): number => {
   let bytes = 0;

@@ -48,10 +48,6 @@ export interface Page {
   readonly parks: boolean;
   /** How steadily the partition has been read. */
   readonly attendance?: Attendance | undefined;
-  /** By when all keys that came were lifted. */
-  readonly liftedAtMs?: number | undefined;
-  /** No key has come unseen since. */
-  readonly isLifted?: boolean | undefined;
   /** Nothing waits, by all that passes were told. */
   readonly quiet?: Quiet | undefined;
   /** A read of the lines that began before it may miss a job of which some pass was told. */

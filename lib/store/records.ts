@@ -1,6 +1,6 @@
 /** What the store keeps, as the scheduler sees it: one shape a kind of item, whatever database it is in. */
 import type { Control } from '../core/capacity.ts';
-import type { JobMode, Json, ReservedJob } from '../core/job.ts';
+import type { Json, ReservedJob } from '../core/job.ts';
 import type { Loan, LoanRequest } from '../core/lending.ts';
 import type { JobHint, JobImage } from './job-fields.ts';
 import type { ReadyLine } from './schema.ts';
@@ -213,10 +213,6 @@ export interface PartitionState {
   readonly parks: boolean;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
-  /** All keys that had come by then, and were below the least share, have been lifted to it; undefined: nobody has looked. */
-  readonly liftedAtMs?: number | undefined;
-  /** No key has come unseen since a pass lifted all that had: there was room whenever one came. */
-  readonly isLifted?: boolean | undefined;
   /** Nothing waits here, by all that passes were told; undefined: something does, or nobody knows. */
   readonly quiet?: Quiet | undefined;
   /** Epoch ms: a read of the lines that began before it may miss a job of which some pass was told, and which it left waiting. */
@@ -232,30 +228,13 @@ export interface Ledger {
   readonly fairnessKey: string;
   /** In milliseconds of run time; a multiple of 2^-16 ms (`wholeUnits`). */
   readonly settledCostMs: number;
-  /** When a pass last settled one of the key's jobs, or saw it become active. */
+  /** The key's last touch: the end of one of its attempts, or a pass that raised its share. A start that is not settled is in flight. */
   readonly lastSeenMs: number;
-  /** Until then the key was, or will be, there, whatever becomes of its jobs; absent: until it was last seen. */
-  readonly presentUntilMs?: number | undefined;
-  /** Its jobs that wait to be tried again, or for a time that they were moved to: as long as each does, the key is there. */
-  readonly later?: readonly LaterJob[] | undefined;
-  /** Nothing was decided of the key yet: its first job was moved to a later time before there was room for any. */
-  readonly isUndecided?: boolean | undefined;
 }
-
-/** A job that was ready, and waits for a later time. */
-export interface LaterJob {
-  /** Of its id. */
-  readonly hash: number;
-  readonly untilMs: number;
-}
-
-/** Until when a key counts as active by what its ledger says alone. */
-export const presentUntilMs = ({ lastSeenMs, presentUntilMs: untilMs, later = [] }: Ledger): number =>
-  Math.max(lastSeenMs, untilMs ?? -Infinity, ...later.map((job) => job.untilMs));
 
 /** Where a key stands that was not in the keys line: what its ledger says, unless that has expired. */
 export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: number | null): number =>
-  ledger === undefined || (keyTtlMs !== null && nowMs - presentUntilMs(ledger) >= keyTtlMs)
+  ledger === undefined || (keyTtlMs !== null && nowMs - ledger.lastSeenMs >= keyTtlMs)
     ? 0
     : ledger.settledCostMs;
 
@@ -266,19 +245,11 @@ export interface ParkedMark {
   readonly parkedAtMs: number;
 }
 
-/** The blocked line of a conflict key, and the mode of the ready line whose jobs stand there. */
-export interface ParkedLine {
-  readonly mode: JobMode;
-  readonly conflictKey: string;
-}
-
 /** A fairness key that has, or lately had, jobs of a type waiting. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
   /** Of that type. */
   readonly lines: readonly Pick<ReadyLine, 'mode'>[];
-  /** Blocked lines in which jobs of these lines have been parked; absent: none. There may be no such jobs any more. */
-  readonly parked?: readonly ParkedLine[] | undefined;
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
   /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */

@@ -68,10 +68,6 @@ export interface Commit {
   readonly parks?: boolean | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
-  /** By now all keys that came are lifted; undefined: as it was. */
-  readonly liftedAtMs?: number | undefined;
-  /** Whether that goes on until there is no room; undefined: as it was. */
-  readonly isLifted?: boolean | undefined;
   /** Whether anything waits from now on, by all that passes were told; `null`: it may. Undefined: as it was. */
   readonly quiet?: Quiet | null | undefined;
   /** See `PartitionState`; undefined: as it was. It never goes back. */

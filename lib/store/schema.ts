@@ -44,12 +44,6 @@ export interface ReadyLine {
   readonly fairnessKey: string;
 }
 
-/** A line with backlog, as its key's item names it. */
-export interface AnnouncedLine extends ReadyLine {
-  /** Of its jobs, those in the blocked line of this conflict key; absent: those that stand in itself. */
-  readonly parkedIn?: string | undefined;
-}
-
 /** DynamoDB's sort keys end at 1,024 bytes, its partition keys at 2,048; the longest name here has four parts. */
 const PART_MAX = 200;
 const PART_KEPT = 100;

@@ -136,6 +136,7 @@ describe('a sparse declaration', () => {
       defaultWeight: 4,
       maxConcurrencyPerKey: 5,
       idlePolicy: 'none',
+      creditMs: 8,
       trueUp: false,
       keyTtlMs: null,
       estimateFallback: 'default',
@@ -166,10 +167,21 @@ describe('a sparse declaration', () => {
   it('takes null for no limit and the empty group for none', () => {
     const { types, fairness } = resolveConfiguration({
       types: { a: { maxConcurrency: null, conflictGroup: '' }, b: { conflictGroup: null } },
-      fairness: { keyTtlMs: null, estimateTtlMs: null, resetEveryMs: null, maxConcurrencyPerKey: null },
+      fairness: {
+        creditMs: null,
+        keyTtlMs: null,
+        estimateTtlMs: null,
+        resetEveryMs: null,
+        maxConcurrencyPerKey: null,
+      },
     });
     expect(types.map(({ conflictGroup }) => conflictGroup)).toEqual([null, null]);
-    expect(fairness).toMatchObject({ keyTtlMs: null, estimateTtlMs: null, resetEveryMs: null });
+    expect(fairness).toMatchObject({
+      creditMs: null,
+      keyTtlMs: null,
+      estimateTtlMs: null,
+      resetEveryMs: null,
+    });
   });
 
   it('raises the longest delay with a longer first one', () => {

@@ -3,12 +3,14 @@ import { describe, expect, it, vi } from 'vitest';
 import { weightsNow } from '../../lib/core/capacity.ts';
 import type { FairnessConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import { chargeMs, correctionMs, Ledgers, liftedCostMs, wholeUnits } from '../../lib/core/fairness.ts';
+import { chargeMs, correctionMs, Ledgers, raisesOf } from '../../lib/core/fairness.ts';
 import type { ReservedJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import { FEWER_RUNS } from './random-pass.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
+
+const UNIT_MS = 2 ** -16;
 
 const fairness = (changes: Partial<FairnessConfiguration> = {}): FairnessConfiguration => ({
   ...FAIRNESS_DEFAULTS,
@@ -65,14 +67,10 @@ describe('a charge', () => {
 });
 
 describe('a cost', () => {
-  const UNIT_MS = 2 ** -16;
-
   it('is a whole number of 2^-16 ms, whether it is charged, corrected or lifted to', () => {
     const free = fairness();
     expect(chargeMs(1 / 3, free)).toBe(21_845 * UNIT_MS);
     expect(correctionMs(chargeMs(1 / 3, free), 2 / 3, free)).toBe((43_691 - 21_845) * UNIT_MS);
-    expect(liftedCostMs(0, 0.1, 10)).toBe(1);
-    expect(liftedCostMs(0, 1 / 3, 10)).toBe(wholeUnits(10 / 3));
     const ledgers = new Ledgers(free);
     const key = ledgers.open('key', 0);
     ledgers.setCost(key, 0.1);
@@ -129,11 +127,58 @@ describe('what a key weighs now', () => {
   });
 });
 
-describe('a lift', () => {
-  it('raises a key to the least share, by its weight, and lowers none', () => {
-    expect(liftedCostMs(0, 2, 300)).toBe(600);
-    expect(liftedCostMs(900, 2, 300)).toBe(900);
-    expect(liftedCostMs(900, 2, undefined)).toBe(900);
+describe('shares that a pass raises', () => {
+  const NOTHING_HELD = (): number => Number.POSITIVE_INFINITY;
+  const key = (name: string, shareMs: number, arrives: boolean, weight = 1) => ({
+    key: name,
+    shareMs,
+    weight,
+    arrives,
+  });
+  const there = (name: string, shareMs: number) => key(name, shareMs, false);
+  const late = (name: string, shareMs: number, weight = 1) => key(name, shareMs, true, weight);
+
+  it('are those of keys that arrive, to just behind the first that does not, by their weights', () => {
+    const met = [late('new', 0), late('heavy', 100, 4), there('old', 300)];
+    expect(raisesOf(met, NOTHING_HELD, null, false)).toEqual([
+      { key: 'new', costMs: 300 + UNIT_MS },
+      { key: 'heavy', costMs: 1_200 + UNIT_MS },
+    ]);
+  });
+
+  it('are raised to what is in flight where nothing less waits, and none is lowered', () => {
+    const met = [late('new', 0), late('rich', 900)];
+    expect(raisesOf(met, () => 500, null, false)).toBeUndefined();
+    expect(raisesOf(met, () => 500, null, true)).toEqual([{ key: 'new', costMs: 500 + UNIT_MS }]);
+  });
+
+  it('stay as they are without others', () => {
+    expect(raisesOf([late('one', 0), late('two', 9)], NOTHING_HELD, 1, true)).toEqual([]);
+    expect(raisesOf([there('one', 0)], NOTHING_HELD, 1, true)).toEqual([]);
+    expect(raisesOf([], NOTHING_HELD, 1, true)).toEqual([]);
+  });
+
+  it('are raised behind one of the same share only where they would come first', () => {
+    const [before, behind] = [late('before', 300), late('behind', 300)];
+    expect(raisesOf([before, there('old', 300), behind], NOTHING_HELD, 0, true)).toEqual([
+      { key: 'before', costMs: 300 + UNIT_MS },
+    ]);
+  });
+
+  it('leave the first key a credit below its others, whether they wait or run; what arrives is none of them', () => {
+    const heldMs = (butFor: string | undefined): number => (butFor === 'hoards' ? 5_000 : 10);
+    const met = [there('hoards', 10), late('new', 20)];
+    expect(raisesOf(met, heldMs, 1_000, false)).toBeUndefined();
+    expect(raisesOf([...met, there('next', 3_000)], heldMs, 1_000, false)).toEqual([
+      { key: 'hoards', costMs: 2_000 },
+      { key: 'new', costMs: 2_000 + UNIT_MS },
+    ]);
+    expect(raisesOf(met, heldMs, 1_000, true)).toEqual([
+      { key: 'hoards', costMs: 4_000 },
+      { key: 'new', costMs: 4_000 + UNIT_MS },
+    ]);
+    expect(raisesOf(met, heldMs, null, false)).toEqual([]);
+    expect(raisesOf(met, heldMs, 4_990, false)).toEqual([]);
   });
 });
 

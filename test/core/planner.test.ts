@@ -739,27 +739,6 @@ describe('a planner that reads heads', () => {
     expect(nowhere.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 
-  it('raises the cost of a key that turned out to have been away, and never lowers it', () => {
-    const state = oneLine(2, 2);
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const costs = (lifts: readonly number[], offered: number | undefined): number | undefined => {
-      const planner = createPlanner(state.configuration, {
-        ...state,
-        ledgers: [{ fairnessKey: 'k1', settledCostMs: 40 }],
-      });
-      planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: offered, modes: ['queued'] }], false);
-      planner.offerHeads(line, state.waiting, false);
-      for (const settledCostMs of lifts) planner.liftKey('k1', settledCostMs);
-      const step = planner.next();
-      return step.kind === 'admit' ? step.decision.reasons.keyCostMs : undefined;
-    };
-    expect(costs([], undefined)).toBe(40);
-    expect(costs([], 50)).toBe(50);
-    expect(costs([70], 50)).toBe(70);
-    expect(costs([70, 60, 70], undefined)).toBe(70);
-    expect(costs([30], 50)).toBe(50);
-  });
-
   it('reports no job as blocked whose conflict key a lost claim has freed', () => {
     const state = oneLine(2, 2, 'same');
     const planner = plannerOf(state);

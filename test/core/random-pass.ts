@@ -79,6 +79,7 @@ export const pools: fc.Arbitrary<PoolConfiguration> = fc.record({
     defaultWeight: fc.constantFrom(1, 2),
     maxConcurrencyPerKey: cap(6),
     idlePolicy: fc.constant('none' as const),
+    creditMs: fc.constant(null),
     trueUp: fc.boolean(),
     keyTtlMs: fc.constant(null),
     estimateTtlMs: fc.constant(null),

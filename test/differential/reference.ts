@@ -6,12 +6,10 @@
  * against: of the product it imports types, and the configuration with its defaults.
  *
  * What it takes for the policy, where the texts leave it open:
- *  - A key is active from when one of its jobs is first ready until none of its jobs that were ever ready is left: one that
- *    is tried again, or was moved to a later time, keeps its key active. An end and an arrival at one instant leave no
- *    time between them: the key was not away.
- *  - Keys that became active are lifted at the first instant with room for a job: to the least share among the other keys
- *    that have jobs pending or in flight then; where there are none, in the order of their earliest jobs, to the least share
- *    of those before them. Until there is room nothing is decided, and what is in flight may turn out to have cost less.
+ *  - A key is touched by a start, by the end of an attempt, and when its share is raised. It arrives if nothing of it is in
+ *    flight and all of its jobs that may start became ready after it was touched. A ledger that was not touched for the time
+ *    to live, with nothing in flight, is forgotten.
+ *  - Shares are raised when a tier is first looked at, before anything of it starts: see `#raise`.
  *  - What ends at one instant is settled in the order in which it started.
  *  - A reset forgives what was settled before it; what is in flight goes on counting.
  *  - Costs are whole multiples of 2^-16 ms, so their sums are exact.
@@ -39,7 +37,6 @@ interface RefJob extends Pick<ScenarioJob, 'id' | 'priority' | 'mode' | 'fairnes
   readyAtMs: number;
   attempt: number;
   workersLost: number;
-  wasReady: boolean;
   isCancelled: boolean;
   startedAtMs: number;
   chargedMs: number;
@@ -50,8 +47,8 @@ interface RefLedger {
   settledMs: number;
   /** When the settled cost changed last. */
   chargedAtMs: number;
-  /** The last arrival, start or end. */
-  seenAtMs: number;
+  /** The last start, end or raise. */
+  touchedAtMs: number;
 }
 
 /** What was learned of a type on a resource; the empty resource is the type's own average. */
@@ -83,8 +80,6 @@ export class Reference implements Player {
   readonly #means = new Map<string, number>();
   readonly #controls = new Map<string, RefControl>();
   readonly #slots: Map<string, number>;
-  /** Keys that became active, and are to be lifted when there is room. */
-  readonly #coming = new Set<string>();
   #atMs = 0;
 
   constructor({ pool }: Pick<Scenario, 'pool'>, learned: readonly Learned[] = []) {
@@ -122,15 +117,11 @@ export class Reference implements Player {
 
   #happen(atMs: number, happenings: readonly Happening[]): void {
     this.#atMs = atMs;
-    const wasActive = new Set(
-      [...this.#jobs.values()].filter(({ wasReady }) => wasReady).map(({ fairnessKey }) => fairnessKey),
-    );
-    this.#forget(wasActive);
+    this.#forget();
     for (const happening of happenings) this.#apply(happening);
     for (const job of this.#jobs.values()) {
       if (job.state === 'scheduled' && job.runAtMs <= atMs) job.state = 'pending';
     }
-    this.#arrive(wasActive);
   }
 
   /** Each key's charge, settled and in flight. */
@@ -176,7 +167,6 @@ export class Reference implements Player {
           readyAtMs: runAtMs,
           attempt: 1,
           workersLost: 0,
-          wasReady: false,
           isCancelled: false,
           startedAtMs: 0,
           chargedMs: 0,
@@ -190,17 +180,12 @@ export class Reference implements Player {
         // What runs is asked to end, and is not tried again.
         if (job.state === 'running') job.isCancelled = true;
         else this.#jobs.delete(job.id);
-        // Until now its key was there.
-        if (job.wasReady) this.#ledgerOf(job.fairnessKey).seenAtMs = atMs;
         return;
       }
       case 'retime': {
         const job = this.#jobs.get(happening.id);
         if (job === undefined || job.state === 'running') return;
         const { runAtMs } = happening;
-        // One whose time has come is ready, if only for this instant; so is one that was moved to it before, in the same instant.
-        const isDue = job.state === 'pending' || job.runAtMs <= atMs;
-        if (isDue && !job.wasReady) this.#becomeReady(job);
         if (runAtMs > atMs) {
           job.state = 'scheduled';
           job.readyAtMs = runAtMs;
@@ -243,7 +228,7 @@ export class Reference implements Player {
     const settledMs = fairness.trueUp ? exact(Math.max(usedMs, fairness.admissionFloorMs)) : job.chargedMs;
     ledger.settledMs = this.#settledMs(job.fairnessKey) + settledMs;
     ledger.chargedAtMs = this.#atMs;
-    ledger.seenAtMs = this.#atMs;
+    ledger.touchedAtMs = this.#atMs;
     const { retry, onWorkerLost } = job.type;
     switch (outcome) {
       case 'succeeded':
@@ -287,71 +272,65 @@ export class Reference implements Player {
     }
   }
 
-  /** For the first time; its key becomes active, unless it is. */
-  #becomeReady(job: RefJob): void {
-    const { fairnessKey } = job;
-    const isActive = [...this.#jobs.values()].some(
-      (other) => other.fairnessKey === fairnessKey && other.wasReady,
-    );
-    if (!isActive) this.#coming.add(fairnessKey);
-    job.wasReady = true;
-    this.#ledgerOf(fairnessKey).seenAtMs = this.#atMs;
-  }
-
-  /** Idle keys' ledgers are dropped after their time to live. */
-  #forget(wasActive: ReadonlySet<string>): void {
+  /** Ledgers of keys that nothing touched for the time to live. */
+  #forget(): void {
     const { keyTtlMs } = this.#configuration.fairness;
     if (keyTtlMs === null) return;
-    for (const [key, { seenAtMs }] of this.#ledgers)
-      if (!wasActive.has(key) && this.#atMs - seenAtMs >= keyTtlMs) this.#ledgers.delete(key);
+    const inFlight = this.#keysInFlight();
+    for (const [key, { touchedAtMs }] of this.#ledgers)
+      if (!inFlight.has(key) && this.#atMs - touchedAtMs >= keyTtlMs) this.#ledgers.delete(key);
   }
 
-  /** Jobs that are ready for the first time; keys that become active by them are lifted. */
-  #arrive(wasActive: ReadonlySet<string>): void {
-    const arrived = [...this.#jobs.values()]
-      .filter(({ state, wasReady }) => state === 'pending' && !wasReady)
-      .sort((one, other) => one.readyAtMs - other.readyAtMs || (one.id < other.id ? -1 : 1));
-    for (const { fairnessKey } of arrived) if (!wasActive.has(fairnessKey)) this.#coming.add(fairnessKey);
-    const room = this.#room();
-    if (this.#configuration.fairness.idlePolicy === 'advance' && this.#hasRoom(room)) {
-      const waiting = [...this.#jobs.values()]
-        .filter(({ state, fairnessKey }) => state === 'pending' && this.#coming.has(fairnessKey))
-        .sort((one, other) => one.readyAtMs - other.readyAtMs || (one.id < other.id ? -1 : 1));
-      const coming = [...new Set(waiting.map(({ fairnessKey }) => fairnessKey))];
-      // One whose jobs were moved to a later time comes when they do; one that has none left is away again.
-      for (const key of this.#coming) {
-        const left = [...this.#jobs.values()].some(
-          ({ fairnessKey, wasReady }) => fairnessKey === key && wasReady,
-        );
-        if (coming.includes(key) || !left) this.#coming.delete(key);
-      }
-      const there = new Set<string>();
-      for (const { state, fairnessKey } of this.#jobs.values())
-        if (state !== 'scheduled' && !coming.includes(fairnessKey)) there.add(fairnessKey);
-      let leastShare = Math.min(...[...there].map((key) => this.#shareOf(key, room)));
-      for (const key of coming) {
-        if (leastShare < Infinity && leastShare > this.#shareOf(key, room)) {
-          const ledger = this.#ledgerOf(key);
-          ledger.settledMs = exact(leastShare * this.#weightOf(key));
-          ledger.chargedAtMs = this.#atMs;
-        }
-        // Where nobody is there, the first stays where it is, and is there for the others.
-        if (there.size === 0) leastShare = Math.min(leastShare, this.#shareOf(key, room));
-      }
-    }
-    for (const job of arrived) {
-      job.wasReady = true;
-      this.#ledgerOf(job.fairnessKey).seenAtMs = this.#atMs;
-    }
+  #keysInFlight(): ReadonlySet<string> {
+    const running = [...this.#jobs.values()].filter(({ state }) => state === 'running');
+    return new Set(running.map(({ fairnessKey }) => fairnessKey));
   }
 
-  /** Whether any job could start, types, tiers and keys aside. */
-  #hasRoom(room: Room): boolean {
-    const { maxConcurrency, fleets } = this.#configuration;
-    return (
-      this.#isOpen('pool', maxConcurrency, room.running('pool', '')) &&
-      fleets.some(({ fleet }) => this.#roomOf(fleet, room) > 0)
+  /**
+   * Keys that arrive start level with the others, and nobody keeps more than a credit. The others of a key are those in flight
+   * and those with one of these jobs, but for keys that arrive. The first that does not arrive is raised to `creditMs` below the least
+   * share of its others; then those that arrive, as far as they would come before, to just behind the least share. Those that come
+   * before whoever is there have arrived, raised or not.
+   *
+   * @param able - jobs of a tier that may start, in their order
+   */
+  #raise(able: readonly RefJob[], inFlight: ReadonlySet<string>, room: Room): void {
+    const { idlePolicy, creditMs } = this.#configuration.fairness;
+    if (idlePolicy === 'none') return;
+    const readyMs = new Map<string, number>();
+    for (const { fairnessKey, readyAtMs } of able)
+      readyMs.set(fairnessKey, Math.min(readyAtMs, readyMs.get(fairnessKey) ?? Infinity));
+    const inTurn = [...readyMs.keys()];
+    const arriving = inTurn.filter(
+      (key) =>
+        !inFlight.has(key) && (readyMs.get(key) ?? 0) > (this.#ledgers.get(key)?.touchedAtMs ?? -Infinity),
     );
+    const there = new Set([...inFlight, ...inTurn.filter((key) => !arriving.includes(key))]);
+    const leastBut = (left: string | undefined): number =>
+      Math.min(...[...there].filter((key) => key !== left).map((key) => this.#shareOf(key, room)));
+    const raise = (key: string, costMs: number): void => {
+      const ledger = this.#ledgerOf(key);
+      ledger.settledMs = costMs - room.chargedMs(key);
+      ledger.chargedAtMs = this.#atMs;
+      ledger.touchedAtMs = this.#atMs;
+    };
+    const first = inTurn.find((key) => there.has(key));
+    const heldMs = Math.min(...[...inFlight].map((key) => this.#shareOf(key, room)));
+    const before = first === undefined ? inTurn : inTurn.slice(0, inTurn.indexOf(first));
+    const arrived = before.filter((key) => this.#shareOf(key, room) <= heldMs);
+    const leastMs = leastBut(first);
+    if (first !== undefined && creditMs !== null && leastMs < Infinity)
+      if (this.#shareOf(first, room) < leastMs - creditMs)
+        raise(first, exact((leastMs - creditMs) * this.#weightOf(first)));
+    const levelMs = leastBut(undefined);
+    const isLevel = first !== undefined && this.#shareOf(first, room) === levelMs;
+    for (const key of levelMs < Infinity ? arriving : []) {
+      const isBefore = isLevel && before.includes(key);
+      const shareMs = this.#shareOf(key, room);
+      if (shareMs < levelMs || (isBefore && shareMs === levelMs))
+        raise(key, exact(levelMs * this.#weightOf(key)) + 1 / UNITS_PER_MS);
+    }
+    for (const key of arrived) this.#ledgerOf(key).touchedAtMs = this.#atMs;
   }
 
   #choose(): readonly Start[] {
@@ -360,18 +339,22 @@ export class Reference implements Player {
     for (const job of this.#jobs.values()) if (job.state === 'pending') waiting.add(job);
     let room = this.#room();
     const rarity = new Map(types.map(({ type }) => [type, this.#rarityOf(type, room)]));
+    const inFlight = this.#keysInFlight();
+    const looked = new Set<string>();
     const starts: Start[] = [];
+    const ableIn = (tier: string): RefJob[] => {
+      const able = [...waiting].filter((job) => job.type.tier === tier && this.#mayStart(job, room));
+      const shares = new Map(able.map(({ fairnessKey: key }) => [key, this.#shareOf(key, room)]));
+      return able.sort((one, other) => this.#compare(one, other, shares, rarity));
+    };
     for (;;) {
-      const shares = new Map<string, number>();
-      for (const { fairnessKey } of waiting) shares.set(fairnessKey, 0);
-      for (const key of shares.keys()) shares.set(key, this.#shareOf(key, room));
       const below = tiers.filter(({ tier, guaranteed }) => room.running('tier', tier) < guaranteed);
       let next: RefJob | undefined;
       for (const { tier } of [...below, ...tiers]) {
         if (next !== undefined) break;
-        [next] = [...waiting]
-          .filter((job) => job.type.tier === tier && this.#mayStart(job, room))
-          .sort((one, other) => this.#compare(one, other, shares, rarity));
+        if (!looked.has(tier)) this.#raise(ableIn(tier), inFlight, room);
+        looked.add(tier);
+        [next] = ableIn(tier);
       }
       if (next === undefined) return starts;
       waiting.delete(next);
@@ -386,7 +369,7 @@ export class Reference implements Player {
     job.startedAtMs = this.#atMs;
     job.fleet = fleet;
     job.chargedMs = exact(Math.max(this.#expectedMs(job.type, job.resourceId), admissionFloorMs));
-    this.#ledgerOf(job.fairnessKey).seenAtMs = this.#atMs;
+    this.#ledgerOf(job.fairnessKey).touchedAtMs = this.#atMs;
     return { atMs: this.#atMs, id: job.id, fleet: job.fleet, attempt: job.attempt };
   }
 
@@ -510,7 +493,7 @@ export class Reference implements Player {
   #ledgerOf(key: string): RefLedger {
     let ledger = this.#ledgers.get(key);
     if (ledger === undefined) {
-      ledger = { settledMs: 0, chargedAtMs: this.#atMs, seenAtMs: this.#atMs };
+      ledger = { settledMs: 0, chargedAtMs: this.#atMs, touchedAtMs: this.#atMs };
       this.#ledgers.set(key, ledger);
     }
     return ledger;

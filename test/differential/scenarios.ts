@@ -205,6 +205,7 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
     ...(dice.chance(0.2) ? { maxConcurrency: dice.whole(6, large ? 60 : 12) } : {}),
     fairness: {
       idlePolicy: themes.lifts ? 'advance' : 'none',
+      creditMs: dice.pick([null, 1_000, 10_000, 300_000]),
       alpha: dice.pick([0, 0.3, 0.5, 1]),
       admissionFloorMs: books ? dice.pick([0, 10, 1_500]) : 10,
       trueUp: dice.chance(0.7),

@@ -52,7 +52,6 @@ describe('a job that comes while every slot is busy', () => {
   it.each([
     ['is more urgent', { priority: 10 }],
     ['is on demand', { mode: 'onDemand' as const, priority: 10 }],
-    ['is of another key', { fairnessKey: 'another', priority: 10 }],
   ])('and %s starts next, for a dispatcher that remembers what waited before', async (_, changes) => {
     const on = oneSlot();
     const runs = await busy(on);
@@ -72,10 +71,21 @@ describe('a job that comes while every slot is busy', () => {
       store: { indexLagMs: INDEX_LAG_MS },
     });
     const runs = await busy(on);
-    const urgent = on.job({ priority: 10, fairnessKey: 'another' });
+    const urgent = on.job({ priority: 10, mode: 'onDemand' });
     await on.put(urgent);
     await on.pass({ jobs: [urgent], reason: 'stream' });
     expect((await next(on, runs)).id).toBe(urgent.id);
+  });
+
+  it('starts behind the oldest job of the key that is there, if its own is new', async () => {
+    const on = oneSlot();
+    const runs = await busy(on);
+    const urgent = on.job({ priority: 10, fairnessKey: 'another' });
+    await on.put(urgent);
+    await on.pass({ jobs: [urgent], reason: 'stream' });
+    const oldest = await next(on, runs);
+    expect(oldest.fairnessKey).toBe(runs.fairnessKey);
+    expect((await next(on, oldest)).id).toBe(urgent.id);
   });
 
   it('and is cancelled before its turn costs no place', async () => {
@@ -286,7 +296,7 @@ describe('what a process remembers of a line', () => {
       isHeld: () => false,
       nowMs: on.time.nowMs,
     });
-    await hinted.sift([before]);
+    await hinted.confirm('line', [first, last], undefined);
     expect(lines.heads.get('line')?.jobs.map(({ id }) => id)).toEqual([first.id, before.id, last.id]);
   });
 });

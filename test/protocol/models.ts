@@ -11,6 +11,7 @@ export const REHOME_MODEL = modelNamed('rehome_model.py');
 export const COMMIT_MODEL = modelNamed('commit_model.py');
 export const RESERVATION_MODEL = modelNamed('reservation_model.py');
 export const START_MODEL = modelNamed('start_model.py');
+export const PRESENCE_MODEL = modelNamed('presence_model.py');
 export const MODEL_MS = 600_000;
 
 export async function runModel(

@@ -7,6 +7,7 @@ import {
   LOAN_MODEL,
   LOCK_MODEL,
   MODEL_MS,
+  PRESENCE_MODEL,
   REHOME_MODEL,
   RESERVATION_MODEL,
   run,
@@ -205,5 +206,23 @@ describe('jobs that move between partitions', () => {
     'go wrong without %s after %d steps, which the model shows',
     { timeout: MODEL_MS },
     (name, steps, violation) => expectViolation(REHOME_MODEL, name, steps, violation),
+  );
+});
+
+describe('a key that hoards and then floods', () => {
+  it(
+    'starves the others for minutes by a tolerance in time, and for seconds by a bounded credit',
+    async () => {
+      const { code, lines } = await run(PRESENCE_MODEL);
+      expect(code).toBe(0);
+      const starved = lines.map((line) =>
+        [...line.matchAll(/starve (\d+) s/g)].map(([, seconds]) => Number(seconds)),
+      );
+      expect(starved).toHaveLength(3);
+      expect(Math.max(...starved.map(([plan = 0]) => plan))).toBeGreaterThan(240);
+      expect(Math.max(...starved.map(([, zero = 0]) => zero))).toBeGreaterThan(240);
+      for (const [, , credit] of starved) expect(credit).toBeLessThanOrEqual(5);
+    },
+    MODEL_MS,
   );
 });

@@ -12,21 +12,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   ...COMMIT_CHANGES,
   ...SCHEDULE_CHANGES,
   ...SMALL_PRINT_CHANGES,
-  ratchet: {
-    removes: 'the fall of the least share: it is remembered, and only rises',
-    foundBy: { differential: 10, kind: 'lifts' },
-    changes: [
-      {
-        file: 'lib/dispatch/lifts.ts',
-        from: `return {
-      leastMs: Number.isFinite(search.leastMs) ? search.leastMs : undefined,`,
-        to: `const kept = this.#context.caches as unknown as { leastMs: number };
-    kept.leastMs = Math.max(kept.leastMs ?? 0, Number.isFinite(search.leastMs) ? search.leastMs : 0);
-    return {
-      leastMs: kept.leastMs,`,
-      },
-    ],
-  },
   'dropped-hint': {
     removes: 'what a hint told from what is cached, where its job does not start in the pass that heard it',
     foundBy: { differential: 9, kind: 'order' },
@@ -290,21 +275,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   lines.watchedSinceMs = undefined;
   lines.wholeFromMs = undefined;`,
         to: '  lines.sinceMs = undefined;',
-      },
-    ],
-  },
-  'lifted-by-now': {
-    removes:
-      'the age of the look on which a quiet partition rests, from the instant by which all keys that came were lifted',
-    foundBy: {
-      test: 'test/dispatch/quiet-lifts.test.ts',
-      name: 'a new key of whose job no hint told is lifted once it is found, though keys were lifted meanwhile',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'return Math.min(nowMs, ...looks.map(({ readAtMs }) => readAtMs));',
-        to: 'return Math.min(nowMs, looks.length + nowMs);',
       },
     ],
   },
@@ -604,7 +574,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/dispatch/line-images.ts',
-        from: 'if (isOutdated(lines, job) || knownVersion(lines, told, read, job) > job.version) continue;',
+        from: 'if (isOutdated(lines, job) || knownVersion(told, read, job) > job.version) continue;',
         to: '',
       },
     ],
@@ -625,14 +595,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'lifts-forgotten': {
-    removes: 'lifted ledgers from the commit of the pass that lifts them',
+  'raises-forgotten': {
+    removes: 'raised ledgers from the commit of the pass that raises them',
     foundBy: { differential: 1, kind: 'lifts' },
     changes: [
       {
         file: 'lib/dispatch/pass/admit.ts',
-        from: '...candidates.takeLifted(),',
-        to: '',
+        from: 'ledgerCache.raise(planner.takeRaised(), starts))',
+        to: 'ledgerCache.raise(planner.takeRaised(), starts).slice(0, 0))',
       },
     ],
   },
@@ -797,14 +767,47 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'explained-without-lifts': {
-    removes: 'lifts from what explain says of the next pass',
+  'credit-unbounded': {
+    removes: 'the bound on how far a key may stay below the others',
+    foundBy: { test: 'test/core/presence.test.ts', name: 'starves the others for seconds' },
+    changes: [
+      {
+        file: 'lib/core/fairness.ts',
+        from: 'const owes = mayOwe &&',
+        to: 'const owes = mayOwe && firstMs < 0 &&',
+      },
+    ],
+  },
+  'level-with-the-least': {
+    removes: 'the place of keys that arrive behind the key with the least share',
+    foundBy: { test: 'test/core/presence.test.ts', name: 'holds nobody back' },
+    changes: [
+      {
+        file: 'lib/core/fairness.ts',
+        from: 'wholeUnits(leastMs * weight) + UNIT_MS',
+        to: 'wholeUnits(leastMs * weight)',
+      },
+    ],
+  },
+  'away-by-its-head': {
+    removes: 'jobs behind the first of a line from those that show that a key was there',
+    foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'while another of its jobs waits' },
+    changes: [
+      {
+        file: 'lib/core/raises.ts',
+        from: 'this.#jobsOf.set(line, jobs);',
+        to: 'this.#jobsOf.set(line, jobs.slice(0, 1));',
+      },
+    ],
+  },
+  'explained-without-raises': {
+    removes: 'raised shares from what explain says of the next pass',
     foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
     changes: [
       {
-        file: 'lib/dispatch/explain.ts',
-        from: 'liftForExplanation(ledgerCache, state, [job, ...read.waiting], inFlight);',
-        to: 'void liftForExplanation;',
+        file: 'lib/core/explain.ts',
+        from: 'raises.raise(tier, ASK_NOTHING, () => {});',
+        to: 'void ASK_NOTHING;',
       },
     ],
   },
@@ -825,7 +828,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       {
         file: 'lib/core/explain.ts',
-        from: 'state.keptBack?.has(other.id) !== true',
+        from: 'state.keptBack?.has(id) !== true',
         to: 'state.keptBack !== undefined',
       },
     ],
@@ -1388,40 +1391,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'unwarned-keys': {
-    removes: 'the word of a pass without room that keys may have come unseen',
-    foundBy: {
-      test: 'test/dispatch/lifts.test.ts',
-      name: 'is not pushed back by what others pay later, if another dispatcher was told of it',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'liftsKeys(context) && state.isLifted === true &&',
-        to: 'liftsKeys(context) && state.isLifted !== state.isLifted &&',
-      },
-      // A page that no longer says that nothing waits is written in any case, and warns beside it.
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'this.#quiet = state.quiet;',
-        to: 'this.#quiet = undefined;',
-      },
-    ],
-  },
-  'too-many-keys-forgotten': {
-    removes: 'that keys may have come unseen, from what is remembered where more came than it holds',
-    foundBy: {
-      test: 'test/dispatch/lifts.test.ts',
-      name: 'is not pushed back by what others pay later, if more came than a dispatcher remembers',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: '> RECENT_MAX) lines.coming = undefined;',
-        to: '> RECENT_MAX) lines.coming?.clear();',
-      },
-    ],
-  },
   'lost-not-shown': {
     removes:
       'the images of jobs that wait again after their worker was lost, from the pass that takes them away',
@@ -1484,21 +1453,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'below-what-was-found': {
-    removes:
-      'the bound of keys that a pass remembers for its searches: what is in flight, not what one search has found',
-    foundBy: {
-      test: 'test/dispatch/keys-below.test.ts',
-      name: 'are all that are charged less, in each search of a pass, whatever an earlier one found',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/keys-below.ts',
-        from: 'of this.#belowHeldOf(keys, heldMs))',
-        to: 'of this.#belowHeldOf(keys, search.leastMs))',
-      },
-    ],
-  },
   'charged-twice-in-a-page': {
     removes: 'the bytes of a ledger from those of a page, once it is charged again',
     foundBy: {
@@ -1521,31 +1475,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         file: 'lib/dispatch/line-images.ts',
         from: "known.next !== undefined && rank > (known.untilRank ?? '');",
         to: "known.next !== undefined && rank > '~';",
-      },
-    ],
-  },
-  'charged-keys-unasked': {
-    removes: 'the shares of keys that come, and of which nothing was decided',
-    foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'keys start level with the one that came first' },
-    changes: [
-      {
-        file: 'lib/dispatch/lifts.ts',
-        from: ', ...fresh.map(({ fairnessKey }) => fairnessKey)];',
-        to: '];',
-      },
-    ],
-  },
-  'moved-jobs-undecided': {
-    removes: 'when a job was ready first, of one that was moved after its key was decided of',
-    foundBy: {
-      test: 'test/dispatch/lifts.test.ts',
-      name: 'while its first job waits for the time that it was moved to after a pass with room had seen it',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lifts.ts',
-        from: 'return firstReadyMs(job) <= this.#decidedMs',
-        to: 'return job.readyAtMs <= this.#decidedMs',
       },
     ],
   },
@@ -1675,18 +1604,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       },
     ],
   },
-  'starts-unseen': {
-    removes: 'what a start says of how long its key has been there',
+  'in-flight-unseen': {
+    removes: 'that a ledger does not expire while a job of its key runs',
     foundBy: {
       test: 'test/dispatch/expired-ledger.test.ts',
-      name: 'was never away: what it was charged before counts',
+      name: 'a ledger is kept while a job of its key runs',
     },
     changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: '...ledgerCache.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),',
-        to: '...ledgerCache.seeStarts([]),',
-      },
+      { file: 'lib/dispatch/pass/settle.ts', from: 'ledgerCache.noteInFlight(state.reservations);', to: '' },
     ],
   },
   'started-after-lease': {

@@ -22,12 +22,9 @@ import {
   INLINE_BYTES_MAX,
   ITEM_BOUNDS,
   ITEM_BYTES_MAX,
-  LATER_JOBS_MAX,
   LEDGERS_BYTES_MAX,
   LEDGERS_SINCE_BYTES_MAX,
   LETTER_JOBS_MAX,
-  PARKED_NAME_BYTES_MAX,
-  PARKED_NAMES_MAX,
   reservationBytesAtMost,
   WANTS_BYTES_MAX,
   WORKER_ID_BYTES_MAX,
@@ -149,7 +146,6 @@ const ODD_CHARACTERS = {
 /** Of names and numbers that deflate can make little of. */
 function incompressibleLedgers(
   nameLength: number,
-  says: 'nothing more' | 'another instant' | 'all',
   characterOf: (below: (most: number) => number) => string = PRINTABLE,
 ): ReadonlyMap<string, Ledger> {
   const random = seeded(nameLength);
@@ -161,13 +157,6 @@ function incompressibleLedgers(
       fairnessKey: `${ledgers.size.toString(36)}${name}`,
       settledCostMs: costOf(below(Number.MAX_SAFE_INTEGER)),
       lastSeenMs: NOW_MS - below(100 * 86_400_000),
-      ...(says === 'nothing more' ? {} : { presentUntilMs: NOW_MS + below(1_000 * 86_400_000) }),
-      ...(says === 'all'
-        ? {
-            isUndecided: true,
-            later: times(LATER_JOBS_MAX, () => ({ hash: below(2 ** 32), untilMs: NOW_MS + below(2 ** 38) })),
-          }
-        : {}),
     };
     bytes += ledgerBytes(ledger);
     if (bytes > LEDGERS_BYTES_MAX) return ledgers;
@@ -195,8 +184,6 @@ const largestPage = (): Page => {
           .slice(round * 20, round * 20 + 20)
           .map((reservation) => ({ reservation, checkAtMs: NOW_MS + round })),
         attendance: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
-        liftedAtMs: NOW_MS,
-        isLifted: true,
         unseenUntilMs: NOW_MS,
         carried: { version: 999_999, moved: 999_999, isDone: false, after: KEY, sinceVersion: 999_999 },
         quiet: { lookedAtMs: NOW_MS, declared: 999_999 },
@@ -233,7 +220,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservation(PARTITION, largestReservation(), BIG),
   ledgerBase: () =>
-    encodeLedgerBase(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36, 'nothing more') }),
+    encodeLedgerBase(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36) }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -244,11 +231,6 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     fairnessKey: KEY,
     lines: new Set([
       ...(['queued', 'onDemand'] as const).map((mode) => encodeBacklogLine({ mode })),
-      ...times(PARKED_NAMES_MAX, (at) =>
-        encodeBacklogLine({
-          mode: 'onDemand',
-          parkedIn: String(at).padStart(PARKED_NAME_BYTES_MAX, 'x'),
-        }),
       ),
     ]),
     announcedAtMs: NOW_MS,
@@ -491,11 +473,7 @@ describe('a letter', () => {
 describe('the partition summary', () => {
   it('stays as small, whatever keys are charged: of the others, as many get items of their own as must', () => {
     const keys = fc.array(
-      fc.tuple(
-        fc.integer({ min: 1, max: COMMIT_ITEMS_MAX }),
-        fc.constantFrom(1, 20, 512),
-        fc.constantFrom(0, LATER_JOBS_MAX),
-      ),
+      fc.tuple(fc.integer({ min: 1, max: COMMIT_ITEMS_MAX }), fc.constantFrom(1, 20, 512)),
       {
         minLength: 1,
         maxLength: 30,
@@ -506,14 +484,13 @@ describe('the partition summary', () => {
         let made = 0;
         const { changes } = committed(
           rounds.map(
-            ([count, bytes, jobs]) =>
+            ([count, bytes]) =>
               () =>
                 aCommit({
                   ledgers: times(count, () => {
                     made += 1;
                     const fairnessKey = `${made}`.padStart(bytes, 'k');
-                    const later = times(jobs, (hash) => ({ hash, untilMs: NOW_MS + 1 }));
-                    return { fairnessKey, settledCostMs: made, lastSeenMs: NOW_MS, later };
+                    return { fairnessKey, settledCostMs: made, lastSeenMs: NOW_MS };
                   }),
                 }),
           ),
@@ -539,11 +516,9 @@ describe('the partition summary', () => {
   it.each([1, 13, 36, REQUEST_LIMITS.keyBytes / 2 - 10])(
     'fits into an item with its base, of names that deflate can make little of: twice %d characters',
     (nameLength) => {
-      for (const says of ['nothing more', 'another instant', 'all'] as const) {
-        const ledgers = incompressibleLedgers(nameLength, says);
-        const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
-        expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
-      }
+      const ledgers = incompressibleLedgers(nameLength);
+      const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
+      expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
     },
   );
 
@@ -568,7 +543,7 @@ describe('the partition summary', () => {
 
   it.each(Object.entries(ODD_CHARACTERS))('counts names as JSON writes them: %s', (_, characterOf) => {
     for (const nameLength of [4, 40]) {
-      const ledgers = incompressibleLedgers(nameLength, 'nothing more', characterOf);
+      const ledgers = incompressibleLedgers(nameLength, characterOf);
       const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
       expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
       // As text, before it is compressed, names are what they were counted for.

@@ -32,17 +32,10 @@ function namesBy(dice: Dice, count: number, long: number): readonly [string, ...
 }
 
 function ledgerBy(dice: Dice, fairnessKey: string, lastSeenMs: number): Ledger {
-  const later = Array.from({ length: dice.whole(1, 8) }, (_, at) => ({
-    hash: dice.whole(0, 2 ** 31) + at,
-    untilMs: lastSeenMs + 1_000 + at,
-  }));
   return {
     fairnessKey,
     settledCostMs: dice.whole(0, 1e9),
     lastSeenMs,
-    ...(dice.chance(0.1) ? { presentUntilMs: lastSeenMs + 500 } : {}),
-    ...(dice.chance(0.1) ? { later } : {}),
-    ...(dice.chance(0.02) ? { isUndecided: true } : {}),
   };
 }
 

@@ -7,12 +7,11 @@ import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
 import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
-import type { Ledger, Quiet, Reservation } from '../../store/records.ts';
+import type { Quiet, Reservation } from '../../store/records.ts';
 import type { ClaimOutcome } from '../../store/requests.ts';
 import { moveBack } from '../parking.ts';
 import { claimIdOfPlace, plannedOf } from '../settle/settled.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
-import { liftsKeys } from './load.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { send } from './send.ts';
 
@@ -54,9 +53,6 @@ export class Admission {
   readonly #admittedIds = new Set<string>();
   /** What the next commit writes beside its reservation. */
   #draft: Draft;
-  #liftedAtMs: number | undefined;
-  /** A key that comes while nothing has room is remembered here alone: who comes next must be told. */
-  #mustWarn: boolean;
   #isMovedBack = false;
   /** What the partition says of what waits. */
   #quiet: Quiet | undefined;
@@ -80,7 +76,7 @@ export class Admission {
   readonly parks: boolean;
 
   constructor(pass: PlannedPass) {
-    const { context, state, due, candidates, planner, unparked } = pass;
+    const { context, state, unparked } = pass;
     this.#pass = pass;
     this.#most = context.budget.batchJobs;
     this.held = [...pass.inFlight];
@@ -88,10 +84,6 @@ export class Admission {
     this.#quiet = state.quiet;
     this.#unseenUntilMs = state.unseenUntilMs ?? -Infinity;
     this.#nonce = nonceFrom(context.random);
-    const liftedAtMs = due.more ? undefined : candidates.liftedAtMs;
-    this.#liftedAtMs = (liftedAtMs ?? -Infinity) > (state.liftedAtMs ?? -Infinity) ? liftedAtMs : undefined;
-    this.#mustWarn =
-      liftsKeys(context) && state.isLifted === true && planner.room <= 0 && candidates.hasKeysComing;
     this.parks = state.parks && !unparked.isNothingMarked;
   }
 
@@ -104,9 +96,9 @@ export class Admission {
   async run(): Promise<void> {
     for (;;) {
       const decisions = await this.#plan();
-      const lifted = this.#lifted(decisions);
+      this.#noteLedgers(decisions);
       if (decisions.length === 0 && !this.#hasNews()) break;
-      const both = await Promise.allSettled([this.#admit(decisions, lifted), this.#readAhead(decisions)]);
+      const both = await Promise.allSettled([this.#admit(decisions), this.#readAhead(decisions)]);
       for (const each of both) if (each.status === 'rejected') throw each.reason;
       if (decisions.length === 0) break;
       this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
@@ -117,9 +109,8 @@ export class Admission {
     if (this.parks) this.#letFollow();
   }
 
-  async #admit(decisions: readonly Decision[], lifted: readonly Ledger[]): Promise<void> {
+  async #admit(decisions: readonly Decision[]): Promise<void> {
     const places = await this.#reserve(decisions);
-    this.#pass.ledgerCache.keepLifts(lifted.map(({ fairnessKey }) => fairnessKey));
     if (decisions.length > 0) await this.#hand(places);
   }
 
@@ -182,22 +173,17 @@ export class Admission {
     candidates.noteMovedBack(await moveBack(context, planner, freed, this.#admittedIds));
   }
 
-  /** Ledgers that the next commit writes because their keys were lifted, or start. */
-  #lifted(decisions: readonly Decision[]): readonly Ledger[] {
-    const { candidates, ledgerCache } = this.#pass;
-    const lifted = [
-      ...candidates.takeLifted(),
-      ...ledgerCache.seeStarts(decisions.map(({ reserved }) => reserved.fairnessKey)),
-    ];
-    for (const ledger of lifted) this.#draft.ledgers.set(ledger.fairnessKey, ledger);
-    return lifted;
+  /** Notes ledgers that the next commit writes because their keys have arrived, or were raised. */
+  #noteLedgers(decisions: readonly Decision[]): void {
+    const { planner, ledgerCache } = this.#pass;
+    const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
+    for (const ledger of ledgerCache.raise(planner.takeRaised(), starts))
+      this.#draft.ledgers.set(ledger.fairnessKey, ledger);
   }
 
   #hasNews(): boolean {
     return (
       writesOf(this.#draft) > 0 ||
-      this.#liftedAtMs !== undefined ||
-      this.#mustWarn ||
       this.#isQuietNews(this.#quietAfter([])) ||
       this.#isUnseenNews() ||
       (this.#pass.input.commitsAnyway === true && !this.#hasCommitted)
@@ -215,6 +201,8 @@ export class Admission {
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
   #isQuietNews(quiet: Quiet | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
+    // Something was missed since.
+    if (this.#quiet !== undefined && this.#quiet.sinceMs < quiet.sinceMs) return true;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
   }
@@ -229,13 +217,6 @@ export class Admission {
       this.#unseenUntilMs < context.clock.nowMs() + context.budget.seenWithinMs &&
       candidates.isToldOfMore(this.#admittedIds)
     );
-  }
-
-  /** Whether whoever comes after this commit may trust that no key came unseen; undefined: as before. */
-  #isLifted(): boolean | undefined {
-    const { planner, candidates, due } = this.#pass;
-    if (planner.room <= 0) return false;
-    return candidates.knowsAllKeys && !due.more ? true : undefined;
   }
 
   async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedPlace[]> {
@@ -256,15 +237,11 @@ export class Admission {
       ...commitOf(last, reserve),
       attendance,
       parks: this.parks,
-      liftedAtMs: this.#liftedAtMs,
-      isLifted: this.#isLifted(),
       quiet,
       unseenUntilMs,
     });
     this.#hasCommitted = true;
     this.#quiet = quiet ?? undefined;
-    this.#liftedAtMs = undefined;
-    this.#mustWarn = false;
     this.#draft = emptyDraft();
     return places;
   }

@@ -2,7 +2,7 @@
 import type { JobHead } from '../../store/job-fields.ts';
 import type { DispatchContext } from '../context.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
-import { park, toPark, unnameParked } from '../parking.ts';
+import { park, toPark } from '../parking.ts';
 import { headsOf, keepCache } from '../partition-cache.ts';
 import { inFlightOf } from '../rehome.ts';
 import { stayOnLookout } from '../settle/silence.ts';
@@ -13,7 +13,7 @@ import type { PassReport } from './scope.ts';
 
 /** @throws CommitLostError if another commit came first */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, partition, commits, cached, ledgerCache, candidates } = pass;
+  const { context, partition, commits, cached, candidates } = pass;
   const { admitted, lostClaims } = admission;
   const parked = await parkBlocked(pass, admission);
   tellLoad(pass, admission);
@@ -23,7 +23,6 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   await lend(pass, admission, !again);
   tidy(pass);
   watch(pass, admission);
-  ledgerCache.undoLifts();
   wakeForUnseen(pass, admission);
   keepCache(context.caches, partition, cached, commits.version);
   return {
@@ -138,13 +137,12 @@ async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boo
 }
 
 /** Takes lines and items away that nobody needs any more. */
-function tidy({ context, input, partition, nowMs, candidates, cached }: PlannedPass): void {
+function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): void {
   const { store, log, configuration } = context;
   const { keyTtlMs } = configuration.fairness;
   input.inBackground(
     Promise.all([
       candidates.retireEmptyLines(),
-      unnameParked(context, partition, candidates.emptyGroups, cached.parkedNames, nowMs),
       store.tidy(partition, keyTtlMs === null ? undefined : nowMs - keyTtlMs),
     ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),

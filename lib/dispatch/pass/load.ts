@@ -27,10 +27,6 @@ export interface LoadedPass extends PassScope {
   readonly due: Promotion;
 }
 
-/** Whether keys that come start level with those that are there. */
-export const liftsKeys = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
-  configuration.fairness.idlePolicy === 'advance';
-
 /** Whether another dispatcher leads a partition. */
 export const isLedBy = (leader: Leader | undefined, leadBy: string | undefined, nowMs: number): boolean =>
   leader !== undefined && leader.holder !== leadBy && leader.untilMs > nowMs;

@@ -37,7 +37,7 @@ export type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
 const BLOCKED_MIN = 64;
 
 export async function plan(pass: SettledPass): Promise<PlannedPass> {
-  const { context, input, partition, nowMs, state, due, recovery, ledgerCache, seen, unparked } = pass;
+  const { context, input, partition, nowMs, due, recovery, ledgerCache, seen, unparked } = pass;
   const parkedHeads = [...unparked.heads.values()].flat();
   const candidates = new Candidates(context, {
     partition,
@@ -47,7 +47,6 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     reservations: pass.reservations,
     cached: pass.cached.lines,
     justStored: new Set([...input.justStored, ...[...due.promoted, ...recovery.images].map(({ id }) => id)]),
-    liftedAtMs: state.liftedAtMs,
     nowMs,
   });
   const capacity = capacityOf(pass);
@@ -63,8 +62,15 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   candidates.distrust(
     recovery.settled.flatMap(({ entry, durationMs }) => (durationMs === undefined ? entry : [])),
   );
-  await candidates.liftSeen(planner.room > 0);
+  if (planner.room > 0) await offerHeld(pass, planner);
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
+}
+
+/** What keys in flight were charged before: others are raised to the least share among them. */
+async function offerHeld({ ledgerCache, inFlight }: SettledPass, planner: Planner): Promise<void> {
+  const keys = new Set(inFlight.map(({ fairnessKey }) => fairnessKey));
+  await ledgerCache.readLedgers(keys);
+  planner.offerLedgers([...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []));
 }
 
 /** This partition's share of the pool, less what other partitions have of it. */

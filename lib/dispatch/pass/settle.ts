@@ -73,7 +73,6 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
   const { lines } = cached;
-  if (state.isLifted === true && !input.looksAtAll) lines.coming ??= new Map();
   const ledgerCache = openLedgers(loaded);
   const shown = newestWith(images, recovery.images);
   const seen = standingIn(partition, await confirmed(context, shown, input, lines, nowMs));
@@ -109,8 +108,7 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
   const { store, configuration, budget } = context;
   const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached, budget.newsShare);
   ledgerCache.know(state);
-  for (const { reservedAtMs, jobs } of state.reservations)
-    for (const { fairnessKey } of jobs.values()) ledgerCache.noteActive(fairnessKey, reservedAtMs);
+  ledgerCache.noteInFlight(state.reservations);
   return ledgerCache;
 }
 

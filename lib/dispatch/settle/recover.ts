@@ -16,7 +16,6 @@ import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
 import {
-  againAtMsOf,
   attemptOf,
   claimIdOfPlace,
   type Place,
@@ -112,7 +111,7 @@ async function takeAway(
   // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
   const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
   return {
-    settled: { ...place, durationMs, succeeded: false, againAtMs: againAtMsOf(outcome.job) },
+    settled: { ...place, durationMs, succeeded: false, endedAtMs: outcome.job.finishedAtMs ?? nowMs },
     job: outcome.job,
   };
 }
@@ -374,7 +373,6 @@ class Recovery {
       resourceId: job?.resourceId,
       durationMs,
       succeeded,
-      againAtMs: job === undefined ? undefined : againAtMsOf(job),
     });
     if (job !== undefined && !isTerminal(job.state)) this.#images.push(job);
   }

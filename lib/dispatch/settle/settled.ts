@@ -14,7 +14,7 @@ import {
   type PlannedAttempt,
   type PlannedClaim,
 } from '../../core/life-cycle.ts';
-import type { JobHead, JobImage } from '../../store/job-fields.ts';
+import type { JobImage } from '../../store/job-fields.ts';
 import { placesWithout } from '../../store/page.ts';
 import type { Reservation } from '../../store/records.ts';
 
@@ -59,13 +59,7 @@ type AttemptEnd = Omit<Extract<AttemptStatus, { readonly kind: 'ended' }>, 'kind
 export interface Settled extends Place, AttemptEnd {
   /** Of the job, for what is learned from the attempt. */
   readonly resourceId?: string | undefined;
-  /** When the job is tried again; undefined: it is not. */
-  readonly againAtMs?: number | undefined;
 }
-
-/** When a job whose attempt has ended is tried again. */
-export const againAtMsOf = (job: JobHead): number | undefined =>
-  job.state === 'scheduled' ? job.runAtMs : undefined;
 
 /** Images of jobs by id, the newest of each. */
 export type Images = ReadonlyMap<string, JobImage>;
@@ -109,8 +103,7 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       if (status.kind !== 'ended') return;
       const { durationMs, succeeded } = status;
       const { resourceId } = image;
-      const againAtMs = againAtMsOf(image);
-      settled.push({ ...place, resourceId, durationMs, succeeded, againAtMs });
+      settled.push({ ...place, resourceId, durationMs, endedAtMs, succeeded });
     });
   }
   return settled;

@@ -158,8 +158,6 @@ export class DynamoPartitionStore implements PartitionStore {
       estimates: [...page.estimates.values()],
       parks: page.parks,
       attendance: page.attendance,
-      liftedAtMs: page.liftedAtMs,
-      isLifted: page.isLifted,
       quiet: page.quiet,
       unseenUntilMs: page.unseenUntilMs,
       loans,

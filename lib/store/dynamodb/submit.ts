@@ -6,13 +6,13 @@ import { MalformedItemError, StoreUnavailable } from '../errors.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
 import {
-  type AnnouncedLine,
   backlogKey,
   declarationKey,
   declarationTextKey,
   jobKey,
   keysLineName,
   newestDeclarationKey,
+  type ReadyLine,
 } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { encodeBacklogLine } from './codec/backlog.ts';
@@ -85,7 +85,7 @@ export class DynamoSubmitStore implements SubmitStore {
     afterMs,
   }: RequestOf<'announceLines'>): Promise<readonly number[]> {
     const byKey = Map.groupBy(lines, ({ type, fairnessKey }) => JSON.stringify([type, fairnessKey]));
-    const announcedAtMs = new Map<AnnouncedLine, number>();
+    const announcedAtMs = new Map<ReadyLine, number>();
     await inParallel([...byKey.values()], PARALLEL_MAX, async (group) => {
       const atMs = afterMs === undefined ? undefined : await this.#announcedAtMs(partition, group, afterMs);
       if (typeof atMs !== 'number')
@@ -98,7 +98,7 @@ export class DynamoSubmitStore implements SubmitStore {
   /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has lines at all. */
   async #announcedAtMs(
     partition: number,
-    group: readonly AnnouncedLine[],
+    group: readonly ReadyLine[],
     afterMs: number,
   ): Promise<number | 'there' | 'missing'> {
     const [first] = group;
@@ -112,7 +112,7 @@ export class DynamoSubmitStore implements SubmitStore {
 
   async #announce(
     partition: number,
-    group: readonly AnnouncedLine[],
+    group: readonly ReadyLine[],
     {
       nowMs,
       keyTtlMs,

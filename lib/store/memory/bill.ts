@@ -25,7 +25,7 @@ import { isPageAlone, lendingItems, type Page, type PageChange } from '../page.t
 import { isApart } from '../payload.ts';
 import type { EstimateRecord, KeyBacklog, Ledger, Letter, Reservation } from '../records.ts';
 import type { Commit } from '../requests.ts';
-import { type AnnouncedLine, backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../schema.ts';
+import { backlogKey, estimateKey, ledgerKey, partitionPk, type ReadyLine, TABLE } from '../schema.ts';
 import type { LineEntry } from './lines-index.ts';
 
 const BATCH_GET_MAX = 100;
@@ -246,7 +246,7 @@ export class Bill {
   }
 
   /** By their keys, each key's once, at half the price of a read that does not lag. */
-  readBacklogs(verb: string, lines: readonly Pick<AnnouncedLine, 'type' | 'fairnessKey'>[]): void {
+  readBacklogs(verb: string, lines: readonly Pick<ReadyLine, 'type' | 'fairnessKey'>[]): void {
     if (this.meter === undefined) return;
     const keys = new Set(lines.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])));
     const readUnits = keys.size * readUnitsOf(SMALL_BYTES, true);

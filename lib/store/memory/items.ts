@@ -34,7 +34,6 @@ import {
   latestFirstRank,
   readyLineName,
 } from '../schema.ts';
-import { countOf } from './backlogs.ts';
 import { Bill } from './bill.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
 import { type LineEntry, LinesIndex } from './lines-index.ts';
@@ -353,7 +352,7 @@ export class MemoryItems {
     const byType = backlogs.get(fairnessKey) ?? new Map<string, LineEntry<KeyBacklog>>();
     const before = byType.get(type);
     let after: LineEntry<KeyBacklog> | undefined;
-    if (countOf(backlog) > 0) {
+    if (backlog.lines.length > 0) {
       const rank = costRank(rankCostMs ?? before?.value.rankCostMs ?? 0, fairnessKey);
       const value = { ...backlog, rankCostMs: costOfRank(rank) };
       after = { id: fairnessKey, line: keysLineName(partition, type), rank, value };

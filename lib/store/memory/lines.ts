@@ -6,7 +6,7 @@ import type { LineStore, RequestOf } from '../contract.ts';
 import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
 import type { Heads } from '../requests.ts';
 import { dueLineName, instantRank, keysLineName, lineNameOf } from '../schema.ts';
-import { countOf, withoutLine } from './backlogs.ts';
+import { withoutLine } from './backlogs.ts';
 import { estimateId, headsOf, type MemoryItems, tokenOf } from './items.ts';
 
 export class MemoryLineStore implements LineStore {
@@ -115,10 +115,10 @@ export class MemoryLineStore implements LineStore {
       const present = backlogs.get(line.fairnessKey)?.get(line.type)?.value;
       if (present === undefined) return 'retired';
       const left = withoutLine(present, line);
-      if (countOf(left) === countOf(present)) return 'retired';
+      if (left.lines.length === present.lines.length) return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
       // That it is the last one is tried first.
-      if (countOf(left) > 0) this.#items.bill.small('retireLine', 'write');
+      if (left.lines.length > 0) this.#items.bill.small('retireLine', 'write');
       this.#items.putBacklog(partition, line.type, left);
       return 'retired';
     });

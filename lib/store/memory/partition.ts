@@ -62,8 +62,6 @@ export class MemoryPartitionStore implements PartitionStore {
         estimates: [...page.estimates.values()],
         parks: page.parks,
         attendance: page.attendance,
-        liftedAtMs: page.liftedAtMs,
-        isLifted: page.isLifted,
         quiet: page.quiet,
         unseenUntilMs: page.unseenUntilMs,
         loans: [...loans.values()],

@@ -6,12 +6,12 @@ import { hintOf } from '../job-fields.ts';
 import { requireItemFits } from '../limits.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
 import type { CreateOutcome } from '../requests.ts';
-import { type AnnouncedLine, jobKey, letterKey } from '../schema.ts';
-import { countOf, withLine } from './backlogs.ts';
+import { jobKey, letterKey, type ReadyLine } from '../schema.ts';
+import { withLine } from './backlogs.ts';
 import { requireJobFits, requireKeyFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
 
-const keyOf = ({ type, fairnessKey }: AnnouncedLine): string => JSON.stringify([type, fairnessKey]);
+const keyOf = ({ type, fairnessKey }: ReadyLine): string => JSON.stringify([type, fairnessKey]);
 
 export class MemorySubmitStore implements SubmitStore {
   readonly #items: MemoryItems;
@@ -21,11 +21,11 @@ export class MemorySubmitStore implements SubmitStore {
     this.#items = items;
   }
 
-  #isAnnounced(partition: number, line: AnnouncedLine, afterMs = Infinity): boolean {
+  #isAnnounced(partition: number, line: ReadyLine, afterMs = Infinity): boolean {
     const { backlogs } = this.#items.partition(partition);
     const present = backlogs.get(line.fairnessKey)?.get(line.type)?.value;
     if (present === undefined || present.announcedAtMs <= afterMs) return false;
-    return countOf(withLine(present, line)) === countOf(present);
+    return withLine(present, line).lines.length === present.lines.length;
   }
 
   async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {

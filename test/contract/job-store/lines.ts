@@ -573,26 +573,6 @@ export function linesContract(suite: StoreSuite): void {
       await untilKeys(partition, SUITE_TYPE, []);
     });
 
-    it('name the blocked lines in which jobs of theirs are parked, until those are retired', async () => {
-      const partition = freshPartition();
-      const parkedIn = 'album!of.7';
-      const parked = { ...aReadyLine(), parkedIn };
-      const backlog = async () =>
-        (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['tenant-a'] }))[0];
-      await store.announceLines({ partition, lines: [aReadyLine(), parked], nowMs: NOW_MS });
-      await store.announceLines({ partition, lines: [parked], nowMs: NOW_MS });
-      expect(await backlog()).toMatchObject({
-        lines: [{ mode: 'queued' }],
-        parked: [{ mode: 'queued', conflictKey: parkedIn }],
-      });
-      expect(await store.retireLine({ partition, line: aReadyLine(), announcedAtMs: NOW_MS })).toBe(
-        'retired',
-      );
-      expect(await backlog()).toMatchObject({ lines: [], parked: [{ conflictKey: parkedIn }] });
-      expect(await store.retireLine({ partition, line: parked, announcedAtMs: NOW_MS })).toBe('retired');
-      expect(await backlog()).toBeUndefined();
-    });
-
     it('keep a line that was announced since', async () => {
       const partition = freshPartition();
       await store.announceLines({ partition, lines: [aReadyLine()], nowMs: NOW_MS });

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
-import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX, LATER_JOBS_MAX } from '../../../lib/store/bounds.ts';
+import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX } from '../../../lib/store/bounds.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import type { Ledger, Reservation } from '../../../lib/store/records.ts';
 import type { ControlChange } from '../../../lib/store/requests.ts';
@@ -223,10 +223,8 @@ export function partitionContract(suite: StoreSuite): void {
       const partition = freshPartition();
       const says: readonly Partial<Ledger>[] = [
         {},
-        { presentUntilMs: NOW_MS + 1 },
-        { isUndecided: true },
-        { later: times(LATER_JOBS_MAX, (hash) => ({ hash, untilMs: NOW_MS + 9 - hash })) },
-        { presentUntilMs: NOW_MS + 1, isUndecided: true, later: [{ hash: 7, untilMs: NOW_MS + 2 }] },
+        { settledCostMs: 2 ** 30 + 2 ** -16 },
+        { lastSeenMs: NOW_MS - 86_400_000 },
       ];
       const ledgers = times(900, (at) =>
         aLedger({
@@ -516,20 +514,6 @@ export function partitionContract(suite: StoreSuite): void {
       const next = aLookout({ atMs: NOW_MS + 9_000 });
       expect(await store.keepLookout({ partition, seen: { ...first, ...change }, next })).toBe('superseded');
       expect(await store.keepLookout({ partition, seen: first, next })).toBe('applied');
-    });
-
-    it('remembers when keys were lifted, and whether none has come unseen since', async () => {
-      const partition = freshPartition();
-      const lifted = async () => {
-        const { liftedAtMs, isLifted = false } = await store.loadPartition({ partition, nowMs: NOW_MS });
-        return { liftedAtMs, isLifted };
-      };
-      expect(await lifted()).toEqual({ liftedAtMs: undefined, isLifted: false });
-      await commit(partition, { liftedAtMs: NOW_MS, isLifted: true });
-      await commit(partition, { ledgers: [aLedger()] });
-      expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: true });
-      await commit(partition, { isLifted: false });
-      expect(await lifted()).toEqual({ liftedAtMs: NOW_MS, isLifted: false });
     });
 
     it('remembers that nothing waits, until a commit says that something may', async () => {

@@ -69,8 +69,6 @@ export const ATTRIBUTE = {
   namedBatches: 'y',
   parks: 'x',
   attendance: 'a',
-  liftedAtMs: 'l',
-  isLifted: 'f',
   quiet: 'q',
   unseenUntilMs: 'u',
   /** How far jobs were moved to where the declaration wants them. */
@@ -83,9 +81,6 @@ export const ATTRIBUTE = {
   tier: 'tier',
   settledCostMs: 'settledCostMs',
   lastSeenMs: 'lastSeenMs',
-  presentUntilMs: 'presentUntilMs',
-  later: 'later',
-  isUndecided: 'isUndecided',
   lines: 'lines',
   announcedAtMs: 'announcedAtMs',
   meanMs: 'meanMs',

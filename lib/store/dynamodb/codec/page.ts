@@ -9,7 +9,6 @@ import type { Attendance, Carried, EstimateRecord, Ledger, Quiet } from '../../r
 import { ledgerBaseKey, pageKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
-import { packLater, unpackLater } from './ledger.ts';
 import { loosened, packReservations, unpackReservations } from './reservation.ts';
 
 /** A set of places as one number in base 36: a bit for each. */
@@ -28,20 +27,13 @@ function unpackPlaces(packed: string): ReadonlySet<number> {
 }
 
 /**
- * The instant from which the others count; fairness keys; settled costs in whole units; when each was seen last. Columns of whole
- * numbers take half as much, compressed. Where there is more to say of a key, a list in place of the last: last seen, present
- * until, whether undecided, and a hash and an instant for each later job.
+ * The instant from which the others count; fairness keys; settled costs in whole units; when each was touched last. Columns of whole
+ * numbers take half as much, compressed.
  */
 function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
   const all = [...ledgers.values()];
   const sinceMs = all.reduce((least, { lastSeenMs }) => Math.min(least, lastSeenMs), Infinity);
-  const seen = all.map(({ lastSeenMs, presentUntilMs, isUndecided, later = [] }) => {
-    const lastMs = lastSeenMs - sinceMs;
-    const untilMs = presentUntilMs === undefined ? null : presentUntilMs - sinceMs;
-    if (isUndecided === true || later.length > 0)
-      return [lastMs, untilMs, Number(isUndecided === true), ...packLater(later, sinceMs)];
-    return untilMs === null ? lastMs : [lastMs, untilMs];
-  });
+  const seen = all.map(({ lastSeenMs }) => lastSeenMs - sinceMs);
   const [keys, costs] = [
     all.map(({ fairnessKey }) => fairnessKey),
     all.map(({ settledCostMs }) => unitsOf(settledCostMs)),
@@ -54,26 +46,15 @@ function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
   const ledgers = new Map<string, Ledger>();
   for (const [at, fairnessKey] of keys.entries()) {
     const settledCostMs = costOf(costs[at] ?? Number.NaN);
-    const [last, until, undecided = 0, ...pairs] = [seen[at]].flat() as unknown as Packed;
-    const numbers = [settledCostMs, last, until ?? 0, undecided, ...pairs];
-    const isSound = numbers.every((each) => Number.isFinite(each)) && pairs.length % 2 === 0;
+    const lastSeenMs = sinceMs + (seen[at] ?? Number.NaN);
+    const isSound = Number.isFinite(settledCostMs) && Number.isFinite(lastSeenMs);
     if (typeof fairnessKey !== 'string' || !isSound) throw new TypeError(`entry ${at}`);
-    ledgers.set(fairnessKey, {
-      fairnessKey,
-      settledCostMs,
-      lastSeenMs: sinceMs + last,
-      ...(typeof until === 'number' ? { presentUntilMs: sinceMs + until } : {}),
-      ...(undecided === 1 ? { isUndecided: true } : {}),
-      ...(pairs.length > 0 ? { later: unpackLater(pairs, sinceMs) } : {}),
-    });
+    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs });
   }
   return ledgers;
 }
 
-type Seen = number | readonly (number | null)[];
-type Packed = readonly [last: number, until?: number | null, undecided?: number, ...pairs: number[]];
-type Columns = readonly [] | readonly [number, readonly string[], readonly number[], readonly Seen[]];
-
+type Columns = readonly [] | readonly [number, readonly string[], readonly number[], readonly number[]];
 const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
   JSON.stringify(
     [...estimates.values()].map(({ type, meanMs, varianceMs2, samples, lastSeenMs }) => [
@@ -233,8 +214,6 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
     [A.namedBatches]: page.named.size === 0 ? undefined : JSON.stringify([...page.named]),
     [A.parks]: page.parks ? true : undefined,
     [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
-    [A.liftedAtMs]: page.liftedAtMs,
-    [A.isLifted]: page.isLifted === true ? true : undefined,
     [A.quiet]: page.quiet === undefined ? undefined : packQuiet(page.quiet),
     [A.unseenUntilMs]: page.unseenUntilMs,
     [A.carried]: page.carried === undefined ? undefined : packCarried(page.carried),
@@ -295,8 +274,6 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
     named: cells.has(A.namedBatches) ? cells.packed(A.namedBatches, unpackNames) : new Set(),
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
-    ...(cells.has(A.liftedAtMs) ? { liftedAtMs: cells.number(A.liftedAtMs) } : {}),
-    ...(cells.has(A.isLifted) ? { isLifted: true } : {}),
     ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
     ...(cells.has(A.unseenUntilMs) ? { unseenUntilMs: cells.number(A.unseenUntilMs) } : {}),
     ...(cells.has(A.carried) ? { carried: cells.packed(A.carried, unpackCarried) } : {}),

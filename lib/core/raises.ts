@@ -1,0 +1,162 @@
+/**
+ * Raises the shares of keys before the first job of a tier starts (`raisesOf` in `fairness.ts` says whose). Keys are met in
+ * their turns, so only those are looked at that would start a job first. Which jobs count: those that may start now.
+ */
+import { typeOf } from './capacity.ts';
+import type { FairnessConfiguration } from './configuration.ts';
+import { arrives, type KeyInTurn, type Raise, raisesOf } from './fairness.ts';
+import type { ReservedJob, WaitingJob } from './job.ts';
+import { NONE } from './job-table.ts';
+import type { Scheduler } from './scheduler.ts';
+
+const NOBODY = Number.POSITIVE_INFINITY;
+
+/** Keys of a tier as they were met. Meanwhile each stands behind all others, so that the next one is seen. */
+interface Turns {
+  readonly met: (KeyInTurn<number> & { readonly costMs: number })[];
+  /** The two least shares of what is in flight, least first. */
+  held?: readonly { readonly key: number; readonly shareMs: number }[];
+  isOver: boolean;
+}
+
+/** What must be offered before the next key can be met. */
+export interface Ask<Need> {
+  /** Keys that may have this share or less; undefined: there are no others. */
+  readonly keys: (shareMs: number) => Need | undefined;
+  /** Heads of an unread line; undefined: a bound ends the search. */
+  readonly heads: () => Need | undefined;
+  /** Whether a bound has ended it. */
+  readonly isCut: () => boolean;
+}
+
+/** For a scheduler that knows all jobs. */
+export const ASK_NOTHING: Ask<never> = {
+  keys: () => undefined,
+  heads: () => undefined,
+  isCut: () => false,
+};
+
+export class Raises {
+  readonly #scheduler: Scheduler;
+  readonly #creditMs: number | null;
+  readonly #nowMs: number;
+  /** Keys that were in flight when the pass began. */
+  readonly #held: ReadonlySet<number>;
+  /** By key: when it was touched last, if it has a ledger. */
+  readonly #touched = new Map<number, number>();
+  /** By line: its jobs, as far as they are known. */
+  readonly #jobsOf = new Map<number, readonly WaitingJob[]>();
+  /** By tier. */
+  readonly #turns: readonly Turns[];
+
+  constructor(
+    scheduler: Scheduler,
+    { idlePolicy, creditMs }: Pick<FairnessConfiguration, 'idlePolicy' | 'creditMs'>,
+    inFlight: readonly Pick<ReservedJob, 'fairnessKey'>[],
+    nowMs: number,
+  ) {
+    this.#scheduler = scheduler;
+    this.#creditMs = creditMs;
+    this.#nowMs = nowMs;
+    this.#held = new Set(inFlight.map(({ fairnessKey }) => scheduler.openKey(fairnessKey, nowMs)));
+    this.#turns = scheduler.index.tiers.map(() => ({ met: [], isOver: idlePolicy === 'none' }));
+  }
+
+  noteTouch(key: number, touchedAtMs: number | undefined): void {
+    if (touchedAtMs !== undefined) this.#touched.set(key, touchedAtMs);
+  }
+
+  /** A job of the key starts in this pass. */
+  noteStart(key: number): void {
+    this.noteTouch(key, this.#nowMs);
+  }
+
+  /** Notes the jobs of a line that are known, whether or not the scheduler was told of all of them. */
+  noteJobs(line: number, jobs: readonly WaitingJob[]): void {
+    this.#jobsOf.set(line, jobs);
+  }
+
+  /** Whether nothing of a tier is raised any more. */
+  isOver(tier: number): boolean {
+    return (this.#turns[tier] as Turns).isOver;
+  }
+
+  /**
+   * Meets keys until it is known whose shares are raised. `raised` is told of each of these, and of those that have arrived
+   * without it; answers what is needed first.
+   */
+  raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
+    const { backlog, ledgers } = this.#scheduler;
+    const turns = this.#turns[tier] as Turns;
+    turns.held ??= this.#leastHeld();
+    const { met, held } = turns;
+    const heldMs = (butFor: number | undefined): number =>
+      held.find(({ key }) => key !== butFor)?.shareMs ?? NOBODY;
+    while (!turns.isOver) {
+      const line = this.#scheduler.best(tier);
+      const shareMs = line === NONE ? NOBODY : ledgers.shareOf(backlog.keyOf(line));
+      const mostMs = heldMs(met.find((each) => !each.arrives)?.key);
+      const keys = ask.keys(Math.min(shareMs, mostMs));
+      if (keys !== undefined) return keys;
+      const isAll = ask.isCut() || shareMs === NOBODY || shareMs > mostMs;
+      const raises = raisesOf(met, heldMs, this.#creditMs, isAll);
+      if (raises !== undefined) {
+        this.#end(turns, raises, raised);
+      } else if (backlog.isUnread(line)) {
+        const heads = ask.heads();
+        if (heads !== undefined) return heads;
+        this.#end(turns, [], raised);
+      } else {
+        const key = backlog.keyOf(line);
+        met.push({
+          key,
+          shareMs,
+          weight: ledgers.weightOf(key),
+          costMs: ledgers.costOf(key),
+          arrives: this.#arrives(key, tier),
+        });
+        this.#scheduler.setCost(key, NOBODY);
+      }
+    }
+    return undefined;
+  }
+
+  #end(turns: Turns, raises: readonly Raise<number>[], raised: (key: number, moreMs: number) => void): void {
+    turns.isOver = true;
+    const raisedMs = new Map(raises.map(({ key, costMs }) => [key, costMs]));
+    let isFirst = true;
+    for (const { key, costMs, arrives: isArriving } of turns.met) {
+      this.#scheduler.setCost(key, raisedMs.get(key) ?? costMs);
+      // Whoever comes before those that are there has arrived, raised or not: nothing that they are charged later pushes it back.
+      isFirst &&= isArriving;
+      if (!isFirst && !raisedMs.has(key)) continue;
+      this.noteTouch(key, this.#nowMs);
+      raised(key, this.#scheduler.ledgers.costOf(key) - costMs);
+    }
+  }
+
+  #leastHeld(): NonNullable<Turns['held']> {
+    return Array.from(this.#held, (key) => ({ key, shareMs: this.#scheduler.ledgers.shareOf(key) }))
+      .sort((one, other) => one.shareMs - other.shareMs)
+      .slice(0, 2);
+  }
+
+  // The oldest of the key's jobs may stand behind others in its line.
+  #arrives(key: number, tier: number): boolean {
+    if (this.#held.has(key)) return false;
+    const { backlog, index } = this.#scheduler;
+    let oldestMs = NOBODY;
+    for (const class_ of index.classesOfTier[tier] as Int32Array) {
+      if (!this.#scheduler.isTypeOpen(typeOf(class_))) continue;
+      for (const job of this.#jobsOf.get(backlog.lineOf(key, class_)) ?? [])
+        if (job.readyAtMs < oldestMs && !this.#isBlocked(typeOf(class_), job)) oldestMs = job.readyAtMs;
+    }
+    return arrives(oldestMs, this.#touched.get(key));
+  }
+
+  #isBlocked(type: number, { resourceId }: WaitingJob): boolean {
+    const rule = this.#scheduler.index.conflictRules[type];
+    if (rule === undefined || resourceId === undefined) return false;
+    return this.#scheduler.isConflictHeld(rule.prefix + resourceId);
+  }
+}
