@@ -1,7 +1,6 @@
 /** Slots are not left free while a job waits that may start, however many wait before it that may not. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
 const times = <T>(count: number, make: (at: number) => T): T[] =>
@@ -227,15 +226,8 @@ describe('keys whose lines were used up', () => {
       settledCostMs,
       lastSeenMs: on.time.nowMs,
     });
-    const { epoch } = await on.store.acquireLease({
-      partition: 0,
-      holder: 'history',
-      nowMs: on.time.nowMs,
-      leaseMs: 1_000,
-    });
     const ledgers = [charged('dear', 3_000), charged('cheap', 2_000)];
-    await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers }) });
-    await on.store.releaseLease({ fence: { partition: 0, epoch } });
+    await on.commit({ ledgers });
     for (let from = 0; from < EMPTY; from += 100) {
       const lines = times(100, (at) => ({
         type: 'resize',

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { retimeJob } from '../../lib/dispatch/retime.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, stage } from './stage.ts';
 
 const oneSlot = (...types: readonly string[]): PoolInput => ({
@@ -93,18 +92,12 @@ describe('of a job that was moved to a later time, since its key came', () => {
   /** Two keys come while the pool is paused, `a` before `b`. Then the job of `a` is moved behind that of `b`. */
   async function play(how: 'remembers' | 'forgets', gapMs: number, isTold: boolean) {
     const on = stage({ pool: oneSlot('resize') });
-    const { epoch } = await on.store.acquireLease({
-      partition: 0,
-      holder: 'earlier',
-      nowMs: on.time.nowMs,
-      leaseMs: 1,
-    });
     const lastSeenMs = on.time.nowMs;
     const ledgers = [
       { fairnessKey: 'a', settledCostMs: 5_000, lastSeenMs },
       { fairnessKey: 'b', settledCostMs: 1_000, lastSeenMs },
     ];
-    await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers }) });
+    await on.commit({ ledgers });
     await on.advance(60_000);
     await on.pass();
     await on.advance(60_000);

@@ -4,7 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
@@ -27,7 +27,7 @@ interface World {
   readonly on: Stage;
   readonly jobIn: (partition: number, changes?: Partial<Job>) => Job;
   /** Passes for the trigger, and for every wake that it and they cause at once. */
-  readonly run: (trigger?: Partial<Trigger>, context?: DispatchContext) => Promise<void>;
+  readonly run: (trigger?: Partial<WakeTrigger>, context?: DispatchContext) => Promise<void>;
   readonly running: () => readonly string[];
   readonly heldIn: (partition: number) => readonly ReservedJob[];
 }

@@ -1,6 +1,6 @@
 /** A store that takes seconds for each answer: everything takes longer, nothing stands still, and no worker is given up. */
 import { describe, expect, it } from 'vitest';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { answeringIn, type Stage, stage } from './stage.ts';
@@ -19,7 +19,7 @@ const WATCHED_MS = 30 * 60_000;
 /** Functions that are told of whatever happens, as the stream, the wake queue and the tick do. */
 function dispatchers(on: Stage, store: JobStore): void {
   const free = Array.from({ length: FUNCTIONS }, () => on.dispatcher({ store }));
-  const waiting: Pick<Trigger, 'jobs' | 'reason'>[] = [];
+  const waiting: WakeTrigger[] = [];
   const next = async (): Promise<void> => {
     const context = free.pop();
     const trigger = context === undefined ? undefined : waiting.shift();
@@ -28,7 +28,7 @@ function dispatchers(on: Stage, store: JobStore): void {
     free.push(context);
     if (trigger !== undefined) await next();
   };
-  const tell = (trigger: Pick<Trigger, 'jobs' | 'reason'>): void => {
+  const tell = (trigger: WakeTrigger): void => {
     waiting.push(trigger);
     void next();
   };
