@@ -445,7 +445,7 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   written: new Map(),
   marked: before?.marked ?? new Map(),
   parkedNames: before?.parkedNames ?? new Set(),
-  letGo: new Set(),
+  letGo: new Set(before?.letGo),
   handover: before?.handover,
   strangers: before?.strangers ?? emptyStrangers(),
   lines: emptyLines(),
