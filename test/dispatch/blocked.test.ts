@@ -112,6 +112,7 @@ describe('jobs whose conflict keys are held', () => {
 describe('keys none of whose jobs may start', () => {
   const twoTypes = (slots: number, cap: number | null, perKey: number | null = null): Stage =>
     stage({
+      leads: true,
       pool: {
         types: { x: { timeoutMs: 800_000, maxConcurrency: cap }, y: { timeoutMs: 30_000 } },
         tiers: [{ tier: 'standard' }],
@@ -214,6 +215,7 @@ describe('keys whose lines were used up', () => {
 
   it('change nothing of the order behind them, and a dispatcher that has looked at them does not look again', async () => {
     const on = stage({
+      leads: true,
       pool: {
         types: { resize: {} },
         tiers: [{ tier: 'standard' }],

@@ -83,20 +83,3 @@ describe('a key that stands behind what was read of the keys line', () => {
     },
   );
 });
-
-describe('a job that another dispatcher promoted', () => {
-  it('starts in the next pass, though its ready line does not show it yet', async () => {
-    const on = stage({ store: { indexLagMs: 1_000 }, pool: POOL });
-    const [first, due] = [on.job(), on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 5_000 })];
-    await on.put(first, due);
-    await on.pass({ jobs: [first], reason: 'ingest' });
-    const [running] = await on.startAll('images');
-    if (running === undefined) throw new Error('the first job does not run');
-    await on.advance(5_000);
-    await on.pass({ reason: 'wake' });
-    expect(on.stateOf(due.id)).toBe('pending');
-    const ended = await on.end(running);
-    await on.pass({ jobs: [ended], reason: 'stream' }, on.dispatcher());
-    expect(on.stateOf(due.id)).toBe('claimed');
-  });
-});

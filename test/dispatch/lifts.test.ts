@@ -197,8 +197,9 @@ describe('a new key', () => {
     const photo = (fairnessKey: string): Job => on.job({ fairnessKey, resourceId: 'holiday' });
     await on.put(photo('busy'));
     await on.pass();
-    const [kept] = await on.put(photo('first'), ...Array.from({ length: 4 }, () => photo('patient')));
-    await on.pass({}, on.dispatcher());
+    const behind = await on.put(photo('first'), ...Array.from({ length: 4 }, () => photo('patient')));
+    const [kept] = behind;
+    await on.pass({ jobs: behind, reason: 'stream' }, on.dispatcher());
     await on.store.cancelJob({
       jobId: kept?.id ?? '',
       nowMs: on.time.nowMs,
@@ -323,8 +324,8 @@ async function waitingAgain(count: number) {
   await charged(on, { busy: 50_000 });
   await on.put(...Array.from({ length: count }, () => on.job({ fairnessKey: 'flaky' })));
   await on.pass();
-  await on.put(on.job({ fairnessKey: 'busy' }));
-  await on.pass();
+  const busy = await on.put(on.job({ fairnessKey: 'busy' }));
+  await on.pass({ jobs: busy, reason: 'stream' });
   const jobs: Job[] = [];
   for (const started of await on.startEverywhere()) {
     if (started.job.fairnessKey !== 'flaky') continue;
@@ -457,8 +458,8 @@ describe('a key is not away', () => {
     const on = stage({ pool: pool({ fairness: { idlePolicy: 'none', keyTtlMs: 20_000 } }) });
     const [first] = await on.put(on.job({ fairnessKey: 'moved' }));
     await on.pass({ jobs: [await move(on, first, 600_000)], reason: 'stream' });
-    await on.put(on.job({ fairnessKey: 'moved' }));
-    await on.pass();
+    const second = await on.put(on.job({ fairnessKey: 'moved' }));
+    await on.pass({ jobs: second, reason: 'stream' });
     const ended: Job[] = [];
     for (const each of await on.startEverywhere()) {
       await on.advance(5_000);

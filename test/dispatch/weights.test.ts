@@ -101,7 +101,7 @@ describe('a weight that an operator puts', () => {
   });
 
   it('costs one read of these keys every few seconds, where the keys line is long', async () => {
-    const on = stage({ pool: poolWith({}) });
+    const on = stage({ pool: poolWith({}), leads: true });
     await backlog(on);
     await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 0.5 } });
     const asked: (readonly string[])[] = [];
