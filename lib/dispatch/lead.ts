@@ -148,6 +148,8 @@ class Lead {
   #goesOn = true;
   /** No pass has ended well. */
   #isFirst = true;
+  /** Schedules may be due that no pass has fired. */
+  #fires: boolean;
   /** Letters have asked for a pass. */
   #wasAsked = false;
   #tries = 0;
@@ -169,6 +171,7 @@ class Lead {
     this.#end = options.end ?? new AbortController().signal;
     this.#hints = first.hints;
     this.#told = first.told ?? [];
+    this.#fires = first.fires;
     this.#lookAtMonotonicMs = clock.monotonicMs() + passEveryMs;
   }
 
@@ -289,6 +292,7 @@ class Lead {
     const partition = this.#partition;
     const asks = letters.some(isEmpty);
     this.#wasAsked ||= asks;
+    this.#fires ||= asks || looks || this.#isTime();
     this.#tries += 1;
     const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
     const told = [...this.#told, ...letters.flatMap((letter) => letter.jobIds)];
@@ -304,7 +308,7 @@ class Lead {
         looksAtAll: letters.some((letter) => letter.looksAtAll),
         readsAnew,
         promotes: true,
-        fires: asks || looks || this.#isTime() || (this.#isFirst && first.fires),
+        fires: this.#fires,
         commitsAnyway: asks || (this.#isFirst && first.commitsAnyway === true),
         justStored: NOTHING_STORED,
         inBackground: (work) => beside.push(work),
@@ -335,6 +339,7 @@ class Lead {
     this.#hints = outcome.hints;
     this.#told = [];
     this.#goesOn = outcome.kind === 'again';
+    this.#fires &&= this.#goesOn;
     this.#count(outcome, startedMs);
     await this.#planNext(outcome, { letters, looks: looks || asks, told: hints.length + told.length });
     return undefined;

@@ -428,7 +428,7 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   estimates: new Map(),
   written: new Map(),
   marked: before?.marked ?? new Map(),
-  letGo: new Set(),
+  letGo: new Set(before?.letGo),
   handover: before?.handover,
   strangers: before?.strangers ?? emptyStrangers(),
   lines: emptyLines(),

@@ -40,13 +40,13 @@ describe('fairlead dispatcher', () => {
     expect(lines.map((line) => line.slice(9))).toEqual([
       'dispatcher registered: dispatcherId one, partitions 1',
       'dispatcher changed its role: dispatcherId one, partition 0, from offline, to standby',
-      'dispatcher changed its role: dispatcherId one, partition 0, from standby, to leader, epoch 1',
+      'dispatcher changed its role: dispatcherId one, partition 0, from standby, to leader',
       'dispatched: partition 0, tookMs 0, admitted 1, settled 0, lostClaims 0',
-      'dispatcher changed its role: dispatcherId one, partition 0, from leader, to standby, epoch 1, why handed over',
+      'dispatcher changed its role: dispatcherId one, partition 0, from leader, to standby, why stopped',
       'dispatcher changed its role: dispatcherId one, partition 0, from standby, to offline',
       'dispatcher ended: dispatcherId one, end stopped, passes 1, admitted 1, settled 0',
     ]);
-    expect(store.inspect(0).lease.holder).toBeUndefined();
+    expect(await store.readLeader(0)).toBeUndefined();
   });
 
   it('tells machines the same, a JSON object a line', async () => {

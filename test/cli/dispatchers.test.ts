@@ -1,6 +1,6 @@
-/** What the command line says of who makes the passes. */
+/** What the command line says of the dispatchers that make the passes. */
 import { describe, expect, it } from 'vitest';
-import { residentHolder } from '../../lib/dispatch/lease.ts';
+import { residentHolder } from '../../lib/dispatch/lead.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { counter } from './desk.ts';
 
@@ -14,16 +14,17 @@ const on = () =>
   });
 
 describe('fairlead dispatchers', () => {
-  it('says that functions make the passes where nobody runs on, and who was the last', async () => {
+  it('says that functions make the passes where no dispatcher runs on, and which of them leads', async () => {
     const at = on();
-    await at.pass();
+    const untilMs = at.time.nowMs + 10_000;
+    await at.store.lead({ partition: 0, holder: 'function-1', nowMs: at.time.nowMs, untilMs });
     const { code, out, error } = await at.fairlead('dispatchers');
     expect({ code, error }).toEqual({ code: 0, error: '' });
     expect(out).toContain('no dispatcher runs on: functions make the passes');
-    expect(out).toMatch(
-      / 0 .* nobody, last a function .* dispatcher-1 .*2027-01-15T08:00:00.000Z .* 1 .* 0 /,
-    );
-    expect(out).toMatch(/ 1 .* nobody .* - .* - .* 0 .* 0 .* - /);
+    expect(out).toMatch(/ 0 .* function .* function-1 .* 10 s .* 0 .* - /);
+    expect(out).toMatch(/ 1 .* nobody .* - .* - .* 0 .* - /);
+    await at.advance(10_000);
+    expect((await at.fairlead('dispatchers')).out).toMatch(/ 0 .* nobody .* - .* - .* 0 .* - /);
   });
 
   it('shows what each that runs on leads, stands by for, and how busy it is, and what waits where', async () => {
@@ -44,18 +45,18 @@ describe('fairlead dispatchers', () => {
         aDispatcherRecord({ dispatcherId, leads, expiresAtMs, ...(leads.length === 0 ? {} : { load }) }),
       );
     }
-    await at.store.acquireLease({
+    await at.store.lead({
       partition: 0,
       holder: residentHolder({ dispatcherId: 'west/1', incarnation: '1' }),
       nowMs,
-      leaseMs: 20_000,
+      untilMs: nowMs + 20_000,
     });
     await at.put(at.job(), at.job());
     await at.advance(5_000);
     const { out } = await at.fairlead('dispatchers');
     expect(out).toMatch(/ east .* 0 .* 12 or more .* 1.5 min .* 25.1 % .* 4 ms .* 96 MB .* 10 s /);
     expect(out).toMatch(/ west\/1 /);
-    expect(out).toMatch(/ 0 .* resident .* west\/1 .* 2027-01-15T08:00:00.000Z .* 1 .* 2 .* 5 s /);
+    expect(out).toMatch(/ 0 .* resident .* west\/1 .* 15 s .* 2 .* 5 s /);
     const data = (await at.data('dispatchers')) as {
       readonly residents: readonly { readonly standsBy: readonly number[] }[];
       readonly partitions: unknown;
@@ -69,13 +70,12 @@ describe('fairlead dispatchers', () => {
       {
         partition: 0,
         ledBy: 'resident',
-        holder: { role: 'resident', id: 'west/1' },
-        sinceMs: nowMs,
-        epoch: 1,
+        leader: 'west/1',
+        untilMs: nowMs + 20_000,
         depth: { jobs: 2, isLeast: false },
         waitedMs: 5_000,
       },
-      { partition: 1, ledBy: 'nobody', epoch: 0, depth: { jobs: 0, isLeast: false } },
+      { partition: 1, ledBy: 'nobody', depth: { jobs: 0, isLeast: false } },
     ]);
   });
 

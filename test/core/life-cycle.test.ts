@@ -29,7 +29,7 @@ import {
 const NOW = 1_800_000_000_000;
 const STATES = Object.keys(EDGES) as JobState[];
 const WORKER = { workerId: 'w1', incarnation: 'i1' };
-const CLAIM: Claim = { claimId: '3.b.0', epoch: 3, batchId: 'b', fleet: 'pdf', claimedAtMs: NOW - 500 };
+const CLAIM: Claim = { claimId: 'b.0', batchId: 'b', fleet: 'pdf', claimedAtMs: NOW - 500 };
 const ERROR = { name: 'Boom', message: 'It broke.' };
 
 function job(state: JobState, changes: Partial<Job> = {}): Job {
@@ -318,11 +318,10 @@ describe('a start that claims', () => {
     }
   });
 
-  it('knows the epoch and the batch by the id of the claim', () => {
+  it('knows the batch by the id of the claim', () => {
     const { version: _, ...rest } = planned;
     expect(claimPlanned(CLAIM_ID, planned)).toEqual({
       claimId: CLAIM_ID,
-      epoch: 3,
       batchId: '3-4p2',
       ...rest,
     });

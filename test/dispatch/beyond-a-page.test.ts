@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { readFreed } from '../../lib/dispatch/parking.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { Heads } from '../../lib/store/requests.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 /** A page of a keys line is a hundred keys. */
@@ -27,22 +26,14 @@ async function afterReset(idlePolicy: 'advance' | 'none'): Promise<Stage> {
   });
   await on.put(...keys.map((fairnessKey) => on.job({ fairnessKey })));
   const charge = async (fairnessKeys: readonly string[], costOf: (at: number) => number): Promise<void> => {
-    const { epoch } = await on.store.acquireLease({
-      partition: 0,
-      holder: 'history',
-      nowMs: on.time.nowMs,
-      leaseMs: 1_000,
-    });
     for (let from = 0; from < fairnessKeys.length; from += 50) {
       const ledgers = fairnessKeys.slice(from, from + 50).map((fairnessKey, at) => ({
         fairnessKey,
         settledCostMs: costOf(from + at),
         lastSeenMs: on.time.nowMs,
       }));
-      const { turn } = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
-      await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers, turn }) });
+      await on.commit({ ledgers });
     }
-    await on.store.releaseLease({ fence: { partition: 0, epoch } });
   };
   await charge(keys.slice(-1), () => 5_000);
   await on.advance(RESET_MS);

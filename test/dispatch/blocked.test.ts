@@ -1,7 +1,6 @@
 /** Slots are not left free while a job waits that may start, however many wait before it that may not. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
 const times = <T>(count: number, make: (at: number) => T): T[] =>
@@ -113,6 +112,7 @@ describe('jobs whose conflict keys are held', () => {
 describe('keys none of whose jobs may start', () => {
   const twoTypes = (slots: number, cap: number | null, perKey: number | null = null): Stage =>
     stage({
+      leads: true,
       pool: {
         types: { x: { timeoutMs: 800_000, maxConcurrency: cap }, y: { timeoutMs: 30_000 } },
         tiers: [{ tier: 'standard' }],
@@ -215,6 +215,7 @@ describe('keys whose lines were used up', () => {
 
   it('change nothing of the order behind them, and a dispatcher that has looked at them does not look again', async () => {
     const on = stage({
+      leads: true,
       pool: {
         types: { resize: {} },
         tiers: [{ tier: 'standard' }],
@@ -227,15 +228,8 @@ describe('keys whose lines were used up', () => {
       settledCostMs,
       lastSeenMs: on.time.nowMs,
     });
-    const { epoch } = await on.store.acquireLease({
-      partition: 0,
-      holder: 'history',
-      nowMs: on.time.nowMs,
-      leaseMs: 1_000,
-    });
     const ledgers = [charged('dear', 3_000), charged('cheap', 2_000)];
-    await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers }) });
-    await on.store.releaseLease({ fence: { partition: 0, epoch } });
+    await on.commit({ ledgers });
     for (let from = 0; from < EMPTY; from += 100) {
       const lines = times(100, (at) => ({
         type: 'resize',

@@ -6,41 +6,37 @@ import { carry } from '../../lib/dispatch/carry.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import type { Carried, PartitionState } from '../../lib/store/records.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
-import { keysIn, leaseOf, MINUTE_MS, type Moving, moving, waiting } from './moving.ts';
+import { commitsOf, keysIn, MINUTE_MS, type Moving, moving, waiting } from './moving.ts';
 import { storeWith } from './stage.ts';
 
 const FORMER = 'former/photos';
 
 async function coming(on: Moving) {
-  const acquire = async (partition: number): Promise<number> => {
-    const nowMs = on.time.nowMs;
-    const { epoch } = await on.store.acquireLease({ partition, holder: `${nowMs}`, nowMs, leaseMs: 1 });
-    await on.advance(2);
-    return epoch;
-  };
-  // The first epoch was that of an earlier declaration.
-  await acquire(0);
-  const epoch = await acquire(0);
+  // That was under an earlier declaration.
+  await on.commit({});
   const stateNow = async (changes: Partial<PartitionState> = {}): Promise<PartitionState> => ({
     ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })),
     ...changes,
   });
+  const carryOn = async (changes: Partial<PartitionState>, context: DispatchContext) => {
+    const state = await stateNow(changes);
+    return on.finish(carry(context, 0, commitsOf(on, state), state));
+  };
   return {
-    epoch,
-    acquire,
     /** Parks jobs under a conflict key. */
     park: async (jobs: readonly Job[], conflictKey = FORMER): Promise<void> => {
       await on.store.markParked({ partition: 0, conflictKeys: [conflictKey], nowMs: on.time.nowMs });
-      await on.store.park({ fence: { partition: 0, epoch }, jobs, conflictKey });
+      const { version } = on.store.inspect(0).page;
+      await on.store.park({ partition: 0, version, jobs, conflictKey });
       await on.advance(1);
     },
-    step: async (changes: Partial<PartitionState> = {}, context: DispatchContext = on.context) =>
-      on.finish(carry(context, leaseOf(epoch), await stateNow(changes))),
+    step: (changes: Partial<PartitionState> = {}, context: DispatchContext = on.context) =>
+      carryOn(changes, context),
     /** Steps until there is nothing to do; answers what each came to. */
     steps: async (changes: Partial<PartitionState>, context: DispatchContext = on.context) => {
       const all: Carried[] = [];
       for (;;) {
-        const carried = await on.finish(carry(context, leaseOf(epoch), await stateNow(changes)));
+        const carried = await carryOn(changes, context);
         if (carried === undefined) return all;
         all.push(carried);
         if (all.length > 20) throw new Error('it never ends');
@@ -86,14 +82,16 @@ describe('steps of a partition that comes to a declaration', () => {
 });
 
 describe('a note of a partition that comes to a declaration', () => {
-  const BEFORE = { version: 1, moved: 0, isDone: true, sinceEpoch: 1, isHandedOver: true };
+  const BEFORE = { version: 1, moved: 0, isDone: true, sinceVersion: 1, isHandedOver: true };
 
   it('is written before anything moves, once, and only where partitions share something else than before', async () => {
     const on = moving();
-    const { epoch, steps } = await coming(on);
+    const { steps } = await coming(on);
+    const { version } = on.store.inspect(0).page;
     const notes = await steps({});
-    expect(notes).toMatchObject([{ version: 2, sinceEpoch: epoch }]);
-    expect(on.asked('noteCarried').map(({ carried }) => carried.isDone)).toEqual([false, true]);
+    // What is reserved from now on follows the commit that notes it.
+    expect(notes).toMatchObject([{ version: 2, sinceVersion: version + 1 }]);
+    expect(on.asked('commit').map(({ commit }) => commit.carried?.isDone)).toEqual([false, true]);
   });
 
   it.each([
@@ -104,20 +102,17 @@ describe('a note of a partition that comes to a declaration', () => {
     const { step } = await coming(on);
     const deployed = { ...(on.context.deployed as NonNullable<DispatchContext['deployed']>), sharedSince };
     const came = await step({ carried }, { ...on.context, deployed });
-    expect(on.asked('noteCarried')).toHaveLength(1);
-    expect([came?.sinceEpoch, came?.isHandedOver]).toEqual([carried?.sinceEpoch, carried?.isHandedOver]);
+    expect(on.asked('commit')).toHaveLength(1);
+    expect([came?.sinceVersion, came?.isHandedOver]).toEqual([carried?.sinceVersion, carried?.isHandedOver]);
   });
 
   it('begins the handover anew where they share something else', async () => {
     const on = moving();
-    const { acquire } = await coming(on);
-    const epoch = await acquire(0);
-    const state = {
-      ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })),
-      carried: BEFORE,
-    };
-    const came = await on.finish(carry(on.context, leaseOf(epoch), state));
-    expect([came?.sinceEpoch, came?.isHandedOver]).toEqual([epoch, undefined]);
+    const { step } = await coming(on);
+    await on.commit({});
+    const { version } = on.store.inspect(0).page;
+    const came = await step({ carried: BEFORE });
+    expect([came?.sinceVersion, came?.isHandedOver]).toEqual([version + 1, undefined]);
   });
 });
 
@@ -138,13 +133,11 @@ describe('controls of a partition that comes to a declaration', () => {
 
   it('come from the first one, but those of keys, and those that are known', async () => {
     const on = moving();
-    const { acquire } = await coming(on);
-    const epoch = await acquire(1);
     for (const scope of ['type/index', 'type/resize', `key/${keysIn(0, 2, 1)[0]}`])
       await on.store.adoptControl({ partition: 0, control: control(scope) });
     const state = await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs });
-    const lease = { fence: { partition: 1, epoch } } as Parameters<typeof carry>[1];
-    await on.finish(carry(on.context, lease, { ...state, controls: [control('type/resize')] }));
+    const known = { ...state, controls: [control('type/resize')] };
+    await on.finish(carry(on.context, 1, commitsOf(on, state, 1), known));
     const adopted = on.asked('adoptControl').map((asked) => [asked.partition, asked.control.scope]);
     expect(adopted).toEqual([[1, 'type/index']]);
   });
@@ -188,7 +181,7 @@ describe('parked jobs of a partition that comes to a declaration', () => {
 
   it('are moved some at a time, and those that stay are not read one by one', async () => {
     const on = moving(1);
-    const { epoch, park, steps } = await coming(on);
+    const { park, step, steps } = await coming(on);
     const resource = { resourceId: 'photos' };
     const staying = await waiting(on, ['b'], 40, resource);
     const leaving = await waiting(on, ['a', 'c'], 30, { ...resource, type: 'index' });
@@ -201,12 +194,7 @@ describe('parked jobs of a partition that comes to a declaration', () => {
     expect(leaving.filter(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/'))).toEqual([]);
     expect(staying.every(({ id }) => on.store.inspectLine(id)?.startsWith('blocked/'))).toBe(true);
     const before = on.asked('readBlocked').length;
-    await on.finish(
-      carry({ ...context, deployed: { ...on.context.deployed, version: 3 } as never }, leaseOf(epoch), {
-        ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })),
-        parks: true,
-      }),
-    );
+    await step({ parks: true }, { ...context, deployed: { ...on.context.deployed, version: 3 } as never });
     // Its first jobs, and what is behind the group.
     expect(on.asked('readBlocked').length - before).toBe(2);
   });

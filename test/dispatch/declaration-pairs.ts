@@ -10,7 +10,7 @@ import { ConfigurationError } from '../../lib/core/errors.ts';
 import { isTerminal, type Job, type ReservedJob } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatchAll, renewed, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, renewed, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { sharesOf } from '../../lib/worker/membership.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
@@ -219,7 +219,7 @@ async function playPair(seed: number): Promise<PairReport> {
 
   const pass = async (hints: readonly Job[] = []): Promise<void> => {
     const context = dice.pick(processes as [DispatchContext, ...DispatchContext[]]);
-    const trigger: Trigger =
+    const trigger: WakeTrigger =
       hints.length > 0 ? { jobs: hints, reason: 'stream' } : { jobs: [], reason: 'tick' };
     await on.finish(dispatchAll(await newest(context), trigger));
     observe();

@@ -5,7 +5,6 @@
 import { expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 import { type Stage, type Started, stage } from './stage.ts';
 
@@ -15,20 +14,13 @@ const HOUR_MS = 3_600_000;
 
 /** What keys, waiting ones and others, were charged before; some of it long ago. */
 async function chargeBefore(on: Stage, dice: Dice, keys: readonly string[]): Promise<void> {
-  const lease = await on.store.acquireLease({
-    partition: 0,
-    holder: 'history',
-    nowMs: on.time.nowMs,
-    leaseMs: 1_000,
-  });
   const ledgers = keys.map((fairnessKey) => ({
     fairnessKey,
     settledCostMs:
       fairnessKey === 'returning' ? 0 : dice.pick([0, dice.whole(1, 10_000), dice.whole(1, 5_000_000)]),
     lastSeenMs: on.time.nowMs - dice.pick([0, dice.whole(0, 60_000), dice.whole(0, 2 * HOUR_MS)]),
   }));
-  await on.store.commit({ fence: { partition: 0, epoch: lease.epoch }, commit: aCommit({ ledgers }) });
-  await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+  await on.commit({ ledgers });
 }
 
 /** One that goes on, two that take turns, or one that has just started each time. */

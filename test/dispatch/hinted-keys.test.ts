@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, SUCCEEDED, stage } from './stage.ts';
 
 /** A page of a keys line is a hundred keys. */
@@ -19,19 +18,13 @@ const POOL: PoolInput = {
 /** Keys of which each was charged a little more than the one before, and each has a job; the key of these jobs was charged most. */
 async function behindAPage(on: Stage, waiting: readonly Job[], count = OTHERS): Promise<void> {
   const keys = [...Array.from({ length: count }, (_, at) => `tenant-${at}`), FAR];
-  const { epoch } = await on.store.acquireLease({
-    partition: 0,
-    holder: 'earlier',
-    nowMs: on.time.nowMs,
-    leaseMs: 1,
-  });
   for (let from = 0; from < keys.length; from += 50) {
     const ledgers = keys.slice(from, from + 50).map((fairnessKey, at) => ({
       fairnessKey,
       settledCostMs: 100_000 + from + at,
       lastSeenMs: on.time.nowMs,
     }));
-    await on.store.commit({ fence: { partition: 0, epoch }, commit: aCommit({ ledgers }) });
+    await on.commit({ ledgers });
   }
   await on.advance(10);
   const readyAtMs = on.time.nowMs - 10_000;

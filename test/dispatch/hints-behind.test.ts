@@ -22,6 +22,7 @@ async function endAll(on: Stage, most?: number): Promise<readonly Job[]> {
 /** A dispatcher that has known the line for a while hears of many jobs at once, of which two thirds were cancelled since. */
 async function play(before: number): Promise<Played> {
   const on = stage({
+    leads: true,
     pool: {
       types: { resize: { timeoutMs: 600_000, defaultCostMs: 1_000 } },
       fleets: { images: { types: ['resize'], slots: SLOTS } },

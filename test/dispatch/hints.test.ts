@@ -6,8 +6,8 @@ import { HintedJobs } from '../../lib/dispatch/hinted-jobs.ts';
 import { isOutdated, noteImages, noteOutdated } from '../../lib/dispatch/line-images.ts';
 import {
   keepCache,
-  NOTHING_TRUSTED_MS,
   openCache,
+  READ_TRUSTED_MS,
   type PartitionCaches,
   type RecentJob,
   RecentJobs,
@@ -151,7 +151,7 @@ describe('a job that came without a hint', () => {
     expect(new Set(on.states(jobs))).toEqual(new Set(['succeeded']));
     const unheard = jobs.map(({ fairnessKey }) => on.job({ fairnessKey }));
     await on.put(...unheard);
-    await on.advance(NOTHING_TRUSTED_MS);
+    await on.advance(READ_TRUSTED_MS);
     let ended: Job[] = [];
     for (let round = 0; round < unheard.length / 4; round += 1) {
       expect(await on.pass({ jobs: ended, reason: 'stream' })).toMatchObject({ admitted: 4 });
@@ -209,7 +209,7 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
     };
     const inOrder = (jobs: readonly JobHead[]): readonly JobHead[] =>
       jobs.toSorted((one, other) => ((ranks.get(one.id) ?? '') < (ranks.get(other.id) ?? '') ? -1 : 1));
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const known = inOrder(waiting.slice(0, 3_900));
     lines.heads.set('line', { readAtMs: on.time.nowMs, jobs: known });
     const hints = waiting.slice(3_900);
@@ -225,7 +225,7 @@ describe('hints of a line of which thousands of jobs are remembered', () => {
 describe('what a process remembers of a line', () => {
   it('stands there once where a read has shown it before it was told of', () => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 2 })];
     const later = on.job({ priority: 5, readyAtMs: on.time.nowMs + 5 });
     // It was read on with a job that came after the line was read first.
@@ -236,7 +236,7 @@ describe('what a process remembers of a line', () => {
 
   it('has the later version of a job, though its first image comes last', () => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const first = on.job({ priority: 8, readyAtMs: on.time.nowMs + 5 });
     const moved = { ...first, version: first.version + 1 };
     // The clock of whoever made it is ahead, or the line was read on since.
@@ -247,7 +247,7 @@ describe('what a process remembers of a line', () => {
 
   it('knows for a minute from its end that a job does not wait any more', () => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const job = on.job();
     noteOutdated(lines, [job], on.time.nowMs);
     const endedAtMs = on.time.nowMs + 50_000;
@@ -262,7 +262,7 @@ describe('what a process remembers of a line', () => {
     ['waited anew after it was admitted', 3],
   ])('forgets a job with its end, also where it %s', (_, more) => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const job = on.job();
     noteOutdated(lines, [job], on.time.nowMs);
     const again = { ...job, version: job.version + more };
@@ -277,7 +277,7 @@ describe('what a process remembers of a line', () => {
 
   it('has a job where it stands now, if a read shows that it has changed since it was told of', async () => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const places = oneLine(on);
     const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 6 })];
     const untilRank = places.rankOf(last);
@@ -342,7 +342,7 @@ describe('jobs that hints told of', () => {
 describe('what a process was shown of jobs that do not wait', () => {
   it('is remembered of each of them: an old hint of none brings it back', () => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const places = oneLine(on);
     const jobs = Array.from({ length: 5 }, () => on.job());
     const ended = jobs.map((job): JobHead => ({ ...job, version: job.version + 3, state: 'succeeded' }));
@@ -355,13 +355,13 @@ describe('what a process was shown of jobs that do not wait', () => {
 describe('what a process remembers, when that is more than it may', () => {
   /** Remembers so many jobs of lines, and so many keys; answers what is left of that for the next pass. */
   function leftOf(caches: PartitionCaches, partition: number, jobs: number, keys: number): readonly number[] {
-    const cache = openCache(caches, partition, 1);
+    const cache = openCache(caches, partition, 'one');
     const line = Array.from({ length: 99 }, () => ({}) as JobHead);
     for (let at = 0; at < jobs / 100; at += 1)
       cache.lines.heads.set(`line-${at}`, { readAtMs: 0, jobs: line });
     for (let at = 0; at < keys; at += 1) cache.ledgers.set(`key-${at}`, undefined);
-    keepCache(caches, partition, 1, cache, 0);
-    const { ledgers, lines } = openCache(caches, partition, 2);
+    keepCache(caches, partition, cache, 0);
+    const { ledgers, lines } = openCache(caches, partition, 'one');
     return [ledgers.size, lines.heads.size];
   }
 
@@ -374,7 +374,7 @@ describe('what a process remembers, when that is more than it may', () => {
   it('is less of each partition where it makes passes of many', () => {
     const caches: PartitionCaches = new Map();
     for (let partition = 1; partition < 16; partition += 1)
-      keepCache(caches, partition, 1, openCache(caches, partition, 1), 0);
+      keepCache(caches, partition, openCache(caches, partition, 'one'), 0);
     expect(leftOf(caches, 0, 20_000, 20_000)).toEqual([20_000, 200]);
     expect(leftOf(caches, 0, 100_000, 40_000)).toEqual([40_000, 0]);
   });
@@ -383,7 +383,7 @@ describe('what a process remembers, when that is more than it may', () => {
 describe('a hint that is older than what is known of its job', () => {
   it.each(['told of', 'read'])('changes nothing: %s', (how) => {
     const on = oneSlot();
-    const { lines } = openCache(new Map(), 0, 1);
+    const { lines } = openCache(new Map(), 0, 'one');
     const places = oneLine(on);
     const before = on.job({ priority: 9 });
     const now: JobHead = { ...before, version: before.version + 2, priority: 1 };

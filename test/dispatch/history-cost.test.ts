@@ -102,7 +102,7 @@ describe('the history of a job without losses', () => {
     const job = await submitted(on, 3_600_000);
     for (const runInMs of [7_200_000, 0])
       await retimeJob(on.operator(), job.id, on.time.nowMs + runInMs, ACTOR);
-    await on.pass();
+    await on.pass({ jobs: [on.store.inspectJob(job.id) as Job], reason: 'stream' });
     await succeed(on);
     expect(on.written().writes).toBeGreaterThan(3);
     expect(on.written().extraUnits).toBeLessThanOrEqual(UNITS_MOST);

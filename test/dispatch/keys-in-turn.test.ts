@@ -43,7 +43,7 @@ function lineOf(keys: readonly Key[], pageMax = Number.POSITIVE_INFINITY) {
   const backlogged = new BackloggedKeys(store, {
     partition: 0,
     ledgerCache: { weighted: [] },
-    cached: openCache(new Map(), 0, 1).lines,
+    cached: openCache(new Map(), 0, 'one').lines,
     livesHere: () => true,
     nowMs: NOW_MS,
   });
@@ -94,15 +94,5 @@ describe('keys in turn', () => {
     );
     expect(more).toBe(true);
     expect(other.reads).toEqual([100, 100, 200]);
-  });
-
-  it('are offered from the start again when they are to be', async () => {
-    const { backlogged, shares } = lineOf([{ rankCostMs: 0, costMs: 0 }]);
-    expect(backlogged.isBegun('t')).toBe(false);
-    expect((await backlogged.inTurn('t', 5, shares)).keys).toHaveLength(1);
-    expect(backlogged.isBegun('t')).toBe(true);
-    expect((await backlogged.inTurn('t', 5, shares)).keys).toHaveLength(0);
-    backlogged.beginAnew('t');
-    expect((await backlogged.inTurn('t', 5, shares)).keys).toHaveLength(1);
   });
 });

@@ -10,7 +10,6 @@ import { openCache } from '../../lib/dispatch/partition-cache.ts';
 import type { RequestOf } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
@@ -51,12 +50,6 @@ const chargedFor = (on: Stage): readonly number[] => on.held().map(({ estimatedC
 
 /** Gives the pool a history: a key that runs has been charged so much. */
 async function leastShare(on: Stage, leastShareMs: number): Promise<void> {
-  const lease = await on.store.acquireLease({
-    partition: 0,
-    holder: 'history',
-    nowMs: on.time.nowMs,
-    leaseMs: 1_000,
-  });
   const runs = aReservedJob(
     { id: 'history' },
     {
@@ -68,11 +61,7 @@ async function leastShare(on: Stage, leastShareMs: number): Promise<void> {
   );
   const reserve = [aReservation([], { checkAtMs: on.time.nowMs + 3_600_000, jobs: new Map([[0, runs]]) })];
   const ledgers = [{ fairnessKey: 'history', settledCostMs: leastShareMs, lastSeenMs: on.time.nowMs }];
-  await on.store.commit({
-    fence: { partition: 0, epoch: lease.epoch },
-    commit: aCommit({ ledgers, reserve }),
-  });
-  await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+  await on.commit({ ledgers, reserve });
 }
 
 describe('a key', () => {
@@ -321,7 +310,7 @@ describe('the books in memory', () => {
       },
     });
     const { configuration } = on.main;
-    const books = new LedgerCache(store, configuration, 0, on.time.nowMs, openCache(new Map(), 0, 1));
+    const books = new LedgerCache(store, configuration, 0, on.time.nowMs, openCache(new Map(), 0, 'one'));
     const reads = (): Promise<unknown>[] => [
       books.readLedgers(['tenant-a', 'tenant-b']),
       books.readLedgers(['tenant-b', 'tenant-c']),
@@ -345,7 +334,7 @@ describe('the books in memory', () => {
         return on.store.getLedgers(request);
       },
     });
-    const books = new LedgerCache(store, on.main.configuration, 0, on.time.nowMs, openCache(new Map(), 0, 1));
+    const books = new LedgerCache(store, on.main.configuration, 0, on.time.nowMs, openCache(new Map(), 0, 'one'));
     const first = books.readLedgers(['tenant-a', 'tenant-b']);
     await on.finish(books.readLedgers(['tenant-b']));
     expect(books.isKnown('tenant-b')).toBe(true);
@@ -436,7 +425,7 @@ describe('the books in memory', () => {
 describe('raised shares', () => {
   /** The books of a partition in which a key was charged 1,000. */
   function books() {
-    const cached = openCache(new Map(), 0, 1);
+    const cached = openCache(new Map(), 0, 'one');
     const on = setting();
     const own = new LedgerCache(on.store, on.main.configuration, 0, on.time.nowMs, cached);
     own.know({

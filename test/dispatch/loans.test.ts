@@ -190,7 +190,7 @@ describe('a partition whose share is used up', () => {
     await arrive(on, ...manyIn(on, 0, 4 + 3));
     expect(counts(on)).toEqual([4, 0]);
     await on.advance(2_000);
-    await arrive(on, on.jobIn(0));
+    await arrive(on, ...manyIn(on, 0, 4));
     expect(counts(on)).toEqual([6, 0]);
   });
 

@@ -4,7 +4,7 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../lib/dispatch/explain.ts';
 import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
@@ -27,7 +27,7 @@ interface World {
   readonly on: Stage;
   readonly jobIn: (partition: number, changes?: Partial<Job>) => Job;
   /** Passes for the trigger, and for every wake that it and they cause at once. */
-  readonly run: (trigger?: Partial<Trigger>, context?: DispatchContext) => Promise<void>;
+  readonly run: (trigger?: Partial<WakeTrigger>, context?: DispatchContext) => Promise<void>;
   readonly running: () => readonly string[];
   readonly heldIn: (partition: number) => readonly ReservedJob[];
 }
@@ -121,8 +121,8 @@ describe('jobs of one conflict key in several partitions', () => {
       // Until nothing is left.
     }
     expect(scene.on.store.inspect(1).parked.size).toBe(1);
-    await scene.on.put(scene.jobIn(0), scene.jobIn(2));
-    await scene.run();
+    const jobs = await scene.on.put(scene.jobIn(0), scene.jobIn(2));
+    await scene.run({ jobs, reason: 'stream' });
     await scene.run();
     const { holder, waiting } = scene.on.store.inspectLock(CATS) ?? {};
     expect([holder?.partition, ...(waiting ?? [])].toSorted()).toEqual([0, 2]);
@@ -132,8 +132,9 @@ describe('jobs of one conflict key in several partitions', () => {
     const scene = world();
     const [first, second] = await scene.on.put(scene.jobIn(0), scene.jobIn(1));
     await scene.run();
-    const [third] = await scene.on.put(scene.jobIn(0));
-    await scene.run();
+    const jobs = await scene.on.put(scene.jobIn(0));
+    const [third] = jobs;
+    await scene.run({ jobs, reason: 'stream' });
     const { nowMs } = scene.on.time;
     await scene.on.store.cancelJob({ jobId: second?.id ?? '', nowMs, expiresAtMs: nowMs + 3_600_000 });
     await next(scene);

@@ -17,9 +17,8 @@ import {
   waitsForOthers,
 } from '../../lib/dispatch/handover.ts';
 import type { HandoverMemory } from '../../lib/dispatch/partition-cache.ts';
-import { LeaseLostError } from '../../lib/dispatch/pass/commits.ts';
+import { CommitLostError, Commits } from '../../lib/dispatch/pass/commits.ts';
 import type { Carried, PartitionState, Reservation } from '../../lib/store/records.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { stage, storeWith } from './stage.ts';
@@ -88,13 +87,7 @@ async function looking({
   const context = on.dispatcher({ store, queue, configuration, deployed });
   const cached: { handover?: HandoverMemory | undefined } = {};
   const letGo = new Set<string>();
-  const acquire = async (partition: number): Promise<number> => {
-    const nowMs = on.time.nowMs;
-    const { epoch } = await on.store.acquireLease({ partition, holder: `${nowMs}`, nowMs, leaseMs: 1 });
-    await on.advance(2);
-    return epoch;
-  };
-  const own = { partition: 0, epoch: await acquire(0) };
+  const versionOf = (partition: number): number => on.store.inspect(partition).page.version;
   return {
     ...on,
     context,
@@ -103,8 +96,7 @@ async function looking({
     wakes,
     letGo,
     cached,
-    own,
-    acquire,
+    versionOf,
     sinceStart,
     readsOf: (partition: number): number => reads.filter((read) => read.partition === partition).length,
     look: async (
@@ -113,6 +105,8 @@ async function looking({
         readonly controls?: readonly Control[];
         readonly since?: number;
         readonly configuration?: PoolConfiguration;
+        /** As the partition was loaded. */
+        readonly version?: number;
       } = {},
     ): Promise<Elsewhere> =>
       lookElsewhere(
@@ -121,7 +115,8 @@ async function looking({
           configuration: input.configuration ?? configuration,
           deployed: { ...deployed, sharedSince: input.since ?? sharedSince },
         },
-        { fence: own } as Parameters<typeof lookElsewhere>[1],
+        0,
+        new Commits(on.store, 0, input.version ?? versionOf(0)),
         {
           carried:
             input.carried ?? (await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })).carried,
@@ -132,34 +127,27 @@ async function looking({
           inBackground: (work) => void work,
         },
       ),
-    /** A partition comes to a declaration, under an epoch of its own. Answers that. */
+    /** A partition comes to a declaration. Answers the version from which on it plans by that. */
     come: async (partition: number, version = SINCE): Promise<number> => {
-      const epoch = await acquire(partition);
-      const carried = { version, moved: 0, isDone: true, sinceEpoch: epoch };
-      await on.store.noteCarried({ fence: { partition, epoch }, carried });
-      return epoch;
+      const sinceVersion = versionOf(partition) + 1;
+      await on.commit({ carried: { version, moved: 0, isDone: true, sinceVersion } }, partition);
+      return sinceVersion;
     },
-    /** Jobs of these keys are in flight in a partition, planned under an epoch of its own. */
+    /** Jobs of these keys are in flight in a partition, planned as its version is. */
     hold: async (
       partition: number,
       keys: readonly string[],
-      {
-        epoch: known,
-        ...changes
-      }: Pick<Partial<ReservedJob>, 'conflictKey' | 'fleet'> & { readonly epoch?: number } = {},
+      changes: Pick<Partial<ReservedJob>, 'conflictKey' | 'fleet'> = {},
     ): Promise<() => Promise<void>> => {
       const jobs = keys.map((fairnessKey, at) => {
         const entry = aReservedJob(aJob({ fairnessKey }), changes);
         return [at, entry] as const;
       });
-      const epoch = known ?? (await acquire(partition));
-      const reservation: Reservation = aReservation([], { epoch, jobs: new Map(jobs) });
-      await on.store.commit({ fence: { partition, epoch }, commit: aCommit({ reserve: [reservation] }) });
-      return async () => {
-        const fence = { partition, epoch: await acquire(partition) };
-        const drop = [{ reservation, positions: [...reservation.jobs.keys()] }];
-        await on.store.commit({ fence, commit: aCommit({ drop }) });
-      };
+      const version = versionOf(partition);
+      const reservation: Reservation = aReservation([], { version, jobs: new Map(jobs) });
+      await on.commit({ reserve: [reservation] }, partition);
+      return () =>
+        on.commit({ drop: [{ reservation, positions: [...reservation.jobs.keys()] }] }, partition);
     },
   };
 }
@@ -283,17 +271,18 @@ describe('a partition that has come', () => {
   it('ends the handover when nothing of any is in the way: that is noted beside what was known', async () => {
     const on = await looking();
     await on.come(1);
-    const carried = { version: SINCE + 2, moved: 7, isDone: false, after: 'a key', sinceEpoch: 1 };
+    const carried = { version: SINCE + 2, moved: 7, isDone: false, after: 'a key', sinceVersion: 1 };
     await on.look({ carried });
     const state = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
     expect(state.carried).toEqual({ ...carried, isHandedOver: true });
   });
 
-  it('ends no handover of a partition that somebody else has by now', async () => {
+  it('ends no handover where another commit came first', async () => {
     const on = await looking();
     await on.come(1);
-    await on.acquire(0);
-    await expect(on.look()).rejects.toThrow(LeaseLostError);
+    const version = on.versionOf(0);
+    await on.commit({});
+    await expect(on.look({ version })).rejects.toThrow(CommitLostError);
   });
 });
 
@@ -323,9 +312,9 @@ describe('what is in the way of a partition', () => {
 
   it('is nothing where a partition runs what is its own, as much as its share', async () => {
     const on = await looking({ more: { maxConcurrency: 16 } });
-    const epoch = await on.come(1);
+    await on.come(1);
     // It came, and goes on: what it plans by now holds its locks.
-    await on.hold(1, keysIn(1, 2, 8), { conflictKey: 'album/photos', epoch });
+    await on.hold(1, keysIn(1, 2, 8), { conflictKey: 'album/photos' });
     const controls = [{ scope: 'fleet/images', paused: false, maxConcurrency: 16 }];
     expect(await seen(on, controls)).toBe(NOTHING_ELSEWHERE);
   });

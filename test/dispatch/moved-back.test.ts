@@ -14,7 +14,7 @@ const keyOf = (fairnessKey: string): KeyBacklog => ({
 
 /** The first page is read a while after the key was charged, and does not show it; nor does the second one. */
 async function readAfter(ms: number): Promise<readonly string[]> {
-  const { lines } = openCache(new Map(), 0, 1);
+  const { lines } = openCache(new Map(), 0, 'one');
   noteMovedBack(lines, 'moved', NOW_MS - ms);
   const keys = new BackloggedKeys(
     {

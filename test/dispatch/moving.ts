@@ -2,10 +2,11 @@
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import type { carry } from '../../lib/dispatch/carry.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import type { Deployed } from '../../lib/dispatch/declaration.ts';
+import { Commits } from '../../lib/dispatch/pass/commits.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
+import type { PartitionState } from '../../lib/store/records.ts';
 import { type Stage, stage } from './stage.ts';
 
 export const pool = (partitions: number): PoolInput => ({
@@ -82,5 +83,6 @@ export const waiting = (on: Stage, keys: readonly string[], each = 1, changes: P
     ...keys.flatMap((fairnessKey) => Array.from({ length: each }, () => on.job({ fairnessKey, ...changes }))),
   );
 
-export const leaseOf = (epoch: number): Parameters<typeof carry>[1] =>
-  ({ fence: { partition: 0, epoch }, trustedUntilMonotonicMs: Infinity }) as Parameters<typeof carry>[1];
+/** The commits of a pass of a partition, as it was loaded. */
+export const commitsOf = ({ context }: Moving, { version }: Pick<PartitionState, 'version'>, partition = 0): Commits =>
+  new Commits(context.store, partition, version);

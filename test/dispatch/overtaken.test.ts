@@ -47,7 +47,7 @@ describe('where an index lags behind what was done', () => {
   });
 
   it('a dispatcher that remembers them reads none of them again', async () => {
-    const on = stage({ store: { indexLagMs: LAG_MS } });
+    const on = stage({ leads: true, store: { indexLagMs: LAG_MS } });
     await on.advance(1);
     const first = dispatcher(on);
     const over = await ended(on, first);
@@ -64,13 +64,13 @@ describe('where an index lags behind what was done', () => {
   });
 
   it('a dispatcher that has remembered for longer than the index lags looks nothing up', async () => {
-    const on = stage();
+    const on = stage({ leads: true });
     const first = dispatcher(on);
     await ended(on, first);
     await on.advance(on.main.budget.seenWithinMs + 1);
-    await on.put(...Array.from({ length: 2 * SLOTS }, () => on.job()));
+    const jobs = await on.put(...Array.from({ length: 2 * SLOTS }, () => on.job()));
     first.looked.length = 0;
-    await on.pass({}, first.context);
+    await on.pass({ jobs, reason: 'stream' }, first.context);
     expect([on.held().length, first.looked]).toEqual([SLOTS, []]);
   });
 

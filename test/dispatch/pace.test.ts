@@ -11,7 +11,6 @@ const report = (own: Partial<PassReport>): PassReport => ({
   settled: 0,
   lostClaims: 0,
   hints: [],
-  isCalm: false,
   isFull: false,
   lines: 150,
   ...own,
@@ -54,11 +53,11 @@ describe('where slots are free', () => {
       false,
     ],
     ['not wanted where as much comes, and few may start', { admitted: 1 }, 17, false],
-  ])('word of each job is %s', (_, own, told, isWanted) => {
+  ])('a letter of each job is %s', (_, own, told, isWanted) => {
     const { pace, lastingMs } = scene();
-    expect(pace.wantsWord()).toBe(true);
+    expect(pace.wantsLetters()).toBe(true);
     lastingMs(10_000, own, told);
-    expect(pace.wantsWord()).toBe(isWanted);
+    expect(pace.wantsLetters()).toBe(isWanted);
   });
 
   it('a few passes may follow each other at once, and more of them only at their pace', () => {
@@ -108,7 +107,7 @@ describe('where slots are free', () => {
     const { pace, pass, later } = scene();
     pass({ admitted: 1, lines: 10 });
     later(PACE_MS);
-    expect([pace.isTimeToRead(), pace.wantsWord()]).toEqual([false, true]);
+    expect([pace.isTimeToRead(), pace.wantsLetters()]).toEqual([false, true]);
   });
 
   it('lines are left alone once nothing comes any more', () => {
@@ -132,15 +131,15 @@ describe('where a slot is free after a time without', () => {
 });
 
 describe('where no slot is free', () => {
-  it('word of each job is not wanted: none could start', () => {
+  it('a letter of each job is not wanted: none could start', () => {
     const { pace, pass } = scene();
     pass({ isFull: true });
-    expect(pace.wantsWord()).toBe(false);
+    expect(pace.wantsLetters()).toBe(false);
     pass({ isFull: false });
-    expect(pace.wantsWord()).toBe(true);
+    expect(pace.wantsLetters()).toBe(true);
   });
 
-  it('passes are made of word at once, and lines are not read anew', () => {
+  it('passes are made of letters at once, and lines are not read anew', () => {
     const { pace, lastingMs, pass } = scene();
     lastingMs(5_000, { admitted: 17 });
     for (let at = 0; at < 10; at += 1) pass({ isFull: true, admitted: 17 }, false);

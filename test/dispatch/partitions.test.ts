@@ -137,7 +137,6 @@ describe('a pool in partitions', () => {
     expect((await explainJob(context, job.id))?.waitsFor).toContainEqual({ why: 'move', partition: 5, home });
     await on.finish(dispatchAll(on.main, { jobs: [job], reason: 'ingest' }));
     expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'pending', partition: home });
-    expect((await on.store.readWakes(home)).wakes).toBe(1);
     await tick(on);
     expect(on.stateOf(job.id)).toBe('claimed');
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatch, dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { QUIET_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
+import { READ_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
 import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
@@ -419,8 +419,8 @@ describe('two dispatchers at once', () => {
   it.each(range(12))('never claim one job twice, nor exceed a cap: seed %i', async (seed) => {
     const { on, claims, expectNothingWrong } = watched({
       seed,
-      // So short that some lose it on their way.
-      budget: { leaseMs: seed % 3 === 0 ? 500 : 20_000, leaseMarginMs: 100, batchJobs: 3 },
+      // So short that some still lead when the next ones begin to.
+      budget: { leadMs: seed % 3 === 0 ? 500 : 10_000, batchJobs: 3 },
       pool: {
         types: { a: { maxConcurrency: 3 }, b: { conflictGroup: 'shelf' } },
         tiers: TIER,
@@ -441,7 +441,7 @@ describe('two dispatchers at once', () => {
       );
       hints = [];
       for (const started of await on.startEverywhere()) hints.push(await on.end(started));
-      // What a lost lease left behind is found when its time has come.
+      // What a lost commit left behind is found when its time has come.
       if (hints.length === 0) await on.advance(on.main.budget.checkAfterMs);
     }
     expect(states(on, jobs, 'succeeded')).toBe(40);
@@ -536,7 +536,7 @@ describe('a line', () => {
     await on.pass();
     expect(backlogs()).toBe(1);
     // By then it is looked at again.
-    await on.advance(QUIET_TRUSTED_MS);
+    await on.advance(READ_TRUSTED_MS);
     await on.pass();
     expect(backlogs()).toBe(0);
     const next = on.job();
@@ -656,10 +656,7 @@ describe('a commit', () => {
       const { on, commits } = await crowd(0);
       const jobs = range(200).map((n) => on.job({ fairnessKey: `new-${n}`, resourceId: `new-album-${n}` }));
       await on.put(...jobs);
-      await on.store.commit({
-        fence: { partition: 0, epoch: on.store.inspect(0).lease.epoch },
-        commit: { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] },
-      });
+      await on.commit({});
       const running = [...on.store.everyJob()].filter(({ state }) => state === 'running');
       const ended: Job[] = [];
       for (const job of running.slice(0, ends)) ended.push(await on.end({ job }, FAILED));

@@ -82,7 +82,7 @@ describe('lines of which a process remembers jobs', () => {
 
   /** A process has read a line of each of so many keys to its end, found nothing, and has room for two jobs of each. */
   const emptied = async (keys: number) => {
-    const on = stage({ pool: pool(2 * keys) });
+    const on = stage({ pool: pool(2 * keys), leads: true });
     const putOneEach = (): Promise<readonly Job[]> =>
       on.put(...Array.from({ length: keys }, (_, at) => on.job({ fairnessKey: `customer-${at}` })));
     // Something waits all the time.

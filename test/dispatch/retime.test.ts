@@ -59,7 +59,7 @@ describe('a job that is moved', () => {
     expect(on.store.inspect(0).backlogs.size).toBe(0);
     expect((await move(on, job, -HOUR_MS)).kind).toBe('moved');
     expect(on.stateOf(job.id)).toBe('pending');
-    await on.pass({}, on.dispatcher());
+    await on.pass({ jobs: [on.store.inspectJob(job.id) as Job], reason: 'stream' }, on.dispatcher());
     expect(on.stateOf(job.id)).toBe('claimed');
   });
 
@@ -234,7 +234,7 @@ describe('a move that meets another change', () => {
     });
     await on.put(told);
     const telling = racing(on, 1, async () => {
-      await on.pass();
+      await on.pass({ jobs: [told], reason: 'stream' });
       expect(on.stateOf(told.id)).toBe('claimed');
     });
     expect(await move(on, told, HOUR_MS, { store: telling })).toMatchObject({

@@ -1,6 +1,6 @@
 /** A store that takes seconds for each answer: everything takes longer, nothing stands still, and no worker is given up. */
 import { describe, expect, it } from 'vitest';
-import { dispatchAll, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { dispatchAll, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { answeringIn, type Stage, stage } from './stage.ts';
@@ -19,17 +19,21 @@ const WATCHED_MS = 30 * 60_000;
 /** Functions that are told of whatever happens, as the stream, the wake queue and the tick do. */
 function dispatchers(on: Stage, store: JobStore): void {
   const free = Array.from({ length: FUNCTIONS }, () => on.dispatcher({ store }));
-  const waiting: Pick<Trigger, 'jobs' | 'reason'>[] = [];
+  const waiting: WakeTrigger[] = [];
   const next = async (): Promise<void> => {
     const context = free.pop();
-    const trigger = context === undefined ? undefined : waiting.shift();
     if (context === undefined) return;
+    const trigger = waiting.shift();
     if (trigger !== undefined) await dispatchAll(context, trigger);
     free.push(context);
     if (trigger !== undefined) await next();
   };
-  const tell = (trigger: Pick<Trigger, 'jobs' | 'reason'>): void => {
-    waiting.push(trigger);
+  const tell = (trigger: WakeTrigger): void => {
+    const last = waiting.at(-1);
+    // As the stream does: records that wait come together.
+    if (last?.reason === 'stream' && trigger.reason === 'stream')
+      waiting[waiting.length - 1] = { ...last, jobs: [...last.jobs, ...trigger.jobs] };
+    else waiting.push(trigger);
     void next();
   };
   on.store.subscribe(({ newJob }) => {
@@ -46,8 +50,8 @@ function dispatchers(on: Stage, store: JobStore): void {
 describe('a store of which each answer takes long', () => {
   it.each([
     [1_500, 6],
-    [2_500, 7],
-    [4_000, 11],
+    [2_500, 9],
+    [4_000, 15],
   ])(
     'lets all jobs end: %i ms on average, within %i minutes',
     { timeout: 60_000 },

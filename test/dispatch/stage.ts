@@ -5,6 +5,7 @@ import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import { DISPATCH_BUDGET, type DispatchBudget, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
+import { pass as onePass } from '../../lib/dispatch/pass/pass.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { placeOf, type SubmitContext, submit } from '../../lib/dispatch/submit.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
@@ -15,9 +16,11 @@ import type { Log } from '../../lib/runtime/contract.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import type { Commit } from '../../lib/store/requests.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
@@ -35,6 +38,8 @@ export interface StageOptions {
   /** Where jobs wait, if that follows from something else than the pool. */
   readonly place?: ReturnType<typeof placeOf> | undefined;
   readonly budget?: Partial<DispatchBudget> | undefined;
+  /** Its passes are those of leads that go on, and remember. @default - each run of passes begins with what it reads */
+  readonly leads?: boolean | undefined;
   readonly store?: StoreImitation | undefined;
   readonly queue?: QueueImitation | undefined;
   readonly seed?: number | undefined;
@@ -122,8 +127,17 @@ export function stage(options: StageOptions = {}) {
     return work;
   };
 
-  const pass = (trigger: Partial<Trigger> = {}, context: DispatchContext = main): Promise<DispatchReport> =>
-    finish(dispatch(context, 0, { jobs: [], reason: 'tick', ...trigger }));
+  const pass = (trigger: Partial<Trigger> = {}, context: DispatchContext = main): Promise<DispatchReport> => {
+    const given: Trigger = { jobs: [], reason: 'tick', ...trigger };
+    return finish(options.leads === true ? passesOfLead(context, given) : dispatch(context, 0, given));
+  };
+
+  /** Commits as another dispatcher may at any moment: what is given, and nothing else. */
+  const commit = async (changes: Partial<Commit>, partition = 0): Promise<void> => {
+    const { version } = store.inspect(partition).page;
+    const outcome = await store.commit({ partition, commit: aCommit({ version, ...changes }) });
+    if (outcome === 'lost') throw new Error(`partition ${partition} had gone on from version ${version}`);
+  };
 
   const submitter = (own: Partial<Desk> = {}): Desk => ({
     store,
@@ -257,6 +271,7 @@ export function stage(options: StageOptions = {}) {
     operator,
     finish,
     pass,
+    commit,
     put,
     job,
     startAll,
@@ -268,6 +283,37 @@ export function stage(options: StageOptions = {}) {
     stateOf,
     states,
   };
+}
+
+/** Passes of one lead that goes on, until nothing is left to do at once. */
+async function passesOfLead(context: DispatchContext, { jobs, jobIds, reason }: Trigger): Promise<DispatchReport> {
+  const totals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
+  let hints = jobs;
+  let told = jobIds;
+  for (let tries = 0; tries < context.budget.passesMax; tries += 1) {
+    const beside: Promise<unknown>[] = [];
+    const outcome = await onePass(context, 0, {
+      leadBy: 'lead',
+      hints,
+      told,
+      looksAtAll: false,
+      promotes: true,
+      fires: reason === 'tick' || reason === 'wake',
+      justStored: new Set(reason === 'ingest' && tries === 0 ? jobs.map(({ id }) => id) : []),
+      inBackground: (work) => beside.push(work),
+    });
+    await Promise.all(beside);
+    if (outcome.kind === 'lost') continue;
+    if (outcome.kind === 'led' || outcome.kind === 'outdated') throw new Error(`the pass is ${outcome.kind}`);
+    totals.passes += 1;
+    totals.admitted += outcome.admitted;
+    totals.settled += outcome.settled;
+    totals.lostClaims += outcome.lostClaims;
+    hints = outcome.hints;
+    told = [];
+    if (outcome.kind === 'done') return { kind: 'done', ...totals };
+  }
+  return { kind: 'outOfBudget', ...totals };
 }
 
 /** The store with some verbs replaced; the others go on as they were. */

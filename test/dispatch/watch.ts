@@ -51,7 +51,6 @@ export function watch(configuration: () => PoolConfiguration) {
   const claims = new Map<string, number>();
   const most = new Map<string, number>();
   const wrong: string[] = [];
-  let epoch = 0;
   const count = (scopes: readonly (readonly [string, number])[], step: number): void => {
     for (const [scope, cap] of scopes) {
       const now = (running.get(scope) ?? 0) + step;
@@ -104,10 +103,6 @@ export function watch(configuration: () => PoolConfiguration) {
     if (!isActive(after) && after.version !== before?.version) deactivate(after.id);
   };
   const observe = (event: StoreEvent<Job>): void => {
-    if (event.kind === 'lease' && event.verb === 'acquireLease') {
-      if (event.epoch <= epoch) wrong.push(`epoch ${event.epoch} follows ${epoch}`);
-      epoch = event.epoch;
-    }
     if (event.kind === 'committed') onCommit(event.commit);
     if (event.kind === 'job') onJob(event.oldJob, event.newJob);
   };

@@ -21,22 +21,13 @@ const poolWith = (weights: Readonly<Record<string, number>>, defaultWeight = 1):
  * near the last one.
  */
 async function backlog(on: Stage, jobsOfLast = SLOTS): Promise<void> {
-  const lease = await on.store.acquireLease({
-    partition: 0,
-    holder: 'earlier',
-    nowMs: on.time.nowMs,
-    leaseMs: 1,
-  });
   for (let from = 0; from < KEYS; from += 50) {
     const ledgers = Array.from({ length: 50 }, (_, at) => ({
       fairnessKey: keyOf(from + at),
       settledCostMs: 100_000 + 10 * (from + at),
       lastSeenMs: on.time.nowMs,
     }));
-    await on.store.commit({
-      fence: { partition: 0, epoch: lease.epoch },
-      commit: { drop: [], postpone: [], estimates: [], reserve: [], ledgers },
-    });
+    await on.commit({ ledgers });
   }
   await on.advance(10);
   const jobs: Job[] = [];
@@ -110,7 +101,7 @@ describe('a weight that an operator puts', () => {
   });
 
   it('costs one read of these keys every few seconds, where the keys line is long', async () => {
-    const on = stage({ pool: poolWith({}) });
+    const on = stage({ pool: poolWith({}), leads: true });
     await backlog(on);
     await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 0.5 } });
     const asked: (readonly string[])[] = [];

@@ -33,7 +33,7 @@ const job = (id: string, more: Partial<Job>): Job => ({
   runAtMs: 1_000,
   submittedAtMs: 1_000,
   workersLost: 0,
-  claim: { claimId: '1.1-1.0', epoch: 1, batchId: '1-1', fleet: 'text', claimedAtMs: 1_100 },
+  claim: { claimId: '1-1.0', batchId: '1-1', fleet: 'text', claimedAtMs: 1_100 },
   startedAtMs: 1_200,
   finishedAtMs: 1_500,
   ...more,

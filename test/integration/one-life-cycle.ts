@@ -13,6 +13,7 @@ import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
+import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { type Dice, diceOf, seeded } from '../simulation/random.ts';
 
@@ -41,7 +42,8 @@ interface Step {
 interface Seen {
   readonly nowMs: number;
   readonly conflictKey: string;
-  readonly epoch: number;
+  /** Of the partitions. */
+  readonly versions: ReadonlyMap<number, number>;
   /** By job, the latest last. */
   readonly images: ReadonlyMap<string, readonly Job[]>;
   readonly requests: readonly ClaimRequest[];
@@ -157,8 +159,9 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
           }),
       };
     case 'park': {
-      const fence = { partition: current.partition, epoch: dice.chance(0.9) ? seen.epoch : seen.epoch - 1 };
-      return { verb, ask: (store) => store.park({ fence, jobs: [image], conflictKey }) };
+      const { partition } = current;
+      const version = (seen.versions.get(partition) ?? 0) - (dice.chance(0.9) ? 0 : 1);
+      return { verb, ask: (store) => store.park({ partition, version, jobs: [image], conflictKey }) };
     }
     default: {
       const next = fresh({ redriveOf: id, ...(by === undefined ? {} : { redriveBy: by }), type: image.type });
@@ -228,25 +231,20 @@ export function testOneLifeCycle(first: number, count: number): void {
       const later = nowMs + dice.whole(1, 40);
       const jobs = [fresh(), fresh(), fresh({ state: 'scheduled', runAtMs: later, readyAtMs: later })];
       for (const store of stores) await store.createJobs(jobs);
-      const leases = await both((store) =>
-        store.acquireLease({ partition, holder: 'dispatcher', nowMs, leaseMs: 1_000_000 }),
-      );
-      expect(leases[0]).toMatchObject({ kind: 'acquired', epoch: 1 });
-      await both((store) =>
-        store.acquireLease({
-          partition: partition + ELSEWHERE,
-          holder: 'dispatcher',
-          nowMs,
-          leaseMs: 1_000_000,
-        }),
-      );
+      for (const each of [partition, partition + ELSEWHERE]) {
+        const committed = await both((store) => store.commit({ partition: each, commit: aCommit() }));
+        expect(committed).toEqual(['committed', 'committed']);
+      }
 
       const images = new Map(jobs.map((job) => [job.id, [job]]));
       const requests: ClaimRequest[] = [];
       const script: string[] = [];
       for (let at = 0; at < STEPS; at += 1) {
         nowMs += dice.pick([0, 1, 7, 40]);
-        const step = draw(dice, { nowMs, conflictKey, epoch: 1, images, requests }, fresh);
+        const versions = new Map<number, number>();
+        for (const each of [partition, partition + ELSEWHERE])
+          versions.set(each, (await memory.loadPartition({ partition: each, nowMs })).version);
+        const step = draw(dice, { nowMs, conflictKey, versions, images, requests }, fresh);
         script.push(`${nowMs - NOW_MS}: ${step.verb}`);
         const asked = /^claim\w* (\[.*)/.exec(step.verb)?.[1];
         if (asked !== undefined) requests.push(...(JSON.parse(asked) as ClaimRequest[]));

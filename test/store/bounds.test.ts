@@ -231,7 +231,6 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     fairnessKey: KEY,
     lines: new Set([
       ...(['queued', 'onDemand'] as const).map((mode) => encodeBacklogLine({ mode })),
-      ),
     ]),
     announcedAtMs: NOW_MS,
     line: keysLineName(PARTITION, NAME),

@@ -43,8 +43,8 @@ async function worker(
   let nowMs = NOW_MS;
   const pass = async (partition: number, reserve: readonly Reservation[] = []): Promise<void> => {
     nowMs += 2 * LEASE_MS;
-    const { epoch } = await store.acquireLease({ partition, holder: 'dispatcher', nowMs, leaseMs: LEASE_MS });
-    await store.commit({ fence: { partition, epoch }, commit: aCommit({ reserve }) });
+    const { version } = await store.loadPartition({ partition, nowMs });
+    expect(await store.commit({ partition, commit: aCommit({ version, reserve }) })).toBe('committed');
   };
   const places = (fleet: string, count: number): Reservation => {
     const jobs = Array.from({ length: count }, (_, at) => [at, aReservedJob(aJob(), { fleet })] as const);
@@ -83,11 +83,11 @@ async function settle(on: Worker, partitions: number, first = 0): Promise<void> 
 }
 
 describe('slots of a worker', () => {
-  it('are lowered at once, and raised elsewhere when a later epoch has found the lowered record', async () => {
+  it('are lowered at once, and raised elsewhere when a later commit has found the lowered record', async () => {
     const on = await worker({ 0: 8 });
     await on.divide(2, 0);
     expect(on.slots()).toEqual({ 0: 4 });
-    // Its heartbeat is late: whatever epochs come, they count on eight slots.
+    // Its heartbeat is late: whatever commits come, they count on eight slots.
     for (let round = 0; round < 3; round += 1) {
       await on.pass(0);
       await on.divide(2, 0);
@@ -104,7 +104,7 @@ describe('slots of a worker', () => {
     expect(on.takeReads()).toBe(0);
   });
 
-  it('are lowered again under epochs of their own', async () => {
+  it('are lowered again at versions of their own', async () => {
     const on = await worker({ 0: 12 });
     await on.divide(2, 0);
     await on.beat(0);
@@ -112,7 +112,7 @@ describe('slots of a worker', () => {
     await on.divide(3, 0);
     expect(on.slots()).toEqual({ 0: 4 });
     await on.pass(0);
-    // This epoch has counted on six; only the next one finds four.
+    // This commit has counted on six; only the next one finds four.
     await on.beat(0);
     await on.divide(3, 0);
     expect(on.slots()).toEqual({ 0: 4 });
@@ -168,7 +168,7 @@ describe('slots of a worker', () => {
 });
 
 describe('slots that somebody may count on', () => {
-  /** One that was lowered to four, and whose next read is of a later epoch. */
+  /** One that was lowered to four, and whose next read is of a later version. */
   async function lowered(...given: Parameters<typeof worker>): Promise<Worker> {
     const on = await worker(...given);
     await on.divide(2, 0);

@@ -35,7 +35,6 @@ export const isLedBy = (leader: Leader | undefined, leadBy: string | undefined, 
 export async function load(scope: PassScope): Promise<LoadedPass | LedPass | OutdatedPass> {
   const { context, input, partition, between, nowMs, cached } = scope;
   const { store, clock, deployed } = context;
-  const { letGo } = cached;
   if (input.looksAtAll) forgetMissed(cached.lines);
   else if (input.readsAnew === true) forgetLines(cached.lines);
   const isLeading = input.leadBy !== undefined;
@@ -63,7 +62,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
       carried: carried ?? state.carried,
       controls: state.controls,
       cached,
-      letGo,
+      letGo: cached.letGo,
       nowMs,
       inBackground: input.inBackground,
     })) ?? NOTHING_ELSEWHERE;

@@ -36,8 +36,7 @@ export const POOL: PoolInput = {
 export const WORKER_TIMES = { heartbeatMs: 700, leaseMs: 6_000 } as const;
 export const BUDGET: DispatchBudget = {
   ...DISPATCH_BUDGET,
-  leaseMs: 4_000,
-  leaseMarginMs: 1_500,
+  leadMs: 4_000,
   checkAfterMs: 2_000,
 };
 
@@ -67,5 +66,5 @@ export interface Entry {
 export const note = (file: string, entry: Entry): void => appendFileSync(file, `${JSON.stringify(entry)}\n`);
 
 /** What a dispatcher is about to do, on its standard output. */
-export const STEPS = ['acquireLease', 'loadPartition', 'commit', 'claim', 'send', 'releaseLease'] as const;
+export const STEPS = ['lead', 'loadPartition', 'commit', 'send', 'deleteLetters', 'stopLeading'] as const;
 export type DispatchStep = (typeof STEPS)[number];
