@@ -433,10 +433,11 @@ export type AttemptStatus =
   | { readonly kind: 'mayCome' }
   | { readonly kind: 'claimed' }
   | { readonly kind: 'running'; readonly startedAtMs: number }
-  /** The attempt is over. `durationMs`, what it used, is absent if it never started. */
+  /** The attempt is over. `durationMs`, what it used, and `endedAtMs` are absent if it never started. */
   | {
       readonly kind: 'ended';
       readonly durationMs?: number | undefined;
+      readonly endedAtMs?: number | undefined;
       readonly succeeded: boolean;
     }
   /** Never claimed for this attempt, and it cannot be any more. */
@@ -462,7 +463,7 @@ export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | und
     const ran = startedAtMs !== undefined && finishedAtMs !== undefined;
     return {
       kind: 'ended',
-      ...(ran ? { durationMs: Math.max(0, finishedAtMs - startedAtMs) } : {}),
+      ...(ran ? { durationMs: Math.max(0, finishedAtMs - startedAtMs), endedAtMs: finishedAtMs } : {}),
       succeeded: job.state === 'succeeded',
     };
   }

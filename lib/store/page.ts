@@ -224,7 +224,7 @@ export function nextPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
   const items = new Map(live);
   for (const each of ahead) items.set(each.batchId, each);
   const { marks, named } = marksAfter(page, commit, items);
-  const { quiet, liftedAtMs } = commit;
+  const { quiet } = commit;
   return {
     page: {
       version: page.version + 1,
@@ -237,8 +237,6 @@ export function nextPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
       named,
       parks: commit.parks ?? page.parks,
       attendance: commit.attendance ?? page.attendance,
-      liftedAtMs: liftedAtMs ?? page.liftedAtMs,
-      isLifted: commit.isLifted ?? page.isLifted,
       quiet: quiet === null ? undefined : (quiet ?? page.quiet),
       unseenUntilMs: latest(commit.unseenUntilMs, page.unseenUntilMs),
       carried: commit.carried ?? page.carried,

@@ -201,8 +201,6 @@ export class Admission {
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
   #isQuietNews(quiet: Quiet | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
-    // Something was missed since.
-    if (this.#quiet !== undefined && this.#quiet.sinceMs < quiet.sinceMs) return true;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
   }

@@ -366,12 +366,13 @@ class Recovery {
   #settleEnded(
     place: Place,
     job: MovingJob | undefined,
-    { durationMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
+    { durationMs, endedAtMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
   ): void {
     this.#settled.push({
       ...place,
       resourceId: job?.resourceId,
       durationMs,
+      endedAtMs,
       succeeded,
     });
     if (job !== undefined && !isTerminal(job.state)) this.#images.push(job);

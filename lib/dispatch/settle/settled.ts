@@ -101,7 +101,7 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       const status = attemptStatusOf(attemptOf(place), image);
       if (status.kind === 'gone') settled.push({ ...place, succeeded: false });
       if (status.kind !== 'ended') return;
-      const { durationMs, succeeded } = status;
+      const { durationMs, endedAtMs, succeeded } = status;
       const { resourceId } = image;
       settled.push({ ...place, resourceId, durationMs, endedAtMs, succeeded });
     });

@@ -6,11 +6,11 @@ type OwnBacklog = Omit<KeyBacklog, 'rankCostMs'>;
 
 export const withoutLine = (
   { fairnessKey, lines, announcedAtMs }: OwnBacklog,
-  { mode, sub = 0 }: ReadyLine,
+  { mode }: ReadyLine,
 ): OwnBacklog => ({
   fairnessKey,
   announcedAtMs,
-  lines: lines.filter((each) => each.mode !== mode || (each.sub ?? 0) !== sub),
+  lines: lines.filter((each) => each.mode !== mode),
 });
 
 export function withLine(backlog: OwnBacklog, line: ReadyLine): OwnBacklog {
