@@ -53,4 +53,4 @@ describe('a job that passes do not see', () => {
 });
 
 // Others are in `explain.long.test.ts`.
-testWorlds(0, 79);
+testWorlds(0, 29);

@@ -109,6 +109,7 @@ import {
   SCHEDULE_ID,
 } from '../fixtures/largest.ts';
 import { noise } from '../fixtures/noise.ts';
+import { timesOf } from '../fixtures/times.ts';
 import { seeded } from '../simulation/random.ts';
 
 const PARTITION = 4_095;
@@ -442,7 +443,7 @@ describe("a job's history", () => {
           entries.length,
         );
       }),
-      { numRuns: 60 },
+      { numRuns: timesOf(60) },
     );
   });
 });
@@ -554,7 +555,7 @@ describe('the partition summary', () => {
           expect(spilled.length).toBeLessThanOrEqual(COMMIT_ITEMS_MAX);
         }
       }),
-      { numRuns: 50 },
+      { numRuns: timesOf(50) },
     );
   });
 
@@ -725,7 +726,7 @@ describe('the partition summary', () => {
         }
       }),
       // What fails is large: a smaller one would take minutes to find.
-      { numRuns: 20, endOnFailure: true },
+      { numRuns: timesOf(20), endOnFailure: true },
     );
   });
 
