@@ -105,6 +105,7 @@ function fill(job: WaitingJob, state: ExplainState, nowMs: number): Scheduler {
   configuration.fleets.forEach(({ fleet }, number) => {
     scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (state.freeSlotsByFleet.get(fleet) ?? 0));
   });
+  // planted: explained-without-locks
   for (const other of state.waiting)
     if (other.id !== job.id && state.keptBack?.has(other.id) !== true) scheduler.arrive(other, nowMs);
   scheduler.arrive(job, nowMs);

@@ -51,7 +51,9 @@ export async function carry(
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
+    // planted: carry-one-step
     isDone: step.isDone,
+    // planted: steps-from-the-front
     after: step.after,
   };
   await note(context, fence, carried);
@@ -75,6 +77,7 @@ function begin(
   const fresh = { version, moved: 0, isDone: false };
   if (sharedSince === 0) return fresh;
   // What partitions share has changed since the declaration that this one came to last: a handover begins with this epoch.
+  // planted: handover-again
   if (carried === undefined || carried.version < sharedSince) return { ...fresh, sinceEpoch: epoch };
   // It has not changed: what was noted of the last handover still holds.
   const { sinceEpoch, isHandedOver } = carried;
@@ -101,6 +104,7 @@ async function shareControls(
     const fairnessKey = keyOf(control);
     if (fairnessKey === undefined) continue;
     const home = partitionOf(fairnessKey, configuration.partitions);
+    // planted: controls-left
     if (home !== partition) await store.adoptControl({ partition: home, control });
   }
   if (partition === 0) return;
@@ -123,6 +127,7 @@ async function moveSome(
   inFlight: InFlight,
 ): Promise<Step> {
   const isWalk = after?.startsWith(WALK) === true;
+  // planted: no-carry
   if (!isWalk && parks) {
     const step = await moveParked(context, partition, inFlight, after);
     return step.isDone && haveKeysMoved(context, partition)
@@ -164,6 +169,7 @@ async function moveParked(
   for (const { conflictKey } of marks) {
     const found = await misplaced(context, types, partition, conflictKey);
     isCut ||= found.length >= context.budget.carryJobs;
+    // planted: held-and-moved
     const strangers = found.filter((job) => !lives(job) && !inFlight.held.has(job.id));
     if (strangers.length > 0) moved += await sendHome(context, strangers, inFlight);
     const jobs = found.filter(lives);

@@ -46,6 +46,7 @@ export function noteImages(
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
   const told: JobHead[] = [];
+  // planted: known-from-its-admission
   for (const job of images) (isEndOfOutdated(lines, job, places.nameOf) ? others : told).push(job);
   for (const [name, ofLine] of Map.groupBy(told, places.nameOf)) {
     for (const job of noteLine(lines, name, ofLine, places, nowMs))
@@ -73,6 +74,7 @@ function noteLine(
   const coming: Coming[] = [];
   for (const job of images) {
     const told = lines.recent.of(job.id);
+    // planted: old-images
     if (isOutdated(lines, job) || knownVersion(lines, told, read, job) > job.version) continue;
     news.push(job);
     if (job.state === 'pending') {
@@ -113,6 +115,7 @@ function isEndOfOutdated(
   if (known === undefined || !succeededFrom(known, job)) return false;
   // What was read ahead of a split line may be.
   const next = heads.get(nameOf(job))?.next ?? [];
+  // planted: ended-read-ahead
   return next.every(({ ahead }) => ahead.length === 0);
 }
 
@@ -173,6 +176,7 @@ function withChanges(
   const next = isOlder && known.next !== undefined ? withoutJobs(known.next, changed) : known.next;
   const behind: Coming[] = [];
   for (const each of coming) {
+    // planted: hints-behind-holes
     if (next !== undefined && each.rank > (known.untilRank ?? '')) behind.push(each);
     else jobs.splice(placeInLine(each.job, jobs, compare), 0, each.job);
   }

@@ -52,6 +52,7 @@ function readToEndAtMs(
   let readAtMs = Infinity;
   for (const mode of modesOf(lines)) {
     const known = heads.get(nameOf({ type, mode, fairnessKey }));
+    // planted: quiet-though-the-line-goes-on
     if (known === undefined || known.next !== undefined) return undefined;
     if (subLinesOf(lines, mode).some((sub) => !known.subs.includes(sub))) return undefined;
     readAtMs = Math.min(readAtMs, known.readAtMs);

@@ -343,6 +343,7 @@ function namesLeft(
     const reservation = live.get(batchId);
     if (reservation === undefined) continue;
     const settled = batches.get(batchId)?.settled;
+    // planted: names-of-the-untouched
     if (settled === undefined || holdsMore(reservation.jobs, settled)) named.add(batchId);
   }
   return named;
@@ -366,6 +367,7 @@ function divided(
   for (const batchId of named) bytes += batchId.length + NAME_OVERHEAD_BYTES;
   for (const { batchId } of reserved) bytes += batchId.length + NAME_OVERHEAD_BYTES;
   const isTried = before === undefined || reserved.some(({ batchId }) => inline.has(batchId));
+  // planted: names-without-bound
   const isAhead = isAlone && !isTried && bytes <= NAMES_BYTES_MAX;
   return isAhead ? { ahead: reserved, reserved: [] } : { ahead: [], reserved };
 }
@@ -383,6 +385,7 @@ function marksAfter(
   const left = inlineLeft(page, commit);
   for (const batchId of page.inline.keys()) {
     const item = live.get(batchId);
+    // planted: moved-without-a-mark
     if (item !== undefined) batches.set(batchId, markOf(item, left.get(batchId)));
   }
   for (const { reservation, positions } of commit.drop) {
@@ -429,6 +432,7 @@ function absorb(
   const absorbed: Reservation[] = [];
   let written = 0;
   for (const [batchId, mark] of batches) {
+    // planted: unbounded-marker
     if (bytes <= MARKS_BYTES_MAX || absorbed.length >= absorbedMax || written > ABSORBED_BYTES_MAX) break;
     const reservation = live.get(batchId);
     if (reservation === undefined) continue;

@@ -111,6 +111,7 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
   if (lease.isOpen === true) return 0;
   const known = new Set(parkedHeads.map(({ id }) => id));
   const groups = headsOf(cached.lines, toPark(blocked, known, context.budget.parkKept));
+  // planted: front-again
   if (groups.size === 0 || !isInTime(pass)) return 0;
   const jobs = await park(context, lease, commits, groups, { parks, cached });
   candidates.forget(jobs);
@@ -150,7 +151,9 @@ function isMoreToDo(
     isOutOfTime ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
+    // planted: front-again-2
     (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
+    // planted: let-go-unheard
     cached.letGo.size > 0 ||
     hasFoundFree(state.reservations, recovery.settled, cached.slotTimes) ||
     cached.spare.size > 0

@@ -237,6 +237,7 @@ function watch(
   const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
   lines.parks = isBlind;
   const isTold =
+    // planted: quiet-though-missed
     !input.hasMissed &&
     input.readsAnew !== true &&
     !isCarrying &&
@@ -262,7 +263,9 @@ async function newerDeclaration(
   { declared = 0 }: PartitionState,
 ): Promise<number | undefined> {
   if (deployed === undefined) return undefined;
+  // planted: older-declaration
   if (declared > deployed.version) return declared;
+  // planted: untold-declaration
   if (declared < deployed.version) await store.announceDeclaration({ partition, version: deployed.version });
   return undefined;
 }

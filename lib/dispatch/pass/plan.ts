@@ -64,6 +64,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   const types = typesByName(context.configuration);
   for (const entry of pass.inFlight) {
     const others = keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey);
+    // planted: former-group
     for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
   }
   // What was reserved and never claimed waits again, where only a hint to come shows it.
@@ -88,6 +89,7 @@ function capacityOf({
   const held = slotsHeld(reservations);
   if (between === undefined) {
     const slots = slotsOf(configuration, state, NOTHING_MOVED, held);
+    // planted: stale-controls
     return { share: configuration, ...slots, overrides: state.controls };
   }
   const moved = between.movedLess(between.movedTo(configuration, state, partition, nowMs), elsewhere);
@@ -176,6 +178,7 @@ function blockedBounds(
   const blockedPerConflict = 2 * parkKept;
   const slots = [...free.values()].reduce((total, each) => total + each, 0);
   const blockedMax = BLOCKED_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
+  // planted: front-again-3
   return { blockedMax, blockedPerConflict };
 }
 

@@ -49,6 +49,7 @@ export async function lookAtWorkers(
     const knownTurn = knownTurnOf(context.caches.get(partition));
     const state = await store.loadPartition({ partition, nowMs, knownTurn });
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+    // planted: looks-of-others-too
     if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
     const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + BEHIND_MS;
     if (waitMs <= WAIT_MAX_MS && !hasWaited) {

@@ -110,6 +110,7 @@ const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64u
 
 /** A page that follows another one, written under an epoch. Of one epoch, two runs of one process could follow the same page. */
 function pageAfter(partition: number, epoch: number, before: Page, after: Page, commitId: string): Put {
+  // planted: commit-sequence
   const follows = before.turn === 0 ? '(attribute_not_exists(#pk) OR #turn = :turn)' : '#turn = :turn';
   return {
     item: encodePage(partition, after, commitId),
@@ -332,6 +333,7 @@ export class DynamoPartitionStore implements PartitionStore {
       ...found,
       page,
       torn,
+      // planted: named-but-missing
       lacks: [...(page.named ?? [])].some((batchId) => !there.has(batchId)),
       reservations: reservations.filter(
         ({ batchId }) => !found.follows.has(batchId) || isNamed(page, batchId),
@@ -387,6 +389,7 @@ export class DynamoPartitionStore implements PartitionStore {
         this.#table.put('commit', {
           item: encodeEstimate(key, estimate, turn),
           // One of an earlier version says no turn.
+          // planted: learned-late
           condition: 'attribute_not_exists(#turn) OR #turn < :turn',
           values: { ':turn': turn },
         }),
@@ -401,6 +404,7 @@ export class DynamoPartitionStore implements PartitionStore {
     { page: after, ahead }: PageTurn,
   ): Promise<'committed' | 'lost'> {
     const commitId = newCommitId();
+    // planted: page-before-items
     await this.#putAhead(partition, ahead, before.turn);
     const outcome = await this.#table.put('commit', pageAfter(partition, epoch, before, after, commitId));
     // A request that was repeated finds what it has written itself.
@@ -416,6 +420,7 @@ export class DynamoPartitionStore implements PartitionStore {
   async #putAhead(partition: number, reservations: readonly Reservation[], follows: number): Promise<void> {
     await inParallel(reservations, PARALLEL_MAX, async (reservation) => {
       const item = encodeReservation(partition, reservation, follows);
+      // planted: put-over-another
       const outcome = await this.#table.put('commit', { item, condition: 'attribute_not_exists(#pk)' });
       if (outcome.applied || (outcome.old !== undefined && isSameReservation(outcome.old, item))) return;
       const { batchId } = reservation;

@@ -104,6 +104,7 @@ export class MemoryPartitionStore implements PartitionStore {
       const { partition } = fence;
       const present = this.#items.partition(partition);
       if (present.page.epoch > fence.epoch) return 'lost';
+      // planted: commit-turn
       if (commit.turn !== undefined && commit.turn !== present.page.turn) {
         throw new StaleCommit(
           `the commit follows turn ${commit.turn} of partition ${partition}, which is at ${present.page.turn}; load it again`,
