@@ -70,10 +70,11 @@ const isElsewhere = (process.env.FAIRLEAD_TEST_ENDPOINT ?? '') !== '';
 
 /** What takes longest begins first, so that no processor is without work while one file is left. */
 const LONGEST = [
+  'test/simulation/crash-points.long.test.ts',
+  'test/simulation/crash-points-more.long.test.ts',
   'test/simulation/planted.long.test.ts',
   'test/simulation/big.long.test.ts',
   'test/simulation/big-more.long.test.ts',
-  'test/simulation/crash-points.long.test.ts',
   'test/simulation/schedules.long.test.ts',
   'test/integration/chaos.long.test.ts',
   'test/differential/differential.long.test.ts',

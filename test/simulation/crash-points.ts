@@ -11,7 +11,7 @@ Error.stackTraceLimit = 0;
 const MATRIX_MS = 300_000;
 
 /** What happens to a call, and the fault that does it. */
-export type CrashPoint = readonly [what: string, fault: CallFault];
+type CrashPoint = readonly [what: string, fault: CallFault];
 
 export const again = (
   { plan, forced }: SmallRun,
