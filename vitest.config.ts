@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { isSampled, oneOf, someOf } from './test/sample.ts';
 
 /**
  * A process for each of these files would cost more than its tests do. They take turns in a few processes, which have the
@@ -14,21 +15,66 @@ const IN_SHARED_PROCESSES = [
 /** What needs an emulator: it is started once for all of these, and never for the others. */
 const INTEGRATION = ['test/contract/aws.test.ts', 'test/integration/**/*.test.ts'];
 
-/** What takes minutes: CI runs it beside `npm test`, with `npm run test:deep`. */
+/** What takes minutes: `npm run test:deep`. */
 const LONG = ['test/**/*.long.test.ts'];
+
+/** Scenes that cannot be made smaller, by kind: a sampled run plays one of each kind. */
+const SCENES: Readonly<Record<string, readonly string[]>> = {
+  'processes die': [
+    'test/integration/chaos',
+    'test/integration/chaos-fragile',
+    'test/integration/killed-processes',
+    'test/examples/start-interrupted',
+  ],
+  'declarations follow one another': [
+    'test/integration/redeploy-steps',
+    'test/integration/redeploy-partitions',
+    'test/integration/redeploy-fleets',
+    'test/integration/partition-changes',
+    'test/integration/many-fleets',
+  ],
+  'users begin': ['test/package/stranger', 'test/examples/keep', 'test/examples/flood'],
+  'the table answers badly': ['test/integration/meddled-contract', 'test/integration/one-life-cycle'],
+  'many schedules': [
+    'test/integration/schedules',
+    'test/dispatch/schedule-cost',
+    'test/dispatch/schedule-year',
+    'test/dispatch/schedule-crowd',
+    'test/core/schedule-oracle',
+    'test/core/coverage',
+  ],
+};
+const LEFT_OUT = Object.entries(SCENES).flatMap(([kind, scenes]) => {
+  const played = isSampled ? oneOf(kind, scenes) : scenes;
+  return scenes.filter((scene) => !played.includes(scene)).map((scene) => `${scene}.long.test.ts`);
+});
 
 /** What is about processes, time, and a client that meddles, not about what stands behind the client: minutes each. */
 const NOT_ABOUT_THE_STORE = ['busy-processes', 'killed-processes', 'redeploy'].map(
   (name) => `test/integration/${name}.test.ts`,
 );
+/** What `npm test` tries a part of, and `npm run test:deep` all: see `test/fixtures/times.ts`. */
+const RANDOM = [
+  ...['fairness', 'job-heaps', 'planner', 'schedule-oracle', 'scheduler', 'score', 'slots', 'turn-heap'].map(
+    (name) => `core/${name}`,
+  ),
+  'cli/product',
+  'cli/properties',
+  'differential/many-keys',
+  'dispatch/parked-shown',
+  'store/bounds',
+  'store/page',
+  'store/page-ledgers',
+].map((name) => `test/${name}.test.ts`);
 const isElsewhere = (process.env.FAIRLEAD_TEST_ENDPOINT ?? '') !== '';
 
 /** What takes longest begins first, so that no processor is without work while one file is left. */
 const LONGEST = [
+  'test/simulation/crash-points.long.test.ts',
+  'test/simulation/crash-points-more.long.test.ts',
   'test/simulation/planted.long.test.ts',
   'test/simulation/big.long.test.ts',
   'test/simulation/big-more.long.test.ts',
-  'test/simulation/crash-points.long.test.ts',
   'test/simulation/schedules.long.test.ts',
   'test/integration/chaos.long.test.ts',
   'test/differential/differential.long.test.ts',
@@ -120,7 +166,22 @@ export default defineConfig({
         },
       },
       {
-        test: { ...SHARED, name: 'long', include: LONG, globalSetup: 'test/global-setup.ts' },
+        test: {
+          ...SHARED,
+          name: 'long',
+          include: LONG,
+          exclude: LEFT_OUT,
+          globalSetup: 'test/global-setup.ts',
+        },
+      },
+      {
+        test: {
+          ...SHARED,
+          name: 'thorough',
+          include: [...someOf('random', RANDOM, 2)],
+          testTimeout: 300_000,
+          env: { ...ENV, FAIRLEAD_TIMES: 'all' },
+        },
       },
     ],
   },

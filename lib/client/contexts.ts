@@ -59,6 +59,7 @@ export class ClientContexts {
 
   /** For who looks at what is there, or changes it: by what was declared a second ago. */
   latest(): Promise<OperateContext> {
+    // planted: stale-looks
     return this.current(DECLARATION_AGAIN_MS);
   }
 

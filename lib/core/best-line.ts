@@ -75,6 +75,7 @@ export class BestLine {
       }
       const points = this.#rarity[type] as number;
       this.#points[2 * type] = points + ageSec * nowMs;
+      // planted: on-demand-behind
       this.#points[2 * type + 1] = points + (ageSec + onDemandAgeSec) * nowMs + onDemand * 1000;
     }
   }

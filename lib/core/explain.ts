@@ -112,6 +112,7 @@ function fill(
   const raises = new Raises(scheduler, configuration.fairness, state.inFlight, nowMs);
   for (const { fairnessKey, touchedAtMs } of state.ledgers)
     raises.noteTouch(scheduler.openKey(fairnessKey, nowMs), touchedAtMs);
+  // planted: explained-without-locks
   const others = state.waiting.filter(({ id }) => id !== job.id && state.keptBack?.has(id) !== true);
   const byLine = Map.groupBy([...others, job], (waiting) => {
     const number = scheduler.arrive(waiting, nowMs);

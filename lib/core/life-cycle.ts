@@ -137,6 +137,7 @@ export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => vers
 
 /** Whether a job that waited at this version has succeeded right from there, and did not wait anew in between. */
 export const succeededFrom = (version: number, job: Pick<Job, 'state' | 'version'>): boolean =>
+  // planted: ends-taken-for-others
   job.state === 'succeeded' && job.version === version + ATTEMPT_STEPS;
 
 /**
@@ -347,6 +348,7 @@ export function historyAfterEnd(
   lost: 0 | 1,
   isUnwanted: boolean,
 ): History | undefined {
+  // planted: untold-losses
   if (verdict.kind !== 'retry' && lost === 0) return undefined;
   const isAgain = verdict.kind === 'retry' && !isUnwanted;
   const entry = attemptEntry(job, {
@@ -380,6 +382,7 @@ function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition
       // Nobody wants another attempt.
       if (isUnwanted) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
+      // planted: age-of-lost
       const again = lost === 1 ? kept : { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 };
       return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
     }
@@ -468,6 +471,7 @@ export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | und
     };
   }
   if (job.version > planned.version || isTerminal(job.state)) return { kind: 'gone' };
+  // planted: told-places-are-free
   return { kind: 'mayCome' };
 }
 

@@ -273,9 +273,11 @@ class HeadsPlanner implements Planner {
 
   next(): Step {
     if (this.#scheduler.room <= 0) return this.#done();
+    // planted: guarantees
     for (const belowGuarantee of [true, false]) {
       for (let tier = 0; tier < this.#scheduler.index.tiers.length; tier += 1) {
         if (belowGuarantee && !this.#scheduler.isBelowGuarantee(tier)) continue;
+        // planted: tiers-in-one-batch
         const step = this.#stepIn(tier, belowGuarantee);
         if (step !== undefined) return step;
       }

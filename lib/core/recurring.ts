@@ -130,6 +130,7 @@ export const QUEUED_LOOK_MS = 60_000;
 
 export const rulesOf = (spec: ScheduleSpec, anchorMs: number): TimeRules => ({
   when:
+    // planted: counts-from-its-making
     spec.when.kind === 'cron'
       ? spec.when
       : { kind: 'every', everyMs: spec.when.everyMs, anchorMs: spec.startMs ?? anchorMs },
@@ -150,11 +151,13 @@ export interface SeenJob {
 
 /** When a job's first attempt began, of those that are remembered: the job itself says it of the last one. */
 const firstStartMs = ({ startedAtMs, history }: SeenJob): number | undefined =>
+  // planted: late-as-the-last
   history?.entries.find((entry) => entry.kind === 'attempt')?.startedAtMs ?? startedAtMs;
 
 const hasJob = ({ what }: FiringEntry): boolean => what === 'made' || what === 'manual';
 const isOpen = (entry: FiringEntry): boolean =>
   hasJob(entry) &&
+  // planted: expired-runs-on
   (entry.jobState === undefined || (entry.jobState !== 'gone' && !isTerminal(entry.jobState)));
 
 const firingOf = ({ atMs, what }: FiringEntry): Firing => ({ atMs, isManual: what === 'manual' });
@@ -223,10 +226,12 @@ export type Look =
  */
 export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look {
   const { spec, state } = record;
+  // planted: paused-fires-2
   if (state.stopped !== undefined || state.making !== undefined) return { kind: 'rest' };
   if (spec.maxFailures !== undefined && state.failures >= spec.maxFailures)
     return { kind: 'save', state: stoppedBy(record, 'failures', nowMs) };
   const jitterMs = jitterOf(state.id, spec.jitterMs);
+  // planted: jitter-forgotten-by-ends
   const due = dueFirings(spec, state, fires, nowMs - jitterMs);
   const open = openFirings(state);
   // One that waited under another policy is dealt with as this one says.
@@ -246,7 +251,9 @@ export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look 
   ];
   const decided: ScheduleState = {
     ...state,
+    // planted: next-from-now
     dealtMs: due.dealtMs,
+    // planted: next-from-now-2
     nextMs: fires.next(due.dealtMs),
     queuedMs: chosen.queuedMs,
     lastMs: chosen.made.at(-1) ?? state.lastMs,
@@ -301,15 +308,19 @@ export function placed(state: ScheduleState, jitterMs: number, nowMs: number): S
   if (stopped !== undefined && stopped !== 'ended') return { ...rest, stopped };
   const looks = [
     ...(nextMs === undefined ? [] : [nextMs + jitterMs]),
+    // planted: waits-for-the-hint
     ...(queuedMs === undefined ? [] : [nowMs + QUEUED_LOOK_MS]),
   ];
+  // planted: unmoved-entry
   return looks.length === 0 ? { ...rest, stopped: 'ended' } : { ...rest, dueMs: Math.min(...looks) };
 }
 
 /** A schedule that fires no more until somebody resumes it. A firing that waited for the end of a job is left out. */
 export function stoppedBy(record: ScheduleRecord, reason: PauseReason, nowMs: number): ScheduleState {
+  // planted: paused-fires
   const { dueMs: _, queuedMs, ...rest } = record.state;
   const waited = queuedMs === undefined ? [] : [entryOf('paused', { fromMs: queuedMs, untilMs: queuedMs })];
+  // planted: pause-keeps-waiting
   return { ...rest, ...withEntries(record, waited), stopped: reason, changedAtMs: nowMs };
 }
 
@@ -349,6 +360,7 @@ export function withEntries(
   }
   const cut = Math.max(0, all.length - HISTORY_MAX);
   const looksAtJobs = spec.ifRunning !== 'allow' || spec.maxFailures !== undefined;
+  // planted: forgotten-open
   const open = looksAtJobs ? [...(state.open ?? []), ...all.slice(0, cut).filter(isOpen).map(firingOf)] : [];
   return { history: all.slice(cut), ...openOf(open.slice(-OPEN_MAX)) };
 }
@@ -415,6 +427,7 @@ function lateFirings(
   lastMs: number,
 ): { readonly firings: readonly number[]; readonly missed: Span | undefined } {
   if (misfire === 'all') {
+    // planted: misfires-one-more
     const firings = firingsIn(fires, afterMs, lastMs, misfireMax);
     const fromMs = fires.next(firings.at(-1) ?? afterMs);
     const isOver = fromMs === undefined || fromMs > lastMs;

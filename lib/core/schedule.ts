@@ -122,6 +122,7 @@ export function inBlackout(
 
 /** A firing's place in its schedule's jitter window: the same for all firings of a schedule. */
 export const jitterOf = (scheduleId: string, jitterMs: number): number =>
+  // planted: random-jitter
   jitterMs <= 0 ? 0 : hashText(`jitter/${scheduleId}`) % (jitterMs + 1);
 
 /**
@@ -338,6 +339,7 @@ function inStretch(
   const before = offset(fromMs - CHANGE_MS);
   const ahead = offset(fromMs);
   const startMs = changeIn(fromMs - CHANGE_MS, before, fromMs, offset) ?? Number.NEGATIVE_INFINITY;
+  // planted: gap-swapped
   if (gap === 'next' && startMs === fromMs && before < ahead) {
     const skippedWallMs = pattern.next(startMs + before - 1);
     if (skippedWallMs !== undefined && skippedWallMs < startMs + ahead)

@@ -247,6 +247,7 @@ export class Scheduler {
         : this.conflicts.use(conflictKey, roomUnder(this.index.types[type], conflictKey));
     const fleet = this.fleets.names.indexOf(reserved.fleet);
     const key = this.openKey(reserved.fairnessKey, nowMs);
+    // planted: weight-of-flight
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
     this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);

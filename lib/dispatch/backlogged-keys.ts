@@ -107,6 +107,7 @@ export class BackloggedKeys {
     const count = Math.max(KEYS_MIN, known?.keys.length ?? 0);
     const [read, moved] = await Promise.all([
       this.#store.readKeys({ partition, type, limit: count, after: known?.next }),
+      // planted: moved-back
       known === undefined ? [] : this.#movedBack(type, known),
     ]);
     this.#read.add(type);
@@ -120,6 +121,7 @@ export class BackloggedKeys {
       readAtMs: known?.readAtMs ?? nowMs,
       keys: [...(known?.keys ?? []), ...moved, ...own],
       told: known?.told,
+      // planted: first-page-of-keys
       next: read.next,
     };
     cached.keys.set(type, keys);

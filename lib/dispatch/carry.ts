@@ -46,7 +46,9 @@ export async function carry(
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
+    // planted: carry-one-step
     isDone: step.isDone,
+    // planted: steps-from-the-front
     after: step.after,
   };
   await commits.write({ ...EMPTY_COMMIT, carried });
@@ -64,6 +66,7 @@ function begin(
   if (sharedSince === 0) return fresh;
   // What partitions share has changed since the declaration that this one came to last: a handover begins. What is reserved from now on
   // follows the version that this commit makes.
+  // planted: handover-again
   if (carried === undefined || carried.version < sharedSince)
     return { ...fresh, sinceVersion: commitVersion + 1 };
   // It has not changed: what was noted of the last handover still holds.
@@ -91,6 +94,7 @@ async function shareControls(
     const fairnessKey = keyOf(control);
     if (fairnessKey === undefined) continue;
     const home = partitionOf(fairnessKey, configuration.partitions);
+    // planted: controls-left
     if (home !== partition) await store.adoptControl({ partition: home, control });
   }
   if (partition === 0) return;
@@ -117,6 +121,7 @@ async function moveSome(
   inFlight: InFlight,
 ): Promise<Step> {
   const isWalk = after?.startsWith(WALK) === true;
+  // planted: no-carry
   if (!isWalk && parks) {
     const step = await moveParked(context, partition, inFlight, after);
     return step.isDone && haveKeysMoved(context, partition)
@@ -158,6 +163,7 @@ async function moveParked(
   for (const { conflictKey } of marks) {
     const found = await misplaced(context, types, partition, conflictKey);
     isCut ||= found.length >= context.budget.carryJobs;
+    // planted: held-and-moved
     const strangers = found.filter((job) => !lives(job) && !inFlight.held.has(job.id));
     if (strangers.length > 0) moved += await sendHome(context, strangers, inFlight);
     const jobs = found.filter(lives);

@@ -62,6 +62,7 @@ export async function declare(
     const newest = await store.readDeclaration();
     const before = newest === undefined ? undefined : unpackDeclaration(newest.text);
     const earlier = await versionOf(store, deployment, newest?.version ?? 0);
+    // planted: declared-twice
     if (earlier !== undefined) {
       // Whoever declared it may have died before it told anybody.
       await tell(context, before?.partitionsEver ?? 1, earlier);
@@ -152,6 +153,7 @@ function formerTypesOf(
   const former = [...before.formerTypes, ...before.configuration.types.map(({ type }) => type)];
   // The latest stand last, also those that come and go.
   const latest = [...new Set(former.toReversed())].reverse();
+  // planted: former-types
   return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);
 }
 
@@ -169,6 +171,7 @@ async function tell(
     await Promise.all(
       some.map(async (partition) => {
         try {
+          // planted: untold-declaration-2
           await store.announceDeclaration({ partition, version });
           await queue.sendWake(partition, 0);
         } catch (error) {

@@ -138,5 +138,6 @@ export async function declareSchedules(
   for (const id of before) if (!schedules.has(id)) await deleteSchedule(context, id, true);
   await store.noteDeclaredSchedules([...schedules.keys()]);
   const [first] = taken;
+  // planted: name-taken-unseen
   if (first !== undefined) throw nameTaken(first);
 }

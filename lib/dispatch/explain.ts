@@ -414,6 +414,7 @@ async function readWaiting(
   const heads = await Promise.all(
     lines.map((each) => store.readLine({ partition: job.partition, line: each, limit })),
   );
+  // planted: explained-without-due
   const seen = [...due.jobs, ...line.jobs, ...heads.flatMap(({ jobs }) => jobs)];
   const byId = new Map(seen.map((each) => [each.id, each]));
   return {

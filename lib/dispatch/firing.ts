@@ -83,6 +83,7 @@ function jobOf(
   const request = { ...job, payload: isTemplate ? filled(payload, values) : payload, runAtMs, traceparent };
   const partition = context.partitionOf(job.fairnessKey);
   return {
+    // planted: new-id-each-try
     ...jobFrom(request, firingJobId(state.id, firing), partition, context.nowMs()),
     scheduleId: state.id,
   };
@@ -107,6 +108,7 @@ export async function complete(
   traceparent?: string,
 ): Promise<Fired> {
   const { state, spec } = record;
+  // planted: replaced-goes-on
   for (const firing of replacedBy(state)) {
     const nowMs = context.nowMs();
     await context.store.cancelJob({
@@ -148,6 +150,7 @@ export async function seen(context: FiringContext, { spec, state }: ScheduleReco
   const jobs = await context.store.lookUpJobs({ ids, unreadable: (id) => unreadable.add(id) });
   const byKey = new Map(
     open.flatMap((firing, at) =>
+      // planted: wrong-job-runs
       unreadable.has(ids[at] ?? '') ? [] : [[firingKey(firing), jobs[at]] as const],
     ),
   );
@@ -161,11 +164,14 @@ export async function seen(context: FiringContext, { spec, state }: ScheduleReco
  * left to somebody who does
  */
 export async function fire(context: FiringContext, read: ScheduleRecord, isNewest: boolean): Promise<Fired> {
+  // planted: replaced-once-only
   if (read.state.making !== undefined) return complete(context, read);
+  // planted: paused-fires-3
   if (read.state.stopped !== undefined) return { jobs: [], record: read };
   const nowMs = context.nowMs();
   const isDue = read.state.dueMs !== undefined && read.state.dueMs <= nowMs;
   if (isDue && !context.configuration.types.some(({ type }) => type === read.spec.job.type)) {
+    // planted: stopped-by-the-old
     if (!isNewest) return { jobs: [], record: read };
     return { jobs: [], record: await written(context, read, stoppedBy(read, 'type', nowMs)) };
   }
@@ -176,6 +182,7 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
       // What waits for the end of a job is looked at again later.
       return {
         jobs: [],
+        // planted: waits-in-every-pass
         record: isDue
           ? await written(context, read, placed(state, jitterOf(state.id, spec.jitterMs), nowMs))
           : read,
@@ -248,11 +255,13 @@ export async function fireDue(
       fromMs: -1,
       untilMs: nowMs,
       limit: FIRE_AT_ONCE,
+      // planted: rounds-from-the-front
       after: next,
     });
   }
   await wakeForNext(context, moved);
   const elsewhere = new Set(jobs.map((job) => job.partition).filter((home) => home !== partition));
+  // planted: home-unwoken
   await Promise.all([...elsewhere].map((home) => context.queue.sendWake(home, 0)));
   return { jobs: jobs.filter((job) => job.partition === partition), more: page.next !== undefined };
 }
@@ -305,6 +314,7 @@ export async function noteEnds(context: DispatchContext, jobs: readonly MovingJo
   await Promise.all(
     (await readEach(context, ids)).map(async (record) => {
       const { state, spec } = record;
+      // planted: unheard-by-the-schedule
       const waits = state.queuedMs !== undefined;
       if (!waits && !(spec.maxFailures !== undefined && failed.has(state.id))) return;
       try {

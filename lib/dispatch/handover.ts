@@ -112,6 +112,7 @@ export async function lookElsewhere(
   // The others copied controls to this partition before they noted that they had come, and this pass read it before it saw
   // those notes.
   const isNews = before.behind.length > 0 && after.behind.length === 0;
+  // planted: let-go-of-all
   for (const conflictKey of before.conflictKeys)
     if (!after.conflictKeys.has(conflictKey)) input.letGo.add(conflictKey);
   if (memory.over.size === deployed.partitionsEver - 1) {
@@ -138,6 +139,7 @@ function pauseOf(
   { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
   monotonicMs: number,
 ): number {
+  // planted: cut-looks
   if (states.size + over.size < partitionsEver - 1) return LOOK_LEAST_MS;
   return Math.min(LOOK_MOST_MS, Math.max(LOOK_LEAST_MS, (monotonicMs - beganMonotonicMs) / 4));
 }
@@ -171,6 +173,7 @@ async function readSome(
       if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
         // Only a read that began after the note shows all that was reserved before it.
         memory.noted.add(other);
+        // planted: read-too-early
         state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       }
       const blocking = memory.noted.has(other)
@@ -186,6 +189,7 @@ async function readSome(
 }
 
 const hasCome = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
+  // planted: come-to-any
   carried !== undefined && carried.version >= since;
 
 const isNothing = ({ above, ofKeys, conflictKeys }: InTheWay): boolean =>
@@ -210,6 +214,7 @@ function inTheWayOf(
       busy.set(fleetScope(entry.fleet), (busy.get(fleetScope(entry.fleet)) ?? 0) + 1);
       if (partitionOf(fairnessKey, partitions) !== other)
         ofKeys.set(fairnessKey, (ofKeys.get(fairnessKey) ?? 0) + 1);
+      // planted: comes-and-plans-on
       if (version < sinceVersion) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
     }
   }
@@ -227,12 +232,14 @@ function aboveShare(
   const above = new Map<string, number>();
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   // What was borrowed is the borrower's until it has given it back: only then the lender counts on it.
+  // planted: borrowed-and-above
   const moved = partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, other, Number.NEGATIVE_INFINITY);
   const rooms = roomsOf({ configuration }, state, other, held, moved);
   for (const [scope, { held: count, capacity }] of rooms)
     if (count > capacity) above.set(scope, count - capacity);
   for (const { scope, maxConcurrency } of limitsOfFleets(state.controls, other, partitions)) {
     const count = busy.get(scope) ?? 0;
+    // planted: fleet-limits-alone
     if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);
   }
   return above;
@@ -270,10 +277,12 @@ function elsewhereOf(
       continue;
     }
     const blocking = inTheWayOf(configuration, other, state, controls);
+    // planted: shares-alone
     for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);
     for (const [key, count] of blocking.ofKeys)
       if (partitionOf(key, configuration.partitions) === partition)
         ofKeys.set(key, (ofKeys.get(key) ?? 0) + count);
+    // planted: lockless-neighbour
     for (const conflictKey of blocking.conflictKeys) conflictKeys.add(conflictKey);
   }
   return { behind, above, ofKeys, conflictKeys, isNews: false };
@@ -308,6 +317,7 @@ export function overridesLess(
   const byScope = new Map(overrides.map((control) => [control.scope, control]));
   for (const { scope, maxConcurrency, ...rest } of overrides) {
     const taken = above.get(limitOf(scope)) ?? 0;
+    // planted: fleet-limits-whole
     if (taken > 0 && maxConcurrency !== undefined)
       byScope.set(scope, { ...rest, scope, maxConcurrency: Math.max(0, maxConcurrency - taken) });
   }
@@ -315,8 +325,10 @@ export function overridesLess(
     const scope = printScope({ fairnessKey });
     const control = byScope.get(scope) ?? { scope, paused: false };
     const cap = control.maxConcurrency ?? fairness.maxConcurrencyPerKey;
+    // planted: key-twice
     if (cap !== null) byScope.set(scope, { ...control, maxConcurrency: Math.max(0, cap - count) });
   }
+  // planted: first-to-come
   if (behind.length > 0) {
     const scope = 'pool';
     byScope.set(scope, { ...(byScope.get(scope) ?? { scope }), paused: true });

@@ -122,6 +122,7 @@ export class HintedJobs {
       } else {
         this.#confirmed.add(told.id);
         const { nameOf, rankOf } = this.#places;
+        // planted: changed-since-told
         if (job.version > told.version) noteImages(this.#cached, [job], this.#places, this.#nowMs);
         const rank = rankOf(job);
         recent.note({ name: nameOf(job), job, rank, seenAtMs: this.#nowMs, confirmedAtMs: this.#nowMs });
@@ -134,6 +135,7 @@ export class HintedJobs {
     const { sinceMs = Infinity, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
     if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
+    // planted: confirmed-though-missed
     return (recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs;
   }
 

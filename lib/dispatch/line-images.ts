@@ -39,6 +39,7 @@ export function noteImages(
   const waiting: JobHead[] = [];
   const others: JobHead[] = [];
   const told: JobHead[] = [];
+  // planted: known-from-its-admission
   for (const job of images) (isEndOfOutdated(lines, job) ? others : told).push(job);
   for (const [name, ofLine] of Map.groupBy(told, places.nameOf)) {
     for (const job of noteLine(lines, name, ofLine, places, nowMs))
@@ -70,6 +71,7 @@ function noteLine(
   const coming: Coming[] = [];
   for (const job of images) {
     const told = lines.recent.of(job.id);
+    // planted: old-images
     if (isOutdated(lines, job) || knownVersion(told, read, job) > job.version) continue;
     news.push(job);
     if (job.state === 'pending') {
@@ -148,6 +150,7 @@ function withChanges(
 ): CachedHeads {
   const jobs = changed.size > 0 ? known.jobs.filter(({ id }) => !changed.has(id)) : [...known.jobs];
   for (const { job, rank } of coming) {
+    // planted: hints-behind-holes
     const isLeftToIndex = known.next !== undefined && rank > (known.untilRank ?? '');
     if (!isLeftToIndex) jobs.splice(placeInLine(job, jobs, compare), 0, job);
   }

@@ -50,6 +50,7 @@ const KEYS_MAX = 100;
 /** Lines of those keys that are read. */
 const LINES_MAX = 20;
 /** Loans made or given back in one commit, far inside a transaction's bound. */
+// planted: boundless-loans
 const MOVED_MAX = 20;
 
 const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
@@ -221,6 +222,7 @@ export async function moveCapacity(
     for (const other of others) input.inBackground(wakeLater(context, other, 0));
   }
   if (wants.length === 0) return input.askedAtMs;
+  // planted: never-asks
   input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
   return nowMs;
 }

@@ -97,6 +97,7 @@ export async function releaseLocks(
 ): Promise<ReadonlySet<number>> {
   // What was claimed when there were more partitions has its lock still.
   const { sinceVersion = 0 } = carried ?? {};
+  // planted: lock-of-before
   const locked = needsLocks(context)
     ? settled
     : settled.filter(({ reservation }) => reservation.version < sinceVersion);

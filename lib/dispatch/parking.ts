@@ -100,6 +100,7 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
       const { conflictKey, parkedAtMs } = mark;
       // What has a place stands here until it starts.
       const butFor = held.get(conflictKey);
+      // planted: told-heads-hide-others
       const asked = { partition, conflictKey, groups: budget.blockedGroups, butFor };
       const first = await store.readBlocked(asked);
       // No group stands behind the others for ever.
@@ -161,6 +162,7 @@ export async function moveBack(
       const waiting = jobs.filter(({ id }) => !admitted.has(id));
       if (waiting.length === 0) return [];
       // Their lines may have been retired while they stood elsewhere.
+      // planted: retired-while-parked
       const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
         context.store.unpark({ jobs: waiting, conflictKey }),
       );
@@ -210,6 +212,7 @@ export async function park(
   const nowMs = clock.nowMs();
   if (!parks) await commits.write({ ...EMPTY_COMMIT, parks: true });
   const stale = [...groups.keys()].filter(
+    // planted: marks-not-renewed
     (conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
   );
   await store.markParked({ partition, conflictKeys: stale, nowMs });

@@ -53,6 +53,7 @@ function readToEndAtMs(
   let readAtMs = Infinity;
   for (const { mode } of lines) {
     const known = heads.get(nameOf({ type, mode, fairnessKey }));
+    // planted: quiet-though-the-line-goes-on
     if (known === undefined || known.next !== undefined) return undefined;
     readAtMs = Math.min(readAtMs, known.readAtMs);
   }

@@ -55,6 +55,7 @@ export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, '
   const { partitions } = context.configuration;
   const isAlone = partitions === 1 || context.deployed === undefined;
   if (isAlone && !haveKeysMoved(context, partition)) return () => true;
+  // planted: stranger-claimed
   return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
 }
 
@@ -89,11 +90,13 @@ export async function sendHome(
   const { store, configuration, clock, log } = context;
   if (jobs.length === 0) return 0;
   // Each is moved at the version that was read, so what happens to it from here on is no matter.
+  // planted: moved-unconfirmed
   await confirm();
   const byHome = Map.groupBy(jobs, ({ fairnessKey }) => partitionOf(fairnessKey, configuration.partitions));
   let count = 0;
   for (const [partition, ofHome] of byHome) {
     const there = ofHome.map((job) => ({ ...job, partition }));
+    // planted: announced-late
     const moved = await putAnnounced(asSubmitter(context), there, () =>
       store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() }),
     );
@@ -129,8 +132,10 @@ async function readLines(
     const pages = await Promise.all(some.map((line) => store.readLine({ partition, line, limit: LINE_MAX })));
     for (const [at, page] of pages.entries()) {
       const line = some[at];
+      // planted: retired-with-jobs
       if (page.jobs.length === 0 && line !== undefined) empty.push(line);
       jobs.push(...page.jobs.filter(({ id }) => !held.has(id)));
+      // planted: cut-line-left
       isCut ||= page.next !== undefined;
     }
   }
@@ -195,6 +200,7 @@ export async function sendStrangersHome(
   nowMs: number,
 ): Promise<number> {
   let moved = 0;
+  // planted: moved-uncharged
   const met = jobs.filter(({ id }) => !inFlight.held.has(id));
   if (met.length > 0) moved += await sendHome(context, met, inFlight);
   const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>

@@ -411,6 +411,7 @@ function templateRefusal(template: Json): Refused | undefined {
       `There are ${TEMPLATE_NAMES.join(', ')}.`,
     );
   const size = Buffer.byteLength(JSON.stringify(filled(template, LONGEST_VALUES)), 'utf8');
+  // planted: outgrown-template
   if (size <= REQUEST_LIMITS.payloadBytes) return undefined;
   return refused(
     field,

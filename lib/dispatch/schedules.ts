@@ -50,6 +50,7 @@ async function changing<T>(
 ): Promise<T> {
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     const [read] = await context.store.getSchedules({ ids: [id] });
+    // planted: uncompleted-change
     if (read?.state.making !== undefined) {
       await complete(context, read);
       continue;
@@ -206,6 +207,7 @@ async function steered(
       write: async () => (await written(context, read, state)) !== undefined,
     };
   });
+  // planted: resumed-unheard
   if (steeredTo !== undefined) await wake(context, steeredTo);
   return record;
 }
@@ -232,6 +234,7 @@ async function deleteReadable(
 ): Promise<'deleted' | 'missing' | 'owned'> {
   return changing(context, id, (read) => {
     if (read === undefined) return { answer: 'missing' };
+    // planted: declared-takes-all
     if (read.state.isDeclared !== isDeclared) return { answer: 'owned' };
     return {
       answer: 'deleted',
@@ -279,9 +282,11 @@ export async function runNow(
       return { kind: 'made', jobId: firingJobId(id, firing) };
     const making = await written(context, read, {
       ...state,
+      // planted: run-now-moves
       making: [firing],
       previousMs: state.lastMs,
       // Somewhere to be found again, should this process die; a stopped one is looked at, too.
+      // planted: asked-for-nowhere
       dueMs: state.dueMs ?? atMs,
       ...withEntries(read, [{ atMs, what: 'manual' }]),
     });

@@ -73,6 +73,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
   for (const [partition, own] of byPartition) {
     const lines = own.map(({ line }) => line);
     const atMs = await store.announceLines({ partition, lines, nowMs, keyTtlMs, afterMs });
+    // planted: announcements-of-others-last
     for (const [at, line] of lines.entries())
       announced.set(readyLineName(partition, line), Math.min(nowMs, atMs[at] ?? -Infinity));
   }

@@ -222,6 +222,7 @@ class Simulation {
       const request = this.#requestOf(schedule.job, `${path}.job`);
       const spec = placed(path, () => specOf(schedule, request, this.#startsAtMs));
       const fires = placed(path, () => firesOf(rulesOf(spec, this.#startsAtMs), readCron));
+      // planted: never-fires-in-simulate
       if (fires.next(this.#startsAtMs - 1) === undefined)
         throw new ScenarioError(`${path}.schedule`, neverFires(schedule));
       left -= this.#countFires(fires, left);

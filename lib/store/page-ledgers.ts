@@ -94,6 +94,7 @@ export function nextLedgers(page: PageLedgers, charged: readonly Ledger[]): Ledg
   for (const ledger of charged) {
     const key = ledger.fairnessKey;
     bytes += ledgerBytes(ledger) - bytesIn(ledgers, key);
+    // planted: charged-twice-in-a-page
     sinceBytes += ledgerBytes(ledger) - bytesIn(since, key);
     // The latest charged last.
     for (const each of [ledgers, since]) {

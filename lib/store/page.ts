@@ -295,6 +295,7 @@ function marksAfter(
   const named = new Set<string>();
   for (const [batchId, { jobs }] of items) {
     const settled = marks.get(batchId)?.settled;
+    // planted: names-of-the-untouched
     if (settled === undefined || holdsMore(jobs, settled)) named.add(batchId);
     else marks.delete(batchId);
   }
@@ -324,6 +325,7 @@ function absorb(
   for (const batchId of marks.keys()) bytes += markBytes(batchId);
   const absorbed: Reservation[] = [];
   for (const batchId of marks.keys()) {
+    // planted: unbounded-marker
     if (bytes <= MARKS_BYTES_MAX) break;
     const reservation = live.get(batchId);
     if (reservation === undefined || !page.batches.has(batchId)) continue;

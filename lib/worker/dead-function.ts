@@ -36,6 +36,7 @@ export async function endIfDead(
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
   // Without it a process runs the job: its record decides.
   if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
+  // planted: terms-of-the-dead
   const { type } = await termsOf(context, job);
   const nowMs = clock.nowMs();
   const verdict = afterWorkerLost(job, type, nowMs);

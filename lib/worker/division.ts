@@ -92,6 +92,7 @@ export class Division {
       if (more === 0) continue;
       this.#set(receiver, share + more);
       raised.push(receiver);
+      // planted: raised-twice
       left -= more;
     }
     return raised;

@@ -190,7 +190,9 @@ class RenewedMembership implements WorkerMembership {
   #oldest(): Instant {
     const all = [...this.#leases].flatMap(({ renewed }) => renewed ?? []);
     return {
+      // planted: newest-partition-by-wall
       wallMs: Math.min(...all.map(({ wallMs }) => wallMs)),
+      // planted: newest-partition
       monotonicMs: Math.min(...all.map(({ monotonicMs }) => monotonicMs)),
     };
   }
@@ -201,14 +203,17 @@ class RenewedMembership implements WorkerMembership {
     const asked = instantOf(clock);
     const askedFirst = lease.askedFirst ?? asked;
     const extensionMs = leaseExtensionMs(leaseMs, Math.max(lease.slowMs, sinceMs(clock, askedFirst)));
+    // planted: short-records
     const expiresAtMs = asked.wallMs + leaseMs + extensionMs + CLOCK_SKEW_MAX_MS;
     lease.askedFirst = askedFirst;
     // What was asked for before is not taken back: such a heartbeat would not be written.
+    // planted: lease-taken-back
     lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);
     const applied = await store[verb]({ partition: lease.partition, record: this.#recordOf(lease) });
     if (applied === 'applied') {
       lease.slowMs = slownessAfter(lease.slowMs, sinceMs(clock, askedFirst));
       lease.askedFirst = undefined;
+      // planted: trust-from-answer
       lease.renewed = laterBy(asked, extensionMs);
       if ([...this.#leases].every(({ renewed }) => renewed !== undefined)) onRenewed?.(this.#oldest());
     }
@@ -224,6 +229,7 @@ class RenewedMembership implements WorkerMembership {
         if (applied === undefined) return 'aborted';
         // The record may be that of an earlier try, whose answer got lost, or of a time before: only a heartbeat tells its
         // expiry.
+        // planted: repeated-registration
         return applied === 'applied' && (tries > 1 || mayBeThere)
           ? await this.#renew(lease, 'heartbeat')
           : applied;

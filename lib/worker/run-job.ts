@@ -360,6 +360,7 @@ function timeFor(context: RunContext, typeTimeoutMs: number): AttemptTime {
 export const FUNCTION_END_MS = 5_000;
 
 const runUntilMs = ({ life }: RunContext): number | undefined =>
+  // planted: short-functions
   life === undefined ? undefined : life.since.wallMs + life.lastsMs + FUNCTION_END_MS;
 
 /** With less than this share of the time that it could have had, an attempt is not begun: it would only be cut off. */
@@ -387,6 +388,7 @@ export async function termsOf(context: TermsContext, job: MovingJob): Promise<Te
   const known = termsKnown(context, job);
   const declared = job.claim?.declared;
   if (declared === undefined || context.typeUnder === undefined) return known;
+  // planted: newest-terms
   return { type: (await context.typeUnder(declared, job.type)) ?? known.type };
 }
 
@@ -488,6 +490,7 @@ const ROLLOUT_MAX_MS = 15 * 60_000;
  */
 function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job): boolean {
   if (declared === undefined) return false;
+  // planted: handlers-of-tomorrow
   if ((job.claim?.declared ?? declared) !== declared) return true;
   return declared > 1 && declaredAtMs !== undefined && clock.nowMs() < declaredAtMs + ROLLOUT_MAX_MS;
 }

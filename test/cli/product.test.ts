@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Attempt, ProductResult } from '../../lib/simulate/product.ts';
+import { timesOf } from '../fixtures/times.ts';
 import { fairlead, resultsOf, simulated } from './run.ts';
 
 const EXAMPLE = fileURLToPath(new URL('../../examples/simulate/two-studios.json', import.meta.url));
@@ -554,7 +555,7 @@ describe('a scenario for the product', { timeout: 60_000 }, () => {
           expect(Math.min(running, waiting)).toBeGreaterThanOrEqual(0);
         }
       }),
-      { numRuns: 150 },
+      { numRuns: timesOf(150) },
     );
   });
 });

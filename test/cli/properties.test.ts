@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { asData, simulate } from '../../lib/cli/simulate.ts';
+import { timesOf } from '../fixtures/times.ts';
 import {
   type NaiveFairness,
   type NaiveJob,
@@ -78,7 +79,7 @@ describe('simulate', { timeout: 60_000 }, () => {
           expect(cost).toBeCloseTo(naive.estimates[index]?.[2] ?? -1, 6);
         });
       }),
-      { numRuns: 1_500 },
+      { numRuns: timesOf(1_500) },
     );
   });
 
@@ -131,7 +132,7 @@ describe('simulate', { timeout: 60_000 }, () => {
           });
         },
       ),
-      { numRuns: 1_500 },
+      { numRuns: timesOf(1_500) },
     );
   });
 
@@ -169,7 +170,7 @@ describe('simulate', { timeout: 60_000 }, () => {
           );
         },
       ),
-      { numRuns: 300 },
+      { numRuns: timesOf(300) },
     );
   });
 
@@ -202,7 +203,7 @@ describe('simulate', { timeout: 60_000 }, () => {
           expect((jobs as Fields[])[0]).toEqual({ job: 'j', ...stepByStep(input) });
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: timesOf(2_000) },
     );
   });
 });

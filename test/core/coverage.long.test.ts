@@ -35,7 +35,7 @@ it('lib/core is covered by its tests', { timeout: 900_000 }, async () => {
         ...tests.map((name) => `test/core/${name}`),
         ...ALSO,
       ],
-      { cwd: project, env: { ...process.env, FAIRLEAD_FEW_RUNS: '1' }, maxBuffer: 64 * 1024 * 1024 },
+      { cwd: project, env: { ...process.env, FAIRLEAD_TIMES: 'few' }, maxBuffer: 64 * 1024 * 1024 },
     );
     const summary = JSON.parse(await readFile(join(directory, 'coverage-summary.json'), 'utf8')) as {
       readonly total: Readonly<Record<keyof typeof LEAST, { readonly pct: number }>>;

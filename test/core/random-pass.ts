@@ -4,20 +4,17 @@ import type { Control } from '../../lib/core/capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import { isFew, timesOf } from '../fixtures/times.ts';
 import type { PassState } from './reference-planner.ts';
 
 export const NOW_MS = 1_800_000_000_000;
 
-/**
- * How often a property is tried. A mutant is judged by far fewer: it has to be killed by some test, not by this one alone. So is
- * coverage: see `coverage.long.test.ts`.
- */
-const isShort = process.env.STRYKER_MUTATOR_WORKER !== undefined || process.env.FAIRLEAD_FEW_RUNS === '1';
-export const RUNS = isShort ? 120 : 10_000;
-export const FEWER_RUNS = isShort ? 30 : 500;
+/** How often a property is tried. */
+export const RUNS = timesOf(10_000);
+export const FEWER_RUNS = timesOf(500);
 
 // The same histories for each mutant, so that a score can be had again; and nobody reads the smallest one that fails.
-if (isShort) fc.configureGlobal({ seed: 1, endOnFailure: true });
+if (isFew) fc.configureGlobal({ seed: 1, endOnFailure: true });
 
 const cap = (most: number): fc.Arbitrary<number | null> =>
   fc.oneof(

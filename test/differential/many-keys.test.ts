@@ -3,6 +3,7 @@
  * cheaper to read past them, and a plan looks at so many keys and no more. All the same each key has its turn, and no slot is idle.
  */
 import { expect, it } from 'vitest';
+import { isAll } from '../fixtures/times.ts';
 import { Deployed } from './deployed.ts';
 import { play, type Scenario } from './play.ts';
 
@@ -43,24 +44,30 @@ function crowd({ keys, types, jobsPerKey, slots, untilMs, forgets = 0 }: Crowd):
   } as Scenario;
 }
 
-it.each([
+const CROWDS = [
   ['of one type', { keys: 3_000, types: 1, jobsPerKey: 3, slots: 100, untilMs: 70_000 }],
   ['of six types', { keys: 600, types: 6, jobsPerKey: 12, slots: 100, untilMs: 60_000 }],
   [
     'of one type, by a dispatcher that forgets',
     { keys: 2_400, types: 1, jobsPerKey: 3, slots: 100, untilMs: 60_000, forgets: 0.2 },
   ],
-] as const)('keys %s get their turns', { timeout: 120_000 }, async (_, of) => {
-  const scenario = crowd(of);
-  const keyOf = new Map(scenario.jobs.map(({ id, fairnessKey }) => [id, fairnessKey]));
-  const started = new Map(scenario.jobs.map(({ fairnessKey }) => [fairnessKey, 0]));
-  const starts = await play(scenario, new Deployed(scenario));
-  for (const { id } of starts) {
-    const key = keyOf.get(id) ?? '';
-    started.set(key, (started.get(key) ?? 0) + 1);
-  }
-  // Jobs of a second: each slot has had one in each, and one that it began at the end.
-  expect(starts.length).toBeGreaterThanOrEqual((of.slots * of.untilMs) / 1_000);
-  const counts = [...started.values()];
-  expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
-});
+] as const;
+
+it.each(isAll ? CROWDS : CROWDS.slice(1, 2))(
+  'keys %s get their turns',
+  { timeout: 120_000 },
+  async (_, of) => {
+    const scenario = crowd(of);
+    const keyOf = new Map(scenario.jobs.map(({ id, fairnessKey }) => [id, fairnessKey]));
+    const started = new Map(scenario.jobs.map(({ fairnessKey }) => [fairnessKey, 0]));
+    const starts = await play(scenario, new Deployed(scenario));
+    for (const { id } of starts) {
+      const key = keyOf.get(id) ?? '';
+      started.set(key, (started.get(key) ?? 0) + 1);
+    }
+    // Jobs of a second: each slot has had one in each, and one that it began at the end.
+    expect(starts.length).toBeGreaterThanOrEqual((of.slots * of.untilMs) / 1_000);
+    const counts = [...started.values()];
+    expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(1);
+  },
+);

@@ -152,7 +152,7 @@ describe('the configuration codec', () => {
   it('refuses a configuration that is too large, with its size and what to do', () => {
     const configuration = resolveConfiguration(poolOf(1_000, true));
     const weights = Object.fromEntries(
-      Array.from({ length: 10_000 }, (_, n) => [`${randomText(n, 200)}`, n + 1]),
+      Array.from({ length: 6_500 }, (_, n) => [`${randomText(n, 200)}`, n + 1]),
     );
     const large = { ...configuration, fairness: { ...configuration.fairness, weights } };
     let refused: unknown;

@@ -1,4 +1,5 @@
 /** The worlds that `explain.test.ts` leaves. */
+import { seedsOf } from '../sample.ts';
 import { testWorlds } from './explain-worlds.ts';
 
-testWorlds(80, 199);
+testWorlds(...seedsOf('explain', [30, 199], 15));

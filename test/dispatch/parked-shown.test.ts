@@ -11,6 +11,7 @@ import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { allOf } from '../client/desk.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
+import { timesOf } from '../fixtures/times.ts';
 import { seeded } from '../simulation/random.ts';
 import { albums, behind } from './albums.ts';
 import { type Stage, storeWith } from './stage.ts';
@@ -179,7 +180,7 @@ describe('jobs that are parked', () => {
     expect(read).toEqual([mail?.id]);
   });
 
-  it.each([1, 2, 3, 4, 5, 6])(
+  it.each(Array.from({ length: timesOf(6) }, (_, at) => at + 1))(
     'are shown in three partitions, whatever comes, ends and moves: seed %i',
     async (seed) => {
       const random = seeded(seed);

@@ -1,4 +1,4 @@
 /** Beyond the first ones, which `one-life-cycle.test.ts` has. */
 import { testOneLifeCycle } from './one-life-cycle.ts';
 
-testOneLifeCycle(12, 60);
+testOneLifeCycle(6, 60);

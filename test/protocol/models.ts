@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
+import { changedFiles, isSampled } from '../sample.ts';
 
 const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 export const MODEL = modelNamed('protocol_model.py');
@@ -13,6 +14,19 @@ export const RESERVATION_MODEL = modelNamed('reservation_model.py');
 export const START_MODEL = modelNamed('start_model.py');
 export const PRESENCE_MODEL = modelNamed('presence_model.py');
 export const MODEL_MS = 600_000;
+
+/** The models, and the code whose protocols they are. */
+const MODELLED = [
+  'test/protocol/',
+  'lib/store/page.ts',
+  'lib/store/dynamodb/partition.ts',
+  'lib/store/dynamodb/lease.ts',
+  'lib/worker/run-job.ts',
+];
+
+/** Whether this run has time for all states: a sampled one does where its commit has changed a model, or what that models. */
+export const isExplored =
+  !isSampled || [...changedFiles()].some((file) => MODELLED.some((path) => file.startsWith(path)));
 
 export async function runModel(
   ...options: readonly string[]

@@ -16,7 +16,7 @@ import {
 } from './models.ts';
 
 /** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
-const STATES = 30_000;
+const STATES = 10_000;
 
 /** Each protection, the fewest steps that go wrong without it, and what goes wrong. */
 const PROTECTIONS = [
@@ -142,7 +142,7 @@ describe('reservations whose items are put before the page', () => {
     {
       timeout: MODEL_MS,
     },
-    (_, options) => expectSafe(RESERVATION_MODEL, 15_000, options),
+    (_, options) => expectSafe(RESERVATION_MODEL, STATES, options),
   );
 
   it.each(RESERVATION_PROTECTIONS)(
@@ -158,7 +158,7 @@ describe('starts that claim', () => {
     {
       timeout: MODEL_MS,
     },
-    () => expectSafe(START_MODEL, 15_000),
+    () => expectSafe(START_MODEL, STATES),
   );
 
   it.each(START_PROTECTIONS)(
@@ -192,7 +192,7 @@ describe('capacity that moves between partitions', () => {
 
 describe('jobs that move between partitions', () => {
   it('are safe in the first states that their small world can reach', { timeout: MODEL_MS }, () =>
-    expectSafe(REHOME_MODEL, 15_000),
+    expectSafe(REHOME_MODEL, STATES),
   );
 
   it.each([

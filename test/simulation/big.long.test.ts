@@ -4,14 +4,14 @@
  * them.
  */
 import { describe, expect, it } from 'vitest';
+import { seedsOf } from '../sample.ts';
 import { bigPlanOf } from './big.ts';
 import { runSeeds } from './seeds.ts';
 
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
-const FIRST = 2;
-const LAST = 52;
+const [FIRST, LAST] = seedsOf('big worlds', [2, 52], 6);
 const SEEDS_MS = 3_600_000;
 
 describe('a big world', () => {

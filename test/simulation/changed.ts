@@ -7,8 +7,10 @@ const ROOT = new URL('../../', import.meta.url);
 /** The file's address. */
 const urlOf = ({ file }: Change): string => new URL(file, ROOT).href;
 
-/** @throws RangeError if what is to be changed does not stand in the source once */
-export function changeSource(source: string, { file, from, to }: Change): string {
+/** @throws RangeError if what is to be changed is not there, or not once */
+export function changeSource(source: string, change: Change): string {
+  if ('change' in change) return change.change(source);
+  const { file, from, to } = change;
   const parts = source.split(from);
   if (parts.length !== 2)
     throw new RangeError(

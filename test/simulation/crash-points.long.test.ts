@@ -1,12 +1,11 @@
-/** Every call of some small runs, with what else can happen to a call. */
-import { NOT_QUICK, testCrashPoints } from './crash-points.ts';
+/** Every call of some small runs, with what can happen to a call: this half and `crash-points-more.long.test.ts` take a processor each. */
+import { isSampled } from '../sample.ts';
+import { testCrashPoints } from './crash-points.ts';
 
 testCrashPoints([
-  ['the caller dies before it', 'crashBeforeCall'],
   ['it is applied, and not answered', 'answerLostThoughApplied'],
   ['it is not applied, and not answered', 'notAppliedAndNoAnswer'],
-  ['it is throttled', 'throttled'],
-  ['it is delayed past the lease', 'frozenBeforeCall'],
 ]);
 
-testCrashPoints([['the caller dies after it', 'crashAfterCall']], NOT_QUICK);
+// A sample leaves it out: a death before a call is one after the call before it.
+if (!isSampled) testCrashPoints([['the caller dies before it', 'crashBeforeCall']]);

@@ -1,4 +1,4 @@
-/** Every call of some small runs, and its caller dies; `crash-points.long.test.ts` has what else can happen. */
+/** Calls of some small runs, and their caller dies; `crash-points.long.test.ts` has all calls, and what else can happen. */
 import { describe, expect, it } from 'vitest';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
@@ -101,4 +101,4 @@ describe('small runs', () => {
   });
 });
 
-testCrashPoints([['the caller dies after it', 'crashAfterCall']], QUICK);
+testCrashPoints([['the caller dies after it', 'crashAfterCall']], QUICK, true);

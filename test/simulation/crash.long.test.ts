@@ -1,13 +1,13 @@
 /** Processes that are killed, in the seeds that `crash.test.ts` leaves. */
 import { describe, expect, it } from 'vitest';
+import { seedsOf } from '../sample.ts';
 import { crashPlanOf } from './crash.ts';
 import { runSeeds } from './seeds.ts';
 
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
-const FIRST = 21;
-const LAST = 600;
+const [FIRST, LAST] = seedsOf('crash worlds', [11, 600], 60);
 const SEEDS_MS = 1_200_000;
 
 describe('a process that is killed', () => {

@@ -1,9 +1,4 @@
 /** Looks for a planted bug: first where it was seen last, because what a seed does changes with the code. */
-import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Deployed } from '../differential/deployed.ts';
 import { differenceOf } from '../differential/difference.ts';
 import { type Kind, scenarioOf } from '../differential/scenarios.ts';
@@ -22,18 +17,11 @@ const CRASH_WORLDS_MAX = 200;
 /** or of a kind of the differential test's scenarios. */
 const SCENARIOS_MAX = 600;
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const VITEST = fileURLToPath(new URL('../../node_modules/vitest/vitest.mjs', import.meta.url));
-
 const firstOf = ({ violations }: RunReport): string | undefined =>
   violations.map(({ invariant, what }) => `${invariant}: ${what}`)[0];
 
 /** What is found of it, and where; undefined: nothing. What it changes of the sources is changed already. */
-export async function find(
-  name: string,
-  planted: Planted,
-  environment: NodeJS.ProcessEnv = {},
-): Promise<string | undefined> {
+export async function find(name: string, planted: Planted): Promise<string | undefined> {
   const { foundBy } = planted;
   if ('simulation' in foundBy)
     return inSeeds(foundBy.simulation, SEEDS_MAX, async (seed) =>
@@ -50,7 +38,6 @@ export async function find(
   if ('differential' in foundBy)
     return inSeeds(foundBy.differential, SCENARIOS_MAX, (seed) => differs(seed, foundBy.kind));
   if ('smallRun' in foundBy) return smallRun(foundBy.smallRun, planted);
-  if ('test' in foundBy) return failedTest(foundBy, { ...environment, FAIRLEAD_PLANTED: name });
   throw new RangeError(`nobody looks for ${name}`);
 }
 
@@ -77,41 +64,4 @@ async function smallRun(title: string, sabotage: Planted): Promise<string | unde
   if (small === undefined) throw new RangeError(`no small run ${title}`);
   const { plan, forced } = small;
   return firstOf(await run(plan.seed, { plan, forced, sabotage }));
-}
-
-/** Runs a test with the changed sources, in a process of its own. */
-async function failedTest(
-  { test, name }: { readonly test: string; readonly name: string },
-  environment: NodeJS.ProcessEnv,
-): Promise<string | undefined> {
-  const folder = mkdtempSync(join(tmpdir(), 'fairlead-planted-'));
-  const file = join(folder, 'report.json');
-  const output = `--outputFile=${file}`;
-  const parameters = ['run', '--config', 'test/simulation/planted.config.ts', output, test, '-t', name];
-  try {
-    const child = spawn(process.execPath, [VITEST, ...parameters], {
-      cwd: ROOT,
-      env: { ...process.env, ...environment },
-      stdio: ['ignore', 'ignore', 'inherit'],
-    });
-    await new Promise((resolve) => child.on('close', resolve));
-    const { testResults } = JSON.parse(readFileSync(file, 'utf8')) as TestReport;
-    const run = testResults.flatMap(({ assertionResults }) => assertionResults);
-    if (!run.some(({ status }) => status === 'passed' || status === 'failed'))
-      throw new RangeError(`${test} has no test ${name}, or could not be loaded`);
-    const failed = run.find(({ status }) => status === 'failed');
-    return failed && `${failed.fullName}: ${failed.failureMessages[0]?.split('\n')[0]}`;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-interface TestReport {
-  readonly testResults: readonly {
-    readonly assertionResults: readonly {
-      readonly status: string;
-      readonly fullName: string;
-      readonly failureMessages: readonly string[];
-    }[];
-  }[];
 }

@@ -1,4 +1,5 @@
 /** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
+import { always, at, becomes, change, compared, dropped, never, within } from './mutation.ts';
 import type { Planted } from './planted-bug.ts';
 import { COMMIT_CHANGES } from './planted-commits.ts';
 import { SCHEDULE_CHANGES } from './planted-schedules.ts';
@@ -35,13 +36,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/hints.test.ts',
       name: 'has a job where it stands now, if a read shows that it has changed since it was told of',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/hinted-jobs.ts',
-        from: 'if (job.version > told.version) noteImages(this.#cached, [job], this.#places, this.#nowMs);',
-        to: '',
-      },
-    ],
+    changes: [change(at('changed-since-told'), dropped)],
   },
   'ends-taken-for-others': {
     removes:
@@ -50,13 +45,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/hints.test.ts',
       name: 'forgets a job with its end, also where it waited anew after it was admitted',
     },
-    changes: [
-      {
-        file: 'lib/core/life-cycle.ts',
-        from: "job.state === 'succeeded' && job.version === version + ATTEMPT_STEPS;",
-        to: "job.state === 'succeeded' && job.version >= version + ATTEMPT_STEPS;",
-      },
-    ],
+    changes: [change(at('ends-taken-for-others'), compared('>='), 'BinaryExpression', 2)],
   },
   'read-beside-admission': {
     removes:
@@ -76,13 +65,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/hints.test.ts',
       name: 'knows for a minute from its end that a job does not wait any more',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: '(isEndOfOutdated(lines, job) ? others : told).push(job)',
-        to: 'if (!isEndOfOutdated(lines, job)) told.push(job)',
-      },
-    ],
+    changes: [change(at('known-from-its-admission'), becomes('[]'), 'Identifier', 8)],
   },
   'held-and-forgotten': {
     removes: 'the place of a job that is held still, and that a read shows to wait anew',
@@ -102,13 +85,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'the way past what a bound left unseen: each plan begins at the front again',
     foundBy: { differential: 4, kind: 'walls' },
     changes: [
-      { file: 'lib/dispatch/pass/close.ts', from: 'if (groups.size === 0 ||', to: 'if (groups.size >= 0 ||' },
-      { file: 'lib/dispatch/pass/close.ts', from: '(isTruncated && (admitted', to: '(false && (admitted' },
-      {
-        file: 'lib/dispatch/pass/plan.ts',
-        from: 'return { blockedMax, blockedPerConflict };',
-        to: 'return { blockedMax: Math.min(BLOCKED_MIN, blockedMax), blockedPerConflict: 0 };',
-      },
+      change(at('front-again'), always, 'LogicalExpression'),
+      change(at('front-again-2'), never, 'LogicalExpression'),
+      change(
+        at('front-again-3'),
+        becomes('{ ...$, blockedMax: Math.min(BLOCKED_MIN, $.blockedMax), blockedPerConflict: 0 }'),
+        'ObjectExpression',
+      ),
     ],
   },
   'first-page-of-keys': {
@@ -117,24 +100,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/blocked.test.ts',
       name: 'because each is at its cap keep no other key waiting',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/backlogged-keys.ts',
-        from: 'told: known?.told,\n      next: read.next,',
-        to: 'told: known?.told,\n      next: undefined,',
-      },
-    ],
+    changes: [change(at('first-page-of-keys'), becomes('undefined'))],
   },
   'untold-losses': {
     removes: 'losses of workers from the histories of jobs',
     foundBy: { simulation: 1 },
-    changes: [
-      {
-        file: 'lib/core/life-cycle.ts',
-        from: "if (verdict.kind !== 'retry' && lost === 0) return undefined;",
-        to: "if (verdict.kind !== 'retry' || lost === 1) return undefined;",
-      },
-    ],
+    changes: [change(at('untold-losses'), becomes('$1 || !$2'), 'LogicalExpression')],
   },
   'unbounded-marker': {
     removes: 'the bound on what the page says of reservations',
@@ -142,43 +113,29 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/store/bounds.test.ts',
       name: 'stays as small, however many reservations there are',
     },
-    changes: [{ file: 'lib/store/page.ts', from: 'if (bytes <= MARKS_BYTES_MAX || ', to: 'if (true || ' }],
+    changes: [change(at('unbounded-marker'), always)],
   },
   'tiers-in-one-batch': {
     removes: 'the order of tiers in all but the first batch of a pass',
     foundBy: { differential: 1, kind: 'order' },
     changes: [
-      {
-        file: 'lib/core/planner.ts',
-        from: `for (let tier = 0; tier < this.#scheduler.index.tiers.length; tier += 1) {
-        if (belowGuarantee`,
-        to: `for (let nth = 0; nth < this.#scheduler.index.tiers.length; nth += 1) {
-        const tier = this.#gone.size < 2 ? nth : this.#scheduler.index.tiers.length - 1 - nth;
-        if (belowGuarantee`,
-      },
+      change(
+        at('tiers-in-one-batch'),
+        becomes('this.#gone.size < 2 ? $ : this.#scheduler.index.tiers.length - 1 - $'),
+        'Identifier',
+        2,
+      ),
     ],
   },
   'on-demand-behind': {
     removes: 'the head start of jobs on demand',
     foundBy: { differential: 1, kind: 'order' },
-    changes: [
-      {
-        file: 'lib/core/best-line.ts',
-        from: '(ageSec + onDemandAgeSec) * nowMs + onDemand * 1000;',
-        to: '(ageSec + onDemandAgeSec) * nowMs;',
-      },
-    ],
+    changes: [change(at('on-demand-behind'), dropped, 'BinaryExpression', 7)],
   },
   'age-of-lost': {
     removes: 'the age of a job that lost its worker',
     foundBy: { simulation: 15 },
-    changes: [
-      {
-        file: 'lib/core/life-cycle.ts',
-        from: 'const again = lost === 1 ? kept :',
-        to: 'const again = lost === 1 ? readyAgain(kept, runAtMs) :',
-      },
-    ],
+    changes: [change(at('age-of-lost'), becomes('readyAgain($, runAtMs)'), 'Identifier', 3)],
   },
   'lines-trusted-for-ever': {
     removes: 'reading again what was found empty: a returning key is seen only if a hint tells of it',
@@ -222,13 +179,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/quiet.test.ts',
       name: 'says so no more when a pass leaves a job waiting, though that pass has nothing else to write',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'if (quiet === null) return this.#quiet !== undefined;',
-        to: 'if (quiet === null) return false;',
-      },
-    ],
+    changes: [change(at('quiet-not-taken-back'), never, 'BinaryExpression', 2)],
   },
   'quiet-though-missed': {
     removes: 'the doubt of who finds that word was left, and does not know of what',
@@ -236,13 +187,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/quiet.test.ts',
       name: 'is looked at once word was left by somebody who was told of a job and had to go',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/load.ts',
-        from: '!input.hasMissed &&',
-        to: '',
-      },
-    ],
+    changes: [change(at('quiet-though-missed'), dropped, 'UnaryExpression')],
   },
   'quiet-though-the-line-goes-on': {
     removes:
@@ -251,15 +196,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/quiet.test.ts',
       name: 'does not say so when a line goes on behind what was read of it, though all of that starts',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/quiet.ts',
-        from: `if (known === undefined || known.next !== undefined) return undefined;
-    readAtMs =`,
-        to: `if (known === undefined) return undefined;
-    readAtMs =`,
-      },
-    ],
+    changes: [change(at('quiet-though-the-line-goes-on'), dropped, 'BinaryExpression', 2)],
   },
   'watched-though-missed': {
     removes:
@@ -313,13 +250,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/worker-looks.test.ts',
       name: 'go on with the message that comes again, where sendLook fails',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/silence.ts',
-        from: 'await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs);',
-        to: 'if ((await store.keepLookout({ partition, seen, next })) === "superseded") return "superseded"; await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs); return "applied";',
-      },
-    ],
+    changes: [change(at('looks-noted-first'), becomes('$.catch(() => {})'), 'CallExpression')],
   },
   'looks-of-others-too': {
     removes:
@@ -328,13 +259,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/worker-looks.test.ts',
       name: 'do not multiply where each message comes three times, 4000 ms apart',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/look.ts',
-        from: 'state.lookout?.nextAtMs !== atMs',
-        to: 'state.lookout === undefined',
-      },
-    ],
+    changes: [change(at('looks-of-others-too'), becomes('state.lookout === undefined'), 'BinaryExpression')],
   },
   'early-looks-for-ever': {
     removes: 'the second look of who has hints to go by, two seconds after another one has looked early',
@@ -356,13 +281,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/submit.test.ts',
       name: 'that somebody else has announced is only looked at, for as long as that announcement holds',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/submit.ts',
-        from: 'Math.min(nowMs, atMs[at] ?? -Infinity)',
-        to: 'nowMs',
-      },
-    ],
+    changes: [change(at('announcements-of-others-last'), becomes('$2'), 'CallExpression', 4)],
   },
   'moved-without-a-mark': {
     removes:
@@ -371,126 +290,54 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/store/page.test.ts',
       name: 'means what every ledger and every reservation would, each in an item of its own',
     },
-    changes: [
-      {
-        file: 'lib/store/page.ts',
-        from: 'if (item !== undefined) batches.set(batchId, markOf(item, left.get(batchId)));',
-        to: '',
-      },
-    ],
+    changes: [change(at('moved-without-a-mark'), dropped)],
   },
   guarantees: {
     removes: 'the turn of tiers below their guarantee before all others',
     foundBy: { differential: 11, kind: 'order' },
-    changes: [
-      {
-        file: 'lib/core/planner.ts',
-        from: 'for (const belowGuarantee of [true, false]) {',
-        to: 'for (const belowGuarantee of [false]) {',
-      },
-    ],
+    changes: [change(at('guarantees'), becomes('[false]'), 'ArrayExpression')],
   },
   'one-page-of-due': {
     removes: 'due work beyond the first page: it is left to the next tick',
     foundBy: { differential: 4, kind: 'time' },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/promote.ts',
-        from: 'const PROMOTE_ROUNDS_MAX = 10;',
-        to: 'const PROMOTE_ROUNDS_MAX = 1;',
-      },
-      {
-        file: 'lib/dispatch/pass/promote.ts',
-        from: 'more: next !== undefined,\n  };',
-        to: 'more: false,\n  };',
-      },
-    ],
+    changes: [change(at('one-page-of-due'), becomes('1')), change(at('one-page-of-due-2'), never)],
   },
   'stale-controls': {
     removes: 'reading caps and pauses again: those of the first pass stay in force',
     foundBy: { differential: 1, kind: 'controls' },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/plan.ts',
-        from: 'return { share: configuration, free, overrides: state.controls };',
-        to: `return {
-          share: configuration,
-          free,
-          overrides: ((context.caches as unknown as { controls: typeof state.controls }).controls ??= state.controls),
-        };`,
-      },
-    ],
+    changes: [change(at('stale-controls'), becomes('(context.caches.controls ??= $)'), 'Property', 2)],
   },
   'parked-by-another': {
     removes: 'looking for jobs that another dispatcher has parked',
     foundBy: { differential: 2, kind: 'conflicts' },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/settle.ts',
-        from: 'if (!state.parks) return NOTHING_PARKED;',
-        to: 'if (!state.parks || cached.marked.size === 0) return NOTHING_PARKED;',
-      },
-    ],
+    changes: [change(at('parked-by-another'), becomes('$ || cached.marked.size === 0'))],
   },
   'parked-not-freed': {
     removes: 'the look at what is parked behind a conflict key that a settlement lets go',
     foundBy: { differential: 1, kind: 'conflicts' },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/settle.ts',
-        from: '...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),',
-        to: '',
-      },
-      {
-        file: 'lib/dispatch/pass/settle.ts',
-        from: '...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),',
-        to: '',
-      },
-    ],
+    changes: [change(at('parked-not-freed'), dropped), change(at('parked-not-freed-2'), dropped)],
   },
   'weight-of-flight': {
     removes: 'the weight from what is in flight',
     foundBy: { differential: 12, kind: 'keys' },
     changes: [
-      {
-        file: 'lib/core/scheduler.ts',
-        from: 'this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);',
-        to: 'this.ledgers.hold(key, reserved.estimatedCostMs * this.ledgers.weightOf(key), nowMs);',
-      },
+      change(at('weight-of-flight'), becomes('$ * this.ledgers.weightOf(key)'), 'MemberExpression', 3),
     ],
   },
   'flight-uncounted': {
     removes: 'what is in flight from the cost of its key',
     foundBy: { differential: 1, kind: 'order' },
-    changes: [
-      {
-        file: 'lib/core/scheduler.ts',
-        from: 'this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);',
-        to: 'this.ledgers.hold(key, 0, nowMs);',
-      },
-    ],
+    changes: [change(at('weight-of-flight'), becomes('0'), 'MemberExpression', 3)],
   },
   'confirmed-though-missed': {
     removes: 'jobs that were read are read again once something may have been missed',
     foundBy: { test: 'test/dispatch/confirmed.test.ts', name: 'something may have been missed' },
-    changes: [
-      {
-        file: 'lib/dispatch/hinted-jobs.ts',
-        from: 'confirmedAtMs ?? -Infinity) >= sinceMs',
-        to: 'confirmedAtMs ?? -Infinity) > -Infinity',
-      },
-    ],
+    changes: [change(at('confirmed-though-missed'), becomes('$1 > -Infinity'), 'BinaryExpression')],
   },
   'gone-forgotten': {
     removes: 'a key that has left the page is none of its base',
     foundBy: { test: 'test/store/page.test.ts', name: 'that have left it are not what its base says' },
-    changes: [
-      {
-        file: 'lib/store/dynamodb/codec/page.ts',
-        from: '!since.has(key) && gone?.has(key) !== true',
-        to: '!since.has(key)',
-      },
-    ],
+    changes: [change(at('gone-forgotten'), dropped, 'BinaryExpression')],
   },
   'base-of-a-refused-commit': {
     removes: 'only the base of a commit that was written is known',
@@ -500,11 +347,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       onEmulator: true,
     },
     changes: [
-      {
-        file: 'lib/store/dynamodb/partition.ts',
-        from: '    const written = isPageAlone(turn, commit)',
-        to: '    if (turn.base !== undefined) this.#items.knowBase(partition, turn.base);\n    const written = isPageAlone(turn, commit)',
-      },
+      change(
+        within(
+          () => import('../../lib/store/dynamodb/partition.ts'),
+          (m) => m.DynamoPartitionStore.prototype.commit,
+        ),
+        becomes('(turn.base !== undefined && this.#items.knowBase(partition, turn.base), $)'),
+        'ConditionalExpression',
+      ),
     ],
   },
   'hints-gone': {
@@ -549,35 +399,25 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
     foundBy: { test: 'test/dispatch/moved-back.test.ts', name: 'is read by its name' },
-    changes: [
-      {
-        file: 'lib/dispatch/backlogged-keys.ts',
-        from: 'known === undefined ? [] : this.#movedBack(type, known),',
-        to: '[] as KeyBacklog[],',
-      },
-    ],
+    changes: [change(at('moved-back'), always)],
   },
   'fractions-of-cost': {
     removes: 'whole units of cost: ties on paper are decided by rounding',
     foundBy: { differential: 34, kind: 'order' },
     changes: [
-      {
-        file: 'lib/core/fairness.ts',
-        from: 'costOf(unitsOf(costMs));',
-        to: 'costMs;',
-      },
+      change(
+        within(
+          () => import('../../lib/core/fairness.ts'),
+          (m) => m.wholeUnits,
+        ),
+        becomes('costMs'),
+      ),
     ],
   },
   'old-images': {
     removes: 'the versions of images: an old one takes the place of what is known',
     foundBy: { differential: 40, kind: 'time' },
-    changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: 'if (isOutdated(lines, job) || knownVersion(told, read, job) > job.version) continue;',
-        to: '',
-      },
-    ],
+    changes: [change(at('old-images'), dropped)],
   },
   'books-after-takeover': {
     removes: 'forgetting the books when another dispatcher held the partition in between',
@@ -669,13 +509,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/membership.test.ts',
       name: 'counts from before its first heartbeat was sent',
     },
-    changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: 'lease.renewed = laterBy(asked, extensionMs);',
-        to: 'lease.renewed = laterBy(instantOf(clock), extensionMs);',
-      },
-    ],
+    changes: [change(at('trust-from-answer'), becomes('instantOf(clock)'), 'Identifier', 4)],
   },
   'trust-before-it-is-written': {
     removes:
@@ -685,11 +519,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'counts from before its first heartbeat was sent',
     },
     changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: 'lease.renewed = laterBy(asked, extensionMs);',
-        to: 'lease.renewed = laterBy(asked, leaseExtensionMs(leaseMs, lease.slowMs));',
-      },
+      change(at('trust-from-answer'), becomes('leaseExtensionMs(leaseMs, lease.slowMs)'), 'Identifier', 5),
     ],
   },
   'lease-taken-back': {
@@ -699,13 +529,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/membership.test.ts',
       name: 'writes what a heartbeat says also while it becomes shorter',
     },
-    changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: 'lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);',
-        to: 'lease.expiresAtMs = expiresAtMs;',
-      },
-    ],
+    changes: [change(at('lease-taken-back'), becomes('$3'), 'CallExpression')],
   },
   'open-unfenced': {
     removes: 'the fence before a lease is taken that was given back open',
@@ -814,63 +638,34 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'explained-without-due': {
     removes: 'what has become due from what explain says of the next pass',
     foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
-    changes: [
-      {
-        file: 'lib/dispatch/explain.ts',
-        from: 'const seen = [...due.jobs, ...line.jobs,',
-        to: 'const seen = [...line.jobs,',
-      },
-    ],
+    changes: [change(at('explained-without-due'), dropped, 'SpreadElement')],
   },
   'explained-without-locks': {
     removes: 'locks of other partitions from what explain says of the next pass',
     foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
     changes: [
-      {
-        file: 'lib/core/explain.ts',
-        from: 'state.keptBack?.has(id) !== true',
-        to: 'state.keptBack !== undefined',
-      },
+      change(at('explained-without-locks'), becomes('state.keptBack !== undefined'), 'BinaryExpression', 2),
     ],
   },
   'unknown-claims-lent': {
     removes: 'claims that were not answered from what is held when capacity is lent',
     foundBy: { test: 'test/dispatch/loans.test.ts', name: 'has just filled, be its claims unknown' },
     changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: `} else {
-      this.#hold(decision);`,
-        to: `} else if (outcome === 'unknown') {
-      this.#pass.planner.confirm(decision);
-    } else {
-      this.#hold(decision);`,
-      },
+      change(
+        at('unknown-claims-lent'),
+        becomes("outcome === 'unknown' ? this.#pass.planner.confirm(decision) : $"),
+      ),
     ],
   },
   'marks-not-renewed': {
     removes: 'renewing the mark of a blocked line',
     foundBy: { test: 'test/dispatch/parked-lines.test.ts', name: 'their mark outlives a look' },
-    changes: [
-      {
-        file: 'lib/dispatch/parking.ts',
-        from: '(conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,',
-        to: '(conflictKey) => !marked.has(conflictKey),',
-      },
-    ],
+    changes: [change(at('marks-not-renewed'), becomes('$1 === Infinity'), 'BinaryExpression')],
   },
   'retired-while-parked': {
     removes: 'announcing the lines of jobs that come back from blocked lines',
     foundBy: { test: 'test/dispatch/parked-lines.test.ts', name: 'a line that is retired meanwhile' },
-    changes: [
-      {
-        file: 'lib/dispatch/parking.ts',
-        from: `const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
-        context.store.unpark({ jobs: waiting, conflictKey }),
-      );`,
-        to: 'const outcomes = await context.store.unpark({ jobs: waiting, conflictKey });',
-      },
-    ],
+    changes: [change(at('retired-while-parked'), becomes('$4()'), 'CallExpression')],
   },
   'loss-by-own-clock': {
     removes: 'the instant of a loss as its item has it: it is charged by the own clock',
@@ -878,24 +673,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/recovery.test.ts',
       name: 'whose loss another dispatcher has noted a little earlier',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: '(outcome.job.finishedAtMs ?? nowMs) - startedAtMs',
-        to: 'nowMs - startedAtMs',
-      },
-    ],
+    changes: [change(at('loss-by-own-clock'), becomes('$2'), 'LogicalExpression')],
   },
   'commit-turn': {
     removes: 'the turn that a commit follows from its condition, in the memory store',
     foundBy: { test: 'test/contract/memory.test.ts', name: 'follows the turn that it knows, once' },
-    changes: [
-      {
-        file: 'lib/store/memory/partition.ts',
-        from: 'if (commit.turn !== undefined && commit.turn !== present.page.turn) {',
-        to: 'if (commit.turn === -1) {',
-      },
-    ],
+    changes: [change(at('commit-turn'), never)],
   },
   'commit-sequence': {
     removes: 'the turn that a commit follows from its condition, in the table',
@@ -904,13 +687,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'is refused, and takes nothing back: a later one, by its turn',
       onEmulator: true,
     },
-    changes: [
-      {
-        file: 'lib/store/dynamodb/partition.ts',
-        from: "const follows = before.turn === 0 ? '(attribute_not_exists(#pk) OR #turn = :turn)' : '#turn = :turn';",
-        to: "const follows = '(attribute_not_exists(#pk) OR #turn >= :turn)';",
-      },
-    ],
+    changes: [change(at('commit-sequence'), becomes("'(attribute_not_exists(#pk) OR #turn >= :turn)'"))],
   },
   'retired-in-between': {
     removes:
@@ -921,11 +698,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       onEmulator: true,
     },
     changes: [
-      {
-        file: 'lib/store/dynamodb/lines.ts',
-        from: ' AND size(#lines) > :one`',
-        to: ' OR size(#lines) > :one`',
-      },
+      change(
+        at('retired-in-between'),
+        becomes("$.replace(' AND size(#lines)', ' OR size(#lines)')"),
+        'TemplateLiteral',
+      ),
     ],
   },
   'retired-with-others': {
@@ -936,11 +713,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       onEmulator: true,
     },
     changes: [
-      {
-        file: 'lib/store/dynamodb/lines.ts',
-        from: ' AND size(#lines) = :one`',
-        to: ' AND size(#lines) >= :one`',
-      },
+      change(at('retired-with-others'), becomes("$.replace('= :one', '>= :one')"), 'TemplateLiteral'),
     ],
   },
   'no-wake-for-due': {
@@ -966,23 +739,20 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'asks for jobs that are parked, once their conflict key is free',
     },
     changes: [
-      {
-        file: 'lib/dispatch/parking.ts',
-        from: 'if (waiting.length === 0) return [];',
-        to: 'if (waiting.length >= 0) return [];',
-      },
+      change(
+        within(
+          () => import('../../lib/dispatch/parking.ts'),
+          (m) => m.moveBack,
+        ),
+        always,
+        'IfStatement',
+      ),
     ],
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
     foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'has what its former one runs taken from it' },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: ' || nowMs < (record.formerUntilMs ?? 0)',
-        to: '',
-      },
-    ],
+    changes: [change(at('former-life'), dropped, 'BinaryExpression', 2)],
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
@@ -991,124 +761,72 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'nothing is declared lost until the partition has been read for a lease',
     },
     changes: [
-      {
-        file: 'lib/dispatch/settle/silence.ts',
-        from: 'if (nowMs - sinceMs >= ATTENDED_MS) return true;',
-        to: 'if (nowMs >= sinceMs) return true;',
-      },
+      change(
+        within(
+          () => import('../../lib/dispatch/settle/silence.ts'),
+          (m) => m.mayDeclareLost,
+        ),
+        always,
+        'IfStatement',
+      ),
     ],
   },
   'checkpoint-claim': {
     removes: 'claim, worker and incarnation in the condition of a checkpoint',
     foundBy: { test: 'test/contract/memory.test.ts', name: 'are refused from another life of the worker' },
     changes: [
-      {
-        file: 'lib/store/memory/worker.ts',
-        from: `if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
-        return 'superseded';
-      const kept = { ...item.value, checkpoint };`,
-        to: `if (item?.value.state !== 'running') return 'superseded';
-      const kept = { ...item.value, checkpoint };`,
-      },
+      change(
+        within(
+          () => import('../../lib/store/memory/worker.ts'),
+          (m) => m.MemoryWorkerStore.prototype.saveCheckpoint,
+        ),
+        dropped,
+        'UnaryExpression',
+      ),
     ],
   },
   'no-looks': {
     removes: 'the looks at workers between passes: whoever passes anyway may find that one is gone',
     foundBy: { crashWorld: 4 },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/silence.ts',
-        from: 'runsOnWorkers(state, held) &&',
-        to: 'held.length < 0 &&',
-      },
-    ],
+    changes: [change(at('no-looks'), never, 'LogicalExpression')],
   },
   'last-look': {
     removes: 'the look that follows a look',
     foundBy: { crashWorld: 4 },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/look.ts',
-        from: 'if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places))',
-        to: 'if (places.length > 0)',
-      },
-    ],
+    changes: [change(at('looks-of-others-too'), becomes('$1 || !$2'))],
   },
   'patient-checks': {
     removes: 'the look-up of what ran under a lease that has ended, before its reservation is checked',
     foundBy: { crashWorld: 1 },
     changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;',
-        to: 'return false;',
-      },
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'if (suspicion === undefined) return { checked, others: [], hasMoreDue };',
-        to: 'if (suspicion !== null) return { checked, others: [], hasMoreDue };',
-      },
+      change(at('patient-checks'), never, 'LogicalExpression'),
+      change(at('patient-checks-2'), always),
     ],
   },
   'unwitnessed-looks': {
     removes: 'what looks tell of the store: only commits of passes show that there was no outage',
     foundBy: { crashWorld: 13 },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/silence.ts',
-        from: 'if (lookout === undefined) return page;',
-        to: 'if (page !== undefined || lookout === undefined) return page;',
-      },
-    ],
+    changes: [change(at('unwitnessed-looks'), becomes('page !== undefined || $'))],
   },
   'former-lives': {
     removes: 'the end of the lease of a life whose name has begun another one',
     foundBy: { crashWorld: 37 },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/silence.ts',
-        from: '...(formerUntilMs === undefined ? []',
-        to: '...(workers.length > 0 ? []',
-      },
-    ],
+    changes: [change(at('former-lives'), always, 'ConditionalExpression')],
   },
   'former-group': {
     removes: 'the conflict key of the group that the type of a job in flight has by now',
     foundBy: { smallRun: REDEPLOYED },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/plan.ts',
-        from: 'for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));',
-        to: '',
-      },
-    ],
+    changes: [change(at('former-group'), dropped)],
   },
   'older-declaration': {
     removes: 'the end of a pass whose partition knows of a newer declaration',
     foundBy: { simulation: 4 },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'if (declared > deployed.version) return declared;',
-        to: '',
-      },
-    ],
+    changes: [change(at('older-declaration'), dropped)],
   },
   'untold-declaration': {
     removes: 'the word that a partition has of what is declared',
     foundBy: { simulation: 4 },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'if (declared < deployed.version) await store.announceDeclaration({ partition, version: deployed.version });',
-        to: '',
-      },
-      {
-        file: 'lib/dispatch/declare.ts',
-        from: 'await store.announceDeclaration({ partition, version });',
-        to: '',
-      },
-    ],
+    changes: [change(at('untold-declaration'), dropped), change(at('untold-declaration-2'), dropped)],
   },
   'claims-of-gone-fleets': {
     removes: 'giving claims back whose fleet is gone',
@@ -1116,51 +834,27 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/redeploy.test.ts',
       name: 'with a lock, for a fleet that is gone, wait again at once',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'if (job !== undefined && !this.#fleets.has(place.entry.fleet))',
-        to: 'if (job !== undefined && this.#fleets.size === 0)',
-      },
-    ],
+    changes: [change(at('claims-of-gone-fleets'), never, 'UnaryExpression')],
   },
   'carry-one-step': {
     removes: 'all but the first step of moving jobs to where a declaration wants them',
     foundBy: { smallRun: REDEPLOYED },
-    changes: [{ file: 'lib/dispatch/carry.ts', from: 'isDone: step.isDone,', to: 'isDone: true,' }],
+    changes: [change(at('carry-one-step'), always)],
   },
   'no-carry': {
     removes: 'moving jobs to where a declaration wants them',
     foundBy: { smallRun: REDEPLOYED },
-    changes: [
-      {
-        file: 'lib/dispatch/carry.ts',
-        from: 'if (!isWalk && parks) {',
-        to: 'if (!isWalk && parks === undefined) {',
-      },
-    ],
+    changes: [change(at('no-carry'), never)],
   },
   'newest-terms': {
     removes: 'the terms of its claim from an attempt: those that its worker knows hold',
     foundBy: { simulation: 6 },
-    changes: [
-      {
-        file: 'lib/worker/run-job.ts',
-        from: 'return { type: (await context.typeUnder(declared, job.type)) ?? known.type };',
-        to: 'return known;',
-      },
-    ],
+    changes: [change(at('newest-terms'), becomes('$2'), 'LogicalExpression')],
   },
   'terms-of-the-lost': {
     removes: 'the terms of its claim from an attempt that is taken away: what is declared by then holds',
     foundBy: { simulation: 6 },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'return (await deployed.typeUnder(declared, job.type)) ?? present;',
-        to: 'return present;',
-      },
-    ],
+    changes: [change(at('terms-of-the-lost'), becomes('$2'), 'LogicalExpression')],
   },
   'terms-of-the-dead': {
     removes: 'the terms of its claim from an attempt whose function died',
@@ -1169,45 +863,44 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'also when the message of their function says that it died',
     },
     changes: [
-      {
-        file: 'lib/worker/dead-function.ts',
-        from: 'await termsOf(context, job)',
-        to: '{ type: context.configuration.types.find((each) => each.type === job.type) }',
-      },
+      change(
+        at('terms-of-the-dead'),
+        becomes('{ type: context.configuration.types.find((each) => each.type === job.type) }'),
+        'AwaitExpression',
+      ),
     ],
   },
   'told-before-reserved': {
     removes: 'the wait for the commit before a fleet is told',
     foundBy: { simulation: 1 },
     changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'const places = await this.#reserve(decisions);',
-        to: 'const reserved = this.#reserve(decisions); reserved.catch(() => {}); const places = this.#placesFor(decisions); if (decisions.length > 0) await this.#hand(places); await reserved; decisions = [];',
-      },
+      change(
+        at('told-before-reserved'),
+        becomes(
+          'await (async () => { const reserved = this.#reserve(decisions); reserved.catch(() => {}); const places = this.#placesFor(decisions); if (decisions.length > 0) await this.#hand(places); await reserved; decisions = []; return places; })()',
+        ),
+        'AwaitExpression',
+      ),
     ],
   },
   'told-places-are-free': {
     removes: 'places whose jobs nobody has started from what a pass takes as held',
     foundBy: { simulation: 1 },
-    changes: [
-      {
-        file: 'lib/core/life-cycle.ts',
-        from: "return { kind: 'mayCome' };",
-        to: "return { kind: 'gone' };",
-      },
-    ],
+    changes: [change(at('told-places-are-free'), becomes("{ kind: 'gone' }"), 'ObjectExpression')],
   },
   'overtaken-unseen': {
     removes:
       'the look at chosen jobs that an index shows, and that other dispatchers may have started before',
     foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'tells of none that has ended' },
     changes: [
-      {
-        file: 'lib/dispatch/hinted-jobs.ts',
-        from: 'if (doubted.length === 0) return [];',
-        to: 'if (doubted.length >= 0) return [];',
-      },
+      change(
+        within(
+          () => import('../../lib/dispatch/hinted-jobs.ts'),
+          (m) => m.Overtaken.prototype.among,
+        ),
+        always,
+        'IfStatement',
+      ),
     ],
   },
   'outdated-heads': {
@@ -1224,13 +917,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'told-heads-hide-others': {
     removes: 'the look behind parked jobs that have a place',
     foundBy: { test: 'test/dispatch/resource-caps.test.ts', name: '12 of 12 end at once' },
-    changes: [
-      {
-        file: 'lib/dispatch/parking.ts',
-        from: 'const asked = { partition, conflictKey, groups: budget.blockedGroups, butFor };',
-        to: 'const asked = { partition, conflictKey, groups: budget.blockedGroups };',
-      },
-    ],
+    changes: [change(at('told-heads-hide-others'), dropped, 'Property', 4)],
   },
   'locks-are-forgotten': {
     removes: 'that a place which was reserved under another declaration may have needed a lock',
@@ -1238,101 +925,57 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/handover.test.ts',
       name: 'does not start beside one of its conflict key',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'return isExcluded && reservation.declared !== deployed?.version;',
-        to: 'return isExcluded && reservation.declared === undefined;',
-      },
-    ],
+    changes: [change(at('locks-are-forgotten'), becomes('$1 === undefined'), 'BinaryExpression')],
   },
   'planned-for-ever': {
     removes: 'the time for which a start may claim what was planned',
     foundBy: { test: 'test/contract/memory.test.ts', name: 'planned a day ago' },
     changes: [
-      {
-        file: 'lib/core/life-cycle.ts',
-        from: 'nowMs - claimedAtMs < PLANNED_FOR_MS;',
-        to: 'nowMs >= 0;',
-      },
+      change(
+        within(
+          () => import('../../lib/core/life-cycle.ts'),
+          (m) => m.isPlanned,
+        ),
+        always,
+      ),
     ],
   },
   'claims-without-terms': {
     removes: 'the version under which a claim was planned',
     foundBy: { simulation: 4 },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'const declared = context.deployed?.version;',
-        to: 'const declared = undefined;',
-      },
-    ],
+    changes: [change(at('claims-without-terms'), becomes('undefined'), 'MemberExpression')],
   },
   'former-types': {
     removes: 'types that are not declared any more from what is remembered of them',
     foundBy: { simulation: 6 },
-    changes: [
-      {
-        file: 'lib/dispatch/declare.ts',
-        from: 'return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);',
-        to: 'return latest.filter(() => false);',
-      },
-    ],
+    changes: [change(at('former-types'), never, 'ArrowFunctionExpression')],
   },
   'declared-twice': {
     removes:
       'the look whether a deployment has declared before: one that comes late takes back what others declared',
     foundBy: { simulation: 9 },
-    changes: [
-      {
-        file: 'lib/dispatch/declare.ts',
-        from: 'if (earlier !== undefined) {',
-        to: 'if (earlier === -1) {',
-      },
-    ],
+    changes: [change(at('declared-twice'), never)],
   },
   'handlers-of-tomorrow': {
     removes: 'another try of a job that met a worker of another deployment, without its handler',
     foundBy: { simulation: 6 },
-    changes: [
-      {
-        file: 'lib/worker/run-job.ts',
-        from: 'if ((job.claim?.declared ?? declared) !== declared) return true;',
-        to: 'if ((job.claim?.declared ?? declared) !== declared) return false;',
-      },
-    ],
+    changes: [change(at('handlers-of-tomorrow'), never, 'ReturnStatement')],
   },
   'guard-in-the-thread': {
     removes: 'the guard beside the thread of the handlers: a busy one keeps it from its heartbeats',
     foundBy: { simulation: 22 },
-    changes: [
-      {
-        file: 'lib/worker/process/process.ts',
-        from: 'const makeGuard = options.guard ?? guardHere(',
-        to: 'const makeGuard = guardHere(',
-      },
-    ],
+    changes: [change(at('guard-in-the-thread'), becomes('$2'), 'LogicalExpression')],
   },
   'short-records': {
     removes: 'the time for which a process that stands still may trust its lease from its record',
     foundBy: { simulation: 22 },
-    changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: 'asked.wallMs + leaseMs + extensionMs + CLOCK_SKEW_MAX_MS;',
-        to: 'asked.wallMs + leaseMs + extensionMs - CLOCK_SKEW_MAX_MS;',
-      },
-    ],
+    changes: [change(at('short-records'), compared('-'), 'BinaryExpression')],
   },
   'short-functions': {
     removes: "the rest of a function's time after the timeouts of its types from the lease of what it runs",
     foundBy: { simulation: 45 },
     changes: [
-      {
-        file: 'lib/worker/run-job.ts',
-        from: 'life.since.wallMs + life.lastsMs + FUNCTION_END_MS;',
-        to: 'life.since.wallMs + life.lastsMs / 2;',
-      },
+      change(at('short-functions'), becomes('life.since.wallMs + life.lastsMs / 2'), 'BinaryExpression', 2),
     ],
   },
   'fleet-limits-alone': {
@@ -1341,13 +984,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/handover.test.ts',
       name: "counts together towards an operator's cap of a fleet, and explain names each that has a part in it",
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);',
-        to: '',
-      },
-    ],
+    changes: [change(at('fleet-limits-alone'), dropped)],
   },
   'fleet-limits-whole': {
     removes: "what others have in flight from an operator's cap of a fleet here",
@@ -1355,13 +992,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/handover.test.ts',
       name: "counts together towards an operator's cap of a fleet, and explain names each that has a part in it",
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (taken > 0 && maxConcurrency !== undefined)',
-        to: 'if (taken < 0 && maxConcurrency !== undefined)',
-      },
-    ],
+    changes: [change(at('fleet-limits-whole'), never, 'LogicalExpression')],
   },
   'stale-looks': {
     removes: 'the look at what was declared of whoever lists and redrives jobs',
@@ -1369,13 +1000,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/handover.test.ts',
       name: 'sees, and puts into the queue again, what is in all partitions a second after it',
     },
-    changes: [
-      {
-        file: 'lib/client/contexts.ts',
-        from: 'return this.current(DECLARATION_AGAIN_MS);',
-        to: 'return this.current();',
-      },
-    ],
+    changes: [change(at('stale-looks'), dropped, 'Identifier', 2)],
   },
   'early-reads-believed': {
     removes: 'the doubt about lines that were read before the index had to show what others were told of',
@@ -1398,31 +1023,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/recovery.test.ts',
       name: 'whose worker is gone starts again in the pass that finds it, whether or not the index shows it',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));',
-        to: 'await waitAgain(this.#context, this.#taken, this.#nowMs);',
-      },
-    ],
+    changes: [change(at('lost-not-shown'), becomes('($, [])'), 'AwaitExpression')],
   },
   'never-asks': {
     removes: 'what a partition that asks for capacity lacks, from its request',
     foundBy: { test: 'test/dispatch/loans.test.ts', name: 'each time that it asks' },
-    changes: [
-      {
-        file: 'lib/dispatch/loans.ts',
-        from: 'ask(context, { partition, wants, askedAtMs',
-        to: 'ask(context, { partition, wants: [], askedAtMs',
-      },
-    ],
+    changes: [change(at('never-asks'), becomes('[]'), 'Property', 2)],
   },
   'boundless-loans': {
     removes: 'the bound on what one commit lends and gives back',
     foundBy: { test: 'test/dispatch/loans.test.ts', name: 'is one of very many' },
-    changes: [
-      { file: 'lib/dispatch/loans.ts', from: 'const MOVED_MAX = 20;', to: 'const MOVED_MAX = Infinity;' },
-    ],
+    changes: [change(at('boundless-loans'), becomes('Infinity'))],
   },
   'let-go-unheard': {
     removes: 'the pass that follows a lost claim of a job behind which others are parked',
@@ -1430,14 +1041,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/parking.test.ts',
       name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/close.ts',
-        from: ` ||
-    cached.letGo.size > 0`,
-        to: '',
-      },
-    ],
+    changes: [change(at('let-go-unheard'), dropped)],
   },
   'let-go-forgotten': {
     removes: 'the conflict key of a job whose claim was lost from what may have been let go',
@@ -1445,13 +1049,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/parking.test.ts',
       name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'cached.letGo.add(conflictKey);',
-        to: 'cached.letGo.size;',
-      },
-    ],
+    changes: [change(at('let-go-forgotten'), dropped, 'ExpressionStatement')],
   },
   'charged-twice-in-a-page': {
     removes: 'the bytes of a ledger from those of a page, once it is charged again',
@@ -1459,39 +1057,19 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/store/page-ledgers.test.ts',
       name: 'however they were charged: keys of which a base is written',
     },
-    changes: [
-      {
-        file: 'lib/store/page-ledgers.ts',
-        from: 'sinceBytes += ledgerBytes(ledger) - bytesIn(since, key);',
-        to: 'sinceBytes += ledgerBytes(ledger);',
-      },
-    ],
+    changes: [change(at('charged-twice-in-a-page'), becomes('$1'), 'BinaryExpression')],
   },
   'hints-behind-holes': {
     removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',
     foundBy: { differential: 109, kind: 'order' },
-    changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: "known.next !== undefined && rank > (known.untilRank ?? '');",
-        to: "known.next !== undefined && rank > '~';",
-      },
-    ],
+    changes: [change(at('hints-behind-holes'), never, 'BinaryExpression', 2)],
   },
   'own-end-unchecked': {
     removes: "the look at a function's attempt when its own time ends",
     foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'is looked at again when its own time ends' },
     changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'return this.#endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;',
-        to: 'return nowMs + budget.checkAfterMs;',
-      },
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: '        ...this.#endsAtMs.values(),\n',
-        to: '',
-      },
+      change(at('own-end-unchecked'), becomes('$2'), 'LogicalExpression'),
+      change(at('own-end-unchecked-2'), dropped),
     ],
   },
   'end-by-own-clock': {
@@ -1500,13 +1078,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/recovery.test.ts',
       name: 'as long as a function may be running it by any clock',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;',
-        to: 'return nowMs < job.runUntilMs;',
-      },
-    ],
+    changes: [change(at('end-by-own-clock'), becomes('$1'), 'BinaryExpression', 3)],
   },
   'just-registered': {
     removes: 'what clocks differ from whether a worker may have come after the workers were read',
@@ -1514,13 +1086,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/recovery.test.ts',
       name: 'if its worker came after the workers were read',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: '>= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;',
-        to: '>= loadedAtMs) return true;',
-      },
-    ],
+    changes: [change(at('just-registered'), becomes('$1'), 'BinaryExpression', 2)],
   },
   'looks-up-in-turn': {
     removes: 'looking up all that is in flight for whoever left word',
@@ -1528,13 +1094,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/recovery.test.ts',
       name: 'settles all that has ended, however little one pass checks of itself',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'checksAll ? undefined : budget.checkMax',
-        to: 'budget.checkMax',
-      },
-    ],
+    changes: [change(at('looks-up-in-turn'), never, 'ConditionalExpression')],
   },
   'late-hints-believed': {
     removes: 'reading what a late hint shows before it is claimed',
@@ -1542,28 +1102,21 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/hints.test.ts',
       name: 'of a job that does not wait any more costs no place',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/late-hints.ts',
-        from: 'if (late.length === 0) return shown;',
-        to: 'if (late.length >= 0) return shown;',
-      },
-    ],
+    changes: [change(at('late-hints-believed'), always)],
   },
   'late-hints-dropped': {
     removes: 'the read of lines where late hints are too many to be looked up',
     foundBy: { test: 'test/dispatch/confirmed.test.ts', name: 'starts them also where nothing had waited' },
     changes: [
-      {
-        file: 'lib/dispatch/pass/late-hints.ts',
-        from: 'return length <= LATE_MAX ? input : { ...input, hasMissed: true };',
-        to: 'return length < 0 ? { ...input, hasMissed: true } : input;',
-      },
-      {
-        file: 'lib/dispatch/pass/late-hints.ts',
-        from: 'if (input.hasMissed && late.length > LATE_MAX) {',
-        to: 'if (late.length > LATE_MAX) {',
-      },
+      change(
+        within(
+          () => import('../../lib/dispatch/pass/late-hints.ts'),
+          (m) => m.withFewLooks,
+        ),
+        always,
+        'ConditionalExpression',
+      ),
+      change(at('late-hints-dropped'), dropped, 'MemberExpression'),
     ],
   },
   'newest-partition': {
@@ -1572,13 +1125,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/membership.test.ts',
       name: 'ends with the partition that has answered least lately',
     },
-    changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: 'monotonicMs: Math.min(...all',
-        to: 'monotonicMs: Math.max(...all',
-      },
-    ],
+    changes: [change(at('newest-partition'), becomes('Math.max($2)'), 'CallExpression')],
   },
   'newest-partition-by-wall': {
     removes: 'the partition that has answered least lately from what the wall clock says of a lease',
@@ -1586,9 +1133,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/membership.test.ts',
       name: 'ends with the partition that has answered least lately',
     },
-    changes: [
-      { file: 'lib/worker/membership.ts', from: 'wallMs: Math.min(...all', to: 'wallMs: Math.max(...all' },
-    ],
+    changes: [change(at('newest-partition-by-wall'), becomes('Math.max($2)'), 'CallExpression')],
   },
   'repeated-registration': {
     removes: 'the heartbeat after a registration that was repeated',
@@ -1596,13 +1141,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/membership.test.ts',
       name: 'is not taken from a registration that was repeated',
     },
-    changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: "applied === 'applied' && (tries > 1 || mayBeThere)",
-        to: "applied === 'applied' && mayBeThere",
-      },
-    ],
+    changes: [change(at('repeated-registration'), dropped, 'BinaryExpression', 2)],
   },
   'in-flight-unseen': {
     removes: 'that a ledger does not expire while a job of its key runs',
@@ -1620,24 +1159,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/process.test.ts',
       name: 'begins no handler whose start is answered after its lease is over',
     },
-    changes: [
-      {
-        file: 'lib/worker/process/attempts.ts',
-        from: "if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');",
-        to: '',
-      },
-    ],
+    changes: [change(at('started-after-lease'), dropped)],
   },
   'shares-alone': {
     removes: 'what runs in other partitions above their shares: each counts its own share alone',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'holds for all partitions together' },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);',
-        to: '',
-      },
-    ],
+    changes: [change(at('shares-alone'), dropped)],
   },
   'key-twice': {
     removes: 'jobs of a key that run where it lived before, for its cap',
@@ -1645,13 +1172,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/handover.test.ts',
       name: 'has its jobs in flight counted towards its cap',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (cap !== null) byScope.set',
-        to: 'if (cap === -1) byScope.set',
-      },
-    ],
+    changes: [change(at('key-twice'), never)],
   },
   'lockless-neighbour': {
     removes: 'the conflict keys of jobs that others have claimed by a former declaration',
@@ -1659,82 +1180,48 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/handover.test.ts',
       name: 'exclude those that began in the only partition',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'for (const conflictKey of blocking.conflictKeys) conflictKeys.add(conflictKey);',
-        to: '',
-      },
-    ],
+    changes: [change(at('lockless-neighbour'), dropped)],
   },
   'first-to-come': {
     removes: 'the wait for partitions that have not come to the declaration',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'start nothing, say so' },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (behind.length > 0) {',
-        to: 'if (behind.length < 0) {',
-      },
-    ],
+    changes: [change(at('first-to-come'), never)],
   },
   'read-too-early': {
     removes: 'the read of a partition after its note was seen: what stood before may be taken for all',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'believe only a read' },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: `state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
-      }`,
-        to: '}',
-      },
-    ],
+    changes: [change(at('read-too-early'), dropped)],
   },
   'stranger-claimed': {
     removes: 'the partition of a key: jobs start wherever they stand',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'has its waiting jobs there' },
-    changes: [
-      {
-        file: 'lib/dispatch/rehome.ts',
-        from: 'return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;',
-        to: 'return () => true;',
-      },
-    ],
+    changes: [change(at('stranger-claimed'), always, 'ArrowFunctionExpression')],
   },
   'announced-late': {
     removes: 'the announcement of a line in the new partition before a job is moved there',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'loses no job to a dispatcher that dies' },
     changes: [
-      {
-        file: 'lib/dispatch/rehome.ts',
-        from: `const moved = await putAnnounced(asSubmitter(context), there, () =>
-      store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() }),
-    );`,
-        to: `const moved = await store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() });
-    await putAnnounced(asSubmitter(context), there, async () => undefined);`,
-      },
+      change(
+        at('announced-late'),
+        becomes('$4().then((moved) => $1($2, $3, async () => undefined).then(() => moved))'),
+        'CallExpression',
+      ),
     ],
   },
   'moved-late': {
     removes: 'the end of moving jobs to other partitions once the lease is not trusted',
     foundBy: { test: 'test/dispatch/rehome.test.ts', name: 'are none once the lease has ended' },
-    changes: [{ file: 'lib/dispatch/rehome.ts', from: 'if (!isInTime()) return 0;', to: '' }],
+    changes: [change(at('moved-late'), dropped)],
   },
   'deaf-resident': {
     removes: 'the look at the declaration of a dispatcher that runs on',
     foundBy: { test: 'test/dispatch/resident.test.ts', name: 'comes to a newer declaration' },
-    changes: [{ file: 'lib/dispatch/resident/resident.ts', from: 'await shared.keepUp();', to: '' }],
+    changes: [change(at('deaf-resident'), dropped)],
   },
   'unheard-end': {
     removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
     foundBy: { simulation: 16_000_199 },
-    changes: [
-      {
-        file: 'lib/dispatch/settle/recover.ts',
-        from: 'else if (isUnheard) this.#unheardEndsMs',
-        to: 'else if (isUnheard && false) this.#unheardEndsMs',
-      },
-    ],
+    changes: [change(at('unheard-end'), never, 'IfStatement', 2)],
   },
   'blank-word': {
     removes: 'the difference between word that names its jobs and word that does not',
@@ -1775,35 +1262,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'moved-uncharged': {
     removes: 'the wait of an attempt that is over for its charge, before its job is moved',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'keeps an attempt that is over where it ran' },
-    changes: [
-      {
-        file: 'lib/dispatch/rehome.ts',
-        from: 'const met = jobs.filter(({ id }) => !inFlight.held.has(id));',
-        to: 'const met = jobs;',
-      },
-    ],
+    changes: [change(at('moved-uncharged'), always, 'ArrowFunctionExpression')],
   },
   'lock-of-before': {
     removes: 'locks of what was claimed when there were more partitions, once there is one',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'their lock is given back' },
-    changes: [
-      {
-        file: 'lib/dispatch/locks.ts',
-        from: ': settled.filter(({ reservation }) => reservation.epoch < sinceEpoch);',
-        to: ': [];',
-      },
-    ],
+    changes: [change(at('lock-of-before'), becomes('[]'), 'CallExpression', 2)],
   },
   'controls-left': {
     removes: 'controls of keys, which stay where the keys lived',
     foundBy: { test: 'test/dispatch/handover.test.ts', name: 'has its pauses there' },
-    changes: [
-      {
-        file: 'lib/dispatch/carry.ts',
-        from: 'if (home !== partition) await store.adoptControl({ partition: home, control });',
-        to: '',
-      },
-    ],
+    changes: [change(at('controls-left'), dropped)],
   },
   'borrowed-and-above': {
     removes:
@@ -1812,13 +1281,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/looks.test.ts',
       name: 'is not what runs on capacity that was lent to its partition',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'movedBy(state.loans, other, Number.NEGATIVE_INFINITY)',
-        to: 'movedBy(state.loans, other, Number.POSITIVE_INFINITY)',
-      },
-    ],
+    changes: [change(at('borrowed-and-above'), becomes('Infinity'), 'MemberExpression', 2)],
   },
   'comes-and-plans-on': {
     removes: 'the difference between what was planned before a partition came and what it plans from then on',
@@ -1826,13 +1289,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/looks.test.ts',
       name: 'is nothing where a partition runs what is its own',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (epoch < sinceEpoch)',
-        to: 'if (epoch <= sinceEpoch)',
-      },
-    ],
+    changes: [change(at('comes-and-plans-on'), compared('<='), 'BinaryExpression')],
   },
   'come-to-any': {
     removes: 'the version of the declaration that a partition has come to',
@@ -1840,13 +1297,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/looks.test.ts',
       name: 'is one that has come to this declaration, not to an earlier one',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'carried !== undefined && carried.version >= since',
-        to: 'carried !== undefined',
-      },
-    ],
+    changes: [change(at('come-to-any'), dropped, 'BinaryExpression', 2)],
   },
   'let-go-of-all': {
     removes: 'conflict keys that others hold still: all are taken to be free',
@@ -1854,13 +1305,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/looks.test.ts',
       name: 'are conflict keys that were claimed before it came',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (!after.conflictKeys.has(conflictKey)) input.letGo',
-        to: 'input.letGo',
-      },
-    ],
+    changes: [change(at('let-go-of-all'), always, 'IfStatement')],
   },
   'cut-looks': {
     removes: 'the soon look at those that were not read so far',
@@ -1868,13 +1313,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/looks.test.ts',
       name: 'read so many at once, and the others within moments',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/handover.ts',
-        from: 'if (states.size + over.size < partitionsEver - 1) return LOOK_LEAST_MS;',
-        to: '',
-      },
-    ],
+    changes: [change(at('cut-looks'), dropped)],
   },
   'cut-line-left': {
     removes: 'the return to a line of which a part was moved, unless it is the last that was read',
@@ -1882,13 +1321,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/rehome.test.ts',
       name: 'also where that is not the last one that it read',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/rehome.ts',
-        from: 'isCut ||= page.next !== undefined;',
-        to: 'isCut = page.next !== undefined;',
-      },
-    ],
+    changes: [change(at('cut-line-left'), becomes('$1 = $2'))],
   },
   'retired-with-jobs': {
     removes: 'the look whether a line is empty before it is retired',
@@ -1896,13 +1329,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/rehome.test.ts',
       name: 'are no lines to retire in which a job stands',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/rehome.ts',
-        from: 'if (page.jobs.length === 0 && line',
-        to: 'if (line',
-      },
-    ],
+    changes: [change(at('retired-with-jobs'), dropped, 'BinaryExpression')],
   },
   'steps-from-the-front': {
     removes: 'the place at which a step of a declaration ended',
@@ -1910,14 +1337,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/carry.test.ts',
       name: 'go on where the last one stood',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/carry.ts',
-        from: `after: step.after,
-  };`,
-        to: '};',
-      },
-    ],
+    changes: [change(at('steps-from-the-front'), dropped)],
   },
   'handover-again': {
     removes: 'what is known of a handover when the next declaration comes',
@@ -1925,13 +1345,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/carry.test.ts',
       name: 'is the one of its step alone where partitions',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/carry.ts',
-        from: 'carried === undefined || carried.version < sharedSince',
-        to: 'carried === undefined || carried.version > 0',
-      },
-    ],
+    changes: [change(at('handover-again'), becomes('$1 > 0'), 'BinaryExpression', 2)],
   },
   'held-and-moved': {
     removes: 'the wait of a parked job for the charge of its earlier attempt, before it is moved',
@@ -1939,13 +1353,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/carry.test.ts',
       name: 'stay while an attempt of theirs counts here',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/carry.ts',
-        from: '!lives(job) && !inFlight.held.has(job.id)',
-        to: '!lives(job)',
-      },
-    ],
+    changes: [change(at('held-and-moved'), dropped, 'UnaryExpression', 2)],
   },
   'raised-twice': {
     removes:
@@ -1954,14 +1362,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/division.test.ts',
       name: 'are raised by no more than what is free',
     },
-    changes: [
-      {
-        file: 'lib/worker/division.ts',
-        from: `      left -= more;
-`,
-        to: '',
-      },
-    ],
+    changes: [change(at('raised-twice'), dropped)],
   },
   'let-go-at-work': {
     removes: 'the look whether a job of a partition runs before its lease is let go',
@@ -1969,13 +1370,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/process.test.ts',
       name: 'keeps its lease in a partition that is gone while a job of it runs',
     },
-    changes: [
-      {
-        file: 'lib/worker/process/partitions.ts',
-        from: 'if (!isGone(partition) || this.#isAtWork(partition)) continue;',
-        to: 'if (!isGone(partition)) continue;',
-      },
-    ],
+    changes: [change(at('let-go-at-work'), dropped, 'CallExpression', 2)],
   },
   'served-by-an-old-record': {
     removes: 'the heartbeat after a registration where a record may be',
@@ -1983,12 +1378,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/worker/membership.test.ts',
       name: 'it is served again by a record that counts',
     },
-    changes: [
-      {
-        file: 'lib/worker/membership.ts',
-        from: '(tries > 1 || mayBeThere)',
-        to: 'tries > 1',
-      },
-    ],
+    changes: [change(at('repeated-registration'), dropped, 'Identifier', 3)],
   },
 };

@@ -1,8 +1,7 @@
 /** Bugs that are planted as changes of the sources: about what a commit writes beside the page. */
+import { always, at, becomes, change, dropped, never, within } from './mutation.ts';
 import type { Planted } from './planted-bug.ts';
 
-const PARTITION = 'lib/store/dynamodb/partition.ts';
-const PAGE = 'lib/store/page.ts';
 const found = (name: string): Planted['foundBy'] => ({
   test: 'test/integration/reservations-ahead.test.ts',
   name,
@@ -19,44 +18,30 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
       onEmulator: true,
     },
     changes: [
-      {
-        file: PARTITION,
-        from: "condition: 'attribute_not_exists(#turn) OR #turn < :turn',",
-        to: "condition: 'attribute_not_exists(#turn) OR #turn <> :turn',",
-      },
+      change(at('learned-late'), becomes("'attribute_not_exists(#turn) OR #turn <> :turn'"), 'Literal'),
     ],
   },
   'page-before-items': {
     removes: 'the wait for the items that a page names: it is written whatever becomes of them',
     foundBy: found('leaves the page as it is where nobody knows whether its item is there'),
-    changes: [
-      {
-        file: PARTITION,
-        from: 'await this.#putAhead(partition, ahead, before.turn);',
-        to: 'await this.#putAhead(partition, ahead, before.turn).catch(() => {});',
-      },
-    ],
+    changes: [change(at('page-before-items'), becomes('$.catch(() => {})'), 'CallExpression')],
   },
   'put-over-another': {
     removes: 'the condition that nothing is where an item is put before its page',
     foundBy: found('is not put over another one of its number'),
-    changes: [
-      {
-        file: PARTITION,
-        from: "item, condition: 'attribute_not_exists(#pk)' });",
-        to: 'item });',
-      },
-    ],
+    changes: [change(at('put-over-another'), dropped, 'Property', 2)],
   },
   'unnamed-counts': {
     removes: 'the names of a page: each item counts that was put before one',
     foundBy: { test: 'test/store/page.test.ts', name: MEANS },
     changes: [
-      {
-        file: PAGE,
-        from: 'named === undefined || named.has',
-        to: 'named === undefined || true || named.has',
-      },
+      change(
+        within(
+          () => import('../../lib/store/page.ts'),
+          (m) => m.isNamed,
+        ),
+        always,
+      ),
     ],
   },
   'earlier-names-nothing': {
@@ -64,39 +49,42 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
       'what counts by the page of an earlier version, which knows no names: items that were put before one hold nothing',
     foundBy: found('counts by its item where an earlier version has written the page'),
     changes: [
-      { file: PAGE, from: 'named === undefined || named.has(batchId)', to: 'named?.has(batchId) === true' },
+      change(
+        within(
+          () => import('../../lib/store/page.ts'),
+          (m) => m.isNamed,
+        ),
+        becomes('named?.has(batchId) === true || batches.has(batchId)'),
+      ),
     ],
   },
   'void-at-once': {
     removes: 'the turn from what is void: an item is taken away before the page that is about to name it',
     foundBy: found('goes once the page has turned, not before'),
     changes: [
-      {
-        file: PAGE,
-        from: '!isNamed(page, batchId) && follows < page.turn;',
-        to: '!isNamed(page, batchId) && follows > -1;',
-      },
+      change(
+        within(
+          () => import('../../lib/store/page.ts'),
+          (m) => m.isVoid,
+        ),
+        always,
+        'BinaryExpression',
+      ),
     ],
   },
   'named-but-missing': {
     removes: 'another read where a reservation is missing that the page names',
     foundBy: found('is read again where the page names it and it was not read'),
-    changes: [{ file: PARTITION, from: 'lacks: [...(page.named', to: 'lacks: false && [...(page.named' }],
+    changes: [change(at('named-but-missing'), never)],
   },
   'names-of-the-untouched': {
     removes: 'the name of a reservation that holds something still, once one of its places is settled',
     foundBy: { test: 'test/store/page.test.ts', name: MEANS },
-    changes: [
-      {
-        file: PAGE,
-        from: 'if (settled === undefined || holdsMore(reservation.jobs, settled))',
-        to: 'if (settled === undefined)',
-      },
-    ],
+    changes: [change(at('names-of-the-untouched'), dropped, 'CallExpression')],
   },
   'names-without-bound': {
     removes: 'the bound of the names in a page',
     foundBy: found('is one of thousands, of which a bounded number has names'),
-    changes: [{ file: PAGE, from: '&& bytes <= NAMES_BYTES_MAX', to: '&& bytes <= 100 * NAMES_BYTES_MAX' }],
+    changes: [change(at('names-without-bound'), becomes('$1 <= 100 * $2'), 'BinaryExpression')],
   },
 };

@@ -1,10 +1,12 @@
 import { expect, it } from 'vitest';
+import { seedsOf } from '../sample.ts';
 import { scheduleWorld } from './schedules.ts';
 
+const [SAMPLE_FIRST, SAMPLE_LAST] = seedsOf('schedules', [21, 520], 50);
 /** `FAIRLEAD_SCHEDULE_FIRST=700000` tries others than were tried before. */
-const FIRST = Number(process.env.FAIRLEAD_SCHEDULE_FIRST ?? 21);
+const FIRST = Number(process.env.FAIRLEAD_SCHEDULE_FIRST ?? SAMPLE_FIRST);
 /** `FAIRLEAD_SCHEDULE_SEEDS=20000` tries as many as are asked for before a release. */
-const SEEDS = Number(process.env.FAIRLEAD_SCHEDULE_SEEDS ?? 500);
+const SEEDS = Number(process.env.FAIRLEAD_SCHEDULE_SEEDS ?? SAMPLE_LAST - SAMPLE_FIRST + 1);
 
 it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`, async () => {
   let decided = 0;

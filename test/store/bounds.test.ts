@@ -103,6 +103,7 @@ import {
   SCHEDULE_ID,
 } from '../fixtures/largest.ts';
 import { noise } from '../fixtures/noise.ts';
+import { timesOf } from '../fixtures/times.ts';
 import { seeded } from '../simulation/random.ts';
 
 const PARTITION = 4_095;
@@ -394,7 +395,7 @@ describe("a job's history", () => {
           entries.length,
         );
       }),
-      { numRuns: 60 },
+      { numRuns: timesOf(60) },
     );
   });
 });
@@ -508,7 +509,7 @@ describe('the partition summary', () => {
           before = page;
         }
       }),
-      { numRuns: 50 },
+      { numRuns: timesOf(50) },
     );
   });
 
@@ -672,7 +673,7 @@ describe('the partition summary', () => {
         }
       }),
       // What fails is large: a smaller one would take minutes to find.
-      { numRuns: 20, endOnFailure: true },
+      { numRuns: timesOf(20), endOnFailure: true },
     );
   });
 

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import { ledgerBytes, ledgersSince, nextLedgers, type PageLedgers } from '../../lib/store/page-ledgers.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { expectSame } from '../fixtures/same.ts';
+import { timesOf } from '../fixtures/times.ts';
 
 const EMPTY: PageLedgers = { version: 0, ledgers: new Map() };
 
@@ -40,7 +41,7 @@ it.each([
       }
     }),
     // To shrink hundreds of charges takes a minute.
-    { numRuns: 40, endOnFailure: true },
+    { numRuns: timesOf(40), endOnFailure: true },
   );
 });
 
@@ -90,7 +91,7 @@ it('what leaves a page that is full is not written as changed since its base', (
   for (let from = 0; from < 17_000; from += 100)
     charge(Array.from({ length: 100 }, (_, at) => `short-${from + at}`));
   let left = 0;
-  for (let at = 0; at < 160; at += 1) {
+  for (let at = 0; at < timesOf(160); at += 1) {
     const { spilled, isBase, doneAnew } = charge([`${at}/`.padEnd(500, 'x')]);
     expect(isBase).toBe(doneAnew().base !== undefined);
     left += spilled.length;

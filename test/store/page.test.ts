@@ -24,6 +24,7 @@ import { aCommit } from '../fixtures/factories/commit.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { expectSame } from '../fixtures/same.ts';
+import { timesOf } from '../fixtures/times.ts';
 import { diceOf, seeded } from '../simulation/random.ts';
 
 /** One pass: ledgers it charges, places it settles, whether it reserves, whether it tidies afterwards. */
@@ -311,7 +312,7 @@ describe('the ledgers of a page', () => {
     let base: Item | undefined;
     let left = 0;
     let back = 0;
-    for (let commits = 0; commits < 150; commits += 1) {
+    for (let commits = 0; commits < timesOf(150); commits += 1) {
       // Of so long names, 740 have room.
       const names = new Set(
         Array.from({ length: 60 }, () => `${Math.floor(random() * 900)}/`.padEnd(480, 'n')),

@@ -110,6 +110,7 @@ export class Admission {
   }
 
   async #admit(decisions: readonly Decision[]): Promise<void> {
+    // planted: told-before-reserved
     const places = await this.#reserve(decisions);
     if (decisions.length > 0) await this.#hand(places);
   }
@@ -200,6 +201,7 @@ export class Admission {
 
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
   #isQuietNews(quiet: Quiet | null): boolean {
+    // planted: quiet-not-taken-back
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
@@ -248,6 +250,7 @@ export class Admission {
   #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
     const { context, partition, commits, nowMs } = this.#pass;
     const { version } = commits;
+    // planted: claims-without-terms
     const declared = context.deployed?.version;
     const under = declared === undefined ? {} : { declared };
     const checkAtMs = context.clock.nowMs() + context.budget.checkAfterMs;
@@ -332,6 +335,7 @@ export class Admission {
       // A claim that was answered cannot come again: the place needs no raised version.
       this.#drop(place);
     } else {
+      // planted: unknown-claims-lent
       this.#hold(decision);
     }
   }
@@ -349,6 +353,7 @@ export class Admission {
 
   /** The job has moved on: what is parked behind it may be the next. */
   #letGo({ reserved: { conflictKey } }: Decision): void {
+    // planted: let-go-forgotten
     if (conflictKey !== undefined && this.parks) this.#pass.cached.letGo.add(conflictKey);
   }
 

@@ -77,6 +77,7 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
   const { context, partition, commits, cached, candidates, parkedHeads } = pass;
   const known = new Set(parkedHeads.map(({ id }) => id));
   const groups = headsOf(cached.lines, toPark(blocked, known, context.budget.parkKept));
+  // planted: front-again
   if (groups.size === 0) return 0;
   const jobs = await park(context, partition, commits, groups, { parks, cached });
   candidates.forget(jobs);
@@ -115,7 +116,9 @@ function isMoreToDo(
     (sent > 0 && candidates.strangers.length > 0) ||
     isLockOpen ||
     candidates.leftBehind.length > 0 ||
+    // planted: front-again-2
     (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
+    // planted: let-go-unheard
     cached.letGo.size > 0
   );
 }

@@ -56,8 +56,10 @@ export async function confirmed(
   nowMs: number,
 ): Promise<Images> {
   const late = doubtful(shown, input, lines, nowMs);
+  // planted: late-hints-believed
   if (late.length === 0) return shown;
   const images = new Map(shown);
+  // planted: late-hints-dropped
   if (input.readsAnew === true && late.length > LATE_MAX) {
     for (const { id } of late) images.delete(id);
     return images;

@@ -132,7 +132,9 @@ async function newerDeclaration(
   { declared = 0 }: PartitionState,
 ): Promise<number | undefined> {
   if (deployed === undefined) return undefined;
+  // planted: older-declaration
   if (declared > deployed.version) return declared;
+  // planted: untold-declaration
   if (declared < deployed.version) await store.announceDeclaration({ partition, version: deployed.version });
   return undefined;
 }

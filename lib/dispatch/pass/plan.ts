@@ -56,6 +56,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   const types = typesByName(context.configuration);
   for (const entry of pass.inFlight) {
     const others = keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey);
+    // planted: former-group
     for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
   }
   // What was reserved and never claimed waits again, where only a hint to come shows it.
@@ -86,6 +87,7 @@ function capacityOf({
   const { configuration } = context;
   if (between === undefined) {
     const free = freeSlots(configuration, state, NOTHING_MOVED, inFlight);
+    // planted: stale-controls
     return { share: configuration, free, overrides: state.controls };
   }
   const moved = between.movedLess(between.movedTo(configuration, state, partition, nowMs), elsewhere);
@@ -141,6 +143,7 @@ function blockedBounds(
   const blockedPerConflict = 2 * parkKept;
   const slots = [...free.values()].reduce((total, each) => total + each, 0);
   const blockedMax = BLOCKED_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
+  // planted: front-again-3
   return { blockedMax, blockedPerConflict };
 }
 

@@ -15,6 +15,7 @@ export interface Promotion {
 }
 
 /** Rounds in which one pass promotes due jobs. With more than these promote, it plans with what it has, and goes on. */
+// planted: one-page-of-due
 const PROMOTE_ROUNDS_MAX = 10;
 
 export const NOTHING_DUE: Promotion = { promoted: [], overtaken: [], strangers: [], more: false };
@@ -55,6 +56,7 @@ export async function promoteDue(
     promoted,
     overtaken: await readWaiting(context, lost),
     strangers,
+    // planted: one-page-of-due-2
     more: next !== undefined,
   };
 }

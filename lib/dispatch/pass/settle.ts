@@ -133,11 +133,14 @@ async function unpark(
     const next = await between.releaseLocks(context, partition, settled, carried ?? state.carried);
     input.inBackground(between.wakePartitions(context, next));
   }
+  // planted: parked-by-another
   if (!state.parks) return NOTHING_PARKED;
   const types = typesByName(context.configuration);
   const freed = new Set([
     ...letGo,
+    // planted: parked-not-freed
     ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
+    // planted: parked-not-freed-2
     ...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),
   ]);
   return readFreed(context, {

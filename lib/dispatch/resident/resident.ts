@@ -94,6 +94,7 @@ async function stayMember(
     const members = await membership.renew(duties.led(), duties.count);
     if (members === 'superseded') return members;
     if (!ending.signal.aborted && membership.isMember()) duties.assign(members);
+    // planted: deaf-resident
     await shared.keepUp();
     return 'member';
   };

@@ -47,6 +47,7 @@ export async function lookAtWorkers(
     const nowMs = clock.nowMs();
     const state = await store.loadPartition({ partition, nowMs });
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+    // planted: looks-of-others-too
     if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
     const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + BEHIND_MS;
     if (waitMs <= WAIT_MAX_MS && !hasWaited) {

@@ -66,12 +66,15 @@ function mayStillRun(
   nowMs: number,
   loadedAtMs: number,
 ): boolean {
+  // planted: end-by-own-clock
   if (job.runUntilMs !== undefined) return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;
   // Whoever started it so lately may have registered after the workers were read.
+  // planted: just-registered
   if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
   const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
   if (record === undefined) return false;
   // The record is of a later life of the worker: the former one, which runs the job, may run on until `formerUntilMs`.
+  // planted: former-life
   return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
 }
 
@@ -86,6 +89,7 @@ async function typeOf(
   const declared = job.claim?.declared;
   const present = typesByName(configuration).get(job.type);
   if (declared === undefined || deployed === undefined || declared === deployed.version) return present;
+  // planted: terms-of-the-lost
   return (await deployed.typeUnder(declared, job.type)) ?? present;
 }
 
@@ -109,6 +113,7 @@ async function takeAway(
   });
   if (outcome.kind !== 'finished') return undefined;
   // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
+  // planted: loss-by-own-clock
   const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
   return {
     settled: { ...place, durationMs, succeeded: false, endedAtMs: outcome.job.finishedAtMs ?? nowMs },
@@ -228,11 +233,13 @@ function reservationsDue(
   const allDue = state.reservations
     .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs)
     .sort((one, other) => one.checkAtMs - other.checkAtMs);
+  // planted: looks-up-in-turn
   const due = allDue.slice(0, checksAll ? undefined : budget.checkMax);
   const hasMoreDue = due.length < allDue.length;
   // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
   const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
   const checked = [...new Set([...due, ...orphaned])];
+  // planted: patient-checks-2
   if (suspicion === undefined) return { checked, others: [], hasMoreDue };
   const known = new Set(checked);
   const others = state.reservations.filter(
@@ -319,6 +326,7 @@ class Recovery {
         if (each.status.kind === kind) await this.#handle(each);
       if (kind === 'mayCome') await this.#claimUnstarted();
     }
+    // planted: lost-not-shown
     this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));
     return this.#settlement();
   }
@@ -354,6 +362,7 @@ class Recovery {
         else if (!this.#mayTakeLock(place) && this.#isToldAgain(place)) this.#unclaimed.push(place);
         break;
       case 'claimed':
+        // planted: claims-of-gone-fleets
         if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
         else this.#sendAgain(place);
         break;
@@ -396,6 +405,7 @@ class Recovery {
     if (between === undefined) return false;
     if (between.lockOfPlace(this.#context, entry) !== undefined) return true;
     const isExcluded = entry.conflictKey !== undefined && isExclusive(entry.conflictKey);
+    // planted: locks-are-forgotten
     return isExcluded && reservation.declared !== deployed?.version;
   }
 
@@ -487,6 +497,7 @@ class Recovery {
   }
 
   #isSuspected({ reservation, position, entry }: Place): boolean {
+    // planted: patient-checks
     return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;
   }
 
@@ -506,6 +517,7 @@ class Recovery {
     if (runUntilMs === undefined) return;
     const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
     const againAtMs = checkAtMs <= this.#nowMs ? this.#nowMs + this.#context.budget.checkAfterMs : checkAtMs;
+    // planted: unheard-end
     if (endMs < againAtMs)
       this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
     // That its time to be checked has come before makes no pass.
@@ -529,6 +541,7 @@ class Recovery {
     const checkAtMsOf = ({ batchId }: Reservation): number => {
       if (this.#notComeTo.has(batchId)) return soon.checkAtMs;
       if (this.#heldBack.has(batchId)) return later.checkAtMs;
+      // planted: own-end-unchecked
       return this.#endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;
     };
     return {
@@ -545,6 +558,7 @@ class Recovery {
       wakeAtMs: soonest(
         isCut ? soon.wakeAtMs : undefined,
         isHeldBack ? later.wakeAtMs : undefined,
+        // planted: own-end-unchecked-2
         ...this.#endsAtMs.values(),
       ),
       isMore: this.#hasMoreDue && !isCut && this.#settled.length + this.#resend.length > 0,

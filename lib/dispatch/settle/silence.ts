@@ -52,6 +52,7 @@ export function attendedTogether(
   page: Attendance | undefined,
   lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
 ): Attendance | undefined {
+  // planted: unwitnessed-looks
   if (lookout === undefined) return page;
   const { sinceMs, atMs } = lookout;
   if (page === undefined) return { sinceMs, atMs };
@@ -144,6 +145,7 @@ function endsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): re
   return [
     ...workers.flatMap(({ fleet, expiresAtMs, formerUntilMs }) => [
       { fleet, atMs: expiresAtMs },
+      // planted: former-lives
       ...(formerUntilMs === undefined ? [] : [{ fleet, atMs: formerUntilMs }]),
     ]),
     ...gone.map(({ fleet, expiresAtMs, formerUntilMs = 0 }) => ({
@@ -242,6 +244,7 @@ export async function lookAgain(
   seen: Lookout | undefined,
   next: Lookout,
 ): Promise<'applied' | 'superseded'> {
+  // planted: looks-noted-first
   await queue.sendLook(partition, Math.max(0, next.nextAtMs - clock.nowMs()), next.nextAtMs);
   return store.keepLookout({ partition, seen, next });
 }
@@ -267,6 +270,7 @@ export async function stayOnLookout(
   const { lookout } = state;
   const nowMs = clock.nowMs();
   const { sinceMs, atMs } = attendance;
+  // planted: no-looks
   const isMissing = runsOnWorkers(state, held) && !isOnItsWay(lookout, nowMs);
   const isNews = judgedUntilMs !== undefined && judgedUntilMs > (lookout?.judgedUntilMs ?? 0);
   const judged = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);

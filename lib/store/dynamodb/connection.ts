@@ -135,12 +135,14 @@ export class DynamoConnection {
       let left: Item[] = chunk.map((key) => ({ ...key }));
       for (let tries = 1; left.length > 0; tries += 1) {
         const command = new BatchGetCommand({
+          // planted: weak-batches
           RequestItems: { [this.#table]: { Keys: left, ConsistentRead: true } },
           ReturnConsumedCapacity: 'TOTAL',
         });
         const output = await this.#attempt(verb, () => this.#documents.send(command));
         this.#count(verb, 'read', output);
         items.push(...(output.Responses?.[this.#table] ?? []));
+        // planted: unprocessed-keys
         left = output.UnprocessedKeys?.[this.#table]?.Keys ?? [];
         if (left.length === 0) break;
         if (tries === TRIES_MAX) {
@@ -388,6 +390,7 @@ export class DynamoConnection {
 const TOO_LARGE = /item size (to update )?has exceeded/i;
 
 const RETRYABLE_REASONS: ReadonlySet<string> = new Set([
+  // planted: conflicts-for-good
   'TransactionConflict',
   'ProvisionedThroughputExceeded',
   'ThrottlingError',
@@ -395,12 +398,14 @@ const RETRYABLE_REASONS: ReadonlySet<string> = new Set([
 
 const CONFLICTS: ReadonlySet<string> = new Set([
   'TransactionCanceledException',
+  // planted: conflicts-of-single-writes
   'TransactionConflictException',
   'TransactionInProgressException',
 ]);
 
 const THROTTLES: ReadonlySet<string> = new Set([
   'LimitExceededException',
+  // planted: throttled-for-good
   'ProvisionedThroughputExceededException',
   'RequestLimitExceeded',
   'ThrottlingException',
@@ -445,6 +450,7 @@ const isUnsendable = (error: unknown): boolean =>
  */
 function refusedParts(error: TransactionCanceledException, verb: string): ReadonlySet<number> | undefined {
   const codes = error.CancellationReasons?.map((reason) => reason.Code) ?? [];
+  // planted: conflicts-refused
   const refused = codes.flatMap((code, index) => (code === 'ConditionalCheckFailed' ? [index] : []));
   if (refused.length > 0) return new Set(refused);
   const rejected = codes.find((code) => code !== 'None' && !RETRYABLE_REASONS.has(code ?? ''));

@@ -46,6 +46,7 @@ export class DynamoEndedJobs implements EndedJobs {
     do {
       const { items, next } = await this.#table.scan('endedJobs', { filter, values, after });
       yield items.flatMap((item) => this.#readable(item));
+      // planted: first-page-of-a-scan
       after = next;
     } while (after !== undefined);
   }

@@ -357,7 +357,9 @@ export class TableItems {
       const limit = most === undefined ? undefined : most - items.length;
       const answer = await this.table.query(verb, { ...query, limit, after });
       items.push(...answer.items);
+      // planted: first-page-of-a-query
       after = answer.next;
+      // planted: empty-page-ends
       if (after === undefined || (most !== undefined && items.length >= most)) return items;
     }
     throw new StoreRefused(

@@ -200,6 +200,7 @@ export class DynamoLineStore implements LineStore {
       const last = await this.#table.update('retireLine', {
         key,
         update: 'REMOVE #lines, #line, #rank',
+        // planted: retired-with-others
         condition: `${isQuiet} AND size(#lines) = :one`,
         values,
       });
@@ -210,6 +211,7 @@ export class DynamoLineStore implements LineStore {
       const one = await this.#table.update('retireLine', {
         key,
         update: 'DELETE #lines :lines',
+        // planted: retired-in-between
         condition: `${isQuiet} AND size(#lines) > :one`,
         values: { ...values, ':lines': new Set([name]) },
       });

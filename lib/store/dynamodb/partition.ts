@@ -259,6 +259,7 @@ export class DynamoPartitionStore implements PartitionStore {
       page,
       torn: isBare || isOfBase(pageItem, base) ? undefined : pageItem,
       // The page is read before its reservations: one that was taken away meanwhile is of a page that is not the partition's any more.
+      // planted: named-but-missing
       lacks: [...page.named].some((batchId) => !there.has(batchId)),
     };
   }
@@ -303,6 +304,7 @@ export class DynamoPartitionStore implements PartitionStore {
       return this.#items.hint(() =>
         this.#table.put('commit', {
           item: encodeEstimate(key, estimate, version),
+          // planted: learned-late
           condition: 'attribute_not_exists(#pk) OR #version < :version',
           values: { ':version': version },
         }),

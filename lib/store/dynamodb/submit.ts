@@ -64,6 +64,7 @@ export class DynamoSubmitStore implements SubmitStore {
     const outcome = await this.#table.put('createJobs', {
       item: encodeJob(job, this.#items.standingOf(job), payloadId),
       condition: 'attribute_not_exists(#pk) OR #ttl <= :nowSec',
+      // planted: ids-a-second-early
       values: { ':nowSec': Math.floor(this.#items.nowMs() / 1000) },
     });
     if (outcome.applied) return { kind: 'created', job };

@@ -76,6 +76,7 @@ export class MemoryPartitionStore implements PartitionStore {
     return this.#items.write('commit', () => {
       const present = this.#items.partition(partition);
       const { version } = present.page;
+      // planted: commit-version
       if (commit.version !== version) {
         this.#items.bill.lostCommit(partition, present.page);
         return 'lost';

@@ -50,6 +50,7 @@ export class MemoryScheduleStore implements ScheduleStore {
         if (entry?.damage === undefined) return entry && recordOf(entry);
         if (unreadable === undefined) throw entry.damage;
         unreadable(id);
+        // planted: met-for-ever
         this.#setAside(entry, entry.damage);
         return undefined;
       });

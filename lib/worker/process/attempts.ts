@@ -183,6 +183,7 @@ export class Attempts {
       // From here on the job's reservation brings it back, not its message.
       onStarted: (job) => {
         // The start may have been answered after the lease was over: then the job is on its way to another worker.
+        // planted: started-after-lease
         if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');
         this.#occupants.set(claimId, { job });
         deletions.add(receipt);

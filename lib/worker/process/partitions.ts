@@ -96,6 +96,7 @@ export class ServedPartitions {
   /** Whoever is given a job of such a partition later registers there again before it starts it. */
   #letGo(isGone: (partition: number) => boolean): void {
     for (const partition of this.#served) {
+      // planted: let-go-at-work
       if (!isGone(partition) || this.#isAtWork(partition)) continue;
       this.#served.delete(partition);
       this.#guard.tell({ kind: 'letGo', partition });

@@ -31,6 +31,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const life = { workerId, incarnation: incarnationOf(clock.nowMs(), random()) };
   const ending = new Ending();
   const first = sharesAtFirst(settings);
+  // planted: guard-in-the-thread
   const makeGuard = options.guard ?? guardHere({ store, clock, log, kill: options.exit });
   const guard = await makeGuard(
     { life, fleet, shares: first.shares, heartbeatMs, leaseMs },

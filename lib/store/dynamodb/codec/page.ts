@@ -288,6 +288,7 @@ function onBase(
   gone: ReadonlySet<string> | undefined,
 ): Pick<Page, 'ledgers' | 'base' | 'gone'> {
   if (base === undefined) return { ledgers: since };
+  // planted: gone-forgotten
   const before = [...base.ledgers].filter(([key]) => !since.has(key) && gone?.has(key) !== true);
   return { ledgers: new Map([...before, ...since]), base, ...(gone === undefined ? {} : { gone }) };
 }
