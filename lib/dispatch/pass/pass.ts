@@ -19,7 +19,6 @@ import { openCache } from '../partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
 import { CommitLostError, type Commits } from './commits.ts';
-import { withFewLooks } from './late-hints.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
 import type { LedPass, LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';
@@ -32,15 +31,14 @@ import { settle } from './settle.ts';
 export async function pass(
   context: DispatchContext,
   partition: number,
-  given: PassInput,
+  input: PassInput,
 ): Promise<PassReport | LostPass | LedPass | OutdatedPass> {
-  const cached = openCache(context.caches, partition, given.leadBy);
+  const cached = openCache(context.caches, partition, input.leadBy);
   const nowMs = context.clock.nowMs();
   let admission: Admission | undefined;
   let commits: Commits | undefined;
   try {
     const between = betweenPartitions(context, partition);
-    const input = withFewLooks(given, cached.lines, nowMs);
     const loaded = await load({ context, input, partition, between, nowMs, cached });
     if ('kind' in loaded) return loaded;
     commits = loaded.commits;

@@ -2,7 +2,6 @@
  * Second step: what ended gives its capacity back, and what it blocked is read. All but the last commit of the settlement are
  * begun here, and written while the next step plans; the last one is written with, or before, what is reserved, because it frees the
  * capacity that the plan counts on.
- * Hints say what ended and what waits: those that may be late, or of jobs that have moved on, are read first.
  */
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
@@ -23,7 +22,6 @@ import {
 import { announceLate, asSubmitter } from '../submit.ts';
 import { wakeLater, wakeLaterAt } from '../timers.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
-import { confirmed } from './late-hints.ts';
 import type { LoadedPass } from './load.ts';
 import { send } from './send.ts';
 
@@ -72,10 +70,9 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const reservations = withoutSettled(state.reservations, settled);
   const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
 
-  const { lines } = cached;
   const ledgerCache = openLedgers(loaded);
   const shown = newestWith(images, recovery.images);
-  const seen = standingIn(partition, await confirmed(context, shown, input, lines, nowMs));
+  const seen = standingIn(partition, shown);
   input.inBackground(announceSeen(context, input.hints));
 
   const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
