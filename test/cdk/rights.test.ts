@@ -9,11 +9,11 @@ import {
   declarationKey,
   declaredSchedulesKey,
   dispatcherKey,
-  hintsKey,
   type ItemKey,
   jobKey,
   LEADING_KEYS,
   ledgerKey,
+  letterKey,
   lockKey,
   newestDeclarationKey,
   parkedKey,
@@ -22,7 +22,6 @@ import {
   scheduleKey,
   scheduleSpecKey,
   unreadableKey,
-  wakeKey,
 } from '../../lib/store/schema.ts';
 import { at, emptyStack, listOf, referred, resourcesOf, synthesize } from './stacks.ts';
 
@@ -184,8 +183,7 @@ describe('what partition keys begin with', () => {
     ['declaration', declarationKey(4).pk],
     ['partitions', partitionPk(12)],
     ['partitions', controlKey(1, 'type/a').pk],
-    ['wakes', wakeKey(0).pk],
-    ['hints', hintsKey(0, 'a').pk],
+    ['mail', letterKey(0, 1, 'a').pk],
     ['ledgers', ledgerKey(1, 'ann').pk],
     ['ledgers', backlogKey(1, 'a', 'ann').pk],
     ['locks', lockKey('album/1').pk],

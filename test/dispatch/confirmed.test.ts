@@ -2,12 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { takeLease } from '../../lib/dispatch/lease.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 /** Two types, of which one has no room while the other has. */
 const setting = (): Stage =>
   stage({
+    leads: true,
     pool: {
       types: { resize: { maxConcurrency: 1 }, pack: {} },
       tiers: [{ tier: 'standard' }],
@@ -61,25 +61,12 @@ it('are read by the first pass that is told of them, and not again by those that
 it('are read again where another dispatcher has made passes since', async () => {
   const { on, asked, pass } = await told();
   await pass();
-  await on.pass({ jobs: [], reason: 'tick' });
+  await on.commit({});
   await pass();
   expect(asked).toHaveLength(2);
 });
 
 const timesAsked = (asked: readonly string[]): number => asked.filter((id) => id === asked[0]).length;
-
-it('are read again once something may have been missed', async () => {
-  const { on, asked, pass } = await told();
-  await pass();
-  expect(timesAsked(asked)).toBe(1);
-  // Word without names.
-  await on.store.wake({ partition: 0 });
-  await on.advance(500);
-  await pass();
-  await on.advance(500);
-  await pass();
-  expect(timesAsked(asked)).toBe(2);
-});
 
 it('are read again where an image shows another version', async () => {
   const { on, asked, pass } = await told();
@@ -95,12 +82,12 @@ it('are read until one of them is met that waits, where they show that their key
   await on.pass();
   const [first] = await on.startAll('images');
   if (first === undefined) throw new Error('nothing started');
-  await on.put(on.job({ fairnessKey: 'tenant-0' }));
+  const waits = await on.put(on.job({ fairnessKey: 'tenant-0' }));
   await on.advance(1_000);
   const jobs = Array.from({ length: 20 }, () => on.job({ fairnessKey: 'tenant-1' }));
   await on.put(...jobs);
   await on.advance(1_000);
-  await on.pass({ jobs: [await on.end(first)], reason: 'stream' });
+  await on.pass({ jobs: [await on.end(first), ...waits], reason: 'stream' });
   expect(on.held().map(({ fairnessKey }) => fairnessKey)).toEqual(['tenant-0']);
   const { context, asked } = reader(on);
   await on.pass({ jobs, reason: 'stream' }, context);
@@ -114,9 +101,10 @@ describe('of many jobs that were told of late', () => {
   const LATE = 1_000;
   const LOOKS_MAX = 400;
 
-  /** All slots are taken, and jobs have waited for a while; somebody else has left what the stream said of them, and some attempts end. */
+  /** All slots are taken, and jobs have waited for a while; what the stream says of them comes late, and some attempts end. */
   async function manyLate(keyOf: (at: number) => string, lateMs = 60_000) {
     const on = stage({
+      leads: true,
       pool: {
         types: { resize: { timeoutMs: 3_600_000 } },
         fleets: { images: { types: ['resize'], slots: SLOTS } },
@@ -130,16 +118,12 @@ describe('of many jobs that were told of late', () => {
       ...Array.from({ length: LATE }, (_, at) => on.job({ fairnessKey: keyOf(at) })),
     )) as Job[];
     await on.advance(lateMs);
-    const held = await takeLease(on.main, { partition: 0, patienceMs: 0 });
-    if (held === undefined) throw new Error('not taken');
-    expect((await on.pass({ jobs: late, reason: 'stream' }, on.dispatcher())).kind).toBe('left');
-    await on.store.releaseLease({ fence: held.fence });
     const ended = await Promise.all(running.slice(0, ENDED).map((each) => on.end(each)));
     asked.length = 0;
     const ids = new Set(late.map(({ id }) => id));
     /** How many of them were looked up. */
     const looks = (): number => asked.filter((id) => ids.has(id)).length;
-    return { on, looks, pass: () => on.pass({ jobs: ended, reason: 'stream' }, context) };
+    return { on, looks, pass: () => on.pass({ jobs: [...late, ...ended], reason: 'stream' }, context) };
   }
 
   it('looks up a bounded number, reads the lines of the others, and starts as many as there is room for', async () => {

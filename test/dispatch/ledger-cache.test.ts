@@ -12,10 +12,11 @@ import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
-import { FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
+import { disturbed, FAILED, type Stage, SUCCEEDED, stage, storeWith } from './stage.ts';
 
 const setting = (fairness: Partial<FairnessConfiguration> = {}, slots = 1): Stage =>
   stage({
+    leads: true,
     pool: {
       types: { resize: { defaultCostMs: 1_000 }, pack: { defaultCostMs: 400 } },
       tiers: [{ tier: 'standard' }],
@@ -31,8 +32,7 @@ async function runOne(
   tookMs: number,
   verdict: Verdict = SUCCEEDED,
 ): Promise<void> {
-  await on.put(on.job(changes));
-  await on.pass();
+  await on.pass({ jobs: await on.put(on.job(changes)), reason: 'stream' });
   const [started] = await on.startAll('images');
   if (started === undefined) throw new Error('nothing started');
   await on.advance(tookMs);
@@ -67,8 +67,7 @@ async function leastShare(on: Stage, leastShareMs: number): Promise<void> {
 describe('a key', () => {
   it('is charged the estimate while its job is in flight, and what it really used once it is settled', async () => {
     const on = setting();
-    await on.put(on.job());
-    await on.pass();
+    await on.pass({ jobs: await on.put(on.job()), reason: 'stream' });
     expect([chargedFor(on), ledgerOf(on, 'tenant-a')]).toEqual([[1_000], undefined]);
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
@@ -87,8 +86,9 @@ describe('a key', () => {
     const on = setting({ admissionFloorMs: 100 });
     await runOne(on, {}, 1);
     expect(ledgerOf(on, 'tenant-a')).toBe(100);
-    const [job] = await on.put(on.job());
-    await on.pass();
+    const jobs = await on.put(on.job());
+    const [job] = jobs;
+    await on.pass({ jobs: jobs, reason: 'stream' });
     const unwanted = { jobId: job?.id ?? '', nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 };
     await on.store.cancelJob(unwanted);
     await on.advance(on.main.budget.checkAfterMs);
@@ -154,8 +154,7 @@ describe('a key that is new', () => {
       },
     });
     await leastShare(on, 5_000);
-    await on.put(on.job({ fairnessKey: 'first', priority: 10 }), on.job({ fairnessKey: 'second' }));
-    await on.pass();
+    await on.pass({ jobs: await on.put(on.job({ fairnessKey: 'first', priority: 10 }), on.job({ fairnessKey: 'second' })), reason: 'stream' });
     for (const context of [on.main, on.dispatcher()]) {
       const [started] = await on.startAll('images');
       if (started === undefined) throw new Error('nothing started');
@@ -214,8 +213,7 @@ describe('an estimate', () => {
   it('is used for the next charge', async () => {
     const on = setting({ alpha: 1 });
     await runOne(on, {}, 200);
-    await on.put(on.job());
-    await on.pass();
+    await on.pass({ jobs: await on.put(on.job()), reason: 'stream' });
     expect(chargedFor(on)).toEqual([200]);
   });
 
@@ -242,8 +240,7 @@ describe('an estimate', () => {
   it('of one type says nothing about another', async () => {
     const on = setting({ alpha: 1 });
     await runOne(on, { type: 'resize' }, 200);
-    await on.put(on.job({ type: 'pack' }));
-    await on.pass();
+    await on.pass({ jobs: await on.put(on.job({ type: 'pack' })), reason: 'stream' });
     expect(chargedFor(on)).toEqual([400]);
   });
 
@@ -260,8 +257,7 @@ describe('an estimate', () => {
     await runOne(on, {}, 9_000);
     expect(await estimateOf(on, 'resize', '')).toMatchObject({ samples: 2 });
     await on.advance(60_001);
-    await on.put(on.job());
-    await on.pass();
+    await on.pass({ jobs: await on.put(on.job()), reason: 'stream' });
     expect(chargedFor(on)).toEqual([1_000]);
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
@@ -287,12 +283,11 @@ describe('the books in memory', () => {
     return { context: on.dispatcher({ store }), reads: () => reads };
   }
 
-  it('are kept from pass to pass while nobody else had the lease', async () => {
+  it('are kept from pass to pass of a lead', async () => {
     const on = setting({}, 4);
     const { context, reads } = reader(on);
     for (let n = 0; n < 3; n += 1) {
-      await on.put(on.job());
-      await on.pass({}, context);
+      await on.pass({ jobs: await on.put(on.job()), reason: 'stream' }, context);
     }
     expect(reads()).toBe(1);
   });
@@ -341,14 +336,12 @@ describe('the books in memory', () => {
     await first;
   });
 
-  it('are read again after somebody else had the lease', async () => {
+  it('are read again after another dispatcher has committed', async () => {
     const on = setting({}, 4);
     const { context, reads } = reader(on);
-    await on.put(on.job());
-    await on.pass({}, context);
+    await on.pass({ jobs: await on.put(on.job()), reason: 'stream' }, context);
     await on.pass({}, on.dispatcher());
-    await on.put(on.job({ fairnessKey: 'another' }));
-    await on.pass({}, context);
+    await on.pass({ jobs: await on.put(on.job({ fairnessKey: 'another' })), reason: 'stream' }, context);
     // Of what is in flight, and of what comes.
     expect(reads()).toBe(3);
   });
@@ -356,44 +349,35 @@ describe('the books in memory', () => {
   it('are read again after a pass that failed', async () => {
     const on = setting({}, 4);
     const { context, reads } = reader(on);
-    await on.put(on.job());
-    await on.pass({}, context);
+    await on.pass({ jobs: await on.put(on.job()), reason: 'stream' }, context);
     let fails = 1;
     const failing = {
       ...context,
       store: storeWith(context.store, {
-        commit: async ({ fence, commit }) => {
-          const outcome = await on.store.commit({ fence, commit });
+        commit: async (request) => {
+          const outcome = await on.store.commit(request);
           fails -= 1;
           if (fails === 0) throw new Error('no answer, though it was applied');
           return outcome;
         },
       }),
     };
-    await on.put(on.job());
-    await expect(on.pass({}, failing)).rejects.toThrow('no answer');
-    await on.put(on.job({ fairnessKey: 'another' }));
-    await on.pass({}, failing);
+    const jobs = await on.put(on.job());
+    await expect(on.pass({ jobs, reason: 'stream' }, failing)).rejects.toThrow('no answer');
+    await on.pass({ jobs: await on.put(on.job({ fairnessKey: 'another' })), reason: 'stream' }, failing);
     expect(reads()).toBe(3);
   });
 
-  it('that a pass changed without time to write them are read again: nothing is charged twice', async () => {
+  it('that a pass changed whose commit was lost are read again: nothing is charged twice', async () => {
     const on = setting({}, 4);
     await runOne(on, {}, 300);
-    await on.put(on.job());
-    await on.pass();
+    await on.pass({ jobs: await on.put(on.job()), reason: 'stream' });
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     await on.advance(200);
     const ended = await on.end(started);
-    let isLate = false;
-    const readKeys = async (asked: RequestOf<'readKeys'>) => {
-      if (!isLate) await on.clock.sleep(on.main.budget.leaseMs - on.main.budget.leaseMarginMs);
-      isLate = true;
-      return on.store.readKeys(asked);
-    };
-    const context = { ...on.main, store: storeWith(on.store, { readKeys }) };
-    expect(await on.pass({ jobs: [ended], reason: 'stream' }, context)).toMatchObject({ passes: 2 });
+    const context = disturbed(on, 'readKeys', () => on.commit({}));
+    expect(await on.pass({ jobs: [ended], reason: 'stream' }, context)).toMatchObject({ settled: 1 });
     expect(ledgerOf(on, 'tenant-a')).toBe(500);
   });
 
@@ -404,8 +388,7 @@ describe('the books in memory', () => {
     for (let n = 0; n < 10; n += 1) {
       for (const on of [together, alone]) {
         const context = on === together ? (pair[Math.floor(n / 2) % 2] ?? on.main) : on.main;
-        await on.put(on.job({ fairnessKey: `tenant-${n % 3}` }));
-        await on.pass({}, context);
+        await on.pass({ jobs: await on.put(on.job({ fairnessKey: `tenant-${n % 3}` })), reason: 'stream' }, context);
         const [started] = await on.startAll('images');
         if (started === undefined) throw new Error('nothing started');
         await on.advance(100 * (n + 1));

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { NOTHING_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
-import type { Quiet } from '../../lib/store/records.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import type { PartitionState, Quiet } from '../../lib/store/records.ts';
 import { lockedJob, lockedPool } from './locked.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -34,11 +34,9 @@ const ONE_TYPE = {
 const tell = (on: Stage, job: Job, context?: DispatchContext) =>
   on.pass({ jobs: [job], reason: 'stream' }, context);
 
-/** Each key has had one job, which is over, and since then its lines were read long enough after. */
+/** Each key has had one job, which is over. */
 async function quiet(on: Stage): Promise<void> {
   for (let at = 0; at < KEYS; at += 1) await run(on, on.job({ fairnessKey: `key-${at}` }));
-  await on.advance(on.main.budget.seenWithinMs);
-  await on.pass();
   expect(await quietOf(on)).toBeDefined();
 }
 
@@ -48,8 +46,14 @@ async function run(on: Stage, job: Job, context?: DispatchContext): Promise<void
   for (const started of await on.startEverywhere()) await tell(on, await on.end(started), context);
 }
 
-const quietOf = async (on: Stage): Promise<Quiet | undefined> =>
-  (await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })).quiet;
+const stateOf = (on: Stage): Promise<PartitionState> =>
+  on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
+const quietOf = async (on: Stage): Promise<Quiet | undefined> => (await stateOf(on)).quiet;
+/** From when on every read shows what was left waiting, from now. */
+const unseenForMs = async (on: Stage): Promise<number> =>
+  ((await stateOf(on)).unseenUntilMs ?? -Infinity) - on.time.nowMs;
+const pausePack = (on: Stage, paused: boolean) =>
+  on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused } });
 
 /** A dispatcher that has just started, and how often it reads of the index what waits. */
 function counting(on: Stage): { readonly context: DispatchContext; readonly reads: () => number } {
@@ -95,12 +99,12 @@ describe('a partition in which nothing waits', () => {
     expect(on.stateOf(unheard.id)).toBe('claimed');
   });
 
-  it('is looked at once word was left by somebody who was told of a job and had to go', async () => {
+  it('is looked at where a letter asks for that', async () => {
     const on = twoTypes();
     await quiet(on);
-    const told = on.job({ fairnessKey: 'key-3' });
-    await on.put(told);
-    await on.store.wake({ partition: 0 });
+    const unheard = on.job({ fairnessKey: 'key-3' });
+    await on.put(unheard);
+    await on.store.putLetter({ partition: 0, letter: { looksAtAll: true }, nowMs: on.time.nowMs });
     expect(await on.pass({ reason: 'wake' }, on.dispatcher())).toMatchObject({ admitted: 1 });
   });
 
@@ -108,14 +112,13 @@ describe('a partition in which nothing waits', () => {
     // Where keys that come are lifted, it would write that.
     const on = twoTypes({ fairness: { idlePolicy: 'none' } });
     await quiet(on);
-    await on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused: true } });
+    await pausePack(on, true);
     const held = on.job({ type: 'pack', fairnessKey: 'key-3' });
     await on.put(held);
     expect(await tell(on, held)).toMatchObject({ admitted: 0, settled: 0 });
     expect(await quietOf(on)).toBeUndefined();
-    await on.store.changeControl({ partition: 0, scope: 'type/pack', change: { paused: false } });
+    await pausePack(on, false);
     expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
-    expect(await quietOf(on)).toBeDefined();
   });
 
   it('says so no more while jobs wait for room', async () => {
@@ -146,8 +149,6 @@ describe('a partition in which nothing waits', () => {
     // Its key has a lock, so that its pass claims it.
     const on = stage({ pool: lockedPool(4, { timeoutMs: 600_000 }) });
     for (let at = 0; at < KEYS; at += 1) await run(on, lockedJob(on));
-    await on.advance(on.main.budget.seenWithinMs);
-    await on.pass();
     expect(await quietOf(on)).toBeDefined();
     const job = lockedJob(on);
     await on.put(job);
@@ -158,7 +159,8 @@ describe('a partition in which nothing waits', () => {
       },
     });
     expect(await tell(on, job, { ...on.main, store })).toMatchObject({ lostClaims: 1 });
-    expect(await quietOf(on)).toBeUndefined();
+    // Its place was given up, so it counts as told of.
+    expect([await quietOf(on), (await unseenForMs(on)) > 0]).toEqual([undefined, true]);
     expect(await on.pass()).toMatchObject({ admitted: 1 });
   });
 
@@ -189,62 +191,74 @@ describe('a partition in which nothing waits', () => {
     if (before === undefined) throw new Error('not quiet');
     const unheard = on.job({ fairnessKey: 'key-3' });
     await on.put(unheard);
-    const lease = await on.store.acquireLease({
-      partition: 0,
-      holder: 'other',
-      nowMs: on.time.nowMs,
-      leaseMs: 1,
-    });
-    const fence = { partition: 0, epoch: lease.epoch };
-    const commit = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
-    await on.store.commit({ fence, commit: { ...commit, quiet: { ...before, declared: 7 } } });
-    await on.store.releaseLease({ fence });
+    await on.commit({ quiet: { ...before, declared: 7 } });
     expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
   });
+});
 
-  it('is not believed to be so where others may have been told of what the index did not show yet', async () => {
-    const on = twoTypes();
-    const { context } = counting(on);
-    await run(on, on.job(), context);
-    const found = await quietOf(on);
-    expect(found).toBeDefined();
-    const unheard = on.job({ fairnessKey: 'another' });
-    await on.put(unheard);
-    await on.advance(5_000);
-    // Its lines were read too early to have shown all: they are read again as soon as those of a busy partition.
-    expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
-  });
-
-  it('is looked at again soon by who missed something, however long it had missed nothing before', async () => {
+describe('a job that is left waiting by a pass that was told of it', () => {
+  it('is not seen by others before an instant that the partition names, some seconds ahead of need', async () => {
     const on = twoTypes();
     await quiet(on);
-    const told = on.job({ fairnessKey: 'key-3' });
-    await on.put(told);
-    // Word was left of it, and the index does not show it yet.
-    await on.store.wake({ partition: 0 });
-    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
-    expect(await on.pass({ reason: 'wake' }, { ...on.main, store })).toMatchObject({ admitted: 0 });
-    await on.advance(NOTHING_TRUSTED_MS);
-    const other = on.job({ fairnessKey: 'key-4' });
-    await on.put(other);
-    await tell(on, other, on.dispatcher());
-    expect(on.states([told, other])).toEqual(['claimed', 'claimed']);
+    await pausePack(on, true);
+    const leave = async (): Promise<void> => {
+      const job = on.job({ type: 'pack', fairnessKey: 'key-3' });
+      await on.put(job);
+      expect(await tell(on, job)).toMatchObject({ admitted: 0 });
+    };
+    const { seenWithinMs } = on.main.budget;
+    await leave();
+    expect(await unseenForMs(on)).toBeGreaterThan(seenWithinMs + 5_000);
+    const { version } = on.store.inspect(0).page;
+    await on.advance(5_000);
+    await leave();
+    // Most of these passes write nothing.
+    expect(on.store.inspect(0).page.version).toBe(version);
+    await on.advance(6_000);
+    expect(await unseenForMs(on)).toBeLessThan(seenWithinMs);
+    await leave();
+    expect(await unseenForMs(on)).toBeGreaterThanOrEqual(seenWithinMs);
   });
 
-  it('is not looked at again within two seconds after an early look, and then by who has hints to go by, too', async () => {
+  it('keeps the partition from being quiet until all lines were read from that instant on', async () => {
     const on = twoTypes();
-    await run(on, on.job());
-    const unheard = on.job({ fairnessKey: 'another' });
-    await on.put(unheard);
-    await on.advance(1_999);
-    const first = on.job({ type: 'pack' });
-    await on.put(first);
-    await tell(on, first, on.dispatcher());
-    expect(on.states([first, unheard])).toEqual(['claimed', 'pending']);
+    await quiet(on);
+    await pausePack(on, true);
+    const held = on.job({ type: 'pack', fairnessKey: 'key-3' });
+    await on.put(held);
+    await tell(on, held);
+    await pausePack(on, false);
+    expect(await on.pass({}, on.dispatcher())).toMatchObject({ admitted: 1 });
+    expect(await quietOf(on)).toBeUndefined();
+    await on.advance((await unseenForMs(on)) - 1);
+    await on.pass({}, on.dispatcher());
+    expect(await quietOf(on)).toBeUndefined();
     await on.advance(1);
-    const second = on.job({ type: 'pack' });
-    await on.put(second);
-    await tell(on, second, on.dispatcher());
-    expect(on.states([second, unheard])).toEqual(['claimed', 'claimed']);
+    const [started] = await on.startEverywhere();
+    if (started === undefined) throw new Error('nothing started');
+    await tell(on, await on.end(started), on.dispatcher());
+    expect(await quietOf(on)).toBeDefined();
+  });
+
+  it('starts by a wake for that instant where slots are free, though no line showed it before', async () => {
+    const on = twoTypes({ fairness: { idlePolicy: 'none' } });
+    await quiet(on);
+    await pausePack(on, true);
+    const held = on.job({ type: 'pack', fairnessKey: 'key-3' });
+    await on.put(held);
+    let isShown = false;
+    const nothing = { readLine: async () => ({ jobs: [] }), readKeys: async () => ({ keys: [] }) };
+    const late = on.dispatcher({ store: storeWith(on.store, nothing) });
+    await tell(on, held, late);
+    await pausePack(on, false);
+    const seenAtMs = on.time.nowMs + (await unseenForMs(on));
+    // Whoever is woken does not see it either, until then.
+    on.queue.onWake(() => void dispatch(isShown ? on.dispatcher() : late, 0, { jobs: [], reason: 'wake' }));
+    await on.pass({}, late);
+    await on.advance(seenAtMs - on.time.nowMs - 1);
+    expect(on.stateOf(held.id)).toBe('pending');
+    isShown = true;
+    await on.advance(1_001);
+    expect(on.stateOf(held.id)).toBe('claimed');
   });
 });

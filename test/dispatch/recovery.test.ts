@@ -39,7 +39,7 @@ const setting = (
 async function claimed(on: Stage): Promise<Job> {
   const job = on.job();
   await on.put(job);
-  await on.pass();
+  await on.pass({ jobs: [job], reason: 'stream' });
   return on.store.inspectJob(job.id) as Job;
 }
 async function running(on: Stage): Promise<Started> {
@@ -58,6 +58,8 @@ async function neverClaimed(on: Stage): Promise<Job> {
   expect(on.queue.sizeOf('images')).toBe(0);
   return job;
 }
+const lookAtAll = (on: Stage): Promise<void> =>
+  on.store.putLetter({ partition: 0, letter: { looksAtAll: true }, nowMs: on.time.nowMs });
 const untilChecked = (on: Stage): Promise<unknown> => on.advance(on.main.budget.checkAfterMs);
 
 /** Counts what is read by id: recovery is the only one that does. */
@@ -140,11 +142,11 @@ describe('of two reservations', () => {
 });
 
 describe('a look at what is in flight that somebody asked for', () => {
-  /** Runs passes during which somebody leaves word. */
+  /** Runs passes during which somebody leaves a letter. */
   async function woken(on: Stage): Promise<number> {
     let isDone = false;
-    const store = steppedStore(on.store, ['releaseLease'], async () => {
-      if (!isDone) await on.store.wake({ partition: 0 });
+    const store = steppedStore(on.store, ['stopLeading'], async () => {
+      if (!isDone) await lookAtAll(on);
       isDone = true;
     });
     return (await on.pass({}, on.dispatcher({ store }))).passes;
@@ -351,12 +353,11 @@ describe('a job that was reserved and never claimed', () => {
   it('has its version raised before its place is given away, so that a late claim fails', async () => {
     const on = stage({ pool: lockedPool(1) });
     const job = await neverClaimed(on);
-    const [{ batchId = '', epoch = 0 } = {}] = on.store.inspect(0).reservations.values();
+    const [{ batchId = '' } = {}] = on.store.inspect(0).reservations.values();
     const late = {
       jobId: job.id,
       version: 1,
       claimId: claimIdOf(batchId, 0),
-      epoch,
       batchId,
       fleet: 'images',
       claimedAtMs: on.time.nowMs,
@@ -388,7 +389,6 @@ describe('a job that was reserved and never claimed', () => {
           jobId: job.id,
           version: 1,
           claimId: claimIdOf(batchId ?? '', 0),
-          epoch: 1,
           batchId: batchId ?? '',
           fleet: 'images',
           claimedAtMs: on.time.nowMs,
@@ -448,7 +448,7 @@ describe('of jobs whose worker is lost, one that', () => {
     const short = await put('short', RAMP_FIRST);
     await on.pass();
     const long = await put('long', 10);
-    await on.pass();
+    await on.pass({ jobs: long, reason: 'stream' });
     await on.startAll('images');
     await on.advance(TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS);
     await on.pass({}, on.dispatcher({ budget: { ...on.main.budget, passesMax: 1 } }));
@@ -648,13 +648,13 @@ describe('a running job', () => {
     ).toMatchObject([{ samples: 1 }]);
   });
 
-  it('that ended meanwhile is settled at once when somebody left word for the holder, whatever brings the next pass', async () => {
+  it('that ended meanwhile is settled at once when a letter asks for it, whatever brings the next pass', async () => {
     const on = setting();
     const started = await running(on);
     await on.advance(400);
     await on.end(started);
     expect((await on.pass({ reason: 'wake' })).settled).toBe(0);
-    await on.store.wake({ partition: 0 });
+    await lookAtAll(on);
     expect((await on.pass({ reason: 'wake' }, on.dispatcher())).settled).toBe(1);
     expect(on.held()).toEqual([]);
   });
@@ -670,9 +670,9 @@ describe('a running job', () => {
       nowMs: on.time.nowMs,
     });
     expect(image?.state).toBe('pending');
-    // The index shows it again, so the same pass settles its first attempt and starts the second.
-    const report = await on.pass();
-    expect(report).toMatchObject({ settled: 1, admitted: 1, passes: 2 });
+    // The same run settles its first attempt and starts the second.
+    const report = await on.pass({ jobs: [image as Job], reason: 'stream' });
+    expect(report).toMatchObject({ settled: 1, admitted: 1 });
     expect(on.held()).toHaveLength(1);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(300);
   });
@@ -838,7 +838,7 @@ describe('after an outage', () => {
   /** Fleets are told of so many jobs, and nobody hears of it. */
   async function unheard(on: Stage, jobs: readonly Job[]): Promise<void> {
     await on.put(...jobs);
-    expect((await on.pass()).admitted).toBe(jobs.length);
+    expect((await on.pass({ jobs, reason: 'stream' })).admitted).toBe(jobs.length);
     while ((await on.queue.receive('images', 10, 0, 3_600_000)).length > 0);
     await on.advance(600_000);
   }
@@ -933,17 +933,12 @@ describe('after an outage', () => {
 
 describe('the judgement of a place', () => {
   const job = aJob();
-  const reservation = aReservation([job], { batchId: batchIdOf(0, 3, 2) });
+  const reservation = aReservation([job], { batchId: batchIdOf(0, 3, 'a12345', 2) });
   const entry = aReservedJob(job);
-  const mine = {
-    claimId: claimIdOf('3-2', 0),
-    epoch: 3,
-    batchId: '3-2',
-    fleet: 'images',
-    claimedAtMs: NOW_MS,
-  };
+  const { batchId } = reservation;
+  const mine = { claimId: claimIdOf(batchId, 0), batchId, fleet: 'images', claimedAtMs: NOW_MS };
   const ran = { startedAtMs: NOW_MS + 5, finishedAtMs: NOW_MS + 9 };
-  const others = { ...mine, claimId: '3-3.0' };
+  const others = { ...mine, claimId: claimIdOf(batchIdOf(0, 3, 'b12345', 2), 0) };
 
   it.each<readonly [string, Job | undefined, ReturnType<typeof attemptStatusOf>]>([
     ['no item', undefined, { kind: 'gone' }],

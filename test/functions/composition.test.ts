@@ -109,7 +109,7 @@ describe('the composition', () => {
   ])('%s', async (_, duties, environment, expected) => {
     const given = { FAIRLEAD_LED_PARTITIONS: '4', AWS_LAMBDA_FUNCTION_NAME: 'dispatch', ...environment };
     for (const [name, value] of Object.entries(given)) vi.stubEnv(name, value);
-    expect(typeof (await compose(duties)).lead).toBe(expected);
+    expect(typeof (await compose(duties)).askToLead).toBe(expected);
   });
 
   it('says that nothing is declared, and who declares', async () => {
