@@ -17,7 +17,16 @@ import { behindGroup, blockedGroup, blockedRank } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
-import { haveKeysMoved, heldIn, type InFlight, inFlightOf, livesIn, sendHome, type Walk, walkHome } from './rehome.ts';
+import {
+  haveKeysMoved,
+  heldIn,
+  type InFlight,
+  inFlightOf,
+  livesIn,
+  sendHome,
+  type Walk,
+  walkHome,
+} from './rehome.ts';
 import { asSubmitter, putAnnounced } from './submit.ts';
 
 /**

@@ -97,7 +97,10 @@ interface OutdatedRun {
 
 const isWoken = ({ reason }: Trigger): boolean => reason === 'wake' || reason === 'tick';
 
-const reportOf = (kind: DispatchReport['kind'], { passes, admitted, settled, lostClaims }: LeadTotals): DispatchReport => ({
+const reportOf = (
+  kind: DispatchReport['kind'],
+  { passes, admitted, settled, lostClaims }: LeadTotals,
+): DispatchReport => ({
   kind,
   passes,
   admitted,
@@ -114,7 +117,12 @@ async function leadOnce(
   const { clock, budget } = context;
   const { jobs, jobIds } = trigger;
   const report = await lead(context, partition, {
-    first: { hints: jobs, told: jobIds, fires: true, commitsAnyway: trigger.reason === 'wake' && trigger.isForDue !== true },
+    first: {
+      hints: jobs,
+      told: jobIds,
+      fires: true,
+      commitsAnyway: trigger.reason === 'wake' && trigger.isForDue !== true,
+    },
     letter: { hints: jobs, jobIds },
     endsAtMonotonicMs: clock.monotonicMs() + budget.runMs,
     passesMax: budget.passesMax,

@@ -249,9 +249,7 @@ class Lead {
   /** Whether it may make another pass. */
   #isOutOfTime(): boolean {
     const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
-    return (
-      this.#totals.passes >= passesMax || this.#context.clock.monotonicMs() >= endsAtMonotonicMs
-    );
+    return this.#totals.passes >= passesMax || this.#context.clock.monotonicMs() >= endsAtMonotonicMs;
   }
 
   /** Makes passes while there is a cause, or it stays. */

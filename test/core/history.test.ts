@@ -31,9 +31,7 @@ const moved = (transition: Transition): Job => {
 };
 const claimed = (job: Job, claimId: string): Job => {
   const batchId = claimId.replace('.0', '');
-  return moved(
-    claim(job, { claimId, batchId, fleet: 'images', claimedAtMs: NOW_MS + 1 }, job.version),
-  );
+  return moved(claim(job, { claimId, batchId, fleet: 'images', claimedAtMs: NOW_MS + 1 }, job.version));
 };
 const running = (job: Job, claimId: string): Job =>
   moved(start(claimed(job, claimId), claimId, WORKER, NOW_MS + 2));

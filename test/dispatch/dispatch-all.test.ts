@@ -26,7 +26,10 @@ function loading(on: Stage): { readonly context: DispatchContext; readonly loade
     loaded.add(asked.partition);
     return on.store.loadPartition(asked);
   };
-  return { context: on.dispatcher({ store: storeWith(on.store, { loadPartition }) }), loaded: () => [...loaded].sort() };
+  return {
+    context: on.dispatcher({ store: storeWith(on.store, { loadPartition }) }),
+    loaded: () => [...loaded].sort(),
+  };
 }
 
 describe('a trigger', () => {

@@ -154,7 +154,10 @@ describe('a key that is new', () => {
       },
     });
     await leastShare(on, 5_000);
-    await on.pass({ jobs: await on.put(on.job({ fairnessKey: 'first', priority: 10 }), on.job({ fairnessKey: 'second' })), reason: 'stream' });
+    await on.pass({
+      jobs: await on.put(on.job({ fairnessKey: 'first', priority: 10 }), on.job({ fairnessKey: 'second' })),
+      reason: 'stream',
+    });
     for (const context of [on.main, on.dispatcher()]) {
       const [started] = await on.startAll('images');
       if (started === undefined) throw new Error('nothing started');
@@ -329,7 +332,13 @@ describe('the books in memory', () => {
         return on.store.getLedgers(request);
       },
     });
-    const books = new LedgerCache(store, on.main.configuration, 0, on.time.nowMs, openCache(new Map(), 0, 'one'));
+    const books = new LedgerCache(
+      store,
+      on.main.configuration,
+      0,
+      on.time.nowMs,
+      openCache(new Map(), 0, 'one'),
+    );
     const first = books.readLedgers(['tenant-a', 'tenant-b']);
     await on.finish(books.readLedgers(['tenant-b']));
     expect(books.isKnown('tenant-b')).toBe(true);
@@ -388,7 +397,10 @@ describe('the books in memory', () => {
     for (let n = 0; n < 10; n += 1) {
       for (const on of [together, alone]) {
         const context = on === together ? (pair[Math.floor(n / 2) % 2] ?? on.main) : on.main;
-        await on.pass({ jobs: await on.put(on.job({ fairnessKey: `tenant-${n % 3}` })), reason: 'stream' }, context);
+        await on.pass(
+          { jobs: await on.put(on.job({ fairnessKey: `tenant-${n % 3}` })), reason: 'stream' },
+          context,
+        );
         const [started] = await on.startAll('images');
         if (started === undefined) throw new Error('nothing started');
         await on.advance(100 * (n + 1));

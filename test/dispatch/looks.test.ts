@@ -146,8 +146,7 @@ async function looking({
       const version = versionOf(partition);
       const reservation: Reservation = aReservation([], { version, jobs: new Map(jobs) });
       await on.commit({ reserve: [reservation] }, partition);
-      return () =>
-        on.commit({ drop: [{ reservation, positions: [...reservation.jobs.keys()] }] }, partition);
+      return () => on.commit({ drop: [{ reservation, positions: [...reservation.jobs.keys()] }] }, partition);
     },
   };
 }

@@ -84,5 +84,8 @@ export const waiting = (on: Stage, keys: readonly string[], each = 1, changes: P
   );
 
 /** The commits of a pass of a partition, as it was loaded. */
-export const commitsOf = ({ context }: Moving, { version }: Pick<PartitionState, 'version'>, partition = 0): Commits =>
-  new Commits(context.store, partition, version);
+export const commitsOf = (
+  { context }: Moving,
+  { version }: Pick<PartitionState, 'version'>,
+  partition = 0,
+): Commits => new Commits(context.store, partition, version);

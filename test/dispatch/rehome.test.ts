@@ -324,7 +324,9 @@ describe('a partition that comes to the declaration', () => {
     const state = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
     await on.advance(2 * MINUTE_MS);
     await on.commit({});
-    await expect(on.finish(carry(on.context, 0, commitsOf(on, state), state))).rejects.toThrow(CommitLostError);
+    await expect(on.finish(carry(on.context, 0, commitsOf(on, state), state))).rejects.toThrow(
+      CommitLostError,
+    );
     expect(on.homesOf(jobs)).toEqual([0]);
   });
 });

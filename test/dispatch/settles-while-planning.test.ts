@@ -139,9 +139,7 @@ describe('a settlement of several commits', () => {
     const { context, order } = slowly(on, {
       readLine: async () => Promise.reject(new StoreThrottled('readLine: too many requests')),
     });
-    await expect(on.pass({ reason: 'wake', jobs: [...over, ...next] }, context)).rejects.toThrow(
-      'readLine',
-    );
+    await expect(on.pass({ reason: 'wake', jobs: [...over, ...next] }, context)).rejects.toThrow('readLine');
     const given = order.indexOf('stopLeading');
     expect(given).toBeGreaterThan(0);
     expect(order.slice(0, given).filter((each) => each === 'commit').length).toBeGreaterThan(1);

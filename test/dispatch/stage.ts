@@ -286,7 +286,10 @@ export function stage(options: StageOptions = {}) {
 }
 
 /** Passes of one lead that goes on, until nothing is left to do at once. */
-async function passesOfLead(context: DispatchContext, { jobs, jobIds, reason }: Trigger): Promise<DispatchReport> {
+async function passesOfLead(
+  context: DispatchContext,
+  { jobs, jobIds, reason }: Trigger,
+): Promise<DispatchReport> {
   const totals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
   let hints = jobs;
   let told = jobIds;

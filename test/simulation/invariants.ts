@@ -153,10 +153,7 @@ export class Invariants {
   /** What they, and what really runs, were counted in when they began. */
   readonly #countedIn = new Map<Job | Execution, Scopes>();
   /** By partition: the last batch that something was claimed for, and under which declaration. */
-  readonly #planned = new Map<
-    number,
-    { readonly follows: number; readonly declared: number }
-  >();
+  readonly #planned = new Map<number, { readonly follows: number; readonly declared: number }>();
   readonly #usedMs = new Map<string, number>();
   /** By partition, then by fairness key. */
   readonly #ledgers = new Map<number, Map<string, Ledger>>();

@@ -220,8 +220,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservation(PARTITION, largestReservation(), BIG),
-  ledgerBase: () =>
-    encodeLedgerBase(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36) }),
+  ledgerBase: () => encodeLedgerBase(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36) }),
   page: () => plainPage(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
@@ -230,9 +229,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   backlog: () => ({
     ...backlogKey(PARTITION, NAME, KEY),
     fairnessKey: KEY,
-    lines: new Set([
-      ...(['queued', 'onDemand'] as const).map((mode) => encodeBacklogLine({ mode })),
-    ]),
+    lines: new Set([...(['queued', 'onDemand'] as const).map((mode) => encodeBacklogLine({ mode }))]),
     announcedAtMs: NOW_MS,
     line: keysLineName(PARTITION, NAME),
     rank: `${'9'.repeat(20)}/${KEY}`,

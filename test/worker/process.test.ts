@@ -333,8 +333,7 @@ describe('a worker process', () => {
       const before = woken.length;
       await on.advance(10_000);
       if (step < 6) await on.finish(dispatchAll(on.dispatcher(), { jobs: [], reason: 'tick' }));
-      if (woken.length > before)
-        wakes.push(on.store.inspect(1).workers.get('worker-1')?.slots ?? 0);
+      if (woken.length > before) wakes.push(on.store.inspect(1).workers.get('worker-1')?.slots ?? 0);
     }
     expect(wakes).toEqual([2]);
   });

@@ -15,14 +15,7 @@ import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../.
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
-import {
-  attemptOf,
-  claimIdOfPlace,
-  type Place,
-  placesOf,
-  plannedOf,
-  type Settled,
-} from './settled.ts';
+import { attemptOf, claimIdOfPlace, type Place, placesOf, plannedOf, type Settled } from './settled.ts';
 import {
   attend,
   attendedTogether,

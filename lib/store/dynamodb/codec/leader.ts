@@ -24,7 +24,6 @@ export function decodeLeader(item: Item): LeaderItem {
   };
 }
 
-
 export const encodeLookout = (partition: number, lookout: Lookout, callId: string): Item => ({
   ...lookoutKey(partition),
   [A.sinceMs]: lookout.sinceMs,
