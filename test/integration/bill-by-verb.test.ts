@@ -33,7 +33,6 @@ const READS_UNTOLD: ReadonlySet<string> = new Set<Verb>([
   'getJobs',
   'getSchedules',
   'lookUpJobs',
-  'readHints',
   'readBacklogs',
   'getLedgers',
   'getEstimates',
@@ -69,10 +68,9 @@ async function charge(
   names: readonly string[],
 ): Promise<void> {
   const writer = by === 'store' ? store : quiet;
-  const { epoch } = await writer.acquireLease({ partition, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
   for (let from = 0; from < names.length; from += 90) {
     const ledgers = names.slice(from, from + 90).map((fairnessKey) => aLedger({ fairnessKey }));
-    await writer.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers }) });
+    await writer.commit({ partition, commit: aCommit({ version: from / 90, ledgers }) });
   }
 }
 
@@ -127,16 +125,10 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
     {
       name: 'of many resources',
       set: async ({ store, partition }) => {
-        const { epoch } = await store.acquireLease({
-          partition,
-          holder: 'd',
-          nowMs: NOW_MS,
-          leaseMs: 60_000,
-        });
         const estimates = MANY_RESOURCES.map((resourceId) => anEstimate({ resourceId }));
         for (let from = 0; from < estimates.length; from += 80) {
-          const commit = aCommit({ estimates: estimates.slice(from, from + 80) });
-          await store.commit({ fence: { partition, epoch }, commit });
+          const commit = aCommit({ version: from / 80, estimates: estimates.slice(from, from + 80) });
+          await store.commit({ partition, commit });
         }
         const ids = ['', ...MANY_RESOURCES, 'none'].map((resourceId) => ({ type: SUITE_TYPE, resourceId }));
         return { call: () => store.getEstimates({ partition, ids }), left: nothingLeft };
@@ -180,7 +172,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
         const { store, partition } = stage;
         // The last commit has written the base.
         await charge(stage, 'store', MANY_NAMES.slice(0, 90));
-        const { turn: knownTurn } = await store.loadPartition({ partition, nowMs: NOW_MS });
+        const { version: knownTurn } = await store.loadPartition({ partition, nowMs: NOW_MS });
         return {
           call: () => store.loadPartition({ partition, nowMs: NOW_MS, knownTurn }),
           left: nothingLeft,

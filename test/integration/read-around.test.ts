@@ -73,16 +73,21 @@ describe('a partition that is read around its reservations', () => {
   async function setting() {
     partition += 1;
     const [store, another, witness] = [process(), process(), process()];
-    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 60_000 });
-    const fence = { partition, epoch };
-    for (let commits = 0; commits < 4; commits += 1)
-      await store.commit({ fence, commit: aCommit({ reserve: [1, 2, 3, 4, 5].map(aLongReservation) }) });
+    await store.lead({ partition, holder: 'one', nowMs: NOW_MS, untilMs: NOW_MS + 60_000 });
+    for (let version = 0; version < 4; version += 1)
+      await store.commit({
+        partition,
+        commit: aCommit({ version, reserve: [1, 2, 3, 4, 5].map(aLongReservation) }),
+      });
     await load(another);
     const before = await load(store);
     Object.assign(between, { queries: 0, items: 0 });
     const commitsElsewhere = () =>
-      another.commit({ fence, commit: aCommit({ reserve: [aLongReservation(), aLongReservation()] }) });
-    return { store, witness, fence, before, commitsElsewhere };
+      another.commit({
+        partition,
+        commit: aCommit({ version: 4, reserve: [aLongReservation(), aLongReservation()] }),
+      });
+    return { store, witness, before, commitsElsewhere };
   }
 
   it('is read without them, and answered with them', async () => {
@@ -92,8 +97,8 @@ describe('a partition that is read around its reservations', () => {
     expect(between.queries).toBe(1);
     expect(between.items).toBeGreaterThan(2 + before.reservations.length / 2);
     Object.assign(between, { queries: 0, items: 0 });
-    expect(await load(store, before.turn)).toEqual(before);
-    // The lease, and the page.
+    expect(await load(store, before.version)).toEqual(before);
+    // The leader, and the page.
     expect(between).toMatchObject({ queries: 2, items: 2 });
   });
 
@@ -102,21 +107,20 @@ describe('a partition that is read around its reservations', () => {
     [0, 'behind', 'before'],
     [1, 'behind', 'before'],
   ] as const)(
-    'while another process commits (query %i, %s) is as it was at one turn',
+    'while another process commits (query %i, %s) is as it was at one version',
     async (at, when, shows) => {
       const { store, witness, before, commitsElsewhere } = await setting();
       between.act = { at, when, what: commitsElsewhere };
-      const loaded = await load(store, before.turn);
+      const loaded = await load(store, before.version);
       expect(between.act).toBeUndefined();
       const after = await load(witness);
       expect(loaded).toEqual(shows === 'before' ? before : after);
       // Nothing can be committed on what was there before, and the next load shows what is.
       if (shows === 'before') {
-        const fence = { partition, epoch: loaded.epoch };
-        const commit = aCommit({ turn: loaded.turn, reserve: [aLongReservation()] });
-        await expect(store.commit({ fence, commit })).rejects.toMatchObject({ name: 'StaleCommit' });
+        const commit = aCommit({ version: loaded.version, reserve: [aLongReservation()] });
+        expect(await store.commit({ partition, commit })).toBe('lost');
       }
-      expect(await load(store, before.turn)).toEqual(after);
+      expect(await load(store, before.version)).toEqual(after);
     },
   );
 
@@ -125,19 +129,19 @@ describe('a partition that is read around its reservations', () => {
     [0, 'behind'],
     [1, 'behind'],
   ] as const)('while its own process commits (query %i, %s) shows what was committed', async (at, when) => {
-    const { store, witness, fence, before } = await setting();
-    const commit = aCommit({ reserve: [aLongReservation()] });
-    between.act = { at, when, what: () => store.commit({ fence, commit }) };
-    const loaded = await load(store, before.turn);
+    const { store, witness, before } = await setting();
+    const commit = aCommit({ version: before.version, reserve: [aLongReservation()] });
+    between.act = { at, when, what: () => store.commit({ partition, commit }) };
+    const loaded = await load(store, before.version);
     expect(loaded).toEqual(await load(witness));
-    expect(await load(store, before.turn + 1)).toEqual(loaded);
+    expect(await load(store, before.version + 1)).toEqual(loaded);
   });
 
   it.each([
     ['of its item', 1, 0],
     ['of its page', 2, 1],
   ] as const)('after a commit whose answer got lost, %s, shows what became of it', async (_, lost, made) => {
-    const { store, witness, fence, before } = await setting();
+    const { store, witness, before } = await setting();
     let answers = 0;
     table.client.middlewareStack.add(
       (next) => async (args) => {
@@ -149,10 +153,10 @@ describe('a partition that is read around its reservations', () => {
       },
       { step: 'deserialize', name: 'loseAnswers', priority: 'low', override: true },
     );
-    const commit = aCommit({ reserve: [aLongReservation()] });
-    await expect(store.commit({ fence, commit })).rejects.toThrow('lost');
-    for (const turn of [before.turn, before.turn + 1]) {
-      const loaded = await load(store, turn);
+    const commit = aCommit({ version: before.version, reserve: [aLongReservation()] });
+    await expect(store.commit({ partition, commit })).rejects.toThrow('lost');
+    for (const version of [before.version, before.version + 1]) {
+      const loaded = await load(store, version);
       expect(loaded.reservations).toHaveLength(before.reservations.length + made);
       expect(loaded).toEqual(await load(witness));
     }
