@@ -844,7 +844,6 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   park: [
     {
-      again: always({ kind: 'lost' }),
       refused: [
         { kind: 'lost' },
         parkedAs('superseded', 'applied', 'applied'),
@@ -858,7 +857,12 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           [0, 1, 2].map((at) => aJob({ partition, readyAtMs: NOW_MS + at })),
         );
         return {
-          call: () => store.park({ partition, version: 0, jobs, conflictKey: CONFLICT_KEY }),
+          // Called again, it parks the same jobs on top of what is there.
+          call: async () => {
+            const { version } = await quiet.loadPartition({ partition, nowMs: NOW_MS });
+            const outcome = await store.park({ partition, version, jobs, conflictKey: CONFLICT_KEY });
+            return outcome.kind === 'lost' ? outcome : { ...outcome, version: outcome.version - version };
+          },
           left: async () => [
             await quiet.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 }),
             await quiet.readLine({ partition, line: aReadyLine(), limit: 10 }),
