@@ -74,4 +74,32 @@ describe('a page', () => {
     const page = pageOf(ledgersOf(5));
     expect(encodePage(0, page, 'c')).toEqual(plainPage(0, page, 'c'));
   });
+
+  it.each([
+    ['text where bytes should be', 'abc'],
+    ['bytes that are no deflate', new Uint8Array([1, 2, 3])],
+    ['more than a page can say', undefined],
+  ])('that is damaged is refused by name: %s', (_what, bytes) => {
+    const z = bytes ?? deflateRawSync('x'.repeat(5 * 1024 * 1024));
+    const item = { ...encodePage(0, pageOf(ledgersOf(50)), 'c'), z };
+    expect(() => decodePage(item)).toThrow(
+      expect.objectContaining({
+        name: 'MalformedItemError',
+        key: `${pageKey(0).pk} ${pageKey(0).sk}`,
+        attribute: 'z',
+      }),
+    );
+  });
+
+  it.each([
+    ['a key without a cost', [NOW_MS, ['a', 'b'], [1], [0, 0]]],
+    ['a key that is no text', [NOW_MS, [7], [1], [0]]],
+    ['a cost that is none', [NOW_MS, ['a'], ['x'], [0]]],
+    ['half a later job', [NOW_MS, ['a'], [1], [[0, null, 0, 7]]]],
+  ])('whose ledgers are damaged is refused by name: %s', (_what, ledgers) => {
+    const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(ledgers) };
+    expect(() => decodePage(item)).toThrow(
+      expect.objectContaining({ name: 'MalformedItemError', attribute: 'k' }),
+    );
+  });
 });
