@@ -469,22 +469,12 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   readLetters: [
     {
       set: async ({ store, quiet, partition }) => {
-        for (const jobIds of [['a'], ['b', 'c']])
-          await quiet.putLetter({ partition, letter: { jobIds }, nowMs: NOW_MS });
+        for (const [at, jobIds] of [['a'], ['b', 'c'], []].entries())
+          await quiet.putLetter({ partition, letter: { jobIds }, nowMs: NOW_MS + at });
         return {
-          // Answers may come in parts: what is left then is read again.
           call: async () => {
-            const ids = new Set<string>();
-            for (let more = true; more; ) {
-              const read = await store.readLetters(partition);
-              for (const { jobIds } of read.letters) for (const id of jobIds) ids.add(id);
-              await quiet.deleteLetters({
-                partition,
-                letterIds: read.letters.map(({ letterId }) => letterId),
-              });
-              more = read.more;
-            }
-            return [...ids].toSorted();
+            const { letters, more } = await store.readLetters(partition);
+            return [letters.map(saysOf), more];
           },
           left: async () => undefined,
         };
@@ -836,7 +826,6 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   ],
   park: [
     {
-      again: always({ kind: 'lost' }),
       refused: [
         { kind: 'lost' },
         parkedAs('superseded', 'applied', 'applied'),
@@ -850,7 +839,12 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
           [0, 1, 2].map((at) => aJob({ partition, readyAtMs: NOW_MS + at })),
         );
         return {
-          call: () => store.park({ partition, version: 0, jobs, conflictKey: CONFLICT_KEY }),
+          // Called again, it parks the same jobs on top of what is there.
+          call: async () => {
+            const { version } = await quiet.loadPartition({ partition, nowMs: NOW_MS });
+            const outcome = await store.park({ partition, version, jobs, conflictKey: CONFLICT_KEY });
+            return outcome.kind === 'lost' ? outcome : { ...outcome, version: outcome.version - version };
+          },
           left: async () => [
             await quiet.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 }),
             await quiet.readLine({ partition, line: aReadyLine(), limit: 10 }),

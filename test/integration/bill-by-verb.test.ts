@@ -33,7 +33,6 @@ const READS_UNTOLD: ReadonlySet<string> = new Set<Verb>([
   'getJobs',
   'getSchedules',
   'lookUpJobs',
-  'readHints',
   'readBacklogs',
   'getLedgers',
   'getEstimates',
@@ -64,10 +63,9 @@ const MANY_NAMES = times(1_300, (at) => `${String(at).padStart(6, '0')}/${LONG}`
 const MANY_RESOURCES = times(320, (at) => `resource-${at}`);
 
 async function charge({ store, partition }: Stage, names: readonly string[]): Promise<void> {
-  const { epoch } = await store.acquireLease({ partition, holder: 'd', nowMs: NOW_MS, leaseMs: 60_000 });
   for (let from = 0; from < names.length; from += 90) {
     const ledgers = names.slice(from, from + 90).map((fairnessKey) => aLedger({ fairnessKey }));
-    await store.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers }) });
+    await store.commit({ partition, commit: aCommit({ version: from / 90, ledgers }) });
   }
 }
 
@@ -122,16 +120,10 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
     {
       name: 'of many resources',
       set: async ({ store, partition }) => {
-        const { epoch } = await store.acquireLease({
-          partition,
-          holder: 'd',
-          nowMs: NOW_MS,
-          leaseMs: 60_000,
-        });
         const estimates = MANY_RESOURCES.map((resourceId) => anEstimate({ resourceId }));
         for (let from = 0; from < estimates.length; from += 80) {
-          const commit = aCommit({ estimates: estimates.slice(from, from + 80) });
-          await store.commit({ fence: { partition, epoch }, commit });
+          const commit = aCommit({ version: from / 80, estimates: estimates.slice(from, from + 80) });
+          await store.commit({ partition, commit });
         }
         const ids = ['', ...MANY_RESOURCES, 'none'].map((resourceId) => ({ type: SUITE_TYPE, resourceId }));
         return { call: () => store.getEstimates({ partition, ids }), left: nothingLeft };

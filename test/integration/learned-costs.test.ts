@@ -1,10 +1,7 @@
 /** What resources cost follows a commit, each in a write of its own: hints, which never fail it and never go back. */
-import { type DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
-import { marshall } from '@aws-sdk/util-dynamodb';
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { encodeEstimate } from '../../lib/store/dynamodb/codec/estimate.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { estimateKey } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -50,64 +47,44 @@ describe('what a resource costs', () => {
 
   const process = (): DynamoJobStore =>
     new DynamoJobStore({ ...table, place: suitePlace, nowMs: () => NOW_MS });
-  const learned = (meanMs: number, turn?: number) =>
-    aCommit({ turn, estimates: [anEstimate({ resourceId: RESOURCE, meanMs })] });
+  const learned = (version: number, meanMs: number) =>
+    aCommit({ version, estimates: [anEstimate({ resourceId: RESOURCE, meanMs })] });
   const known = async (): Promise<number | undefined> => {
     const ids = [{ type: 'resize', resourceId: RESOURCE }];
     return (await process().getEstimates({ partition, ids }))[0]?.meanMs;
   };
-  const leased = async (store: DynamoJobStore) => {
-    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
-    return { partition, epoch };
-  };
-
   it('is not what a process wrote late that was overtaken after its commit', async () => {
     const [slow, fast] = [process(), process()];
-    const fence = await leased(slow);
     meanwhile(async () => {
       meanwhile(undefined);
-      expect(await fast.commit({ fence, commit: learned(900) })).toBe('committed');
+      expect(await fast.commit({ partition, commit: learned(1, 900) })).toBe('committed');
     });
-    expect(await slow.commit({ fence, commit: learned(100) })).toBe('committed');
+    expect(await slow.commit({ partition, commit: learned(0, 100) })).toBe('committed');
     expect(await known()).toBe(900);
-    // And whoever comes after both writes over it.
-    expect(await process().commit({ fence, commit: learned(500) })).toBe('committed');
+    // And a commit after both writes over it.
+    expect(await process().commit({ partition, commit: learned(2, 500) })).toBe('committed');
     expect(await known()).toBe(500);
   });
 
   it('is learned again where it was not written: the commit stands', async () => {
     const store = process();
-    const fence = await leased(store);
     meanwhile(async () => {
       throw Object.assign(new Error('too many'), { name: 'ThrottlingException', $metadata: {} });
     });
-    const commit = aCommit({ ...learned(100), ledgers: [aLedger({ settledCostMs: 7 })] });
-    expect(await store.commit({ fence, commit })).toBe('committed');
+    const commit = aCommit({ ...learned(0, 100), ledgers: [aLedger({ settledCostMs: 7 })] });
+    expect(await store.commit({ partition, commit })).toBe('committed');
     meanwhile(undefined);
-    const { ledgers, turn } = await process().loadPartition({ partition, nowMs: NOW_MS });
-    expect([turn, ledgers, await known()]).toEqual([1, [aLedger({ settledCostMs: 7 })], undefined]);
-    expect(await store.commit({ fence, commit: learned(200, turn) })).toBe('committed');
+    const { ledgers, version } = await process().loadPartition({ partition, nowMs: NOW_MS });
+    expect([version, ledgers, await known()]).toEqual([1, [aLedger({ settledCostMs: 7 })], undefined]);
+    expect(await store.commit({ partition, commit: learned(version, 200) })).toBe('committed');
     expect(await known()).toBe(200);
   });
 
-  it('is not written by a commit that is refused', async () => {
+  it('is not written by a commit that is lost', async () => {
     const [one, two] = [process(), process()];
-    const fence = await leased(one);
     await two.loadPartition({ partition, nowMs: NOW_MS });
-    await one.commit({ fence, commit: learned(100) });
-    await expect(two.commit({ fence, commit: learned(900, 0) })).rejects.toMatchObject({
-      name: 'StaleCommit',
-    });
+    await one.commit({ partition, commit: learned(0, 100) });
+    expect(await two.commit({ partition, commit: learned(0, 900) })).toBe('lost');
     expect(await known()).toBe(100);
-  });
-
-  it('takes the place of what an earlier version wrote, which says no turn', async () => {
-    const earlier = anEstimate({ resourceId: RESOURCE, meanMs: 5 });
-    const { n: _turn, ...item } = encodeEstimate(estimateKey(partition, 'resize', RESOURCE), earlier, 0);
-    await table.client.send(new PutItemCommand({ TableName: table.table, Item: marshall(item) }));
-    expect(await known()).toBe(5);
-    const store = process();
-    expect(await store.commit({ fence: await leased(store), commit: learned(6) })).toBe('committed');
-    expect(await known()).toBe(6);
   });
 });

@@ -84,8 +84,7 @@ describe('ledgers of a page and its base', () => {
         unreadable: (item) => told.push(item),
       });
     const store = process();
-    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 60_000 });
-    const fence = { partition, epoch };
+    let version = 0;
     const charged = new Map<string, Ledger>();
     let cost = 0;
     const charge = async (count: number): Promise<void> => {
@@ -97,20 +96,21 @@ describe('ledgers of a page and its base', () => {
         charged.delete(ledger.fairnessKey);
         charged.set(ledger.fairnessKey, ledger);
       }
-      expect(await store.commit({ fence, commit: aCommit({ ledgers }) })).toBe('committed');
+      expect(await store.commit({ partition, commit: aCommit({ version, ledgers }) })).toBe('committed');
+      version += 1;
     };
     const written = new Set<unknown>();
     bases.seen.length = 0;
     for (let commits = 0; written.size < 2; commits += 1) {
       await charge(20);
       await ledgersOf(process());
-      for (const base of bases.seen) written.add(base.n);
+      for (const base of bases.seen) written.add(base.version);
       if (commits > 80) throw new Error('no base was written twice');
     }
     await charge(3);
     const [older] = bases.seen;
     bases.seen.length = 0;
-    return { process, store, told, fence, charge, charged, older };
+    return { process, store, told, charge, charged, older };
   }
 
   it('are together what was charged, in that order, for whoever reads them first', async () => {
@@ -146,7 +146,7 @@ describe('ledgers of a page and its base', () => {
   });
 
   it('are read without their base by whoever knows it, until somebody else writes another one', async () => {
-    const { process, fence, charged, charge } = await setting();
+    const { process, charged, charge } = await setting();
     const [one, other] = [process(), process()];
     expect(await ledgersOf(one)).toEqual([...charged.values()]);
     expect(bases.seen).toHaveLength(1);
@@ -162,9 +162,9 @@ describe('ledgers of a page and its base', () => {
       if (commits > 40) throw new Error('no base was written');
     }
     expect(await ledgersOf(one)).toEqual([...charged.values()]);
-    expect(await one.commit({ fence, commit: aCommit({ ledgers: [aLedger({ fairnessKey: first })] }) })).toBe(
-      'committed',
-    );
+    const { version } = await one.loadPartition({ partition, nowMs: NOW_MS });
+    const next = aCommit({ version, ledgers: [aLedger({ fairnessKey: first })] });
+    expect(await one.commit({ partition, commit: next })).toBe('committed');
   });
 
   it('are not read for whoever asks for none: a worker may read no more than the partition', async () => {
@@ -180,38 +180,34 @@ describe('ledgers of a page and its base', () => {
     expect(ledgers).toEqual([...charged.values()]);
   });
 
-  it('are those of the commit that counts, where another one of the same turn was refused', async () => {
+  it('are those of the commit that counts, where another one of the same version was refused', async () => {
     partition += 1;
     const [one, other] = [0, 1].map(
       () => new DynamoJobStore({ ...table, place: suitePlace, nowMs: () => NOW_MS }),
     );
     if (one === undefined || other === undefined) throw new Error('no stores');
-    const lease = (store: DynamoJobStore, nowMs: number): Promise<{ readonly epoch: number }> =>
-      store.acquireLease({ partition, holder: `at ${nowMs}`, nowMs, leaseMs: 1_000 });
     // So long names that the first commit writes a base.
     const charges = (cost: number): readonly Ledger[] =>
       Array.from({ length: 80 }, (_, at) =>
         aLedger({ fairnessKey: `${at}/`.padEnd(480, 'n'), settledCostMs: cost }),
       );
-    const former = await lease(one, NOW_MS);
-    await one.loadPartition({ partition, nowMs: NOW_MS });
-    const present = await lease(other, NOW_MS + 60_000);
-    const commit = (store: DynamoJobStore, epoch: number, cost: number): Promise<unknown> =>
-      store.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers: charges(cost) }) });
-    expect(await commit(other, present.epoch, 7)).toBe('committed');
-    expect(await commit(one, former.epoch, 3)).toBe('lost');
+    for (const store of [one, other]) await store.loadPartition({ partition, nowMs: NOW_MS });
+    const commit = (store: DynamoJobStore, cost: number): Promise<unknown> =>
+      store.commit({ partition, commit: aCommit({ ledgers: charges(cost) }) });
+    expect(await commit(other, 7)).toBe('committed');
+    expect(await commit(one, 3)).toBe('lost');
     expect(await ledgersOf(one)).toEqual(charges(7));
   });
 
-  it('whose page says of no turn which base is its own are those since: somebody is told', async () => {
+  it('whose page says of no version which base is its own are those since: somebody is told', async () => {
     const { process, told, charged } = await setting();
     const documents = DynamoDBDocumentClient.from(table.client as DynamoDBClient);
     await documents.send(
       new UpdateCommand({
         TableName: table.table,
         Key: pageKey(partition),
-        UpdateExpression: 'SET #turn = :none',
-        ExpressionAttributeNames: { '#turn': ATTRIBUTE.baseTurn },
+        UpdateExpression: 'SET #base = :none',
+        ExpressionAttributeNames: { '#base': ATTRIBUTE.baseVersion },
         ExpressionAttributeValues: { ':none': 'none' },
       }),
     );
@@ -259,9 +255,9 @@ describe('ledgers of a page and its base', () => {
     expect(told).toMatchObject([
       { key: `${pk} ${sk}`, reason: expect.stringContaining('ledgers beside it') },
     ]);
-    const { epoch } = await survivor.loadPartition({ partition, nowMs: NOW_MS });
+    const { version } = await survivor.loadPartition({ partition, nowMs: NOW_MS });
     const fresh = aLedger({ fairnessKey: 'fresh', settledCostMs: 1 });
-    await survivor.commit({ fence: { partition, epoch }, commit: aCommit({ ledgers: [fresh] }) });
+    await survivor.commit({ partition, commit: aCommit({ version, ledgers: [fresh] }) });
     expect(await ledgersOf(process())).toEqual([...since, fresh]);
     expect(told).toHaveLength(1);
   });

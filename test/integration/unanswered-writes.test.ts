@@ -20,25 +20,30 @@ const WAIT_MS = 60_000;
 const WORKER = aWorker();
 
 /** Loses the answer to the next request, once it has been carried out. */
-function answerLoser(client: DynamoDBClient): { readonly loseNext: () => void; readonly lost: () => number } {
+function answerLoser(client: DynamoDBClient) {
   let armed = false;
   let lost = 0;
+  /** What happens before the request is sent again. */
+  const during: { meanwhile: (() => Promise<void>) | undefined } = { meanwhile: undefined };
   client.middlewareStack.add(
     (next) => async (args) => {
       const answer = await next(args);
       if (!armed) return answer;
       armed = false;
       lost += 1;
+      const { meanwhile } = during;
+      during.meanwhile = undefined;
+      await meanwhile?.();
       throw Object.assign(new Error('the answer got lost'), { name: 'TimeoutError', $metadata: {} });
     },
     { step: 'deserialize', name: 'loseAnswer', priority: 'low' },
   );
-  return {
+  return Object.assign(during, {
     loseNext: () => {
       armed = true;
     },
     lost: () => lost,
-  };
+  });
 }
 
 describe('a write whose answer got lost', () => {
@@ -85,24 +90,23 @@ describe('a write whose answer got lost', () => {
     expect(await unanswered(() => store.createJobs([job]))).toEqual([{ kind: 'repeated', job }]);
   });
 
-  it('takes the lease, and knows that it has it', async () => {
+  it('takes the lead of a partition and ends it, and knows that it leads', async () => {
     partition += 1;
-    const outcome = await unanswered(() =>
-      store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 }),
-    );
-    expect(outcome).toEqual({ kind: 'acquired', epoch: 1, expiresAtMs: NOW_MS + 1_000 });
-    const second = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
-    expect(second).toEqual({ ...outcome, kind: 'held', holder: 'one' });
+    const lead = { partition, holder: 'one', nowMs: NOW_MS, untilMs: NOW_MS + 1_000 };
+    for (let times = 0; times < 2; times += 1)
+      expect(await unanswered(() => store.lead(lead))).toEqual({ kind: 'leading' });
+    await unanswered(() => store.stopLeading({ partition, holder: 'one' }));
+    expect(await store.readLeader(partition)).toBeUndefined();
   });
 
-  it('renews and gives back the lease', async () => {
+  it('puts a letter under one name, and deletes it', async () => {
     partition += 1;
-    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
-    const fence = { partition, epoch };
-    expect(await unanswered(() => store.renewLease({ fence, nowMs: NOW_MS, leaseMs: 2_000 }))).toBe(
-      'renewed',
-    );
-    expect(await unanswered(() => store.releaseLease({ fence }))).toBe('released');
+    await unanswered(() => store.putLetter({ partition, letter: { jobIds: ['one'] }, nowMs: NOW_MS }));
+    const { letters } = await store.readLetters(partition);
+    expect(letters.map(({ jobIds }) => jobIds)).toEqual([['one']]);
+    const letterIds = letters.map(({ letterId }) => letterId);
+    await unanswered(() => store.deleteLetters({ partition, letterIds }));
+    expect((await store.readLetters(partition)).letters).toEqual([]);
   });
 
   it('keeps and ends the membership of a dispatcher', async () => {
@@ -115,11 +119,45 @@ describe('a write whose answer got lost', () => {
 
   it('commits once', async () => {
     partition += 1;
-    const { epoch } = await store.acquireLease({ partition, holder: 'one', nowMs: NOW_MS, leaseMs: 1_000 });
     const reservation = aReservation([aJob()]);
     const commit = aCommit({ reserve: [reservation], ledgers: [aLedger()] });
-    expect(await unanswered(() => store.commit({ fence: { partition, epoch }, commit }))).toBe('committed');
-    expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
+    await store.loadPartition({ partition, nowMs: NOW_MS });
+    expect(await unanswered(() => store.commit({ partition, commit }))).toBe('committed');
+    const { version, reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
+    expect([version, reservations]).toEqual([1, [reservation]]);
+  });
+
+  it('does not say of a commit that it changed nothing, where another one came before its answer', async () => {
+    const other = new DynamoJobStore({ ...table, place: suitePlace, nowMs: () => NOW_MS });
+    for (const others of [1, 2]) {
+      partition += 1;
+      await store.loadPartition({ partition, nowMs: NOW_MS });
+      const commit = (version: number) =>
+        aCommit({ version, reserve: [aReservation([aJob()], { version })] });
+      answers.meanwhile = async () => {
+        for (let version = 1; version <= others; version += 1)
+          expect(await other.commit({ partition, commit: commit(version) })).toBe('committed');
+      };
+      await expect(unanswered(() => store.commit({ partition, commit: commit(0) }))).rejects.toMatchObject({
+        name: 'StoreUnavailable',
+      });
+      const { version, reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect([version, reservations.length]).toEqual([1 + others, 1 + others]);
+    }
+  });
+
+  it('parks once', async () => {
+    partition += 1;
+    const jobs = [aJob({ partition }), aJob({ partition })];
+    await store.createJobs(jobs);
+    await store.commit({ partition, commit: aCommit({ parks: true }) });
+    const park = { partition, version: 1, jobs, conflictKey: 'album/cats' };
+    expect(await unanswered(() => store.park(park))).toEqual({
+      kind: 'parked',
+      version: 2,
+      outcomes: ['applied', 'applied'],
+    });
+    expect((await store.loadPartition({ partition, nowMs: NOW_MS })).version).toBe(2);
   });
 
   it('claims, and knows that the claim was won', async () => {
@@ -250,7 +288,7 @@ describe('a store that cannot be reached or used', () => {
 
   it('says that the table is missing', async () => {
     const store = new DynamoJobStore({ client: table.client, table: 'fairlead-none', place: suitePlace });
-    await expect(store.readWakes(0)).rejects.toMatchObject({ name: 'StoreMisconfigured' });
+    await expect(store.readLeader(0)).rejects.toMatchObject({ name: 'StoreMisconfigured' });
     await expect(store.claim([aClaimRequest(aJob())])).rejects.toMatchObject({ name: 'StoreMisconfigured' });
   });
 

@@ -12,11 +12,11 @@ import {
   controlKey,
   dispatcherKey,
   estimateKey,
-  hintsKey,
   type ItemKey,
   jobKey,
   ledgerKey,
   lockKey,
+  mailPk,
   requestKey,
   reservationKey,
   scheduleKey,
@@ -111,13 +111,7 @@ const LINES: Readonly<Record<string, Line>> = {
     make: (at) => aJob({ partition, readyAtMs: NOW_MS + at }),
     fill: async (jobs) => {
       await store.createJobs(jobs);
-      const { epoch } = await store.acquireLease({
-        partition,
-        holder: 'dispatcher',
-        nowMs: NOW_MS,
-        leaseMs: 1_000,
-      });
-      await store.park({ fence: { partition, epoch }, jobs, conflictKey: CONFLICT_KEY });
+      await store.park({ partition, version: 0, jobs, conflictKey: CONFLICT_KEY });
     },
     read: async () => (await store.readBlocked({ partition, conflictKey: CONFLICT_KEY, groups: 10 })).jobs,
   },
@@ -306,14 +300,8 @@ describe("a partition's item that cannot be read", () => {
   });
 
   it('stops every decision with its name and the way out, if it is a reservation', async () => {
-    const { epoch } = await store.acquireLease({
-      partition,
-      holder: 'dispatcher',
-      nowMs: NOW_MS,
-      leaseMs: 1_000,
-    });
-    const reservation = aReservation([aJob({ partition })], { epoch });
-    await store.commit({ fence: { partition, epoch }, commit: aCommit({ reserve: [reservation] }) });
+    const reservation = aReservation([aJob({ partition })]);
+    await store.commit({ partition, commit: aCommit({ reserve: [reservation] }) });
     const key = reservationKey(partition, reservation.batchId);
     await damage(key, 'j', '[');
     await expect(load()).rejects.toMatchObject({
@@ -361,12 +349,17 @@ describe('other items that cannot be read', () => {
     expect(await store.listUnreadable(partition)).toEqual([]);
   });
 
-  it('of hints that word named: they are as if they were gone, and somebody is told', async () => {
-    const hints = [aJob({ partition })];
-    const names = await store.putHints({ partition, hints, nowMs: NOW_MS });
-    await damage(hintsKey(partition, names[0]?.id ?? ''), 'hints', 'all of them');
-    expect(await store.readHints({ partition, names })).toBeUndefined();
+  it('of a letter: everything is to be looked at, it can be deleted, and it is told of', async () => {
+    for (const jobIds of [['a'], ['b']])
+      await store.putLetter({ partition, letter: { jobIds }, nowMs: NOW_MS });
+    const [first, second] = (await store.readLetters(partition)).letters;
+    await damage({ pk: mailPk(partition), sk: first?.letterId ?? '' }, 'letter', 'all of them');
+    const { letters } = await store.readLetters(partition);
+    expect(letters).toEqual([{ letterId: first?.letterId, hints: [], jobIds: [], looksAtAll: true }, second]);
     expect(told).toHaveLength(1);
+    await store.deleteLetters({ partition, letterIds: letters.map(({ letterId }) => letterId) });
+    expect((await store.readLetters(partition)).letters).toEqual([]);
+    expect(await store.listUnreadable(partition)).toEqual([]);
   });
 
   it('of a lock: it is held', async () => {

@@ -55,10 +55,9 @@ export class DynamoLeadStore implements LeadStore {
   async readLetters(
     partition: number,
   ): Promise<{ readonly letters: readonly ReceivedLetter[]; readonly more: boolean }> {
-    const { items, next } = await this.#table.query('readLetters', {
+    const { items, last } = await this.#items.upTo(LETTERS_READ_MAX, 'readLetters', {
       condition: '#pk = :pk',
       values: { ':pk': mailPk(partition) },
-      limit: LETTERS_READ_MAX,
     });
     const read = await this.#items.readableEach(partition, items, decodeLetter);
     // One that cannot be read may have told of anything.
@@ -66,7 +65,7 @@ export class DynamoLeadStore implements LeadStore {
       (letter, at) =>
         letter ?? { letterId: letterIdOf(items[at] ?? {}), hints: [], jobIds: [], looksAtAll: true },
     );
-    return { letters, more: next !== undefined };
+    return { letters, more: last !== undefined };
   }
 
   async deleteLetters({ partition, letterIds }: RequestOf<'deleteLetters'>): Promise<void> {

@@ -429,10 +429,13 @@ export class DynamoPartitionStore implements PartitionStore {
     const unnamed = [...batches.keys()].filter((batchId) => !page.named.has(batchId));
     await inParallel(unnamed, PARALLEL_MAX, async (batchId) => {
       await this.#items.hint(async () => {
-        await this.#table.delete('tidy', reservationKey(partition, batchId), '#version < :version', {
-          ':version': page.version,
-        });
-        batches.delete(batchId);
+        const outcome = await this.#table.delete(
+          'tidy',
+          reservationKey(partition, batchId),
+          '#version < :version',
+          { ':version': page.version },
+        );
+        if (outcome.applied || outcome.old === undefined) batches.delete(batchId);
       });
     });
   }

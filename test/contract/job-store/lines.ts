@@ -359,7 +359,7 @@ export function linesContract(suite: StoreSuite): void {
       expect(await store.getLedgers({ partition, fairnessKeys: far })).toEqual(
         times(250, (at) => ledgers[at * 5]),
       );
-    }, 60_000);
+    }, 120_000);
 
     it('are asked for many at once, by their names', async () => {
       const partition = freshPartition();

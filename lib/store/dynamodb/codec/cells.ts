@@ -16,8 +16,6 @@ import { ATTRIBUTE as A, type Item } from './attributes.ts';
 const isRecord = (value: unknown): value is Item =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Set);
 
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-const areCounts = (values: readonly unknown[]): values is readonly number[] => values.every(isCount);
 const areTexts = (values: readonly unknown[]): values is readonly string[] =>
   values.every((each) => typeof each === 'string');
 
@@ -109,19 +107,6 @@ export class Cells {
     const value = this.#values[name];
     if (!(value instanceof Set) || !areTexts([...value])) throw this.malformed(name, 'a set of text');
     return [...(value as ReadonlySet<string>)];
-  }
-
-  textList(name: string): readonly string[] {
-    const value = this.#values[name];
-    if (!Array.isArray(value) || !areTexts(value)) throw this.malformed(name, 'a list of text');
-    return value;
-  }
-
-  counts(name: string): readonly number[] {
-    const value = this.#values[name];
-    if (!Array.isArray(value) || !areCounts(value))
-      throw this.malformed(name, 'a list of whole numbers from 0 up');
-    return value;
   }
 
   map(name: string): Cells {
