@@ -61,22 +61,6 @@ describe('a job that comes while every slot is busy', () => {
     expect((await next(on, runs)).id).toBe(urgent.id);
   });
 
-  it('starts next also when its hint overtook the index', async () => {
-    const on = stage({
-      pool: {
-        types: { resize: { timeoutMs: 600_000, defaultCostMs: 1_000 } },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots: 1 } },
-      },
-      store: { indexLagMs: INDEX_LAG_MS },
-    });
-    const runs = await busy(on);
-    const urgent = on.job({ priority: 10, mode: 'onDemand' });
-    await on.put(urgent);
-    await on.pass({ jobs: [urgent], reason: 'stream' });
-    expect((await next(on, runs)).id).toBe(urgent.id);
-  });
-
   it('starts behind the oldest job of the key that is there, if its own is new', async () => {
     const on = oneSlot();
     const runs = await busy(on);

@@ -40,18 +40,23 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
   Math.max(1, keys) * configuration.types.length;
 
+/** An index lags for so long at most, as a rule: by then a read of the lines shows what this one may have missed. */
+const SHOWN_WITHIN_MS = 2_000;
+
 /**
- * While slots are free and a job may wait that no read shows yet, another pass is to read the lines once they show it: asked for once for each
- * such instant.
+ * While slots are free and a job may wait that no read shows yet, other passes are to read the lines: soon, and once they show it for certain.
+ * Asked for once for each such instant.
  */
 function wakeForUnseen(
   { context, input, partition, planner, cached }: PlannedPass,
   { unseenUntilMs }: Admission,
 ): void {
-  const isUnseen = planner.room > 0 && unseenUntilMs > context.clock.nowMs();
+  const nowMs = context.clock.nowMs();
+  const isUnseen = planner.room > 0 && unseenUntilMs > nowMs;
   if (!isUnseen || cached.unseenWakeMs === unseenUntilMs) return;
   cached.unseenWakeMs = unseenUntilMs;
-  input.inBackground(wakeLaterAt(context, partition, unseenUntilMs));
+  for (const atMs of new Set([Math.min(nowMs + SHOWN_WITHIN_MS, unseenUntilMs), unseenUntilMs]))
+    input.inBackground(wakeLaterAt(context, partition, atMs));
 }
 
 /** What the pass leaves behind, for whoever watches. */
