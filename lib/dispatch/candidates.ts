@@ -154,6 +154,7 @@ export class Candidates {
       Promise.all(taken),
       this.readAhead(planner.room),
       ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
+      this.#offerLedgers(planner, need.ledgers ?? []),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
     await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
@@ -230,6 +231,14 @@ export class Candidates {
   #hasOtherParts(line: LineName, name: string): boolean {
     const read = this.#input.cached.heads.get(name)?.subs;
     return read !== undefined && this.#subsOf(line, name).some((sub) => !read.includes(sub));
+  }
+
+  async #offerLedgers(planner: Planner, fairnessKeys: readonly string[]): Promise<void> {
+    const { ledgerCache } = this.#input;
+    await ledgerCache.readLedgers(fairnessKeys);
+    planner.offerLedgers(
+      fairnessKeys.map((key) => ledgerCache.keyLedgerOf(key) ?? { fairnessKey: key, settledCostMs: 0 }),
+    );
   }
 
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {

@@ -127,6 +127,7 @@ export async function explainJob(
   if (seen.isReady)
     await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
   const ledgers = [...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []);
+  const raisedMs = new Map<string, number>();
   const explanation = explain(
     job,
     {
@@ -139,6 +140,7 @@ export async function explainJob(
       waiting: read.waiting,
       keptBack: await lockedElsewhere(context, job.partition, read.waiting),
       costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
+      raised: (fairnessKey, moreMs) => raisedMs.set(fairnessKey, moreMs),
     },
     nowMs,
   );
@@ -155,7 +157,7 @@ export async function explainJob(
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
-    keysBefore: keysFirst(seen, waitsFor),
+    keysBefore: keysFirst(seen, waitsFor, raisedMs),
     runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
     partial: read.partial,
   };
@@ -252,6 +254,7 @@ const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
 function keysFirst(
   { job, configuration, inFlight, ledgerCache, read }: Seen,
   waitsFor: readonly LiveWaitsFor[],
+  raisedMs: ReadonlyMap<string, number>,
 ): readonly KeyShare[] {
   const tier = tierOf(configuration, job.type);
   const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
@@ -262,7 +265,7 @@ function keysFirst(
       .filter((entry) => entry.fairnessKey === fairnessKey)
       .reduce(
         (total, entry) => total + entry.estimatedCostMs,
-        ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
+        (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) + (raisedMs.get(fairnessKey) ?? 0),
       );
     return { fairnessKey, costMs, weight, shareMs: costMs / weight };
   });

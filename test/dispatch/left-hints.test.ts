@@ -13,7 +13,6 @@ import {
   StoreUnavailable,
 } from '../../lib/store/errors.ts';
 import type { NamedJob } from '../../lib/store/records.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
 const MANY = 20;
@@ -265,62 +264,5 @@ describe('a pass that somebody has superseded', () => {
     );
     expect((await at.on.store.readWakes(0)).jobs).toHaveLength(1);
     expect(await settledNext(at)).toBe(MANY);
-  });
-});
-
-describe('a key of jobs that wait to be tried again', () => {
-  const COUNT = 6;
-
-  /** They are cancelled a little after another job of the key has come; nobody has been told of either. */
-  async function cancelledLate() {
-    const on = stage({
-      pool: {
-        types: { resize: { defaultCostMs: 1_000, timeoutMs: 600_000 } },
-        fleets: { images: { types: ['resize'], slots: COUNT + 1 } },
-        fairness: { keyTtlMs: null },
-      },
-    });
-    const history = await takeLease(on.main, { partition: 0, patienceMs: 0 });
-    if (history === undefined) throw new Error('not taken');
-    const ledgers = [{ fairnessKey: 'busy', settledCostMs: 50_000, lastSeenMs: on.time.nowMs }];
-    await on.store.commit({ fence: history.fence, commit: aCommit({ ledgers }) });
-    await on.store.releaseLease({ fence: history.fence });
-    await on.put(...Array.from({ length: COUNT }, () => on.job({ fairnessKey: 'flaky' })));
-    await on.pass();
-    await on.put(on.job({ fairnessKey: 'busy' }));
-    await on.pass();
-    const later: Job[] = [];
-    for (const started of await on.startEverywhere()) {
-      if (started.job.fairnessKey !== 'flaky') continue;
-      await on.advance(100);
-      const error = { name: 'Busy', message: 'later' };
-      later.push(await on.end(started, { kind: 'retry', error, runAtMs: on.time.nowMs + 60_000 }));
-    }
-    await on.pass({ jobs: later, reason: 'stream' });
-    await on.advance(5_000);
-    const [come] = (await on.put(on.job({ fairnessKey: 'flaky' }))) as [Job];
-    await on.advance(1_000);
-    const cancelled: Job[] = [];
-    for (const { id } of later) {
-      const expiresAtMs = on.time.nowMs + 1_000_000;
-      const outcome = await on.store.cancelJob({ jobId: id, nowMs: on.time.nowMs, expiresAtMs });
-      if (outcome.kind !== 'cancelled') throw new Error(outcome.kind);
-      cancelled.push(outcome.job);
-    }
-    await on.advance(100);
-    const costMs = (): number | undefined => on.store.inspect(0).ledgers.get('flaky')?.settledCostMs;
-    return { on, come, cancelled, costMs };
-  }
-
-  it('was not away until they were cancelled, also where a shard that found the lease held had told of that', async () => {
-    const { on, come, cancelled, costMs } = await cancelledLate();
-    const beforeMs = costMs();
-    const held = await takeLease(on.main, { partition: 0, patienceMs: 0 });
-    if (held === undefined) throw new Error('not taken');
-    expect((await on.pass({ jobs: cancelled, reason: 'stream' }, on.dispatcher())).kind).toBe('left');
-    expect((await on.store.readWakes(0)).jobs).toMatchObject([{ isOfHints: true }]);
-    await on.store.releaseLease({ fence: held.fence });
-    await on.pass({ jobs: [come], reason: 'stream' }, on.dispatcher());
-    expect(costMs()).toBe(beforeMs);
   });
 });
