@@ -254,7 +254,8 @@ export function starvationBoundMs(configuration: PoolConfiguration, load: Load):
       ? 0
       : Math.floor((slotsOfPool(configuration, load) * (mostMs - leastMs)) / leastMs);
   const { idlePolicy, creditMs } = fairness;
-  const saved = others === 0 || idlePolicy === 'none'
+  const saved =
+    others === 0 || idlePolicy === 'none'
       ? 0
       : perRound + Math.ceil(((creditMs ?? Number.POSITIVE_INFINITY) * heaviest) / leastMs);
   const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + others * saved + givenBack;
