@@ -194,12 +194,6 @@ export interface Job extends MovingJob {
   readonly payload: Json;
 }
 
-/** When a job first became ready, whatever became of it since. */
-export const firstReadyMs = ({
-  readyAtMs,
-  firstReadyAtMs,
-}: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): number => firstReadyAtMs ?? readyAtMs;
-
 /** UTF-8 bytes. */
 export const JOB_ID_BYTES_MAX = 256;
 

@@ -144,6 +144,7 @@ export class Candidates {
       Promise.all(taken),
       this.readAhead(planner.room),
       ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
+      this.#offerLedgers(planner, need.ledgers ?? []),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
     await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
@@ -174,6 +175,14 @@ export class Candidates {
       old
         .slice(0, RETIRE_MAX)
         .map(({ line, announcedAtMs }) => this.#context.store.retireLine({ partition, line, announcedAtMs })),
+    );
+  }
+
+  async #offerLedgers(planner: Planner, fairnessKeys: readonly string[]): Promise<void> {
+    const { ledgerCache } = this.#input;
+    await ledgerCache.readLedgers(fairnessKeys);
+    planner.offerLedgers(
+      fairnessKeys.map((key) => ledgerCache.keyLedgerOf(key) ?? { fairnessKey: key, settledCostMs: 0 }),
     );
   }
 
