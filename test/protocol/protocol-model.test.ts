@@ -189,11 +189,15 @@ describe('the tick', () => {
 describe('contention for one summary', () => {
   it('wastes tries, but commits do not collapse; a slow pass among four never commits, so it asks for a lead', async () => {
     const { code, lines } = await run(CONTENTION);
-    const committed = lines.flatMap((line) => /^ ?\d+ shards: +([\d.]+) commits/.exec(line)?.[1] ?? []).map(Number);
+    const committed = lines
+      .flatMap((line) => /^ ?\d+ shards: +([\d.]+) commits/.exec(line)?.[1] ?? [])
+      .map(Number);
     expect(committed).toHaveLength(6);
     expect(committed).toEqual(committed.toSorted((one, other) => one - other));
     expect(lines.find((line) => line.startsWith('16 shards:'))).toContain('refused/s ( 90%)');
-    expect(lines).toContainEqual(expect.stringMatching(/^4 shards, one of 120 ms: .*; the slow one 0\.00 commits/));
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^4 shards, one of 120 ms: .*; the slow one 0\.00 commits/),
+    );
     expect(code).toBe(0);
   });
 });
