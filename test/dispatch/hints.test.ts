@@ -69,6 +69,7 @@ describe('a job that comes while every slot is busy', () => {
         fleets: { images: { types: ['resize'], slots: 1 } },
       },
       store: { indexLagMs: INDEX_LAG_MS },
+      leads: true,
     });
     const runs = await busy(on);
     const urgent = on.job({ priority: 10, mode: 'onDemand' });
