@@ -406,7 +406,9 @@ describe('the stack of the README in a new account', () => {
       images: {
         types: ['thumbnail'],
         slots: 10,
-        handler: new WorkerFunction(stack, 'Images', { entry: join(import.meta.dirname, '../../examples/files/images.ts') }),
+        handler: new WorkerFunction(stack, 'Images', {
+          entry: join(import.meta.dirname, '../../examples/files/images.ts'),
+        }),
       },
     },
   });
