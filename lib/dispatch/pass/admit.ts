@@ -178,6 +178,7 @@ export class Admission {
   #noteLedgers(decisions: readonly Decision[]): void {
     const { planner, ledgerCache } = this.#pass;
     const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
+    // planted: raises-forgotten
     for (const ledger of ledgerCache.raise(planner.takeRaised(), starts))
       this.#draft.ledgers.set(ledger.fairnessKey, ledger);
   }
@@ -214,6 +215,7 @@ export class Admission {
   #isUnseenNews(): boolean {
     const { context, candidates } = this.#pass;
     return (
+      // planted: left-unsaid
       this.#unseenUntilMs < context.clock.nowMs() + context.budget.seenWithinMs &&
       candidates.isToldOfMore(this.#admittedIds)
     );
