@@ -98,7 +98,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'the bound on what the page says of reservations',
     foundBy: {
       test: 'test/store/bounds.test.ts',
-      name: 'stays as small, however many reservations there are',
+      name: 'stays as small, but for their names',
     },
     changes: [change(at('unbounded-marker'), always)],
   },
@@ -142,12 +142,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     ],
   },
   'quiet-not-taken-back': {
-    removes: 'the word of a pass that leaves a job waiting, where it has nothing else to write',
+    removes:
+      'the end of what a partition says, once a pass leaves a job waiting: it goes on to say that nothing waits',
     foundBy: {
       test: 'test/dispatch/quiet.test.ts',
       name: 'says so no more when a pass leaves a job waiting, though that pass has nothing else to write',
     },
-    changes: [change(at('quiet-not-taken-back'), never, 'BinaryExpression', 2)],
+    changes: [change(at('quiet-not-taken-back'), becomes('$ ?? undefined'))],
   },
   'quiet-though-the-line-goes-on': {
     removes:
@@ -189,9 +190,15 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       'what the page says of a reservation that has moved from it to an item: what was settled there counts again',
     foundBy: {
       test: 'test/store/page.test.ts',
-      name: 'means what every ledger and every reservation would, each in an item of its own',
+      name: 'puts before the page only what the page said before it',
     },
-    changes: [change(at('moved-without-a-mark'), becomes('$ || page.inline.has(reservation.batchId)'))],
+    changes: [
+      change(
+        at('moved-without-a-mark'),
+        becomes('$ || page.inline.has(reservation.batchId)'),
+        'UnaryExpression',
+      ),
+    ],
   },
   guarantees: {
     removes: 'the turn of tiers below their guarantee before all others',
@@ -230,10 +237,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'order' },
     changes: [change(at('weight-of-flight'), becomes('0'), 'MemberExpression', 3)],
   },
-  'confirmed-though-missed': {
-    removes: 'jobs that were read are read again once something may have been missed',
-    foundBy: { test: 'test/dispatch/confirmed.test.ts', name: 'something may have been missed' },
-    changes: [change(at('confirmed-though-missed'), becomes('$1 > -Infinity'), 'BinaryExpression')],
+  'told-and-believed': {
+    removes: 'the look at a job that hints told of, and that nobody has read: it may not wait any more',
+    foundBy: {
+      test: 'test/dispatch/confirmed.test.ts',
+      name: 'are read by the first pass that is told of them',
+    },
+    changes: [change(at('told-and-believed'), always, 'BinaryExpression')],
   },
   'gone-forgotten': {
     removes: 'a key that has left the page is none of its base',
@@ -1076,7 +1086,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'unreadable-says-nothing': {
     removes: 'the look at all where a letter cannot be read',
-    foundBy: { test: 'test/store/dynamodb/letter.test.ts', name: 'letters that cannot be read' },
+    foundBy: {
+      test: 'test/integration/unreadable-items.test.ts',
+      name: 'of a letter: everything is to be looked at',
+      onEmulator: true,
+    },
     changes: [change(at('unreadable-says-nothing'), never, 'Property', 4)],
   },
   'left-unsaid': {

@@ -202,7 +202,6 @@ export class Admission {
 
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
   #isQuietNews(quiet: Quiet | null): boolean {
-    // planted: quiet-not-taken-back
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
@@ -239,6 +238,7 @@ export class Admission {
       ...commitOf(last, reserve),
       attendance,
       parks: this.parks,
+      // planted: quiet-not-taken-back
       quiet,
       unseenUntilMs,
     });
