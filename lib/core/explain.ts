@@ -146,6 +146,7 @@ function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['rais
   for (const guaranteed of [true, false]) {
     for (let tier = 0; tier < scheduler.index.tiers.length; tier += 1) {
       if (guaranteed && !scheduler.isBelowGuarantee(tier)) continue;
+      // planted: explained-without-raises
       raises.raise(tier, ASK_NOTHING, (key, moreMs) => raised?.(scheduler.ledgers.nameOf(key), moreMs));
       const line = scheduler.best(tier);
       if (line === NONE) continue;

@@ -96,18 +96,21 @@ export function raisesOf<Key>(
   const mayOwe = creditMs !== null && firstMs < heldOthersMs - creditMs;
   if (mayOwe && second === undefined && !isAll) return undefined;
   const othersMs = Math.min(heldOthersMs, second?.shareMs ?? Infinity);
+  // planted: credit-unbounded
   const owes = mayOwe && othersMs < Infinity && firstMs < othersMs - creditMs;
   const { weight: firstWeight = 1 } = met[first] ?? {};
   const raisedCostMs = owes ? wholeUnits((othersMs - creditMs) * firstWeight) : 0;
   const raisedMs = owes ? raisedCostMs / firstWeight : firstMs;
   const leastMs = Math.min(raisedMs, othersMs);
   if (leastMs === Infinity) return [];
+  // planted: before-the-first
   const isBefore = (shareMs: number, at: number): boolean =>
     shareMs < leastMs || (shareMs === leastMs && shareMs === raisedMs && at < first);
   const behind = met.filter((each, at) => each.arrives && isBefore(each.shareMs, at));
   return [
     ...(owes ? [{ key: firstKey as Key, costMs: raisedCostMs }] : []),
     // Just above the least: the key that has it goes first, so keys that keep coming never hold it back.
+    // planted: level-with-the-least
     ...behind.map(({ key, weight }) => ({ key, costMs: wholeUnits(leastMs * weight) + UNIT_MS })),
   ];
 }

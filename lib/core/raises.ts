@@ -157,6 +157,7 @@ export class Raises {
     let oldestMs = NOBODY;
     for (const class_ of index.classesOfTier[tier] as Int32Array) {
       if (!this.#scheduler.isTypeOpen(typeOf(class_))) continue;
+      // planted: arrives-by-any
       for (const job of this.#jobsOf.get(backlog.lineOf(key, class_)) ?? [])
         if (job.readyAtMs < oldestMs && !this.#isBlocked(typeOf(class_), job)) oldestMs = job.readyAtMs;
     }

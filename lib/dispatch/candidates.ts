@@ -306,6 +306,7 @@ export class Candidates {
     const isEmpty = before === undefined && read.jobs.length === 0 && read.next === undefined;
     if (isFirst && isEmpty && this.#hinted.of(name).length === 0) this.#empty.push(line);
     // What this process has admitted, or knows not to wait, an index that lags shows still.
+    // planted: outdated-heads
     const shown = read.jobs.filter((job) => !isOutdated(this.#input.cached, job));
     const jobs = this.#hinted.between(name, shown, { afterRank: before?.untilRank, untilRank });
     return {
@@ -402,6 +403,7 @@ export class Candidates {
    * @param unseenUntilMs - as the partition says by now
    */
   close(unseenUntilMs: number): void {
+    // planted: dropped-hint-2
     const { heads, recent } = this.#input.cached;
     const parked = new Set([...this.#hinted.parked.values()].flatMap((jobs) => jobs.map(({ id }) => id)));
     for (const [name, offered] of this.#offeredOf) {
@@ -413,6 +415,7 @@ export class Candidates {
       const left = known.jobs.slice(0, met).filter((job) => !(this.#isOver(job) || parked.has(job.id)));
       // What was read beside an admission shows still what that has taken.
       const rest = known.jobs.slice(met);
+      // planted: read-beside-admission
       const kept = this.#read.has(name) ? rest.filter(({ id }) => !this.#forgotten.has(id)) : rest;
       const jobs = left.length + kept.length < known.jobs.length ? [...left, ...kept] : known.jobs;
       // Nothing is left, and the line goes on: only a read tells how.

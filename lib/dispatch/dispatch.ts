@@ -121,6 +121,7 @@ async function leadOnce(
       hints: jobs,
       told: jobIds,
       fires: true,
+      // planted: woken-for-nothing
       commitsAnyway: trigger.reason === 'wake' && trigger.isForDue !== true,
     },
     letter: { hints: jobs, jobIds },
@@ -170,6 +171,7 @@ class Run {
       if (outcome.kind === 'lost') {
         this.#noteLost(outcome);
         if (this.#lost < LOST_MAX) continue;
+        // planted: lost-and-gone
         await this.#handOver();
         await askToLead(this.#context, this.#partition);
         return reportOf('lost', this.#totals);
@@ -391,6 +393,7 @@ export async function dispatchAll(
     partitions.map(async (partition) => {
       const jobs = byPartition.get(partition) ?? [];
       const startedMs = context.clock.monotonicMs();
+      // planted: no-wake-for-due
       const look =
         trigger.reason === 'tick'
           ? wakeForDueWork(context, partition)

@@ -135,7 +135,6 @@ export class HintedJobs {
     const { sinceMs = Infinity, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
     if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
-    // planted: confirmed-though-missed
     return (recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs;
   }
 

@@ -93,6 +93,7 @@ export async function leaveLetter(
   letter: Letter,
 ): Promise<boolean> {
   await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
+  // planted: left-and-gone
   const isLed = isLedBy(await store.readLeader(partition), undefined, clock.nowMs());
   noteSeen({ seen, clock }, partition, { isLed });
   return isLed;
@@ -230,7 +231,9 @@ class Lead {
   /** Ends the lead. Answers whether letters are there that it has not acted on. */
   async #release(): Promise<boolean> {
     const { store } = this.#context;
+    // planted: looked-before-release
     await store.stopLeading({ partition: this.#partition, holder: this.#name });
+    // planted: looked-before-release-2
     const { letters } = await store.readLetters(this.#partition);
     return letters.length > 0;
   }
@@ -293,12 +296,14 @@ class Lead {
     this.#fires ||= asks || looks || this.#isTime();
     this.#tries += 1;
     const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
+    // planted: names-unread
     const told = [...this.#told, ...letters.flatMap((letter) => letter.jobIds)];
     this.#pace.begin(readsAnew);
     const startedMs = clock.monotonicMs();
     const beside: Promise<unknown>[] = [];
     let outcome: Awaited<ReturnType<typeof pass>>;
     try {
+      // planted: deleted-before-the-commit
       outcome = await pass(this.#context, partition, {
         leadBy: this.#name,
         hints,
@@ -320,6 +325,7 @@ class Lead {
       this.#context.metrics?.add('lostRaces', 1);
       this.#lost += 1;
       if (this.#lost >= LOST_MAX) await clock.sleep(LOST_PAUSE_MS, this.#end);
+      // planted: deleted-though-refused
       // The letters are there still, and say the same again.
       this.#goesOn = true;
       return undefined;
@@ -329,6 +335,7 @@ class Lead {
       return 'outdated';
     }
     if (letters.length > 0) {
+      // planted: deletes-of-others
       const letterIds = letters.map(({ letterId }) => letterId);
       await store.deleteLetters({ partition, letterIds });
     }

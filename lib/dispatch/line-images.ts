@@ -84,6 +84,7 @@ function noteLine(
   }
   if (known === undefined || (coming.length === 0 && read.size === 0)) return news;
   const changed = new Set(read.size === 0 ? [] : news.map(({ id }) => id));
+  // planted: dropped-hint
   lines.heads.set(name, withChanges(known, changed, coming, compare));
   return news;
 }

@@ -272,6 +272,7 @@ const noKeys = (readAtMs: number): CachedKeys => ({ readAtMs, keys: [], isQuiet:
 export function noteWhole(lines: CachedLines, unseenUntilMs: number | undefined, nowMs: number): void {
   lines.wholeFromMs ??= unseenUntilMs ?? -Infinity;
   if (lines.wholeFromMs === -Infinity || nowMs < lines.wholeFromMs) return;
+  // planted: early-reads-believed
   forgetLines(lines);
   lines.wholeFromMs = -Infinity;
 }
@@ -457,6 +458,7 @@ export function openCache(
 
 /** Forgets what is not exact any more, once the partition was loaded: another dispatcher has committed since. */
 export function forgetUnlessAt(cache: PartitionCache, version: number): void {
+  // planted: view-of-another-version
   if (cache.version === undefined || cache.version === version) return;
   Object.assign(cache, emptyCache(cache.leadBy, cache));
 }

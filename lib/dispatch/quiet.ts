@@ -40,6 +40,7 @@ export function quietOf(
     }
   }
   const declared = deployed === undefined ? {} : { declared: deployed.version };
+  // planted: quiet-before-whole
   return lookedAtMs < unseenUntilMs ? undefined : { lookedAtMs, ...declared };
 }
 

@@ -281,6 +281,7 @@ function marksAfter(
     if (reservation !== undefined && !saysItself(reservation, mark)) marks.set(batchId, mark);
   }
   for (const { reservation, positions } of commit.drop) {
+    // planted: moved-without-a-mark
     if (!items.has(reservation.batchId)) continue;
     const known = marks.get(reservation.batchId);
     const settled = new Set(known?.settled);

@@ -18,8 +18,9 @@ import { type Stage, stage, storeWith } from './stage.ts';
 
 const INDEX_LAG_MS = 10_000;
 
-const withSlots = (slots: number): Stage =>
+const withSlots = (slots: number, leads = false): Stage =>
   stage({
+    leads,
     pool: {
       types: { resize: { timeoutMs: 600_000, defaultCostMs: 1_000 } },
       tiers: [{ tier: 'standard' }],
@@ -147,7 +148,7 @@ describe('a job that came without a hint', () => {
 
 describe('a job that another dispatcher was told of', () => {
   it('starts in its turn once the index shows it, though the line was read before that', async () => {
-    const on = oneSlot();
+    const on = withSlots(1, true);
     const runs = await busy(on);
     const urgent = on.job({ priority: 10 });
     await on.put(urgent);
@@ -160,13 +161,12 @@ describe('a job that another dispatcher was told of', () => {
         return { ...heads, jobs: heads.jobs.filter(isShown) };
       },
     });
-    const main = { ...on.main, store };
-    const other = { ...main, holder: 'other', caches: new Map() };
-    await on.pass({ jobs: [urgent], reason: 'stream' }, other);
-    // It has the partition again, and reads lines that do not show that job yet.
+    await on.pass({ jobs: [urgent], reason: 'stream' }, on.dispatcher({ store }));
+    // It begins to lead, and reads lines that do not show that job yet.
+    const main = on.dispatcher({ store });
     const second = await next(on, runs, main);
     expect(second.id).not.toBe(urgent.id);
-    await on.advance(INDEX_LAG_MS);
+    await on.advance(2 * INDEX_LAG_MS);
     expect((await next(on, second, main)).id).toBe(urgent.id);
   });
 });
@@ -381,7 +381,7 @@ describe('a hint that is older than what is known of its job', () => {
 });
 
 it('a job that waits anew while it is held stands in its place once its attempt is settled', async () => {
-  const on = withSlots(2);
+  const on = withSlots(2, true);
   const reserved: string[] = [];
   const store = storeWith(on.store, {
     commit: (request: RequestOf<'commit'>) => {

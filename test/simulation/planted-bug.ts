@@ -3,18 +3,6 @@ import type { Kind } from '../differential/scenarios.ts';
 import type { Mutation } from './mutation.ts';
 import type { Sabotage } from './world.ts';
 
-/**
- * A text that stands once in a source file, and what stands there instead. Only bugs of mechanisms that are about to be replaced are
- * planted so: they go with them. All others are mutations.
- */
-export interface TextChange {
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-}
-
-export type Change = TextChange | Mutation;
-
 /** What finds it, and where it did when that was written. */
 export type FoundBy =
   /** A seed of the simulation. */
@@ -32,6 +20,6 @@ export type FoundBy =
 
 export interface Planted extends Sabotage {
   readonly removes: string;
-  readonly changes?: readonly Change[];
+  readonly changes?: readonly Mutation[];
   readonly foundBy: FoundBy;
 }

@@ -17,16 +17,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'what a hint told from what is cached, where its job does not start in the pass that heard it',
     foundBy: { differential: 9, kind: 'order' },
     changes: [
-      {
-        file: 'lib/dispatch/line-images.ts',
-        from: 'lines.heads.set(name, withChanges(known, changed, coming, compare));',
-        to: '',
-      },
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'const { heads, recent } = this.#input.cached;',
-        to: 'const { heads, recent } = this.#input.cached; recent.clear();',
-      },
+      change(at('dropped-hint'), dropped),
+      change(at('dropped-hint-2'), becomes('($.recent.clear(), $)')),
     ],
   },
   'changed-since-told': {
@@ -51,13 +43,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes:
       'the look at all that was read while jobs were admitted: what shows them still is remembered as waiting',
     foundBy: { simulation: 7137 },
-    changes: [
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'const kept = this.#read.has(name) ? rest.filter(({ id }) => !this.#forgotten.has(id)) : rest;',
-        to: 'const kept = rest;',
-      },
-    ],
+    changes: [change(at('read-beside-admission'), becomes('rest'))],
   },
   'known-from-its-admission': {
     removes: 'the time from its end for which it is known of a job that it does not wait',
@@ -65,7 +51,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/hints.test.ts',
       name: 'knows for a minute from its end that a job does not wait any more',
     },
-    changes: [change(at('known-from-its-admission'), becomes('[]'), 'Identifier', 8)],
+    changes: [change(at('known-from-its-admission'), becomes('[]'), 'Identifier', 6)],
   },
   'held-and-forgotten': {
     removes: 'the place of a job that is held still, and that a read shows to wait anew',
@@ -74,18 +60,19 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'stands in its place once its attempt is settled',
     },
     changes: [
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'rest.filter(({ id }) => !this.#forgotten.has(id))',
-        to: 'rest.filter((job) => !this.#isOver(job))',
-      },
+      change(
+        at('read-beside-admission'),
+        becomes('rest.filter((job) => !this.#isOver(job))'),
+        'CallExpression',
+        2,
+      ),
     ],
   },
   'front-again': {
     removes: 'the way past what a bound left unseen: each plan begins at the front again',
     foundBy: { differential: 4, kind: 'walls' },
     changes: [
-      change(at('front-again'), always, 'LogicalExpression'),
+      change(at('front-again'), always),
       change(at('front-again-2'), never, 'LogicalExpression'),
       change(
         at('front-again-3'),
@@ -111,7 +98,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'the bound on what the page says of reservations',
     foundBy: {
       test: 'test/store/bounds.test.ts',
-      name: 'stays as small, however many reservations there are',
+      name: 'stays as small, but for their names',
     },
     changes: [change(at('unbounded-marker'), always)],
   },
@@ -137,57 +124,31 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 15 },
     changes: [change(at('age-of-lost'), becomes('readyAgain($, runAtMs)'), 'Identifier', 3)],
   },
-  'lines-trusted-for-ever': {
-    removes: 'reading again what was found empty: a returning key is seen only if a hint tells of it',
-    foundBy: { differential: 15, kind: 'unheard' },
-    changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'export const NOTHING_TRUSTED_MS = 5_000;',
-        to: 'export const NOTHING_TRUSTED_MS = Infinity;',
-      },
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'if (types.length + lines.length === 0) return false;',
-        to: 'if (types.length + lines.length >= 0) return false;',
-      },
-      {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'if (input.hasMissed) forgetMissed(cached.lines);',
-        to: 'if (input.hasMissed) ;',
-      },
-    ],
-  },
   'quiet-for-ever': {
     removes:
-      'looking again where nothing waited: a job whose hint was lost waits until another one of its key comes',
+      'looking again where nothing waited: a job whose every hint was lost waits until another one of its key comes',
     foundBy: {
       test: 'test/dispatch/quiet.test.ts',
       name: 'is looked at as a whole once a minute, so a job whose hint was lost starts with the first pass after that',
     },
     changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'export const QUIET_TRUSTED_MS = 60_000;',
-        to: 'export const QUIET_TRUSTED_MS = 6_000_000;',
-      },
+      change(
+        within(
+          () => import('../../lib/dispatch/partition-cache.ts'),
+          (m) => m.READ_TRUSTED_MS,
+        ),
+        becomes('Infinity'),
+      ),
     ],
   },
   'quiet-not-taken-back': {
-    removes: 'the word of a pass that leaves a job waiting, where it has nothing else to write',
+    removes:
+      'the end of what a partition says, once a pass leaves a job waiting: it goes on to say that nothing waits',
     foundBy: {
       test: 'test/dispatch/quiet.test.ts',
       name: 'says so no more when a pass leaves a job waiting, though that pass has nothing else to write',
     },
-    changes: [change(at('quiet-not-taken-back'), never, 'BinaryExpression', 2)],
-  },
-  'quiet-though-missed': {
-    removes: 'the doubt of who finds that word was left, and does not know of what',
-    foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
-      name: 'is looked at once word was left by somebody who was told of a job and had to go',
-    },
-    changes: [change(at('quiet-though-missed'), dropped, 'UnaryExpression')],
+    changes: [change(at('quiet-not-taken-back'), becomes('$ ?? undefined'))],
   },
   'quiet-though-the-line-goes-on': {
     removes:
@@ -197,51 +158,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'does not say so when a line goes on behind what was read of it, though all of that starts',
     },
     changes: [change(at('quiet-though-the-line-goes-on'), dropped, 'BinaryExpression', 2)],
-  },
-  'watched-though-missed': {
-    removes:
-      'the end of an unbroken watch where something was missed: what is read early then seems to have shown all',
-    foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
-      name: 'is looked at again soon by who missed something, however long it had missed nothing before',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: `  lines.sinceMs = undefined;
-  lines.watchedSinceMs = undefined;
-  lines.wholeFromMs = undefined;`,
-        to: '  lines.sinceMs = undefined;',
-      },
-    ],
-  },
-  'word-of-due-work-unheard': {
-    removes: 'what word says that was left because something has become due',
-    foundBy: {
-      test: 'test/dispatch/lease.test.ts',
-      name: 'promotes what is due when word was left of that, and looks up nothing else',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: 'isOfDueWork: jobs.length < names.length',
-        to: 'isOfDueWork: false',
-      },
-    ],
-  },
-  'due-work-left-for-good': {
-    removes: 'that whoever leaves due work to others is woken again',
-    foundBy: {
-      test: 'test/dispatch/word-of-due-work.test.ts',
-      name: 'is woken again a second later, and finds it done',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/timers.ts',
-        from: 'await queue.sendWake(partition, LEFT_FOR_MS, dueAtMs);',
-        to: '',
-      },
-    ],
   },
   'looks-noted-first': {
     removes:
@@ -261,20 +177,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [change(at('looks-of-others-too'), becomes('state.lookout === undefined'), 'BinaryExpression')],
   },
-  'early-looks-for-ever': {
-    removes: 'the second look of who has hints to go by, two seconds after another one has looked early',
-    foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
-      name: 'is not looked at again within two seconds after an early look, and then by who has hints to go by, too',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'return known.isTold !== true || nowMs - known.readAtMs >= EARLY_TRUSTED_MS;',
-        to: 'return known.isTold !== true;',
-      },
-    ],
-  },
   'announcements-of-others-last': {
     removes: 'the time of another one’s announcement: whoever meets it trusts it as if it had made it then',
     foundBy: {
@@ -288,9 +190,15 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       'what the page says of a reservation that has moved from it to an item: what was settled there counts again',
     foundBy: {
       test: 'test/store/page.test.ts',
-      name: 'means what every ledger and every reservation would, each in an item of its own',
+      name: 'puts before the page only what the page said before it',
     },
-    changes: [change(at('moved-without-a-mark'), dropped)],
+    changes: [
+      change(
+        at('moved-without-a-mark'),
+        becomes('$ || page.inline.has(reservation.batchId)'),
+        'UnaryExpression',
+      ),
+    ],
   },
   guarantees: {
     removes: 'the turn of tiers below their guarantee before all others',
@@ -352,45 +260,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       ),
     ],
   },
-  'hints-gone': {
-    removes: 'the look at everything where hints that word named are gone',
-    foundBy: {
-      test: 'test/dispatch/left-hints.test.ts',
-      name: 'looks everything up where what was left is gone',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: '? { ...news, isBlank: true, hints: [] }',
-        to: '? { ...news, hints: [] }',
-      },
-    ],
-  },
-  'no-room-for-names': {
-    removes: 'the wait for room for the names of a word',
-    foundBy: { test: 'test/dispatch/left-hints.test.ts', name: 'waits until there is room for its names' },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: 'isToldElsewhere || clock.monotonicMs() < untilMonotonicMs',
-        to: 'isToldElsewhere',
-      },
-    ],
-  },
-  'given-back-while-it-waits': {
-    removes: 'the look at the lease while somebody waits for room for names',
-    foundBy: {
-      test: 'test/dispatch/left-hints.test.ts',
-      name: 'makes the pass itself where the lease is given back',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: '    const lease = await tryLease(context, partition);\n    if (lease !== undefined) return { ...lease, waited: true };\n',
-        to: '',
-      },
-    ],
-  },
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
     foundBy: { test: 'test/dispatch/moved-back.test.ts', name: 'is read by its name' },
@@ -414,89 +283,16 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 40, kind: 'time' },
     changes: [change(at('old-images'), dropped)],
   },
-  'books-after-takeover': {
-    removes: 'forgetting the books when another dispatcher held the partition in between',
+  'view-of-another-version': {
+    removes:
+      'the version of what a leader remembers: it believes that also where another dispatcher has committed since',
     foundBy: { differential: 2, kind: 'order' },
-    changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: '(known.epoch === epoch || (!isOpen && known.epoch === epoch - 1));',
-        to: 'known.epoch >= 0;',
-      },
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (cache.turn === undefined || cache.turn === turn) return;',
-        to: 'if (cache.turn === undefined || turn >= 0) return;',
-      },
-    ],
+    changes: [change(at('view-of-another-version'), always)],
   },
   'raises-forgotten': {
     removes: 'raised ledgers from the commit of the pass that raises them',
     foundBy: { differential: 1, kind: 'lifts' },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/admit.ts',
-        from: 'ledgerCache.raise(planner.takeRaised(), starts))',
-        to: 'ledgerCache.raise(planner.takeRaised(), starts).slice(0, 0))',
-      },
-    ],
-  },
-  'lead-unseen': {
-    removes: 'the pass that is asked for when a function leads no more, and nobody has come to lead next',
-    foundBy: {
-      test: 'test/dispatch/lead-for-a-while.test.ts',
-      name: 'hears what was left while it gave the lease back',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lead-for-a-while.ts',
-        from: 'if (!(await isSucceeded(context, term, leading.lease))) await queue.sendWake(partition, 0);',
-        to: 'await isSucceeded(context, term, leading.lease);',
-      },
-    ],
-  },
-  'call-unanswered': {
-    removes: 'the pass of whoever a function that has led sends for: that one leaves it to the next, too',
-    foundBy: {
-      test: 'test/dispatch/lead-for-a-while.test.ts',
-      name: 'is followed by a pass of whoever answers its call',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: 'if (waitsForNext && wasLed',
-        to: 'if (wasLed',
-      },
-    ],
-  },
-  'pace-owed': {
-    removes:
-      'the bound of what passes owe that did not keep the pace: the next one waits for all of it, whatever comes',
-    foundBy: {
-      test: 'test/dispatch/lead-for-a-while.test.ts',
-      name: 'uses a slot that is free after a time without as soon as a job comes',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/pace.ts',
-        from: 'Math.min(earliestMs, nowMonotonicMs) + PACE_MS',
-        to: 'earliestMs + PACE_MS',
-      },
-    ],
-  },
-  'lead-alone': {
-    removes: 'the competition from what makes a function ask for one that leads: much that goes on is enough',
-    foundBy: {
-      test: 'test/dispatch/lead-for-a-while.test.ts',
-      name: 'nobody where one process makes all passes',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lead-for-a-while.ts',
-        from: 'contended >= Math.max(COUNT_LEASES, CONTENDED_SHARE * own) &&',
-        to: '',
-      },
-    ],
+    changes: [change(at('raises-forgotten'), becomes('$.slice(0, 0)'), 'CallExpression')],
   },
   'trust-from-answer': {
     removes: "the instant of the request from a worker's trust: it counts from the answer",
@@ -526,109 +322,34 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [change(at('lease-taken-back'), becomes('$3'), 'CallExpression')],
   },
-  'open-unfenced': {
-    removes: 'the fence before a lease is taken that was given back open',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'before it was taken' },
-    changes: [
-      {
-        file: 'lib/store/memory/lease.ts',
-        from: '(present !== undefined || isWriting || isOpen)',
-        to: '(present !== undefined || isWriting)',
-      },
-    ],
-  },
-  'open-in-parts': {
-    removes: 'the rule that a commit without the lease has no reservation beside the page',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'more than the page' },
-    changes: [
-      {
-        file: 'lib/store/memory/partition.ts',
-        from: 'commit.isWithoutLease === true && !isSafeInParts(turn, commit)',
-        to: 'commit.isWithoutLease === true && turn.reserved.length < 0',
-      },
-    ],
-  },
-  'open-memory': {
-    removes: 'forgetting what a process remembers when another one made a pass without the lease',
-    foundBy: { test: 'test/dispatch/open.test.ts', name: 'what their resource costs' },
-    changes: [
-      {
-        file: 'lib/dispatch/partition-cache.ts',
-        from: 'if (cache.turn === undefined || cache.turn === turn) return;',
-        to: 'if (turn >= 0) return;',
-      },
-    ],
-  },
-  'open-though-waiting': {
-    removes: 'the lease from passes that may leave something waiting without telling',
-    foundBy: { test: 'test/dispatch/open.test.ts', name: 'takes the lease' },
-    changes: [
-      {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'state.quiet === undefined ||',
-        to: '',
-      },
-      {
-        file: 'lib/dispatch/pass/load.ts',
-        from: 'state.quiet.declared !== deployed?.version ||',
-        to: 'state.quiet?.declared !== deployed?.version ||',
-      },
-    ],
-  },
-  'lease-for-a-renewal': {
-    removes: 'room for a pass from the lease of a partition while the store is slow: it lasts for a renewal',
-    foundBy: { test: 'test/dispatch/slow-store.test.ts', name: 'lets all jobs end: 4000 ms' },
-    changes: [
-      {
-        file: 'lib/core/lease.ts',
-        from: 'Math.min(2 * leaseMs, ANSWERS_OF_A_PASS * slowMs)',
-        to: 'Math.min(leaseMs, 2 * slowMs)',
-      },
-    ],
-  },
   'credit-unbounded': {
     removes: 'the bound on how far a key may stay below the others',
     foundBy: { test: 'test/core/presence.test.ts', name: 'starves the others for seconds' },
-    changes: [
-      {
-        file: 'lib/core/fairness.ts',
-        from: 'const owes = mayOwe &&',
-        to: 'const owes = mayOwe && firstMs < 0 &&',
-      },
-    ],
+    changes: [change(at('credit-unbounded'), never)],
   },
   'level-with-the-least': {
     removes: 'the place of keys that arrive behind the key with the least share',
     foundBy: { test: 'test/core/presence.test.ts', name: 'holds nobody back' },
-    changes: [
-      {
-        file: 'lib/core/fairness.ts',
-        from: 'wholeUnits(leastMs * weight) + UNIT_MS',
-        to: 'wholeUnits(leastMs * weight)',
-      },
-    ],
+    changes: [change(at('level-with-the-least'), becomes('$1'), 'BinaryExpression')],
   },
   'away-by-its-head': {
     removes: 'jobs behind the first of a line from those that show that a key was there',
     foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'while another of its jobs waits' },
     changes: [
-      {
-        file: 'lib/core/raises.ts',
-        from: 'this.#jobsOf.set(line, jobs);',
-        to: 'this.#jobsOf.set(line, jobs.slice(0, 1));',
-      },
+      change(
+        within(
+          () => import('../../lib/core/raises.ts'),
+          (m) => m.Raises.prototype.noteJobs,
+        ),
+        becomes('this.#jobsOf.set(line, jobs.slice(0, 1))'),
+        'CallExpression',
+      ),
     ],
   },
   'explained-without-raises': {
     removes: 'raised shares from what explain says of the next pass',
     foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
-    changes: [
-      {
-        file: 'lib/core/explain.ts',
-        from: 'raises.raise(tier, ASK_NOTHING,',
-        to: 'void ((..._: unknown[]) => {})(tier, ASK_NOTHING,',
-      },
-    ],
+    changes: [change(at('explained-without-raises'), dropped)],
   },
   'explained-without-due': {
     removes: 'what has become due from what explain says of the next pass',
@@ -670,20 +391,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [change(at('loss-by-own-clock'), becomes('$2'), 'LogicalExpression')],
   },
-  'commit-turn': {
-    removes: 'the turn that a commit follows from its condition, in the memory store',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'follows the turn that it knows, once' },
-    changes: [change(at('commit-turn'), never)],
-  },
-  'commit-sequence': {
-    removes: 'the turn that a commit follows from its condition, in the table',
-    foundBy: {
-      test: 'test/integration/commit-sequence.test.ts',
-      name: 'is refused, and takes nothing back: a later one, by its turn',
-      onEmulator: true,
-    },
-    changes: [change(at('commit-sequence'), becomes("'(attribute_not_exists(#pk) OR #turn >= :turn)'"))],
-  },
   'retired-in-between': {
     removes:
       'an announcement between the two writes that retire one of several lines from the condition of the second',
@@ -714,18 +421,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'no-wake-for-due': {
     removes: 'the wakes for work that becomes due before the next tick',
     foundBy: { simulation: 182 },
-    changes: [
-      {
-        file: 'lib/dispatch/dispatch.ts',
-        from: `const look =
-        trigger.reason === 'tick'
-          ? wakeForDueWork(context, partition)
-          : trigger.dueAtMs === undefined
-            ? wakeFor(context, partition, jobs)
-            : wakeAgain(context, partition, trigger.dueAtMs);`,
-        to: 'const look = undefined;',
-      },
-    ],
+    changes: [change(at('no-wake-for-due'), becomes('undefined'))],
   },
   'parked-not-moved-back': {
     removes: 'moving the first parked jobs of a free conflict key back into their lines',
@@ -901,13 +597,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'outdated-heads': {
     removes: 'what a process knows not to wait from what it reads of an index that lags',
     foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'reads none of them again' },
-    changes: [
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'const shown = read.jobs.filter((job) => !isOutdated(this.#input.cached, job));',
-        to: 'const shown = read.jobs;',
-      },
-    ],
+    changes: [change(at('outdated-heads'), becomes('read.jobs'))],
   },
   'told-heads-hide-others': {
     removes: 'the look behind parked jobs that have a place',
@@ -1003,13 +693,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/hints.test.ts',
       name: 'starts in its turn once the index shows it, though the line was read before that',
     },
-    changes: [
-      {
-        file: 'lib/dispatch/candidates.ts',
-        from: 'return readAtMs >= sinceMs + this.#context.budget.seenWithinMs;',
-        to: 'return readAtMs >= 0 || sinceMs > 0;',
-      },
-    ],
+    changes: [change(at('early-reads-believed'), dropped)],
   },
   'lost-not-shown': {
     removes:
@@ -1091,29 +775,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [change(at('looks-up-in-turn'), never, 'ConditionalExpression')],
   },
-  'late-hints-believed': {
-    removes: 'reading what a late hint shows before it is claimed',
-    foundBy: {
-      test: 'test/dispatch/hints.test.ts',
-      name: 'of a job that does not wait any more costs no place',
-    },
-    changes: [change(at('late-hints-believed'), always)],
-  },
-  'late-hints-dropped': {
-    removes: 'the read of lines where late hints are too many to be looked up',
-    foundBy: { test: 'test/dispatch/confirmed.test.ts', name: 'starts them also where nothing had waited' },
-    changes: [
-      change(
-        within(
-          () => import('../../lib/dispatch/pass/late-hints.ts'),
-          (m) => m.withFewLooks,
-        ),
-        always,
-        'ConditionalExpression',
-      ),
-      change(at('late-hints-dropped'), dropped, 'MemberExpression'),
-    ],
-  },
   'newest-partition': {
     removes: 'the partition that has answered least lately from what the monotonic clock says of a lease',
     foundBy: {
@@ -1144,9 +805,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       test: 'test/dispatch/expired-ledger.test.ts',
       name: 'a ledger is kept while a job of its key runs',
     },
-    changes: [
-      { file: 'lib/dispatch/pass/settle.ts', from: 'ledgerCache.noteInFlight(state.reservations);', to: '' },
-    ],
+    changes: [change(at('in-flight-unseen'), dropped)],
   },
   'started-after-lease': {
     removes: 'the look at the lease when a start is answered',
@@ -1203,11 +862,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       ),
     ],
   },
-  'moved-late': {
-    removes: 'the end of moving jobs to other partitions once the lease is not trusted',
-    foundBy: { test: 'test/dispatch/rehome.test.ts', name: 'are none once the lease has ended' },
-    changes: [change(at('moved-late'), dropped)],
-  },
   'deaf-resident': {
     removes: 'the look at the declaration of a dispatcher that runs on',
     foundBy: { test: 'test/dispatch/resident.test.ts', name: 'comes to a newer declaration' },
@@ -1217,42 +871,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
     foundBy: { simulation: 16_000_199 },
     changes: [change(at('unheard-end'), never, 'IfStatement', 2)],
-  },
-  'blank-word': {
-    removes: 'the difference between word that names its jobs and word that does not',
-    foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
-      name: 'is looked at once word was left by somebody',
-    },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: 'const isBlank = wakes - named > seen.wakes - seen.named ||',
-        to: 'const isBlank =',
-      },
-    ],
-  },
-  'unheard-names': {
-    removes: 'the names of jobs that word was left of',
-    foundBy: { test: 'test/dispatch/resident.test.ts', name: 'reads what word names, and nothing else' },
-    changes: [
-      {
-        file: 'lib/dispatch/lease.ts',
-        from: 'names: jobs.slice(Math.max(0, seen.names - dropped))',
-        to: 'names: jobs.slice(jobs.length)',
-      },
-    ],
-  },
-  'dropped-unseen': {
-    removes: 'the names that came while those before them were taken away',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'drops names that were looked at' },
-    changes: [
-      {
-        file: 'lib/store/memory/lease.ts',
-        from: 'jobs: wakes.jobs.slice(seen.jobs.length)',
-        to: 'jobs: []',
-      },
-    ],
   },
   'moved-uncharged': {
     removes: 'the wait of an attempt that is over for its charge, before its job is moved',
@@ -1374,5 +992,117 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'it is served again by a record that counts',
     },
     changes: [change(at('repeated-registration'), dropped, 'Identifier', 3)],
+  },
+  'before-the-first': {
+    removes:
+      'whose turn it is of two keys with the same share: whoever arrives goes before one that was raised to it',
+    foundBy: { test: 'test/core/presence.test.ts', name: 'holds nobody back' },
+    changes: [change(at('before-the-first'), becomes('shareMs < leastMs'), 'LogicalExpression')],
+  },
+  'arrives-by-any': {
+    removes: 'which job of a key is the oldest: the last one that is looked at says when the key came',
+    foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'while another of its jobs waits' },
+    changes: [change(at('arrives-by-any'), dropped, 'BinaryExpression')],
+  },
+  'left-and-gone': {
+    removes: 'the second look of a dispatcher that has left a letter: the leader may have ended meanwhile',
+    foundBy: { simulation: 1 },
+    changes: [change(at('left-and-gone'), always)],
+  },
+  'looked-before-release': {
+    removes:
+      'the look for letters after the lead is released: a letter that comes in between is not acted on',
+    foundBy: { simulation: 1 },
+    changes: [
+      change(at('looked-before-release'), dropped),
+      change(
+        at('looked-before-release-2'),
+        becomes(
+          'await $1.then(async (read) => { await store.stopLeading({ partition: this.#partition, holder: this.#name }); return read; })',
+        ),
+        'AwaitExpression',
+      ),
+    ],
+  },
+  'names-unread': {
+    removes: 'the jobs that letters name',
+    foundBy: { simulation: 1 },
+    changes: [change(at('names-unread'), dropped, 'SpreadElement', 2)],
+  },
+  'deleted-before-the-commit': {
+    removes: 'the wait for the commit before letters are deleted: those of a pass that dies are lost',
+    foundBy: { simulation: 1 },
+    changes: [
+      change(
+        at('deleted-before-the-commit'),
+        becomes(
+          '(await store.deleteLetters({ partition, letterIds: letters.map(({ letterId }) => letterId) }), $)',
+        ),
+        'AwaitExpression',
+      ),
+    ],
+  },
+  'deleted-though-refused': {
+    removes:
+      'the letters of a pass whose commit was refused: they are deleted, and it forgets what they said',
+    foundBy: { simulation: 1 },
+    changes: [
+      change(
+        at('deleted-though-refused'),
+        becomes(
+          '(await store.deleteLetters({ partition, letterIds: letters.map(({ letterId }) => letterId) }), $)',
+        ),
+      ),
+    ],
+  },
+  'deletes-of-others': {
+    removes: 'which letters a pass has acted on: it deletes all that are there',
+    foundBy: { simulation: 1 },
+    changes: [
+      change(
+        at('deletes-of-others'),
+        becomes('(await store.readLetters(partition)).letters.map(({ letterId }) => letterId)'),
+      ),
+    ],
+  },
+  'lost-and-gone': {
+    removes: 'the letter and the wake of a dispatcher whose commits were refused three times',
+    foundBy: { simulation: 1 },
+    changes: [change(at('lost-and-gone'), dropped)],
+  },
+  'woken-for-nothing': {
+    removes:
+      'the commit of a run that was woken, where it has nothing to write: what was planned before is not void',
+    foundBy: { simulation: 1 },
+    changes: [change(at('woken-for-nothing'), never)],
+  },
+  'unreadable-says-nothing': {
+    removes: 'the look at all where a letter cannot be read',
+    foundBy: {
+      test: 'test/integration/unreadable-items.test.ts',
+      name: 'of a letter: everything is to be looked at',
+      onEmulator: true,
+    },
+    changes: [change(at('unreadable-says-nothing'), never, 'Property', 4)],
+  },
+  'left-unsaid': {
+    removes: 'the instant until which a read of the lines may miss a job that is left waiting',
+    foundBy: { differential: 1, kind: 'unheard' },
+    changes: [change(at('left-unsaid'), never)],
+  },
+  'quiet-before-whole': {
+    removes: 'the wait for that instant before anybody says that nothing waits',
+    foundBy: { differential: 1, kind: 'unheard' },
+    changes: [change(at('quiet-before-whole'), never, 'BinaryExpression')],
+  },
+  'unseen-and-unwoken': {
+    removes: 'the wake for that instant',
+    foundBy: { test: 'test/dispatch/quiet.test.ts', name: 'starts by a wake for that instant' },
+    changes: [change(at('unseen-and-unwoken'), dropped)],
+  },
+  'moved-unconfirmed': {
+    removes: 'the commit that proves what is in flight before a job is moved to another partition',
+    foundBy: { test: 'test/dispatch/rehome.test.ts', name: 'are none where another commit came first' },
+    changes: [change(at('moved-unconfirmed'), dropped)],
   },
 };

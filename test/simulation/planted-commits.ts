@@ -23,13 +23,18 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'page-before-items': {
     removes: 'the wait for the items that a page names: it is written whatever becomes of them',
-    foundBy: found('leaves the page as it is where nobody knows whether its item is there'),
-    changes: [change(at('page-before-items'), becomes('$.catch(() => {})'), 'CallExpression')],
+    foundBy: found('leaves the page as it is where it is not known whether its item is there'),
+    changes: [change(at('page-before-items'), becomes("(await $1.catch(() => 'put'))"), 'AwaitExpression')],
   },
   'put-over-another': {
-    removes: 'the condition that nothing is where an item is put before its page',
+    removes: 'the version of an item that is put before its page: a late one takes the place of a newer one',
     foundBy: found('is not put over another one of its number'),
-    changes: [change(at('put-over-another'), dropped, 'Property', 2)],
+    changes: [
+      change(
+        at('put-over-another'),
+        becomes("'attribute_not_exists(#pk) OR #version < :version OR #version >= :version'"),
+      ),
+    ],
   },
   'unnamed-counts': {
     removes: 'the names of a page: each item counts that was put before one',
@@ -38,38 +43,19 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
       change(
         within(
           () => import('../../lib/store/page.ts'),
-          (m) => m.isNamed,
+          (m) => m.reservationsIn,
         ),
         always,
+        'IfStatement',
       ),
     ],
   },
-  'earlier-names-nothing': {
+  'tidied-before-its-page': {
     removes:
-      'what counts by the page of an earlier version, which knows no names: items that were put before one hold nothing',
-    foundBy: found('counts by its item where an earlier version has written the page'),
+      'the version from what is tidied: an item is taken away before the page that is about to name it',
+    foundBy: found('goes once the version is a later one, not before'),
     changes: [
-      change(
-        within(
-          () => import('../../lib/store/page.ts'),
-          (m) => m.isNamed,
-        ),
-        becomes('named?.has(batchId) === true || batches.has(batchId)'),
-      ),
-    ],
-  },
-  'void-at-once': {
-    removes: 'the turn from what is void: an item is taken away before the page that is about to name it',
-    foundBy: found('goes once the page has turned, not before'),
-    changes: [
-      change(
-        within(
-          () => import('../../lib/store/page.ts'),
-          (m) => m.isVoid,
-        ),
-        always,
-        'BinaryExpression',
-      ),
+      change(at('tidied-before-its-page'), becomes("'attribute_exists(#pk) OR #version < :version'")),
     ],
   },
   'named-but-missing': {
@@ -82,9 +68,79 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
     foundBy: { test: 'test/store/page.test.ts', name: MEANS },
     changes: [change(at('names-of-the-untouched'), dropped, 'CallExpression')],
   },
-  'names-without-bound': {
-    removes: 'the bound of the names in a page',
-    foundBy: found('is one of thousands, of which a bounded number has names'),
-    changes: [change(at('names-without-bound'), becomes('$1 <= 100 * $2'), 'BinaryExpression')],
+  'fewer-places-late': {
+    removes:
+      'the version of an item that is put again with fewer places: a late one brings back what a newer one let go of',
+    foundBy: found('gets fewer places from no late put'),
+    changes: [
+      change(
+        at('fewer-places-late'),
+        becomes("'attribute_exists(#pk) OR #version < :version'"),
+        'TemplateLiteral',
+      ),
+    ],
+  },
+  'back-from-tidying': {
+    removes: 'that an item must be there to get fewer places: one that was tidied away comes back',
+    foundBy: {
+      test: 'test/contract/aws.test.ts',
+      name: 'brings nothing back that another process has tidied away',
+      onEmulator: true,
+    },
+    changes: [change(at('fewer-places-late'), becomes('isFirst'), 'TemplateLiteral')],
+  },
+  'commit-of-any-version': {
+    removes: 'the version from the condition of a commit, in the memory store',
+    foundBy: {
+      test: 'test/contract/memory.test.ts',
+      name: 'changes nothing for a dispatcher whose version another one has raised',
+    },
+    changes: [change(at('commit-version'), never)],
+  },
+  'page-of-any-version': {
+    removes: 'the version from the condition of a commit, in the table',
+    foundBy: found('is void if another commit comes first, and the page is refused'),
+    changes: [
+      change(
+        within(
+          () => import('../../lib/store/dynamodb/partition.ts'),
+          (m) => m.pageAfter,
+        ),
+        becomes(
+          "{ condition: 'attribute_exists(#pk) OR #version = :version', values: { ':version': version } }",
+        ),
+        'ConditionalExpression',
+      ),
+    ],
+  },
+  'lent-at-any-version': {
+    removes: 'the version of the partition that acts from the condition of a commit that moves capacity',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'is moved by no commit of an earlier version' },
+    changes: [
+      change(
+        at('commit-version'),
+        becomes('$ && (commit.lend ?? commit.giveBack) === undefined'),
+        'BinaryExpression',
+      ),
+    ],
+  },
+  'parked-at-the-same-version': {
+    removes: 'the version that parking raises, in the memory store',
+    foundBy: {
+      test: 'test/contract/memory.test.ts',
+      name: 'raises the version, and is lost if another commit',
+    },
+    changes: [change(at('parked-at-the-same-version'), becomes('version'), 'BinaryExpression')],
+  },
+  'parked-in-the-table-at-the-same-version': {
+    removes: 'the version that parking raises, in the table',
+    foundBy: {
+      test: 'test/contract/aws.test.ts',
+      name: 'raises the version, and is lost if another commit',
+      onEmulator: true,
+    },
+    changes: [
+      change(at('parked-at-the-same-version-2'), becomes("'SET #version = :version, #parked = :next'")),
+    ],
   },
 };

@@ -2,8 +2,7 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createVitest } from 'vitest/node';
-import { changeSource } from './changed.ts';
-import type { Change } from './planted-bug.ts';
+import type { Mutation } from './mutation.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -11,13 +10,13 @@ interface PlantedTests {
   /** What failed of the tests whose name has this in it; undefined: nothing. */
   readonly failed: (
     of: { readonly test: string; readonly name: string },
-    changes: readonly Change[],
+    changes: readonly Mutation[],
   ) => Promise<string | undefined>;
   readonly close: () => Promise<void>;
 }
 
 export async function openPlantedTests(): Promise<PlantedTests> {
-  let planted: readonly Change[] = [];
+  let planted: readonly Mutation[] = [];
   const vitest = await createVitest(
     'test',
     {
@@ -41,7 +40,7 @@ export async function openPlantedTests(): Promise<PlantedTests> {
           enforce: 'pre',
           transform: (code, id) => {
             const own = planted.filter(({ file }) => id.endsWith(`/${file}`));
-            return own.length === 0 ? undefined : own.reduce(changeSource, code);
+            return own.length === 0 ? undefined : own.reduce((source, each) => each.change(source), code);
           },
         },
       ],

@@ -2,7 +2,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { describe, expect, it } from 'vitest';
-import { changeSource } from './changed.ts';
 import { markedFiles } from './mutation.ts';
 import { CHANGED } from './planted-changes.ts';
 
@@ -22,7 +21,7 @@ describe('what a planted bug changes', () => {
       for (const change of changes) {
         const { file } = change;
         const source = changed.get(file) ?? readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
-        changed.set(file, changeSource(source, change));
+        changed.set(file, change.change(source));
         expect(changed.get(file)).not.toBe(source);
       }
       // What cannot be loaded is not found either.

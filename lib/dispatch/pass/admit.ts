@@ -178,6 +178,7 @@ export class Admission {
   #noteLedgers(decisions: readonly Decision[]): void {
     const { planner, ledgerCache } = this.#pass;
     const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
+    // planted: raises-forgotten
     for (const ledger of ledgerCache.raise(planner.takeRaised(), starts))
       this.#draft.ledgers.set(ledger.fairnessKey, ledger);
   }
@@ -201,7 +202,6 @@ export class Admission {
 
   /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
   #isQuietNews(quiet: Quiet | null): boolean {
-    // planted: quiet-not-taken-back
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
@@ -214,6 +214,7 @@ export class Admission {
   #isUnseenNews(): boolean {
     const { context, candidates } = this.#pass;
     return (
+      // planted: left-unsaid
       this.#unseenUntilMs < context.clock.nowMs() + context.budget.seenWithinMs &&
       candidates.isToldOfMore(this.#admittedIds)
     );
@@ -237,6 +238,7 @@ export class Admission {
       ...commitOf(last, reserve),
       attendance,
       parks: this.parks,
+      // planted: quiet-not-taken-back
       quiet,
       unseenUntilMs,
     });

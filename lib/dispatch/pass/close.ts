@@ -23,6 +23,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   await lend(pass, admission, !again);
   tidy(pass);
   watch(pass, admission);
+  // planted: unseen-and-unwoken
   wakeForUnseen(pass, admission);
   keepCache(context.caches, partition, cached, commits.version);
   return {

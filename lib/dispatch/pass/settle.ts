@@ -105,6 +105,7 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
   const { store, configuration, budget } = context;
   const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached, budget.newsShare);
   ledgerCache.know(state);
+  // planted: in-flight-unseen
   ledgerCache.noteInFlight(state.reservations);
   return ledgerCache;
 }

@@ -63,6 +63,7 @@ export class DynamoLeadStore implements LeadStore {
     // One that cannot be read may have told of anything.
     const letters = read.map(
       (letter, at) =>
+        // planted: unreadable-says-nothing
         letter ?? { letterId: letterIdOf(items[at] ?? {}), hints: [], jobIds: [], looksAtAll: true },
     );
     return { letters, more: last !== undefined };

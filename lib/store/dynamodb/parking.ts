@@ -148,6 +148,7 @@ export class DynamoParkingStore implements ParkingStore {
     if (version === 0) return this.#table.putPart(pageAfter(partition, { ...EMPTY_PAGE, version: 1 }, ''));
     return this.#table.updatePart({
       key: pageKey(partition),
+      // planted: parked-at-the-same-version-2
       update: 'SET #version = :next',
       condition: '#version = :version',
       values: versionValues(version),

@@ -275,6 +275,7 @@ export class DynamoPartitionStore implements PartitionStore {
     requireCurrent(partition, known, commit);
     const live = new Map([...known.batches].filter(([batchId]) => known.page.named.has(batchId)));
     const change = nextPage(known.page, commit, live);
+    // planted: page-before-items
     if ((await this.#putAhead(partition, known.page.version, change)) === 'lost') return 'lost';
     const written = isPageAlone(change, commit)
       ? await this.#putPage(partition, change.page)
@@ -322,9 +323,11 @@ export class DynamoPartitionStore implements PartitionStore {
     { ahead, absorbed, spilled }: PageChange,
   ): Promise<'put' | 'lost'> {
     const isNewer = '#version < :version';
+    // planted: put-over-another
     const isFirst = `attribute_not_exists(#pk) OR ${isNewer}`;
     const reservations = [
       ...ahead.map((each) => ({ each, condition: isFirst })),
+      // planted: fewer-places-late
       ...absorbed.map((each) => ({ each, condition: `attribute_exists(#pk) AND ${isNewer}` })),
     ];
     const puts = [
@@ -432,6 +435,7 @@ export class DynamoPartitionStore implements PartitionStore {
         const outcome = await this.#table.delete(
           'tidy',
           reservationKey(partition, batchId),
+          // planted: tidied-before-its-page
           '#version < :version',
           { ':version': page.version },
         );

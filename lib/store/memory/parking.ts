@@ -123,6 +123,7 @@ export class MemoryParkingStore implements ParkingStore {
         return 'applied';
       });
       if (outcomes.includes('applied')) {
+        // planted: parked-at-the-same-version
         items.page = { ...items.page, version: version + 1 };
         this.#items.bill.raisedPage('park', partition, items.page);
       }
