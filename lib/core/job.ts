@@ -197,7 +197,7 @@ export interface Job extends MovingJob {
 /** UTF-8 bytes. */
 export const JOB_ID_BYTES_MAX = 256;
 
-/** Whether a text may be the id of a job: what came in a message or a word may be anything, and a table looks nothing up by it. */
+/** Whether a text may be the id of a job: what came in a message or a letter may be anything, and a table looks nothing up by it. */
 export const isJobId = (text: string): boolean =>
   text !== '' && text.isWellFormed() && new TextEncoder().encode(text).byteLength <= JOB_ID_BYTES_MAX;
 

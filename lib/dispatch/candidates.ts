@@ -37,7 +37,7 @@ export interface CandidatesInput {
   readonly images: readonly JobImage[];
   /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
   readonly parkedHeads: readonly JobHead[];
-  /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
+  /** Jobs that were stored a moment ago by the dispatcher that makes this pass: they wait, though the index may not show them. */
   readonly justStored: ReadonlySet<string>;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
@@ -383,7 +383,7 @@ export class Candidates {
     return this.#read.size;
   }
 
-  /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or nobody knows. */
+  /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or it is not known. */
   quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): Quiet | undefined {
     if (this.#distrusted.size > 0) return undefined;
     // Where much waits, one of the first says so.

@@ -1,4 +1,4 @@
-/** Last step: what is in the way of the next pass is put away, and who must come next is told. */
+/** Last step: what is in the way of the next pass is put away, and what comes next is seen to. */
 import type { JobHead } from '../../store/job-fields.ts';
 import type { DispatchContext } from '../context.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
@@ -60,7 +60,7 @@ function wakeForUnseen(
     input.inBackground(wakeLaterAt(context, partition, atMs));
 }
 
-/** What the pass leaves behind, for whoever watches. */
+/** Tells metrics what the pass leaves behind. */
 function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
   const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
@@ -129,7 +129,7 @@ function isMoreToDo(
   );
 }
 
-/** Capacity that nobody needs here goes to partitions that do. */
+/** Capacity that is not needed here goes to partitions that need it. */
 async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boolean): Promise<void> {
   const { context, partition, input, between, nowMs, state, commits, candidates, cached } = pass;
   if (between === undefined || (context.configuration.partitions === 1 && state.loans.length === 0)) return;
@@ -145,7 +145,7 @@ async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boo
   });
 }
 
-/** Takes lines and items away that nobody needs any more. */
+/** Takes lines and items away that are not needed any more. */
 function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): void {
   const { store, log, configuration } = context;
   const { keyTtlMs } = configuration.fairness;
@@ -159,7 +159,7 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
   );
 }
 
-/** Sees to it that somebody looks when a worker falls silent, or another partition's turn with a conflict key ends. */
+/** Sees to it that a look comes when a worker falls silent, or another partition's turn with a conflict key ends. */
 function watch(pass: PlannedPass, { held }: Admission): void {
   const { context, input, partition, nowMs, state, recovery, candidates, unparked } = pass;
   const { attendance, judgedUntilMs } = recovery;
