@@ -48,7 +48,11 @@ async function leading({
 /** Leaves a letter of a new job of each key. */
 async function tellOf(on: Stage, keys: readonly string[]): Promise<readonly Job[]> {
   const told = await on.put(...keys.map((fairnessKey) => on.job({ fairnessKey })));
-  await on.store.putLetter({ partition: 0, letter: { jobIds: told.map(({ id }) => id) }, nowMs: on.time.nowMs });
+  await on.store.putLetter({
+    partition: 0,
+    letter: { jobIds: told.map(({ id }) => id) },
+    nowMs: on.time.nowMs,
+  });
   return told;
 }
 

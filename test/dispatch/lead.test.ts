@@ -23,19 +23,26 @@ const many = (slots: number, budget: StageOptions['budget'] = {}): Stage =>
 /** Stores jobs, and leaves a letter of each as a client does. */
 async function tell(on: Stage, count = 1): Promise<readonly Job[]> {
   const jobs = (await on.put(...Array.from({ length: count }, () => on.job()))) as readonly Job[];
-  await on.store.putLetter({ partition: 0, letter: { jobIds: jobs.map(({ id }) => id) }, nowMs: on.time.nowMs });
+  await on.store.putLetter({
+    partition: 0,
+    letter: { jobIds: jobs.map(({ id }) => id) },
+    nowMs: on.time.nowMs,
+  });
   return jobs;
 }
 
 describe('a dispatcher that was woken', () => {
-  it.each(['wake', 'tick'] as const)('takes the lead, and releases it when it has nothing to do: by a %s', async (reason) => {
-    const on = stage();
-    const leaders: (string | undefined)[] = [];
-    const store = steppedStore(on.store, ['loadPartition'], async () => void leaders.push(leaderOf(on)));
-    await on.pass({ reason }, on.dispatcher({ store, holder: 'me' }));
-    expect(leaders).toEqual([expect.stringMatching(/^me#/)]);
-    expect(leaderOf(on)).toBeUndefined();
-  });
+  it.each(['wake', 'tick'] as const)(
+    'takes the lead, and releases it when it has nothing to do: by a %s',
+    async (reason) => {
+      const on = stage();
+      const leaders: (string | undefined)[] = [];
+      const store = steppedStore(on.store, ['loadPartition'], async () => void leaders.push(leaderOf(on)));
+      await on.pass({ reason }, on.dispatcher({ store, holder: 'me' }));
+      expect(leaders).toEqual([expect.stringMatching(/^me#/)]);
+      expect(leaderOf(on)).toBeUndefined();
+    },
+  );
 
   it('leaves what it was told of to the leader, whose time is not over', async () => {
     const on = stage();
@@ -230,7 +237,9 @@ describe('a dispatcher that does not lead', () => {
       await on.advance(6_000);
     }
     expect([asked.length, on.held().length]).toEqual([1, 120]);
-    expect(on.logged.filter(({ message }) => message.startsWith('nobody could be asked to lead'))).toHaveLength(1);
+    expect(
+      on.logged.filter(({ message }) => message.startsWith('nobody could be asked to lead')),
+    ).toHaveLength(1);
   });
 });
 

@@ -349,7 +349,7 @@ describe('the books in memory', () => {
     const on = setting({}, 4);
     const { context, reads } = reader(on);
     await on.pass({ jobs: await on.put(on.job()), reason: 'stream' }, context);
-    await on.pass({}, on.dispatcher());
+    await on.commit({});
     await on.pass({ jobs: await on.put(on.job({ fairnessKey: 'another' })), reason: 'stream' }, context);
     // Of what is in flight, and of what comes.
     expect(reads()).toBe(3);

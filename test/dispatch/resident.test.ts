@@ -603,7 +603,11 @@ describe('residents', () => {
       await on.advance(MEMBER_LEASE_MS - SOON_MS - 1);
       expect(on.holders()).toEqual([undefined]);
       expect(changesOf(on)).toContainEqual(
-        expect.objectContaining({ from: 'leader', to: 'standby', why: what === 'hangs' ? 'done' : 'stopped' }),
+        expect.objectContaining({
+          from: 'leader',
+          to: 'standby',
+          why: what === 'hangs' ? 'done' : 'stopped',
+        }),
       );
       await on.advance(MEMBER_LEASE_MS);
       expect(on.holders()).toEqual([undefined]);
