@@ -7,7 +7,6 @@ import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { LedgerCache } from '../../lib/dispatch/ledger-cache.ts';
 import { openCache } from '../../lib/dispatch/partition-cache.ts';
-import type { RequestOf } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
