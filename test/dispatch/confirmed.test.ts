@@ -1,4 +1,4 @@
-/** Jobs that waited before a dispatcher began to remember: their images may be old, so each is read, and once. */
+/** Jobs that a dispatcher is told of late: their images may be old, so those that it chooses are read. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';

@@ -7,8 +7,8 @@ import { isOutdated, noteImages, noteOutdated } from '../../lib/dispatch/line-im
 import {
   keepCache,
   openCache,
-  READ_TRUSTED_MS,
   type PartitionCaches,
+  READ_TRUSTED_MS,
   type RecentJob,
   RecentJobs,
 } from '../../lib/dispatch/partition-cache.ts';

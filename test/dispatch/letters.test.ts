@@ -168,7 +168,11 @@ describe('a letter', () => {
   });
 
   it('of jobs of another partition starts none of them here', async () => {
-    const pool = { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 4 } }, partitions: 2 };
+    const pool = {
+      types: { resize: {} },
+      fleets: { images: { types: ['resize'], slots: 4 } },
+      partitions: 2,
+    };
     const on = stage({ pool });
     const stranger = on.job({ partition: 1 });
     await on.put(stranger);
@@ -180,7 +184,9 @@ describe('a letter', () => {
   });
 
   it('may tell of hundreds of jobs, and be one of more than a leader reads at once', async () => {
-    const on = stage({ pool: { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 1_000 } } } });
+    const on = stage({
+      pool: { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 1_000 } } },
+    });
     const many = (await on.put(...Array.from({ length: 600 }, () => on.job()))) as readonly Job[];
     await put(on, { hints: many.slice(0, 400) });
     for (const { id } of many.slice(400)) await put(on, { jobIds: [id] });

@@ -14,7 +14,7 @@ import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/
 import type { Letter } from '../../lib/store/records.ts';
 import { declareIn } from '../fixtures/declared.ts';
 import { SimulatedNode } from '../simulation/node.ts';
-import { type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
+import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
 const MEMBER_LEASE_MS = 15_000;
 const CLOCK_SKEW_MS = 5_000;

@@ -17,7 +17,12 @@ import {
 
 describe('the invariants', () => {
   it.each([
-    ['leads and letters, with one lead and a death', LETTERS_MODEL, ['--leads', '1'], 1_798_452],
+    [
+      'leads and letters, with one lead and a death',
+      LETTERS_MODEL,
+      ['--world', 'ab', '--leads', '1'],
+      1_798_452,
+    ],
     ['the word that nothing waits', QUIET_MODEL, [], 332_796],
     ['the word that nothing waits, among three', QUIET_MODEL, ['--dispatchers', '3'], 336_309],
     ['parking', PARK_LOAN_MODEL, ['--world', 'park'], 2_655_779],
