@@ -16,10 +16,10 @@ import {
   dueLineName,
   keysLineName,
   ledgerPk,
+  mailPk,
   partitionPk,
   type ReadyLine,
   readyLineName,
-  mailPk,
 } from '../../lib/store/schema.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Draw } from './latency.ts';

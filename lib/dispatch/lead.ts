@@ -249,20 +249,24 @@ class Lead {
     await queue.sendWake(partition, 0);
   }
 
-  /** Whether it may make another pass. */
-  #isOutOfTime(): boolean {
+  /** Why it makes no more passes, if so. Renews the lead in time. */
+  async #isOver(): Promise<LeadEnd | undefined> {
+    const { clock, budget } = this.#context;
     const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
-    return this.#totals.passes >= passesMax || this.#context.clock.monotonicMs() >= endsAtMonotonicMs;
+    const nowMs = clock.monotonicMs();
+    if (this.#end.aborted) return 'stopped';
+    const isOutOfTime = this.#totals.passes >= passesMax || nowMs >= endsAtMonotonicMs;
+    if (this.#tries > 0 && isOutOfTime) return 'outOfTime';
+    const isHalfOver = this.#untilMonotonicMs - nowMs < budget.leadMs / 2;
+    return isHalfOver && !(await this.#take()) ? 'left' : undefined;
   }
 
   /** Makes passes while there is a cause, or it stays. */
   async #passes(): Promise<LeadEnd> {
-    const { store, clock, budget } = this.#context;
+    const { store, clock } = this.#context;
     for (;;) {
-      if (this.#end.aborted) return 'stopped';
-      if (this.#tries > 0 && this.#isOutOfTime()) return 'outOfTime';
-      const leftMs = this.#untilMonotonicMs - clock.monotonicMs();
-      if (leftMs < budget.leadMs / 2 && !(await this.#take())) return 'left';
+      const over = await this.#isOver();
+      if (over !== undefined) return over;
       const stays = this.#options.stays?.(this.#totals) ?? false;
       if (!this.#goesOn && stays && this.#pace.leftMs() > 0) {
         await clock.sleep(this.#pace.leftMs(), this.#end);

@@ -19,8 +19,8 @@ import type { ReadyLine } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import type { StrangersMemory } from './partition-cache.ts';
-import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from './submit.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
+import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from './submit.ts';
 import { wakeLater } from './timers.ts';
 
 /** Keys that one request reads. */

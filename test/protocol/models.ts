@@ -22,7 +22,8 @@ const MODELLED = [
   'test/protocol/',
   'lib/store/page.ts',
   'lib/store/dynamodb/partition.ts',
-  'lib/store/dynamodb/lease.ts',
+  'lib/dispatch/lead.ts',
+  'lib/dispatch/quiet.ts',
   'lib/worker/run-job.ts',
 ];
 

@@ -10,6 +10,7 @@ import {
   LOCK_MODEL,
   MODEL_MS,
   PARK_LOAN_MODEL,
+  PRESENCE_MODEL,
   QUIET_MODEL,
   REHOME_MODEL,
   run,
@@ -200,4 +201,22 @@ describe('contention for one summary', () => {
     );
     expect(code).toBe(0);
   });
+});
+
+describe('a key that hoards and then floods', () => {
+  it(
+    'starves the others for minutes by a tolerance in time, and for seconds by a bounded credit',
+    async () => {
+      const { code, lines } = await run(PRESENCE_MODEL);
+      expect(code).toBe(0);
+      const starved = lines.map((line) =>
+        [...line.matchAll(/starve (\d+) s/g)].map(([, seconds]) => Number(seconds)),
+      );
+      expect(starved).toHaveLength(3);
+      expect(Math.max(...starved.map(([plan = 0]) => plan))).toBeGreaterThan(240);
+      expect(Math.max(...starved.map(([, zero = 0]) => zero))).toBeGreaterThan(240);
+      for (const [, , credit] of starved) expect(credit).toBeLessThanOrEqual(5);
+    },
+    MODEL_MS,
+  );
 });

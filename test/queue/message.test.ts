@@ -82,8 +82,11 @@ describe("a message of a fleet's queue", () => {
     expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
   });
 
-  it.each(['9', 'nobody', '5-abcdefgh0@3', '5-abcdefgh0@3.4 '])('is refused that would claim by %j', (claimId) => {
-    const body = JSON.stringify({ ...planned, claimId });
-    expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
-  });
+  it.each(['9', 'nobody', '5-abcdefgh0@3', '5-abcdefgh0@3.4 '])(
+    'is refused that would claim by %j',
+    (claimId) => {
+      const body = JSON.stringify({ ...planned, claimId });
+      expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
+    },
+  );
 });

@@ -265,7 +265,7 @@ export class World {
         this.#busyRound += 1;
         this.#lookForLeftBehind();
       },
-      onAnswered: (verb, node, parameters, answer) => {
+      onAnswered: (verb, node, parameters) => {
         if (verb === 'commit') this.invariants.requireCarriedOver();
         // A function's partition may fail while another of its partitions goes on, beside the next invocation.
         if (!this.#residents.has(node.name)) return;

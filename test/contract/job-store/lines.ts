@@ -16,7 +16,6 @@ export function linesContract(suite: StoreSuite): void {
     freshPartition,
     created,
     stored,
-    runningJob,
     finish,
     commit,
     park,
