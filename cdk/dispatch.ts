@@ -16,7 +16,6 @@ import { TABLE } from '../lib/store/schema.ts';
 import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
-import { wakeBatchesAtOnce } from './limits.ts';
 import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(60);
@@ -29,7 +28,6 @@ export interface DispatchProps {
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
-  readonly partitions: number;
   /** Kept free for passes, so that the tick runs whatever else the account does; also their bound. */
   readonly reservedConcurrency?: number | undefined;
 }
@@ -102,10 +100,8 @@ export class Dispatch extends Construct {
       maxEventAge: Duration.minutes(1),
     });
     this.#letLead();
-    consumeQueue(this.function, wake.queue, {
-      batchSize: 10,
-      maxConcurrency: wakeBatchesAtOnce(props.partitions),
-    });
+    // No bound: Lambda may keep two pollers at an idle queue that has none, and keeps five at one that has.
+    consumeQueue(this.function, wake.queue, { batchSize: 10 });
     new Rule(this, 'Tick', {
       description: 'Looks after what no hint came for',
       schedule: Schedule.rate(Duration.minutes(1)),

@@ -5,13 +5,8 @@ import { readObject } from '../lib/core/read-fields.ts';
 import { LED_PARTITIONS_MAX } from '../lib/queue/lambda/leads.ts';
 import type { SchedulerProps } from './props.ts';
 
-/** The least that Lambda takes as a bound. In a new account, which has a quota of 10, it leaves room for the tick, a lead and the stream. */
-const WAKE_BATCHES_MIN = 2;
-/** The most that Lambda takes. */
-const WAKE_BATCHES_MAX = 1_000;
-
-/** What the dispatch function runs beside a lead of each partition: batches of wakes, the tick, and a shard of the stream. */
-const RESERVED_BESIDE_LEADS = WAKE_BATCHES_MIN + 2;
+/** What the dispatch function runs beside a lead of each partition: two batches of wakes, the tick, and a shard of the stream. */
+const RESERVED_BESIDE_LEADS = 4;
 
 /** @throws ConfigurationError for a number that cannot be, or a field that is not there */
 export function checkLimits(props: SchedulerProps): void {
@@ -27,13 +22,6 @@ export function checkLimits(props: SchedulerProps): void {
   checkCount('reservedConcurrency.dispatch', reserved.dispatch, least, 1_000);
   checkCount('reservedConcurrency.ingest', reserved.ingest, 1, 1_000);
 }
-
-/**
- * The bound of the wake queue's event source: without one, Lambda would begin with five batches and add as many as the account has room for.
- * Many partitions are woken at once.
- */
-export const wakeBatchesAtOnce = (partitions: number): number =>
-  Math.min(WAKE_BATCHES_MAX, Math.max(WAKE_BATCHES_MIN, partitions));
 
 function checkCount(prop: string, value: number | undefined, min: number, max: number): void {
   if (value === undefined || Token.isUnresolved(value)) return;
