@@ -263,7 +263,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
           () => import('../../lib/store/dynamodb/partition.ts'),
           (m) => m.DynamoPartitionStore.prototype.commit,
         ),
-        becomes('(turn.base !== undefined && this.#items.knowBase(partition, turn.base), $)'),
+        becomes('(change.base !== undefined && this.#items.knowBase(partition, change.base), $)'),
         'ConditionalExpression',
       ),
     ],
