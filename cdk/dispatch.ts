@@ -16,7 +16,7 @@ import { TABLE } from '../lib/store/schema.ts';
 import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
-import { ledPartitions, wakeBatchesAtOnce } from './limits.ts';
+import { wakeBatchesAtOnce } from './limits.ts';
 import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(60);
@@ -29,6 +29,7 @@ export interface DispatchProps {
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
+  readonly partitions: number;
   /** Kept free for passes, so that the tick runs whatever else the account does; also their bound. */
   readonly reservedConcurrency?: number | undefined;
 }
@@ -100,11 +101,10 @@ export class Dispatch extends Construct {
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
-    this.#letLead(props.reservedConcurrency);
-    const atOnce = wakeBatchesAtOnce(props.reservedConcurrency);
+    this.#letLead();
     consumeQueue(this.function, wake.queue, {
       batchSize: 10,
-      ...(atOnce === undefined ? {} : { maxConcurrency: atOnce }),
+      maxConcurrency: wakeBatchesAtOnce(props.partitions),
     });
     new Rule(this, 'Tick', {
       description: 'Looks after what no hint came for',
@@ -120,11 +120,9 @@ export class Dispatch extends Construct {
   }
 
   /** The function invokes itself to lead a partition for a while. */
-  #letLead(reservedConcurrency: number | undefined): void {
-    const partitions = ledPartitions(reservedConcurrency);
+  #letLead(): void {
     const { role } = this.function;
-    if (partitions === 0 || role === undefined) return;
-    this.function.addEnvironment('FAIRLEAD_LED_PARTITIONS', String(partitions));
+    if (role === undefined) return;
     // Not among the policies that the function waits for: this one waits for the function.
     new Policy(this, 'Lead', {
       roles: [role],

@@ -1,21 +1,17 @@
 /** Numbers that AWS bounds, checked before anything is made. */
 import { Token } from 'aws-cdk-lib';
-import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { readObject } from '../lib/core/read-fields.ts';
+import { LED_PARTITIONS_MAX } from '../lib/queue/lambda/leads.ts';
 import type { SchedulerProps } from './props.ts';
 
-/** A tick, five batches of wakes, which is what Lambda begins with, and as many shards as a new table's stream has. */
-const RESERVED_FOR_DISPATCH = 10;
+/** The least that Lambda takes as a bound. In a new account, which has a quota of 10, it leaves room for the tick, a lead and the stream. */
+const WAKE_BATCHES_MIN = 2;
+/** The most that Lambda takes. */
+const WAKE_BATCHES_MAX = 1_000;
 
-/** Partitions that functions may lead at once: where nothing is said of it, and where nothing is reserved. Each takes an invocation. */
-const LED_MAX = { byDefault: 32, unreserved: 2 } as const;
-
-/** Batches of wakes at once where nothing else bounds them, or leaves no room for the tick beside them. */
-const WAKE_BATCHES_MAX = 2;
-
-/** For apps whose account has nothing to reserve: a new one has a quota of 10. */
-const RESERVED_CONTEXT = 'fairlead:reservedConcurrency';
+/** What the dispatch function runs beside a lead of each partition: batches of wakes, the tick, and a shard of the stream. */
+const RESERVED_BESIDE_LEADS = WAKE_BATCHES_MIN + 2;
 
 /** @throws ConfigurationError for a number that cannot be, or a field that is not there */
 export function checkLimits(props: SchedulerProps): void {
@@ -24,40 +20,20 @@ export function checkLimits(props: SchedulerProps): void {
   checkCount('ingestBatchSize', props.ingestBatchSize, 1, isFilled ? 100 : 10);
   checkCount('ingestConcurrency', props.ingestConcurrency, 2, 1_000);
   checkCount('maxReceiveCount', props.maxReceiveCount, 1, 1_000);
-  const { reservedConcurrency: reserved } = props;
-  if (reserved === undefined || reserved === 'none') return;
+  const { reservedConcurrency: reserved, partitions = 1 } = props;
+  if (reserved === undefined) return;
   readObject('reservedConcurrency', reserved, ['dispatch', 'ingest']);
-  // Without one invocation no tick runs; the wakes' event source alone has two then.
-  checkCount('reservedConcurrency.dispatch', reserved.dispatch, 3, 1_000);
+  const least = RESERVED_BESIDE_LEADS + Math.min(partitions, LED_PARTITIONS_MAX);
+  checkCount('reservedConcurrency.dispatch', reserved.dispatch, least, 1_000);
   checkCount('reservedConcurrency.ingest', reserved.ingest, 1, 1_000);
 }
 
-/** What is taken out of the account's concurrency for each of the two; undefined: nothing. */
-export function reservedConcurrencyOf(
-  scope: Construct,
-  given: SchedulerProps['reservedConcurrency'],
-  partitions: number,
-): { readonly dispatch: number | undefined; readonly ingest: number | undefined } {
-  const chosen = given ?? (scope.node.tryGetContext(RESERVED_CONTEXT) === 'none' ? 'none' : {});
-  if (chosen === 'none') return { dispatch: undefined, ingest: undefined };
-  const byDefault = RESERVED_FOR_DISPATCH + Math.min(partitions, LED_MAX.byDefault);
-  return { dispatch: chosen.dispatch ?? byDefault, ingest: chosen.ingest };
-}
-
 /**
- * The bound of the wake queue's event source; undefined: none, because what is reserved for the function bounds it, and has room
- * for the tick. Without one Lambda asks an idle queue less often.
+ * The bound of the wake queue's event source: without one, Lambda would begin with five batches and add as many as the account has room for.
+ * Many partitions are woken at once.
  */
-export function wakeBatchesAtOnce(reservedForDispatch: number | undefined): number | undefined {
-  return (reservedForDispatch ?? 0) < RESERVED_FOR_DISPATCH ? WAKE_BATCHES_MAX : undefined;
-}
-
-/** Partitions that functions may lead at once: each has an invocation for as long as much goes on there, beside all the others. */
-export function ledPartitions(reservedForDispatch: number | undefined): number {
-  return reservedForDispatch === undefined
-    ? LED_MAX.unreserved
-    : Math.max(0, reservedForDispatch - RESERVED_FOR_DISPATCH);
-}
+export const wakeBatchesAtOnce = (partitions: number): number =>
+  Math.min(WAKE_BATCHES_MAX, Math.max(WAKE_BATCHES_MIN, partitions));
 
 function checkCount(prop: string, value: number | undefined, min: number, max: number): void {
   if (value === undefined || Token.isUnresolved(value)) return;

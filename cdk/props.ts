@@ -96,8 +96,9 @@ export interface SchedulerProps<Type extends string = string> {
   readonly parameterName?: string | undefined;
 
   /**
-   * What becomes of the table, and every job in it, when the stack is deleted.
-   * @default RemovalPolicy.RETAIN
+   * What becomes of the table, and every job in it, when the stack is deleted. By default it stays, but where its first creation fails:
+   * then it holds nothing yet.
+   * @default RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
    */
   readonly removalPolicy?: RemovalPolicy | undefined;
   /**
@@ -169,14 +170,12 @@ export interface SchedulerProps<Type extends string = string> {
       }
     | undefined;
   /**
-   * Concurrency that is taken out of the account's, so that a function runs whatever else the account does; it is also
-   * the function's bound. `'none'`, here or as the context `fairlead:reservedConcurrency`, takes nothing: a new account
-   * has a quota of 10, of which AWS lets nothing be reserved. Where several shards of the stream want one partition, the dispatch function
-   * leads it for half a minute at a time: what is reserved beyond 10 says of how many partitions, `'none'` of two.
-   * @default - 10 for the dispatch function and one more for each partition, up to 32, so that the tick always runs; none for the ingest function
+   * Concurrency that is taken out of the account's, so that a function runs whatever else the account does; it is also the function's bound. A
+   * new account has a quota of 10, of which AWS lets nothing be reserved. The dispatch function leads each busy partition, up to 32 of them, with
+   * an invocation of half a minute: it takes one for each of them and four more at least.
+   * @default - nothing is reserved
    */
   readonly reservedConcurrency?:
-    | 'none'
     | { readonly dispatch?: number | undefined; readonly ingest?: number | undefined }
     | undefined;
   /**

@@ -21,7 +21,6 @@ const QUERY = 'dynamodb:Query';
 const PUT = 'dynamodb:PutItem';
 const UPDATE = 'dynamodb:UpdateItem';
 const DELETE = 'dynamodb:DeleteItem';
-const CHECK = 'dynamodb:ConditionCheckItem';
 
 const ALL_READ: readonly TableRight[] = [
   { actions: [...GET, QUERY], of: 'all' },
@@ -33,7 +32,6 @@ const PASSES: readonly TableRight[] = [
   { actions: [PUT], of: ['jobs', 'partitions', 'ledgers', 'parked', 'mail'] },
   { actions: [UPDATE], of: ['jobs', 'partitions', 'ledgers', 'locks', 'unreadable', 'schedules'] },
   { actions: [DELETE], of: ['partitions', 'locks', 'parked', 'mail'] },
-  { actions: [CHECK], of: ['partitions'] },
   // How far a schedule is. It is updated only to take one that cannot be read out of its line.
   { actions: [PUT], of: ['schedules'] },
 ];

@@ -38,7 +38,7 @@ import type { FunctionSettings } from './function.ts';
 import { SchedulerGrants } from './grants.ts';
 import { Ingest } from './ingest.ts';
 import { allowLogs } from './keys.ts';
-import { checkLimits, checkNetwork, reservedConcurrencyOf } from './limits.ts';
+import { checkLimits, checkNetwork } from './limits.ts';
 import {
   fromAttributes,
   fromParameter,
@@ -138,7 +138,6 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.bus = props.eventBus ?? this.#ownBus(encryptionKey);
     if (encryptionKey !== undefined) allowLogs(this, encryptionKey);
     const functions = functionSettings(props);
-    const reserved = reservedConcurrencyOf(this, props.reservedConcurrency, props.partitions ?? 1);
     const ingest = new Ingest(this, 'Ingest', {
       bus: this.bus,
       sources,
@@ -148,14 +147,15 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       batchSize: props.ingestBatchSize ?? 10,
       batchingWindow: props.ingestBatchingWindow,
       concurrency: props.ingestConcurrency ?? 10,
-      reservedConcurrency: reserved.ingest,
+      reservedConcurrency: props.reservedConcurrency?.ingest,
     });
     const dispatch = new Dispatch(this, 'Dispatch', {
       table: this.table,
       functions,
       queues: this.#queues,
       logGroup: props.logGroups?.dispatch,
-      reservedConcurrency: reserved.dispatch,
+      partitions: props.partitions ?? 1,
+      reservedConcurrency: props.reservedConcurrency?.dispatch,
     });
     this.ingestQueue = ingest.queue;
     this.ingestFunction = ingest.function;

@@ -33,7 +33,7 @@ export interface TableOptions {
 }
 
 export interface SchedulerTableProps extends TableOptions {
-  /** @default RemovalPolicy.RETAIN */
+  /** @default RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE */
   readonly removalPolicy?: RemovalPolicy | undefined;
   readonly encryptionKey?: IKey | undefined;
 }
@@ -59,7 +59,7 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     timeToLiveAttribute: TABLE.ttl,
     dynamoStream: StreamViewType.NEW_AND_OLD_IMAGES,
     pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true },
-    removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN,
+    removalPolicy: props.removalPolicy ?? RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     deletionProtection,
     ...(warm === undefined ? {} : { warmThroughput: warm.table }),
   });

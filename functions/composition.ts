@@ -44,16 +44,10 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-/** Partitions that functions may lead at once (`askingToLead`): the construct says how many there is room for. */
-const LED_PARTITIONS = 'FAIRLEAD_LED_PARTITIONS';
-
-/** How a function asks itself to lead; undefined: it may not. */
+/** How a function asks itself to lead; undefined: it is no function. */
 function askToLead(): DispatchContext['askToLead'] {
-  const partitions = Number(process.env[LED_PARTITIONS] ?? 0);
   const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
-  return partitions > 0 && functionName !== undefined
-    ? askingToLead({ client: lambdaForLeads(), functionName, partitions })
-    : undefined;
+  return functionName === undefined ? undefined : askingToLead({ client: lambdaForLeads(), functionName });
 }
 
 /** Where a function says what it does. */

@@ -42,7 +42,7 @@ export async function connect(envFile: string | undefined): Promise<Connection> 
   return { client, close: () => client.destroy() };
 }
 
-/** A lease lasts 20 s: a request that hangs is given up, and tried again, while there is time for another one. */
+/** A membership lasts 20 s: a request that hangs is given up, and tried again, while there is time for another one. */
 const REQUESTS = {
   maxAttempts: 3,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_500, throwOnRequestTimeout: true },

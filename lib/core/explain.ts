@@ -30,6 +30,8 @@ export interface ExplainState {
   readonly waiting: readonly WaitingJob[];
   /** Ids of those that something else keeps from starting than what stands here: they come before nobody. */
   readonly keptBack?: ReadonlySet<string> | undefined;
+  /** Told of each key that the next pass raises, and by how much. */
+  readonly raised?: ((fairnessKey: string, moreMs: number) => void) | undefined;
   readonly costMs: (type: string, resourceId: string | undefined) => number;
 }
 
@@ -89,7 +91,7 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
       ? undefined
       : latestStart(job, state),
   };
-  return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler, raises)] };
+  return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler, raises, state)] };
 }
 
 /** A scheduler that knows what the next pass may know. */
@@ -124,23 +126,28 @@ function fill(
 }
 
 // Plans a pass, as far as the job.
-function turnOf(job: WaitingJob, scheduler: Scheduler, raises: Raises): WaitsFor {
+function turnOf(
+  job: WaitingJob,
+  scheduler: Scheduler,
+  raises: Raises,
+  { raised }: Pick<ExplainState, 'raised'>,
+): WaitsFor {
   const before: string[] = [];
   for (;;) {
-    const next = nextOf(scheduler, raises);
+    const next = nextOf(scheduler, raises, raised);
     if (next === undefined) return { why: 'turn', before };
     if (next.reserved.id === job.id) return { why: 'pass' };
     if (before.length < BEFORE_MAX) before.push(next.reserved.id);
   }
 }
 
-function nextOf(scheduler: Scheduler, raises: Raises): Decision | undefined {
+function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['raised']): Decision | undefined {
   if (scheduler.room <= 0) return undefined;
   for (const guaranteed of [true, false]) {
     for (let tier = 0; tier < scheduler.index.tiers.length; tier += 1) {
       if (guaranteed && !scheduler.isBelowGuarantee(tier)) continue;
       // planted: explained-without-raises
-      raises.raise(tier, ASK_NOTHING, () => {});
+      raises.raise(tier, ASK_NOTHING, (key, moreMs) => raised?.(scheduler.ledgers.nameOf(key), moreMs));
       const line = scheduler.best(tier);
       if (line === NONE) continue;
       raises.noteStart(scheduler.backlog.keyOf(line));

@@ -229,7 +229,7 @@ export class Ledgers {
     return (this.#cells[at + RUNNING] as number) >= (this.#cells[at + CAP] as number);
   }
 
-  /** A job came. A key that was not active is lifted first, if the policy says so, unless it `stays`: it has not been away. */
+  /** A job came. A key that was not active is raised first, if the policy says so, unless it `stays`: it has not been away. */
   arrive(key: number, nowMs: number, stays = false): void {
     const returns = this.#placeOf(key) === NOWHERE;
     if (returns && !stays && this.#fairness.idlePolicy === 'advance') {

@@ -194,16 +194,10 @@ export interface Job extends MovingJob {
   readonly payload: Json;
 }
 
-/** When a job first became ready, whatever became of it since. */
-export const firstReadyMs = ({
-  readyAtMs,
-  firstReadyAtMs,
-}: Pick<Job, 'readyAtMs' | 'firstReadyAtMs'>): number => firstReadyAtMs ?? readyAtMs;
-
 /** UTF-8 bytes. */
 export const JOB_ID_BYTES_MAX = 256;
 
-/** Whether a text may be the id of a job: what came in a message or a word may be anything, and a table looks nothing up by it. */
+/** Whether a text may be the id of a job: what came in a message or a letter may be anything, and a table looks nothing up by it. */
 export const isJobId = (text: string): boolean =>
   text !== '' && text.isWellFormed() && new TextEncoder().encode(text).byteLength <= JOB_ID_BYTES_MAX;
 

@@ -1,4 +1,4 @@
-/** What leases have in common: of a partition, held by a dispatcher, and of its jobs, held by a worker. */
+/** Leases of workers, and of memberships of dispatchers that run on. */
 
 /** The most that two machines' clocks may differ. */
 export const CLOCK_SKEW_MAX_MS = 5_000;

@@ -88,6 +88,8 @@ export type Step =
       readonly kind: 'need';
       readonly lines: readonly { readonly line: LineName; readonly count: number }[];
       readonly keys: readonly { readonly type: string; readonly count: number }[];
+      /** Ledgers of keys that are in flight. */
+      readonly ledgers?: readonly string[];
     }
   | {
       readonly kind: 'done';
@@ -102,7 +104,7 @@ export interface Planner {
   offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void;
   /** Jobs of a line in rank order, after those offered before; `more`: others follow. `known`: all that is known of the line. */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean, known?: readonly WaitingJob[]): void;
-  /** Ledgers of keys that are in flight. */
+  /** Ledgers of keys that are in flight; of one that has none, that it was charged nothing. */
   offerLedgers(ledgers: readonly KeyLedger[]): void;
   /** Keys that have arrived or were raised since this was last asked, and what is to be written of them. */
   takeRaised(): readonly KeyLedger[];
@@ -364,6 +366,12 @@ class HeadsPlanner implements Planner {
 
   #raiseShares(tier: number): Step | undefined {
     const ask: Ask<Step> = {
+      ledgers: () => {
+        const ledgers = [...new Set(this.#input.inFlight.map(({ fairnessKey }) => fairnessKey))].filter(
+          (key) => !this.#settled.has(key),
+        );
+        return ledgers.length === 0 ? undefined : { kind: 'need', lines: [], keys: [], ledgers };
+      },
       keys: (shareMs) => {
         this.#noteBlocked();
         return this.#needKeys(tier, shareMs);

@@ -21,6 +21,8 @@ interface Turns {
 
 /** What must be offered before the next key can be met. */
 export interface Ask<Need> {
+  /** What keys in flight were charged before; undefined: that is known. */
+  readonly ledgers: () => Need | undefined;
   /** Keys that may have this share or less; undefined: there are no others. */
   readonly keys: (shareMs: number) => Need | undefined;
   /** Heads of an unread line; undefined: a bound ends the search. */
@@ -31,6 +33,7 @@ export interface Ask<Need> {
 
 /** For a scheduler that knows all jobs. */
 export const ASK_NOTHING: Ask<never> = {
+  ledgers: () => undefined,
   keys: () => undefined,
   heads: () => undefined,
   isCut: () => false,
@@ -88,16 +91,22 @@ export class Raises {
   raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
     const turns = this.#turns[tier] as Turns;
-    turns.held ??= this.#leastHeld();
-    const { met, held } = turns;
+    const { met } = turns;
     const heldMs = (butFor: number | undefined): number =>
-      held.find(({ key }) => key !== butFor)?.shareMs ?? NOBODY;
+      turns.held?.find(({ key }) => key !== butFor)?.shareMs ?? NOBODY;
     while (!turns.isOver) {
       const line = this.#scheduler.best(tier);
       const shareMs = line === NONE ? NOBODY : ledgers.shareOf(backlog.keyOf(line));
       const mostMs = heldMs(met.find((each) => !each.arrives)?.key);
       const keys = ask.keys(Math.min(shareMs, mostMs));
       if (keys !== undefined) return keys;
+      if (turns.held === undefined && shareMs < NOBODY && !backlog.isUnread(line)) {
+        // Where nothing may start, nobody reads what others were charged.
+        const ledgers = ask.ledgers();
+        if (ledgers !== undefined) return ledgers;
+        turns.held = this.#leastHeld();
+        continue;
+      }
       const isAll = ask.isCut() || shareMs === NOBODY || shareMs > mostMs;
       const raises = raisesOf(met, heldMs, this.#creditMs, isAll);
       if (raises !== undefined) {

@@ -198,7 +198,7 @@ export class Scheduler {
   /**
    * A job waits from now on. Answers its number, for `withdraw`; undefined for a type that is not configured, which
    * never runs and disturbs nobody. `keyStays`: a job of its key was here and is moved, parked or tried again, so the key
-   * has not been away, and is not lifted.
+   * has not been away, and is not raised.
    */
   arrive(job: WaitingJob, nowMs: number, keyStays = false): number | undefined {
     const type = this.index.typeNumbers.get(job.type);

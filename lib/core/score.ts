@@ -224,7 +224,9 @@ export function overtakenForMs(
  *    weight. While its own key is charged c once, another key of weight W is charged at most c W / w and one charge
  *    more: at most ceil(c W / (w f)) + 1 admissions. Where charges are corrected, what is in flight when the key comes, in
  *    at most R slots of the whole pool, may turn out to be f each, and others go first for what is given back: B = floor(R (c - f) / f)
- *    admissions more. So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) + B precede it; alone (K = 1), N.
+ *    admissions more. A key that could not start anything when this one came may come back with a credit, and this one may be
+ *    raised once more when its turn comes: C = ceil(creditMs W / f) + ceil(c W / (w f)) + 1 admissions of each other key.
+ *    So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) + (K - 1) C + B precede it; alone (K = 1), N.
  *  - m slots change hands at least once in every H, each time for one of those M or for the job itself.
  * It starts within T + (floor(M / m) + 1) H, where T = `overtakenForMs` is how long N can still grow; a conflict key adds H
  * for each job that waits for it or holds it.
@@ -232,7 +234,7 @@ export function overtakenForMs(
  * m is the least of the type's cap, the pool's cap, the slots of its fleets, and what other tiers cannot take: the
  * tier's own guarantee, or the capacity without the caps of higher tiers and the guarantees of lower ones. Without
  * either, a saturated higher tier holds a lower one back without bound: Infinity. It is a bound for a pool whose
- * learned costs stay within [f, c]; without an admission floor (f = 0) there is none.
+ * learned costs stay within [f, c]; without an admission floor (f = 0), or a bound of what keys may save up, there is none.
  */
 export function starvationBoundMs(configuration: PoolConfiguration, load: Load): number {
   const { fairness, types } = configuration;
@@ -251,7 +253,12 @@ export function starvationBoundMs(configuration: PoolConfiguration, load: Load):
     others === 0 || !fairness.trueUp
       ? 0
       : Math.floor((slotsOfPool(configuration, load) * (mostMs - leastMs)) / leastMs);
-  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + givenBack;
+  const { idlePolicy, creditMs } = fairness;
+  const saved =
+    others === 0 || idlePolicy === 'none'
+      ? 0
+      : perRound + Math.ceil(((creditMs ?? Number.POSITIVE_INFINITY) * heaviest) / leastMs);
+  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + others * saved + givenBack;
   const turnMs = (Math.floor(before / slots) + 1) * holdMs;
   return overtakenForMs(load, configuration.score) + turnMs + (load.conflictsAhead ?? 0) * holdMs;
 }

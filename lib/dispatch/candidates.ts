@@ -37,7 +37,7 @@ export interface CandidatesInput {
   readonly images: readonly JobImage[];
   /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
   readonly parkedHeads: readonly JobHead[];
-  /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
+  /** Jobs that were stored a moment ago by the dispatcher that makes this pass: they wait, though the index may not show them. */
   readonly justStored: ReadonlySet<string>;
   /** After settlement: what still holds capacity. */
   readonly reservations: readonly Reservation[];
@@ -144,6 +144,7 @@ export class Candidates {
       Promise.all(taken),
       this.readAhead(planner.room),
       ...need.keys.map(({ type, count }) => this.#offerKeys(planner, type, count)),
+      this.#offerLedgers(planner, need.ledgers ?? []),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
     await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
@@ -174,6 +175,14 @@ export class Candidates {
       old
         .slice(0, RETIRE_MAX)
         .map(({ line, announcedAtMs }) => this.#context.store.retireLine({ partition, line, announcedAtMs })),
+    );
+  }
+
+  async #offerLedgers(planner: Planner, fairnessKeys: readonly string[]): Promise<void> {
+    const { ledgerCache } = this.#input;
+    await ledgerCache.readLedgers(fairnessKeys);
+    planner.offerLedgers(
+      fairnessKeys.map((key) => ledgerCache.keyLedgerOf(key) ?? { fairnessKey: key, settledCostMs: 0 }),
     );
   }
 
@@ -374,7 +383,7 @@ export class Candidates {
     return this.#read.size;
   }
 
-  /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or nobody knows. */
+  /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or it is not known. */
   quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): Quiet | undefined {
     if (this.#distrusted.size > 0) return undefined;
     // Where much waits, one of the first says so.

@@ -61,7 +61,7 @@ export const DISPATCH_BUDGET: DispatchBudget = {
 
 /** What a process that does not lead a partition has seen of it. */
 export interface SeenPartition {
-  /** Another dispatcher led it: this one looks again before it loads the partition. */
+  /** Another dispatcher led it: this one leaves a letter before it loads the partition. */
   readonly isLed: boolean;
   /** Jobs that this process has started and settled lately, a second. */
   readonly movedPerSec: number;

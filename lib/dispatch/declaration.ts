@@ -1,8 +1,8 @@
 /**
  * The declaration as a process knows it: read when it starts, and again when it meets a newer version.
  *
- * A process meets one where it reads anyway: a dispatcher beside the partition's lease, a worker in the claim of a job that
- * it starts, whoever submits in a type that it does not know. Besides, a process looks at the version each minute that it
+ * A process meets one where it reads anyway: a dispatcher with a partition, a worker in the claim of a job that
+ * it starts, a submitter in a type that it does not know. Besides, a process looks at the version each minute that it
  * is used: one small read.
  */
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
@@ -90,7 +90,7 @@ export class Declarations {
     }
   }
 
-  /** What is declared, by this version or a newer one: somebody has met it, so it is there. */
+  /** What is declared, by this version or a newer one: a process has met it, so it is there. */
   async atLeast(version: number): Promise<Declared> {
     const known = this.#known;
     return known !== undefined && known.version >= version
@@ -155,7 +155,7 @@ export interface DeployedParts {
   readonly deployed: Deployed;
 }
 
-/** The parts that follow from a declaration, for whoever dispatches. */
+/** The parts that follow from a declaration, for dispatchers. */
 export function deployedParts(
   declarations: Declarations,
   declared: Declared,

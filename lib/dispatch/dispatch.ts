@@ -25,7 +25,7 @@ export interface Trigger {
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'told';
   /** Of a wake that says which; those of the jobs, or all, unless given. */
   readonly partitions?: readonly number[] | undefined;
-  /** When what a wake is for becomes due: by the clock of whoever makes the pass, that may be still to come. */
+  /** When what a wake is for becomes due: by the clock of the dispatcher that makes the pass, that may be still to come. */
   readonly dueAtMs?: number | undefined;
   /** All that the wake is for becomes due by `dueAtMs`. */
   readonly isForDue?: boolean | undefined;
@@ -213,7 +213,7 @@ class Run {
     return { hints: this.#hints, jobIds: this.#told };
   }
 
-  /** Leaves what it knows to the leader; false: nobody leads any more. */
+  /** Leaves what it knows to the leader; false: no dispatcher leads any more. */
   #leave(): Promise<boolean> {
     return leaveLetter(this.#context, this.#partition, this.#letter());
   }

@@ -1,11 +1,11 @@
-/** Who makes the passes: dispatchers that run on, and functions, by the partitions that they lead. Reads only. */
+/** The dispatchers that make the passes: those that run on, and functions, by the partitions that they lead. Reads only. */
 import { buildRing, roleOf } from '../core/ring.ts';
 import type { DispatcherRecord, Leader } from '../store/records.ts';
 import { type Depth, depthOf, LOOK_BOUNDS } from './depth.ts';
 import { residentIn } from './lead.ts';
 import { type OperateContext, partitionsOf } from './operate.ts';
 
-/** `resident`: a process that runs on (`fairlead dispatcher`). `function`: whoever is triggered. */
+/** `resident`: a process that runs on (`fairlead dispatcher`). `function`: one that is triggered. */
 export type DispatcherRole = 'resident' | 'function';
 
 /** A dispatcher that runs on. */

@@ -124,6 +124,7 @@ export async function explainJob(
   if (seen.isReady)
     await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
   const ledgers = [...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []);
+  const raisedMs = new Map<string, number>();
   const explanation = explain(
     job,
     {
@@ -135,6 +136,7 @@ export async function explainJob(
       waiting: read.waiting,
       keptBack: await lockedElsewhere(context, job.partition, read.waiting),
       costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
+      raised: (fairnessKey, moreMs) => raisedMs.set(fairnessKey, moreMs),
     },
     nowMs,
   );
@@ -151,7 +153,7 @@ export async function explainJob(
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
-    keysBefore: keysFirst(seen, waitsFor),
+    keysBefore: keysFirst(seen, waitsFor, raisedMs),
     runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
     partial: read.partial,
   };
@@ -248,6 +250,7 @@ const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
 function keysFirst(
   { job, configuration, inFlight, ledgerCache, read }: Seen,
   waitsFor: readonly LiveWaitsFor[],
+  raisedMs: ReadonlyMap<string, number>,
 ): readonly KeyShare[] {
   const tier = tierOf(configuration, job.type);
   const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
@@ -258,7 +261,7 @@ function keysFirst(
       .filter((entry) => entry.fairnessKey === fairnessKey)
       .reduce(
         (total, entry) => total + entry.estimatedCostMs,
-        ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0,
+        (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) + (raisedMs.get(fairnessKey) ?? 0),
       );
     return { fairnessKey, costMs, weight, shareMs: costMs / weight };
   });

@@ -16,7 +16,7 @@ export interface HintedJobsInput {
   readonly cached: CachedLines;
   /** The first jobs of blocked lines of conflict keys that nothing holds any more. */
   readonly parkedHeads: readonly JobHead[];
-  /** Jobs that were stored a moment ago by whoever makes this pass: they wait, though the index may not show them. */
+  /** Jobs that were stored a moment ago by the dispatcher that makes this pass: they wait, though the index may not show them. */
   readonly justStored: ReadonlySet<string>;
   /** Whether a reservation holds the job. */
   readonly isHeld: (job: Pick<JobHead, 'id'>) => boolean;
@@ -135,7 +135,6 @@ export class HintedJobs {
     const { sinceMs = Infinity, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
     if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
-    // planted: told-and-believed
     return (recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs;
   }
 

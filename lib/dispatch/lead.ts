@@ -6,7 +6,7 @@
  *  - A dispatcher that was woken takes the lead, and only leaders read letters.
  *  - Letters are deleted one by one, after the commit that acted on them was answered.
  *  - A leader that ends releases the lead first, and looks for letters afterwards: a letter that came before its look is not forgotten.
- *  - A dispatcher that leaves a letter looks again afterwards (`leaveLetter`), and goes on itself if nobody leads by then.
+ *  - A dispatcher that leaves a letter looks at the leader afterwards (`leaveLetter`), and goes on itself if none leads by then.
  *
  * So news waits for the minute's tick after three things only: a leader died, a stream batch was given up, a wake was dead-lettered. All
  * rules, each with the shortest trail without it, are in test/protocol/letters_model.py.
@@ -84,8 +84,8 @@ export async function lead(
 }
 
 /**
- * Leaves a letter for the leader of a partition, and looks again: false if nobody leads by then, and the letter's writer is to make the pass
- * itself.
+ * Leaves a letter for the leader of a partition, and looks at the leader afterwards: false if none leads by then, and the letter's writer is
+ * to make the pass itself.
  */
 export async function leaveLetter(
   { store, clock, seen }: Pick<DispatchContext, 'store' | 'clock' | 'seen'>,
@@ -350,7 +350,7 @@ class Lead {
     return undefined;
   }
 
-  /** When it makes the next pass, though nobody may have told of anything by then. */
+  /** When it makes the next pass, though no letter may have come by then. */
   async #planNext(
     outcome: PassReport,
     {

@@ -81,7 +81,7 @@ export class LedgerCache {
     }
   }
 
-  /** Reads the ledgers that are not known yet, and that nobody is reading: those of one key are asked for by each of its types. */
+  /** Reads the ledgers that are not known yet, and that no other read is under way for: each type of a key asks for its ledger. */
   async readLedgers(fairnessKeys: Iterable<string>): Promise<void> {
     const missing = new Set<string>();
     const reads = new Set<Promise<void>>();
@@ -137,7 +137,7 @@ export class LedgerCache {
   }
 
   /**
-   * Takes over that a plan has raised these keys, or met them as they arrived. Answers the ledgers that are to be written: where
+   * Notes that a plan has raised these keys, or met them as they arrived. Answers the ledgers that are to be written: where
    * nothing was raised, and a job starts, its end says as much.
    */
   raise(raised: readonly KeyLedger[], starts: ReadonlySet<string>): readonly Ledger[] {
@@ -174,7 +174,7 @@ export class LedgerCache {
   /** A ledger that is to be written. */
   #change(ledger: Ledger): void {
     const { fairnessKey, settledCostMs } = ledger;
-    // What was charged before a reset, or before the ledger expired, is forgiven. Of a ledger that is gone nobody knows it.
+    // What was charged before a reset, or before the ledger expired, is forgiven. Of a ledger that is gone it is not known.
     if (settledCostMs < (this.#ledgers.get(fairnessKey)?.settledCostMs ?? Infinity))
       noteMovedBack(this.#lines, fairnessKey, this.#nowMs);
     this.#ledgers.set(fairnessKey, ledger);

@@ -1,11 +1,11 @@
 /**
  * Capacity that moves between partitions: slots and shares of caps, never jobs.
  *
- * A partition that lacks them asks some others (`askForLoan`, a hint), and wakes them. Whoever has some free and does not
+ * A partition that lacks them asks some others (`askForLoan`, a hint), and wakes them. One that has some free and does not
  * want it itself lends it: one commit, on condition of its own version, writes the loan into both collections. The borrower
  * counts on it until it ends, and gives back what is free: one commit, on condition of its own version. So only the partition that
- * has capacity gives it away, and of each loan one partition at most makes use. What arrives while a pass is under way is more than the pass counts on, and does no harm. `test/protocol/loan_model.py`
- * explores every interleaving.
+ * has capacity gives it away, and of each loan one partition at most makes use. What arrives while a pass is under way is more than the
+ * pass counts on, and does no harm. `test/protocol/loan_model.py` explores every interleaving.
  */
 import type { LendingConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyUnder, fullConflicts, typesByName } from '../core/conflict.ts';

@@ -1,10 +1,10 @@
 /**
  * Conflict keys across partitions. In one partition reservations exclude; jobs of one conflict key may live in several,
  * because their fairness keys do. So with more than one partition a claim takes the conflict key's lock with the job, in
- * one transaction, and whoever settles the attempt gives it back. The steps are those of test/protocol/lock_model.py.
+ * one transaction, and the pass that settles the attempt gives it back. The steps are those of test/protocol/lock_model.py.
  *
  * Safety rests on these alone: no claim without the lock; it is given back by exactly its claim, once the attempt is over,
- * before the place that counts it is dropped, so that somebody always comes back to it; and a claim that met a taken lock
+ * before the place that counts it is dropped, so that a pass always comes back to it; and a claim that met a taken lock
  * is given up only after the job's version was raised. Reading locks beforehand, waiting and turns only save claims that
  * could not be won, and let partitions take turns: a hint that gets lost costs time until the next tick.
  */
@@ -86,7 +86,7 @@ export async function lookAtLocks(
 }
 
 /**
- * Gives back the locks of attempts that are over. Before their places are dropped: after that nobody would come back to
+ * Gives back the locks of attempts that are over. Before their places are dropped: after that no pass would come back to
  * them. Answers the partitions whose turn it is.
  */
 export async function releaseLocks(
@@ -130,7 +130,7 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   );
 }
 
-/** Who keeps a job of this partition from its conflict key, if it is another partition. */
+/** The other partition that keeps a job of this one from its conflict key. */
 export function keptBy(lock: Lock | undefined, partition: number, nowMs: number): Lock | undefined {
   return isOpenTo(lock, partition, nowMs) || lock?.holder?.partition === partition ? undefined : lock;
 }

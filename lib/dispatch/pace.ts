@@ -21,8 +21,8 @@ const RATE_OVER_MS = 2_000;
 const BEGINNING_SHARE = 0.15;
 
 /**
- * Where lines are not read for what is new, word of each job is worth a write unit as long as so few start in a second, of so few that come: each
- * of these is told of by word and by the stream.
+ * Where lines are not read for what is new, a letter of each job is worth its write unit as long as so few start in a second, of so few that
+ * come: a letter tells of each of these, and the stream does.
  */
 const LETTER_RATE_MOST = { started: 40, told: 80 } as const;
 
@@ -50,13 +50,13 @@ export class Pace {
     return this.#isFull ? 0 : Math.max(0, this.#nextAtMonotonicMs - this.#clock.monotonicMs());
   }
 
-  /** Whether to look for jobs of which nobody has told yet: by the pass that is nearest to when it is due. */
+  /** Whether to look for jobs that no hint has told of yet: by the pass that is nearest to when it is due. */
   isTimeToRead(): boolean {
     const dueAtMonotonicMs = this.#readAtMonotonicMs + this.#readEveryMs - PACE_MS / 2;
     return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;
   }
 
-  /** Whether clients are to leave a letter for each job that they store: the stream tells of it later, and nobody looks before. */
+  /** Whether clients are to leave a letter for each job that they store: the stream tells of it later, and no pass looks before. */
   wantsLetters(): boolean {
     const { started, told } = LETTER_RATE_MOST;
     const isWorthIt = this.#rate < started && this.#toldRate < told;

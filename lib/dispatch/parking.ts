@@ -7,7 +7,7 @@
  *  - A conflict key that may have a blocked line has a mark. It is made before any job is parked there, and taken away only
  *    when the line was found empty long after the last parking.
  *  - While a conflict key has room, the first jobs of its groups stand in their ready lines, where every pass finds
- *    them. Whoever settles the job that held the key reads them beforehand. Those that do not start in the same pass are
+ *    them. The pass that settles the job that held the key reads them beforehand. Those that do not start in the same pass are
  *    moved back before the settlement is written, so a dispatcher that dies in between leaves nothing behind.
  * A job that was moved back may be cancelled, or moved in time: the image that shows it causes a look at the blocked line, and
  * if that is lost, a round over all marks, some at each tick.

@@ -277,7 +277,7 @@ export function noteWhole(lines: CachedLines, unseenUntilMs: number | undefined,
   lines.wholeFromMs = -Infinity;
 }
 
-/** Takes over that nothing waits, as the partition says: of types of which nothing was read. */
+/** Notes that nothing waits, as the partition says: of types of which nothing was read. */
 export function noteQuiet(lines: CachedLines, types: Iterable<string>, { lookedAtMs }: Quiet): void {
   for (const type of types) if (!lines.keys.has(type)) lines.keys.set(type, noKeys(lookedAtMs));
 }
@@ -343,7 +343,7 @@ export function forgetMissed(lines: CachedLines): void {
 }
 
 /**
- * What a dispatcher remembers of a partition. Ledgers, costs and lines are remembered by whoever leads, and by nobody else: they are exact as
+ * What a dispatcher remembers of a partition. Only a leader remembers ledgers, costs and lines: they are exact as
  * long as the partition's version is that of the leader's own last commit. The rest says when this process last did something, or where it
  * goes on: right or wrong, it loses nothing.
  */

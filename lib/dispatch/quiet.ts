@@ -3,8 +3,8 @@
  * and told, writes it into the partition summary with what it commits anyway. The next pass, of any dispatcher, then reads only lines that
  * hints tell of. A pass that leaves something waiting takes it back, if need be with a commit of its own.
  *
- * An index lags. So a pass that leaves a job waiting of which it was told writes `unseenUntilMs` as well, and nobody says that nothing
- * waits who has not read all lines to their ends from that instant on (test/protocol/quiet_model.py).
+ * An index lags. So a pass that leaves a job waiting of which it was told writes `unseenUntilMs` as well, and a pass says that
+ * nothing waits only if it has read all lines to their ends from that instant on (test/protocol/quiet_model.py).
  *
  * All lines are read again after `READ_TRUSTED_MS`: a job whose every hint was lost starts with the first pass after that. It holds for one
  * declaration, and not while jobs are parked, or keys move between partitions.

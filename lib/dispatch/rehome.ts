@@ -6,10 +6,11 @@
  *    parked jobs (`carry`). Jobs that wait for their time stay where they are, and are moved when it has come.
  *  - What comes later, from a producer that knows no better, from a worker that was lost, or back from a fleet that is gone, is moved
  *    by the pass that is told of it, or that meets its key. A partition that is none any more is walked through again from time to
- *    time, for what nobody told of.
+ *    time, for what no hint told of.
  *
  * A job is moved by one conditional write, to a line that was announced before in its new partition: wherever a dispatcher dies,
- * somebody knows of the job. Not while a place of an earlier attempt counts it: who settles that place must find its own claim.
+ * one of the two partitions knows of the job. Not while a place of an earlier attempt counts it: the pass that settles that place must find its
+ * own claim.
  */
 import { partitionOf } from '../core/partition.ts';
 import type { JobHead } from '../store/job-fields.ts';

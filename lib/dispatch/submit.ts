@@ -51,7 +51,7 @@ export const placeOf =
 
 /**
  * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
- * nobody knows would wait for ever.
+ * was never announced would wait for ever.
  */
 async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promise<void> {
   const { announced, store } = context;
@@ -68,7 +68,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
   }
   const byPartition = Map.groupBy(fresh.values(), (each) => each.partition);
   if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();
-  // Somebody else may have announced them lately: then they last as long as that says, and reading it is all that is due.
+  // Another submitter may have announced them lately: then they last as long as that says, and reading it is all that is due.
   const afterMs = nowMs - everyMs;
   for (const [partition, own] of byPartition) {
     const lines = own.map(({ line }) => line);
@@ -80,8 +80,8 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
 }
 
 /**
- * Puts jobs into lines that were announced before, by `store`. Whoever is stopped for so long between the two that its lines may
- * have been retired meanwhile, announces them again: also when the store gave no answer, for it may have put them all the same.
+ * Puts jobs into lines that were announced before, by `store`. A submitter that is stopped for so long between the two that its lines may
+ * have been retired meanwhile announces them again: also when the store gave no answer, for it may have put them all the same.
  */
 export async function putAnnounced<T>(
   context: SubmitContext,
@@ -98,8 +98,8 @@ export async function putAnnounced<T>(
 }
 
 /**
- * For jobs that a hint has shown. One that waits, and was ready so long ago, may have been put by somebody who was stopped on
- * the way and is gone by now: then nobody else announces its line. Each line once in `ANNOUNCE_EVERY_MS`, as far as this
+ * For jobs that a hint has shown. One that waits, and was ready so long ago, may have been put by a submitter that was stopped on
+ * the way and is gone by now: then no other one announces its line. Each line once in `ANNOUNCE_EVERY_MS`, as far as this
  * process remembers. Of more jobs than `LATE_JOBS_MAX` those behind are left out: a stream shows a tenth as many at a time.
  */
 export async function announceLate(context: SubmitContext, jobs: Iterable<JobHead>): Promise<void> {

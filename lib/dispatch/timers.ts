@@ -1,6 +1,6 @@
 /**
  * Future work without timers: each minute's tick looks ahead and sends one delayed wake for each second that has due
- * work, and whoever schedules inside that window sends its wake too. A wake that turns out to be outdated finds nothing,
+ * work, and a submitter that schedules inside that window sends its wake too. A wake that turns out to be outdated finds nothing,
  * so there is nothing to cancel; one that is lost is made up for by the next tick.
  *
  * The tick does not read all that its wakes will find: it reads a few jobs, notes their seconds, and goes on behind the last of
@@ -95,7 +95,7 @@ export async function wakeForNearWork(context: DispatchContext, partition: numbe
   }
 }
 
-/** For whoever was woken for what is not due by this clock: the one that looked ahead is before it. */
+/** For a dispatcher that was woken for what is not due by its clock: the clock of the one that looked ahead is before it. */
 export async function wakeAgain(context: DispatchContext, partition: number, dueAtMs: number): Promise<void> {
   if (dueAtMs > context.clock.nowMs()) await wakeAt(context, partition, [dueAtMs]);
 }

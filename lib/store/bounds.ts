@@ -69,8 +69,8 @@ export const ITEM_BOUNDS = {
   ledger: 2_000,
   /** A conflict key: its type's and its resource's name, encoded. */
   parkedMark: 2_000,
-  /** One type's lines of a key: two modes, 64 parts, and 20 conflict keys of 128 bytes. */
-  backlog: 8_000,
+  /** One type's lines of a key: two modes. */
+  backlog: 3_000,
   estimate: 2_000,
   /** 8,192 characters of what was sent, 1,000 of the reason, 200 of the field. */
   rejection: 32_000,

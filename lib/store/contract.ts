@@ -56,7 +56,7 @@ import type { BlockedLine, ReadyLine } from './schema.ts';
 /** Where a job waits once it is ready: its place in its line. Ranks are compared as text. */
 export type PlaceInLine = (job: JobHead) => { readonly rank: string };
 
-/** What whoever submits asks: producers, the ingest, and a dispatcher that moves jobs to another line. */
+/** What submitters ask: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore {
   /** Puts each job unless its id is there. Jobs stand in their line at once. */
   createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]>;
@@ -65,7 +65,7 @@ export interface SubmitStore {
    *
    * @param keyTtlMs - a key that was last announced so long ago, or longer, stands in front of the keys line again: its ledger may
    *   have expired, and what it was charged must not hide it; null: ledgers do not expire
-   * @param afterMs - what was announced after that instant, by whomever, is left as it is; undefined: nothing is
+   * @param afterMs - what was announced after that instant, by any submitter, is left as it is; undefined: nothing is
    * @returns for each line, when it was announced last
    */
   announceLines(request: {
@@ -138,7 +138,7 @@ export interface PartitionStore {
   /**
    * All the partition's reservations, workers and controls, strongly consistent. Workers as `workerAt` says. A worker that
    * cannot be read counts as living, without a slot, and a control that cannot be read as a pause of its scope. What holds
-   * capacity and cannot be read is an error: nobody may decide without it.
+   * capacity and cannot be read is an error: no pass may decide without it.
    *
    * `withoutLedgers`: answers none, and reads nothing for their sake. A worker may read no more than the partition, and a caller that
    * only looks needs no more.
@@ -163,7 +163,7 @@ export interface PartitionStore {
    */
   tidy(partition: number, expiredMs?: number): Promise<void>;
   /**
-   * Notes a look at the partition's workers, if nobody has noted another one since `seen` was read. So of several looks that
+   * Notes a look at the partition's workers, if no other one was noted since `seen` was read. So of several looks that
    * come at once, one goes on.
    */
   keepLookout(request: {
@@ -235,7 +235,7 @@ export interface LineStore {
     readonly partition: number;
     readonly nowMs: number;
   }): Promise<readonly (MovingJob | undefined)[]>;
-  /** Takes a line out of a key's set, if nobody announced it since `announcedAtMs`. */
+  /** Takes a line out of a key's set, if it was not announced since `announcedAtMs`. */
   retireLine(request: {
     readonly partition: number;
     readonly line: ReadyLine;
@@ -247,7 +247,7 @@ export interface LineStore {
 export interface ParkingStore {
   /**
    * Notes that conflict keys have blocked lines from now on. Before any job is parked there, and after a commit that says
-   * so (`parks`), or nobody looks for them. A call that comes late changes nothing: no mark is ever older than it was.
+   * so (`parks`), or no pass looks for them. A call that comes late changes nothing: no mark is ever older than it was.
    */
   markParked(request: {
     readonly partition: number;
@@ -309,7 +309,7 @@ export interface ClaimStore {
   /** Strongly consistent, in the order of the conflict keys; undefined for one that is free. */
   readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]>;
   /**
-   * Notes that a partition waits for a lock that is not open to it: whoever releases it wakes the partition. `open`: it is
+   * Notes that a partition waits for a lock that is not open to it: the pass that releases it wakes the partition. `open`: it is
    * by now, and nothing was noted.
    */
   awaitLock(request: {
@@ -338,7 +338,8 @@ export interface ClaimStore {
   }): Promise<'raised' | 'lost'>;
   /**
    * Gives a claim back: claimed by exactly this claim, and not started. The job, as it was read under this claim, stands in
-   * its ready line again, which was announced before, and its history tells of it. As with `promote`, a success whose answer got lost may read as a lost race.
+   * its ready line again, which was announced before, and its history tells of it. As with `promote`, a success whose answer got lost may
+   * read as a lost race.
    */
   giveBack(request: {
     readonly job: MovingJob;
@@ -360,7 +361,7 @@ export interface PassStore
     Pick<OperateStore, 'adoptControl' | 'announceDeclaration' | 'cancelJob'>,
     Pick<ScheduleStore, 'readDueSchedules' | 'getSchedules' | 'saveSchedule'> {}
 
-/** What whoever runs jobs asks, and whoever takes an attempt from a worker that is gone. */
+/** What workers ask, and a pass that takes an attempt from a worker that is gone. */
 export interface WorkerStore {
   /**
    * Starts a job: claimed by exactly this claim, or, with `toClaim`, pending at exactly the
@@ -433,7 +434,7 @@ export interface MembershipStore {
 /** What operators and deployments ask. */
 export interface OperateStore {
   /**
-   * Ends a job that should not happen: at once while nobody runs it, else by asking its worker. `finishedAtMs` stays
+   * Ends a job that should not happen: at once while it does not run, else by asking its worker. `finishedAtMs` stays
    * that of the last attempt, if there was one: what it used is charged by it. Who asked first, and when, is kept.
    */
   cancelJob(request: {
@@ -499,7 +500,7 @@ export interface OperateStore {
   announceDeclaration(request: { readonly partition: number; readonly version: number }): Promise<void>;
 }
 
-/** All of it, for whoever composes: each caller is handed the part that it asks. */
+/** All of it, for composition roots: each caller is handed the part that it asks. */
 export interface JobStore extends PassStore, WorkerStore, MembershipStore, OperateStore, ScheduleStore {}
 
 /** What a verb is asked: its one argument. */

@@ -1,5 +1,5 @@
 /**
- * The ledgers of a page: those that have changed since its base, which is an item beside it, it writes with itself. They may be ten
+ * The ledgers of a page. The page has those that have changed since its base, which is an item beside it. They may be ten
  * thousand, and each commit charges a few: what is asked of all of them is kept beside them, and follows each charge.
  */
 import { LEDGERS_BYTES_MAX, LEDGERS_SINCE_BYTES_MAX } from './bounds.ts';
@@ -57,7 +57,7 @@ interface Sums {
   readonly sinceBytes: number;
 }
 
-/** Of ledgers that nobody changes any more. */
+/** Of ledgers that do not change any more. */
 const sumsKept = new WeakMap<Ledgers, Sums>();
 
 function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): Sums {

@@ -314,8 +314,8 @@ function saysItself({ jobs, checkAtMs }: Reservation, mark: BatchMark): boolean 
 }
 
 /**
- * Reservations that take over their marks, those that have one for longest first, until the others fit. They take over what the page said
- * before this commit, so it is true whether or not the commit counts.
+ * Reservations whose items are to say what their marks say, those that have one for longest first, until the other marks fit. It is what the
+ * page said before this commit, so it is true whether or not the commit counts.
  */
 function absorb(
   page: Page,

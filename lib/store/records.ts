@@ -167,7 +167,7 @@ export interface Attendance {
 }
 
 /**
- * What is seen of a partition's workers between its passes. Whoever looks reads the partition and writes this, so it also
+ * What is seen of a partition's workers between its passes. A look reads the partition and writes this, so it also
  * tells that the store was there. By the dispatchers' clocks.
  */
 export interface Lookout {
@@ -213,7 +213,7 @@ export interface PartitionState {
   readonly parks: boolean;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
-  /** Nothing waits here, by all that passes were told; undefined: something does, or nobody knows. */
+  /** Nothing waits here, by all that passes were told; undefined: something does, or it is not known. */
   readonly quiet?: Quiet | undefined;
   /** Epoch ms: a read of the lines that began before it may miss a job of which some pass was told, and which it left waiting. */
   readonly unseenUntilMs?: number | undefined;
@@ -266,7 +266,7 @@ export interface EstimateRecord {
   readonly lastSeenMs: number;
 }
 
-/** Guards a conflict key among partitions. A lock that is free, and that nobody waits for, is not there. */
+/** Guards a conflict key among partitions. A lock that is free, and that no partition waits for, is not there. */
 export interface Lock {
   readonly conflictKey: string;
   /** The claim that holds it: a partition's, because claim ids are unique in their partition only. */
@@ -306,7 +306,7 @@ export interface DispatcherLoad {
 
 /** Its membership: while it lasts, the dispatcher has its share of the partitions. */
 export interface DispatcherRecord extends DispatcherIdentity {
-  /** Partitions whose lease it holds, ascending. */
+  /** Partitions that it leads, ascending. */
   readonly leads: readonly number[];
   /** Written with each renewal. */
   readonly load?: DispatcherLoad | undefined;
@@ -314,7 +314,7 @@ export interface DispatcherRecord extends DispatcherIdentity {
   readonly expiresAtMs: number;
 }
 
-/** Who runs a job. */
+/** The worker that runs a job. */
 export interface WorkerIdentity {
   readonly workerId: string;
   readonly incarnation: string;

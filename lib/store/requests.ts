@@ -108,7 +108,7 @@ export type ClaimOutcome = 'claimed' | 'lost' | 'blocked' | 'unknown';
 export type ClaimedJob = Pick<ClaimRequest, 'jobId' | 'claimId'>;
 
 export interface StartRequest extends ClaimedJob, WorkerIdentity {
-  /** Nobody had claimed the job when its worker was told of it: the start does, in the same write. */
+  /** The job was not claimed when its worker was told of it: the start does that, in the same write. */
   readonly toClaim?: PlannedClaim | undefined;
   readonly nowMs: number;
   /**

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { App, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
@@ -5,8 +6,8 @@ import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
-import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
 import { SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
 import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
@@ -14,6 +15,7 @@ import {
   at,
   emptyStack,
   outputFolder,
+  type Resource,
   referred,
   resourcesOf,
   type Synthesized,
@@ -56,8 +58,11 @@ describe('the table', () => {
     });
   });
 
-  it('outlives its stack unless told otherwise', () => {
-    template.hasResource('AWS::DynamoDB::GlobalTable', { DeletionPolicy: 'Retain' });
+  it('outlives its stack unless told otherwise, and is gone where its first creation failed', () => {
+    template.hasResource('AWS::DynamoDB::GlobalTable', {
+      DeletionPolicy: 'RetainExceptOnCreate',
+      UpdateReplacePolicy: 'Retain',
+    });
     synthesize({ removalPolicy: RemovalPolicy.DESTROY }).template.hasResource('AWS::DynamoDB::GlobalTable', {
       DeletionPolicy: 'Delete',
     });
@@ -116,14 +121,13 @@ describe('the dispatch function', () => {
   });
 
   it.each([
-    ['as many wakes at once as are reserved for it', undefined, undefined],
-    ['as many wakes at once as more are reserved for it', { dispatch: 20 }, undefined],
-    ['two batches of wakes where little is reserved, so that the tick has room', { dispatch: 9 }, 2],
-    ['two batches of wakes where nothing is reserved', 'none', 2],
-  ] as const)('is woken by %s', (_, reservedConcurrency, atOnce) => {
-    const { scheduler: other, template: made } = synthesize({ reservedConcurrency });
-    const wake = resourcesOf(made, 'AWS::Lambda::EventSourceMapping').find(
-      ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(other.wakeQueue),
+    [1, 2],
+    [16, 16],
+  ] as const)('is woken, with %d partitions, by %d batches of wakes at once', (partitions, atOnce) => {
+    const stack = emptyStack();
+    const { wakeQueue } = new Scheduler(stack, 'Jobs', { partitions });
+    const wake = resourcesOf(Template.fromStack(stack), 'AWS::Lambda::EventSourceMapping').find(
+      ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(wakeQueue),
     );
     expect(wake?.[1].Properties).toMatchObject({ BatchSize: 10 });
     expect(at(wake, 1, 'Properties', 'ScalingConfig', 'MaximumConcurrency')).toBe(atOnce);
@@ -170,41 +174,13 @@ describe('functions', () => {
         : [[id.replace(/Function.*$/, ''), properties.ReservedConcurrentExecutions]],
     );
 
-  it('concurrency is reserved for passes, so that the tick runs whatever else the account does', () => {
-    expect(reservedBy(template)).toEqual([['JobsDispatch', 11]]);
+  it('concurrency is reserved for those that are named only', () => {
+    expect(reservedBy(template)).toEqual([]);
     const other = synthesize({ reservedConcurrency: { dispatch: 20, ingest: 5 } });
     expect(reservedBy(other.template)).toEqual([
       ['JobsIngest', 5],
       ['JobsDispatch', 20],
     ]);
-  });
-
-  it('functions lead as many partitions as there are invocations for, beside all the others', () => {
-    const ledBy = (props: SchedulerProps): unknown => {
-      const stack = emptyStack();
-      const { dispatchFunction } = new Scheduler(stack, 'Jobs', props);
-      const [properties] = resourcesOf(Template.fromStack(stack), 'AWS::Lambda::Function').flatMap(
-        ([id, { Properties }]) => (id === logicalId(dispatchFunction) ? [Properties] : []),
-      );
-      return [
-        properties?.ReservedConcurrentExecutions,
-        at(properties, 'Environment', 'Variables', 'FAIRLEAD_LED_PARTITIONS'),
-      ];
-    };
-    expect(ledBy({})).toEqual([11, '1']);
-    expect(ledBy({ partitions: 4 })).toEqual([14, '4']);
-    expect(ledBy({ partitions: 200 })).toEqual([42, '32']);
-    expect(ledBy({ reservedConcurrency: { dispatch: 10 } })).toEqual([10, undefined]);
-    expect(ledBy({ reservedConcurrency: { dispatch: 12 } })).toEqual([12, '2']);
-    expect(ledBy({ reservedConcurrency: 'none' })).toEqual([undefined, '2']);
-  });
-
-  it('an account with nothing to reserve can say so, in the code or in its context', () => {
-    expect(reservedBy(synthesize({ reservedConcurrency: 'none' }).template)).toEqual([]);
-    const stack = emptyStack();
-    stack.node.setContext('fairlead:reservedConcurrency', 'none');
-    new Scheduler(stack, 'Jobs');
-    expect(reservedBy(Template.fromStack(stack))).toEqual([]);
   });
 
   it('a flood of events waits in the queue instead of filling the account', () => {
@@ -413,5 +389,54 @@ describe('metrics and outputs', () => {
     );
     new Scheduler(plain, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
     Template.fromStack(plain).resourceCountIs('AWS::Lambda::Function', 3);
+  });
+});
+
+describe('the stack of the README in a new account', () => {
+  /** What AWS gives an account that has asked for nothing yet. Of the executions it wants as many unreserved. */
+  const QUOTAS = { executions: 10, memoryMb: 3_008 } as const;
+  /** Of the stream of a new table on demand: each has an invocation at a time. */
+  const SHARDS = 4;
+
+  const stack = emptyStack();
+  const jobs = new Scheduler(stack, 'Jobs', {
+    types: { thumbnail: { maxConcurrency: 20 } },
+    fleets: {
+      images: {
+        types: ['thumbnail'],
+        slots: 10,
+        handler: new WorkerFunction(stack, 'Images', {
+          entry: join(import.meta.dirname, '../../examples/files/images.ts'),
+        }),
+      },
+    },
+  });
+  const made = Template.fromStack(stack);
+
+  it('reserves and provisions nothing, and takes no more memory than a function may have', () => {
+    for (const [id, { Properties: properties }] of resourcesOf(made, 'AWS::Lambda::Function')) {
+      expect([id, properties.ReservedConcurrentExecutions]).toEqual([id, undefined]);
+      expect(Number(properties.MemorySize ?? 128)).toBeLessThanOrEqual(QUOTAS.memoryMb);
+    }
+    for (const type of ['AWS::Lambda::Alias', 'AWS::Lambda::Version']) {
+      for (const [id, { Properties: properties }] of resourcesOf(made, type))
+        expect([id, properties.ProvisionedConcurrencyConfig]).toEqual([id, undefined]);
+    }
+    expect(JSON.stringify(made.toJSON())).not.toContain('ProvisionedPollerConfig');
+  });
+
+  it('has room for the tick, a lead and the stream beside as many wakes as come', () => {
+    const ofWakes = resourcesOf(made, 'AWS::Lambda::EventSourceMapping').find(
+      ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(jobs.wakeQueue),
+    );
+    const wakes = Number(at(ofWakes, 1, 'Properties', 'ScalingConfig', 'MaximumConcurrency'));
+    expect(wakes + SHARDS + 2).toBeLessThanOrEqual(QUOTAS.executions);
+  });
+
+  it('leaves nothing behind where its first creation fails', () => {
+    const kept = Object.entries(made.toJSON().Resources as Readonly<Record<string, Resource>>).filter(
+      ([, { DeletionPolicy }]) => DeletionPolicy === 'Retain',
+    );
+    expect(kept).toEqual([]);
   });
 });

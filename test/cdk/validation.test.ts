@@ -203,7 +203,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a dispatcher with too little reserved to run a tick',
     () => ({ reservedConcurrency: { dispatch: 2 } }),
-    /^reservedConcurrency\.dispatch: must be a whole number from 3 to 1000, got 2/,
+    /^reservedConcurrency\.dispatch: must be a whole number from 5 to 1000, got 2/,
   ],
   ['no slots', () => ({ fleets: { pdf: { types: ['a'], slots: 0 } } }), /^fleets\.pdf\.slots: .*got 0/],
   [

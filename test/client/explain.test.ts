@@ -98,18 +98,18 @@ describe('explaining a job', () => {
     expect(keysBefore[0]?.shareMs).toBeLessThanOrEqual(keysBefore[1]?.shareMs ?? 0);
   });
 
-  it('beside a new key compares with what the next pass lifts that to', async () => {
+  it('beside a new key compares with what the next pass raises that to', async () => {
     const scene = desk(NARROW);
     await scene.put(scene.job({ fairnessKey: 'greedy' }));
     await scene.pass({ jobs: await scene.work(), reason: 'stream' });
     const [mine] = await scene.put(
       scene.job({ fairnessKey: 'greedy', readyAtMs: scene.time.nowMs - 60_000 }),
     );
-    await scene.put(scene.job({ fairnessKey: 'modest' }));
+    const [other] = await scene.put(scene.job({ fairnessKey: 'modest' }));
     const { waitsFor, keysBefore } = await explained(scene, mine?.id, /next pass/);
     expect(waitsFor).toEqual([{ why: 'pass' }]);
     expect(keysBefore).toEqual([]);
-    await scene.pass();
+    await scene.pass({ jobs: [mine, other].flatMap((job) => job ?? []), reason: 'stream' });
     expect(scene.stateOf(mine?.id ?? '')).toBe('claimed');
   });
 

@@ -998,14 +998,6 @@ const queuedKeys = (count: number, costMs: (key: number) => number, name = 'key'
     modes: ['queued'],
   }));
 
-/** Keys without lines, each charged more than the one before. */
-const emptyKeys = (from: number, count: number): readonly OfferedKey[] =>
-  Array.from({ length: count }, (_, at) => ({
-    fairnessKey: `key${from + at}`,
-    settledCostMs: from + at,
-    modes: [],
-  }));
-
 /** Jobs of one type and key, oldest first, all with one resource if it is named. */
 function oneLine(count: number, slots: number, resourceId?: string): PassState {
   const [configuration] = fc.sample(pools, { numRuns: 1, seed: 1 });

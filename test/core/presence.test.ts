@@ -98,6 +98,7 @@ function* admitted(
     const offered = [...waiting].flatMap(([fairnessKey, jobs]) =>
       jobs.length > 0 ? [{ fairnessKey, modes: ['queued' as const] }] : [],
     );
+    planner.offerLedgers((step.ledgers ?? []).map((fairnessKey) => ({ fairnessKey, settledCostMs: 0 })));
     for (const { type } of step.keys) planner.offerKeys(type, offered, false);
     for (const { line } of step.lines) planner.offerHeads(line, waiting.get(line.fairnessKey) ?? [], false);
   }

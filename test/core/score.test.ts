@@ -265,6 +265,12 @@ describe('the starvation bound', () => {
     expect(bound({ activeKeys: 2 }, { weights: { k: 3, other: 3 } })).toBe(1 + 4);
     expect(bound({ activeKeys: 2 }, { defaultCostMs: 100_000 })).toBe(1 + 6);
     expect(bound({ activeKeys: 0 })).toBe(1);
+    // One more round, and 100 s of credit in admissions of at least 20 s.
+    const raises = { idlePolicy: 'advance', creditMs: 100_000 } as const;
+    expect(bound({ activeKeys: 2 }, raises)).toBe(1 + 4 + 4 + 5);
+    expect(bound({ activeKeys: 3, jobsAhead: 1 }, raises)).toBe(1 + 1 + 2 * 2 * 4 + 2 * (4 + 5));
+    expect(bound({ activeKeys: 2 }, { ...raises, creditMs: null })).toBe(Number.POSITIVE_INFINITY);
+    expect(bound({ activeKeys: 1 }, { ...raises, creditMs: null })).toBe(1);
     // What was in flight was charged 60 s and used 20 s: two admissions more for each slot of the pool.
     expect(bound({ activeKeys: 2 }, { trueUp: true })).toBe(1 + 4 + 2);
     expect(bound({ activeKeys: 3 }, { trueUp: true, defaultCostMs: 110_000 })).toBe(1 + 2 * 7 + 4);
@@ -376,6 +382,8 @@ interface PoolOptions {
   readonly slots?: number | null;
   readonly floorMs?: number;
   readonly trueUp?: boolean;
+  readonly idlePolicy?: 'advance' | 'none';
+  readonly creditMs?: number | null;
   readonly weights?: Readonly<Record<string, number>>;
   readonly defaultCostMs?: number;
   readonly poolCap?: number;
@@ -421,6 +429,8 @@ function pool(options: PoolOptions): PoolConfiguration {
       weights,
       admissionFloorMs: floorMs,
       maxConcurrencyPerKey: options.keyCap ?? null,
+      idlePolicy: options.idlePolicy ?? 'none',
+      creditMs: options.creditMs === undefined ? FAIRNESS_DEFAULTS.creditMs : options.creditMs,
       trueUp: options.trueUp ?? true,
     },
     partitions: 1,

@@ -1,19 +1,8 @@
-/** Jobs that waited before a dispatcher began to remember: their images may be old, so each is read, and once. */
+/** Jobs that a dispatcher is told of late: their images may be old, so those that it chooses are read. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
-
-/** Two types, of which one has no room while the other has. */
-const setting = (): Stage =>
-  stage({
-    leads: true,
-    pool: {
-      types: { resize: { maxConcurrency: 1 }, pack: {} },
-      tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize', 'pack'], slots: 4 } },
-    },
-  });
 
 function reader(on: Stage): { readonly context: DispatchContext; readonly asked: string[] } {
   const asked: string[] = [];
@@ -25,74 +14,6 @@ function reader(on: Stage): { readonly context: DispatchContext; readonly asked:
   });
   return { context: on.dispatcher({ store }), asked };
 }
-
-/** Three jobs wait, of which a dispatcher is told that did not see how they came. */
-async function told(): Promise<{
-  readonly on: Stage;
-  readonly asked: readonly string[];
-  readonly pass: (changes?: Partial<Job>) => Promise<unknown>;
-}> {
-  const on = setting();
-  const jobs = Array.from({ length: 3 }, (_, at) => on.job({ fairnessKey: `tenant-${at % 2}` }));
-  await on.put(on.job({ fairnessKey: 'tenant-0' }), ...jobs);
-  await on.pass();
-  await on.startAll('images');
-  await on.advance(1_000);
-  const { context, asked } = reader(on);
-  return {
-    on,
-    asked,
-    pass: (changes = {}) =>
-      on.pass({ jobs: jobs.map((job) => ({ ...job, ...changes })), reason: 'stream' }, context),
-  };
-}
-
-it('are read by the first pass that is told of them, and not again by those that follow it', async () => {
-  const { on, asked, pass } = await told();
-  await pass();
-  expect(asked).toHaveLength(1);
-  for (let passes = 0; passes < 3; passes += 1) {
-    await on.advance(500);
-    await pass();
-  }
-  expect(asked).toHaveLength(1);
-});
-
-it('are read again where another dispatcher has made passes since', async () => {
-  const { on, asked, pass } = await told();
-  await pass();
-  await on.commit({});
-  await pass();
-  expect(asked).toHaveLength(2);
-});
-
-const timesAsked = (asked: readonly string[]): number => asked.filter((id) => id === asked[0]).length;
-
-it('are read again where an image shows another version', async () => {
-  const { on, asked, pass } = await told();
-  await pass();
-  await on.advance(500);
-  await pass({ version: 2 });
-  expect(timesAsked(asked)).toBe(2);
-});
-
-it('are read until one of them is met that waits, where they show that their key was there before', async () => {
-  const on = setting();
-  await on.put(on.job({ fairnessKey: 'tenant-1' }));
-  await on.pass();
-  const [first] = await on.startAll('images');
-  if (first === undefined) throw new Error('nothing started');
-  const waits = await on.put(on.job({ fairnessKey: 'tenant-0' }));
-  await on.advance(1_000);
-  const jobs = Array.from({ length: 20 }, () => on.job({ fairnessKey: 'tenant-1' }));
-  await on.put(...jobs);
-  await on.advance(1_000);
-  await on.pass({ jobs: [await on.end(first), ...waits], reason: 'stream' });
-  expect(on.held().map(({ fairnessKey }) => fairnessKey)).toEqual(['tenant-0']);
-  const { context, asked } = reader(on);
-  await on.pass({ jobs, reason: 'stream' }, context);
-  expect(asked).toHaveLength(1);
-});
 
 describe('of many jobs that were told of late', () => {
   const SLOTS = 100;

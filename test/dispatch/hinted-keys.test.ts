@@ -86,7 +86,7 @@ describe('a key that stands behind what was read of the keys line', () => {
 
 describe('a job that another dispatcher promoted', () => {
   it('starts in the next pass that looks at what is due, though its ready line does not show it yet', async () => {
-    const on = stage({ store: { indexLagMs: 1_000 }, pool: poolWith(1) });
+    const on = stage({ store: { indexLagMs: 1_000 }, pool: POOL });
     const [first, due] = [on.job(), on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 5_000 })];
     await on.put(first, due);
     await on.pass({ jobs: [first], reason: 'ingest' });

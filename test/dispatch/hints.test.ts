@@ -7,8 +7,8 @@ import { isOutdated, noteImages, noteOutdated } from '../../lib/dispatch/line-im
 import {
   keepCache,
   openCache,
-  READ_TRUSTED_MS,
   type PartitionCaches,
+  READ_TRUSTED_MS,
   type RecentJob,
   RecentJobs,
 } from '../../lib/dispatch/partition-cache.ts';
@@ -57,22 +57,6 @@ describe('a job that comes while every slot is busy', () => {
     const on = oneSlot();
     const runs = await busy(on);
     const urgent = on.job(changes);
-    await on.put(urgent);
-    await on.pass({ jobs: [urgent], reason: 'stream' });
-    expect((await next(on, runs)).id).toBe(urgent.id);
-  });
-
-  it('starts next also when its hint overtook the index', async () => {
-    const on = stage({
-      pool: {
-        types: { resize: { timeoutMs: 600_000, defaultCostMs: 1_000 } },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['resize'], slots: 1 } },
-      },
-      store: { indexLagMs: INDEX_LAG_MS },
-    });
-    const runs = await busy(on);
-    const urgent = on.job({ priority: 10, mode: 'onDemand' });
     await on.put(urgent);
     await on.pass({ jobs: [urgent], reason: 'stream' });
     expect((await next(on, runs)).id).toBe(urgent.id);

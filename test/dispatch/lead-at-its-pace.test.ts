@@ -1,8 +1,8 @@
 /** Whoever keeps a partition makes passes at a pace where slots are free, and looks for what nobody has told of where that is worth it. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { leadForAWhile } from '../../lib/dispatch/lead-for-a-while.ts';
-import { leaveWord, namesOf } from '../../lib/dispatch/lease.ts';
+import { leadWhileBusy } from '../../lib/dispatch/dispatch.ts';
+import { leaveLetter } from '../../lib/dispatch/lead.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
 
@@ -39,17 +39,20 @@ async function leading({
       return on.store.loadPartition(asked);
     },
   });
-  const led = leadForAWhile(on.dispatcher({ store }), 0);
+  const led = leadWhileBusy(on.dispatcher({ store }), 0);
   await on.advance(0);
   expect(passes).toHaveLength(1);
   return { on, passes, led };
 }
 
-/** Leaves word of a new job of each key. */
+/** Leaves a letter of a new job of each key. */
 async function tellOf(on: Stage, keys: readonly string[]): Promise<readonly Job[]> {
   const told = await on.put(...keys.map((fairnessKey) => on.job({ fairnessKey })));
-  const names = told.map(({ id, version }) => ({ id, version, isWaiting: true }));
-  await on.store.wake({ partition: 0, jobs: names });
+  await on.store.putLetter({
+    partition: 0,
+    letter: { jobIds: told.map(({ id }) => id) },
+    nowMs: on.time.nowMs,
+  });
   return told;
 }
 
@@ -70,7 +73,7 @@ async function goOn(
 }
 
 describe('where slots are free', () => {
-  it('six passes a second are made at most, however much word comes', async () => {
+  it('six passes a second are made at most, however many letters come', async () => {
     const scene = await leading({ slots: 5_000 });
     await goOn(scene, { forMs: 10_000, everyMs: 10, keys: ['tenant'] });
     expect(scene.passes.length).toBeLessThanOrEqual(10 * PASSES_A_SECOND + RESERVE);
@@ -91,14 +94,11 @@ describe('where slots are free', () => {
   });
 });
 
-describe('what the lease says to whoever stores jobs', () => {
-  it('is with each renewal whether word of each job is wanted', async () => {
+describe('what the leader says to those that store jobs', () => {
+  it('is with each renewal whether a letter of each job is wanted', async () => {
     const scene = await leading({ slots: 5_000 });
     const { on } = scene;
-    const said = async (): Promise<boolean | undefined> => (await on.store.readLease(0))?.word?.isWanted;
-    await on.advance(4_000);
-    expect(await said()).toBeUndefined();
-    await on.advance(2_000);
+    const said = async (): Promise<boolean | undefined> => (await on.store.readLeader(0))?.wantsLetters;
     expect(await said()).toBe(true);
     const keys = Array.from({ length: 10 }, (_, at) => `tenant-${at}`);
     await goOn(scene, { forMs: 10_000, everyMs: 100, keys });
@@ -106,16 +106,16 @@ describe('what the lease says to whoever stores jobs', () => {
     await on.finish(scene.led);
   });
 
-  it('is that no word is wanted where many jobs come, though few may start', async () => {
+  it('is that no letter is wanted where many jobs come, though few may start', async () => {
     const scene = await leading({ slots: 5_000, maxConcurrency: 1 });
     const { on } = scene;
     const stream = on.dispatcher();
     for (let at = 0; at < 120; at += 1) {
       const told = await on.put(...Array.from({ length: 10 }, () => on.job()));
-      await leaveWord(stream, 0, { jobs: namesOf(told), hints: told });
+      await leaveLetter(stream, 0, { hints: told });
       await on.advance(100);
     }
-    expect((await on.store.readLease(0))?.word?.isWanted).toBe(false);
+    expect((await on.store.readLeader(0))?.wantsLetters).toBe(false);
     await on.finish(scene.led);
   });
 });

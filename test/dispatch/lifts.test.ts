@@ -4,7 +4,6 @@ import type { PoolInput } from '../../lib/core/defaults.ts';
 import { costOf as costOfUnits } from '../../lib/core/fairness.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { aCommit } from '../fixtures/factories/commit.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const pool = (changes: Partial<PoolInput> = {}): PoolInput => ({
@@ -17,19 +16,12 @@ const pool = (changes: Partial<PoolInput> = {}): PoolInput => ({
 
 /** What keys have been charged before a test begins. */
 async function charged(on: Stage, costs: Readonly<Record<string, number>>): Promise<void> {
-  const lease = await on.store.acquireLease({
-    partition: 0,
-    holder: 'history',
-    nowMs: on.time.nowMs,
-    leaseMs: 1_000,
-  });
   const ledgers = Object.entries(costs).map(([fairnessKey, settledCostMs]) => ({
     fairnessKey,
     settledCostMs,
     lastSeenMs: on.time.nowMs,
   }));
-  await on.store.commit({ fence: { partition: 0, epoch: lease.epoch }, commit: aCommit({ ledgers }) });
-  await on.store.releaseLease({ fence: { partition: 0, epoch: lease.epoch } });
+  await on.commit({ ledgers });
 }
 
 const costOf = (on: Stage, key: string): number | undefined =>

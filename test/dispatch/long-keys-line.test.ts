@@ -15,13 +15,9 @@ async function theStarted(on: Stage): Promise<Job> {
   return started.job;
 }
 
-const NEW_KEY = { fairnessKey: 'newcomer' };
 const NEW_LINE = { fairnessKey: 'tenant-1500', mode: 'onDemand' } as const;
 
 it.each([
-  ['a new key', 'the same dispatcher', 10_000, NEW_KEY],
-  ['a new key', 'another dispatcher', 17_000, NEW_KEY],
-  ['a new key', 'the same dispatcher', 17_000, NEW_KEY],
   ['a key that had only queued ones', 'another dispatcher', 17_000, NEW_LINE],
   ['a key that had only queued ones', 'the same dispatcher', 17_000, NEW_LINE],
 ])(

@@ -955,27 +955,27 @@ describe('the judgement of a place', () => {
     [
       'success',
       { ...job, version: 4, state: 'succeeded', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: true },
+      { kind: 'ended', durationMs: 4, endedAtMs: NOW_MS + 9, succeeded: true },
     ],
     [
       'failure',
       { ...job, version: 4, state: 'failed', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: false },
+      { kind: 'ended', durationMs: 4, endedAtMs: NOW_MS + 9, succeeded: false },
     ],
     [
       'a retry',
       { ...job, version: 4, state: 'scheduled', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: false },
+      { kind: 'ended', durationMs: 4, endedAtMs: NOW_MS + 9, succeeded: false },
     ],
     [
       'a retry that is due',
       { ...job, version: 5, state: 'pending', claim: mine, ...ran },
-      { kind: 'ended', durationMs: 4, succeeded: false },
+      { kind: 'ended', durationMs: 4, endedAtMs: NOW_MS + 9, succeeded: false },
     ],
     [
       'a clock that ran back',
       { ...job, version: 4, state: 'succeeded', claim: mine, startedAtMs: NOW_MS + 9, finishedAtMs: NOW_MS },
-      { kind: 'ended', durationMs: 0, succeeded: true },
+      { kind: 'ended', durationMs: 0, endedAtMs: NOW_MS, succeeded: true },
     ],
     [
       'a cancel before the start',

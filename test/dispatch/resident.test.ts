@@ -6,14 +6,15 @@ import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../lib/cor
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import { residentIn } from '../../lib/dispatch/lead.ts';
 import type { ResidentOptions, ResidentReport } from '../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
-import { NAMED_JOBS_MAX } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import type { Letter } from '../../lib/store/records.ts';
 import { declareIn } from '../fixtures/declared.ts';
 import { SimulatedNode } from '../simulation/node.ts';
-import { type Stage, type StageOptions, type Started, stage, storeWith } from './stage.ts';
+import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
 const MEMBER_LEASE_MS = 15_000;
 const CLOCK_SKEW_MS = 5_000;
@@ -34,7 +35,6 @@ interface Change {
   readonly partition: number;
   readonly from: PartitionRole;
   readonly to: PartitionRole;
-  readonly epoch?: number;
   readonly why?: string;
 }
 
@@ -83,9 +83,11 @@ function scene(partitions: number, options: StageOptions = {}) {
     return { node, stop: () => stop.abort(), ended };
   };
 
+  /** Names of leads: each lead has its own. */
+  const leads = (): readonly (string | undefined)[] =>
+    all.map((partition) => on.store.inspect(partition).leader?.holder);
   const holders = (): readonly (string | undefined)[] =>
-    all.map((partition) => on.store.inspect(partition).lease.holder?.split('/')[1]);
-  const epochs = (): readonly number[] => all.map((partition) => on.store.inspect(partition).lease.epoch);
+    leads().map((lead) => (lead === undefined ? undefined : residentIn(lead)));
   /** Who leads what, as the ring of these members has it. */
   const shares = (...members: readonly string[]): readonly (string | undefined)[] => {
     const ring = buildRing(members);
@@ -93,7 +95,7 @@ function scene(partitions: number, options: StageOptions = {}) {
   };
   const members = async (): Promise<readonly string[]> =>
     (await on.store.listDispatchers(on.time.nowMs)).map(({ dispatcherId }) => dispatcherId).sort();
-  return { ...on, start, holders, epochs, shares, members };
+  return { ...on, start, holders, leads, shares, members };
 }
 
 const changesOf = (on: Pick<Stage, 'logged'>): readonly Change[] =>
@@ -130,19 +132,20 @@ describe('a resident', () => {
       const own = changesOf(on).filter((change) => change.partition === partition);
       expect(own).toMatchObject([
         { from: 'offline', to: 'standby' },
-        { from: 'standby', to: 'leader', epoch: 1 },
+        { from: 'standby', to: 'leader' },
       ]);
     }
     one.stop();
     await on.finish(one.ended);
   });
 
-  it('keeps its leases, under one epoch, for as long as it runs', async () => {
+  it('keeps its leads for as long as it runs', async () => {
     const on = scene(2);
     const one = on.start('one');
+    await on.advance(SOON_MS);
+    const leads = on.leads();
     await on.advance(10 * 60_000);
-    expect(on.holders()).toEqual(['one', 'one']);
-    expect(on.epochs()).toEqual([1, 1]);
+    expect([on.holders(), on.leads()]).toEqual([['one', 'one'], leads]);
     one.stop();
     const { passes } = await on.finish(one.ended);
     // One at the start and one a minute, of each.
@@ -165,12 +168,14 @@ describe('a resident', () => {
       const [member] = await on.store.listDispatchers(on.time.nowMs);
       return (member?.expiresAtMs ?? 0) - on.time.nowMs;
     };
-    await on.advance(300_000);
-    expect(on.epochs()).toEqual([1, 1]);
+    await on.advance(30_000);
+    const leads = on.leads();
+    await on.advance(270_000);
+    expect([on.holders(), on.leads()]).toEqual([['one', 'one'], leads]);
     expect(await memberForMs()).toBeGreaterThan(MEMBER_LEASE_MS + CLOCK_SKEW_MS);
     answerMs = 0;
     await on.advance(60_000);
-    expect(on.epochs()).toEqual([1, 1]);
+    expect(on.leads()).toEqual(leads);
     expect(await memberForMs()).toBeLessThanOrEqual(MEMBER_LEASE_MS + CLOCK_SKEW_MS);
     stop();
     await on.finish(ended);
@@ -221,7 +226,7 @@ describe('a resident', () => {
     expect((await on.finish(one.ended)).end).toBe('stopped');
   });
 
-  it('hears of new jobs by the word that functions leave, which do not wait for it', async () => {
+  it('hears of new jobs by the letters that functions leave, which do not wait for it', async () => {
     const on = scene(1);
     const one = on.start('one');
     await on.advance(SOON_MS);
@@ -235,13 +240,13 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('looks for word more often while there is something to do, and for ten seconds after', async () => {
+  it('looks for letters more often while there is something to do, and for ten seconds after', async () => {
     const on = scene(1);
     let looks = 0;
     const store = storeWith(on.store, {
-      readWakes: (partition) => {
+      readLetters: (partition) => {
         looks += 1;
-        return on.store.readWakes(partition);
+        return on.store.readLetters(partition);
       },
     });
     const one = on.start('one', { store });
@@ -252,7 +257,7 @@ describe('a resident', () => {
     };
     await on.advance(12_000);
     expect(await looksIn(1_000)).toBe(4);
-    await on.store.wake({ partition: 0 });
+    await on.store.putLetter({ partition: 0, letter: {}, nowMs: on.time.nowMs });
     await on.advance(SOON_MS);
     expect(await looksIn(1_000)).toBeGreaterThan(30);
     await on.advance(7_000);
@@ -263,7 +268,7 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('reads what word names, and nothing else; what is not named, all', async () => {
+  it('reads what a letter names, and nothing else', async () => {
     const on = scene(1);
     const verbs: string[] = [];
     const store = new Proxy(on.store, {
@@ -276,55 +281,27 @@ describe('a resident', () => {
         };
       },
     });
-    const keys = Array.from({ length: 12 }, (_, at) => `key-${at}`);
-    await on.put(...keys.map((fairnessKey) => on.job({ fairnessKey })));
+    const put = (letter: Letter) => on.store.putLetter({ partition: 0, letter, nowMs: on.time.nowMs });
     const one = on.start('one', { store });
     await on.advance(SOON_MS);
-    for (let round = 0; round < 3; round += 1) {
-      for (const started of await on.startAll('images')) await on.end(started);
-      await on.store.wake({ partition: 0 });
-      await on.advance(12_000);
+    for (let at = 0; at < 12; at += 1) {
+      const [job] = (await on.put(on.job({ fairnessKey: `key-${at}` }))) as [Job];
+      await put({ jobIds: [job.id] });
+      await on.advance(SOON_MS);
+      const [started] = await on.startAll('images');
+      if (started === undefined) throw new Error('nothing started');
+      await put({ jobIds: [(await on.end(started)).id] });
+      await on.advance(SOON_MS);
     }
     expect(on.held()).toEqual([]);
-    // Once more: what others were told of before is shown by now.
-    await on.store.wake({ partition: 0, jobs: [{ id: 'gone', version: 0, isWaiting: true }] });
-    await on.advance(SOON_MS);
     verbs.length = 0;
-    const [job] = await on.put(on.job({ fairnessKey: 'key-3' }));
-    if (job === undefined) throw new Error('no job');
-    await on.store.wake({ partition: 0, jobs: [{ id: job.id, version: 0, isWaiting: true }] });
+    const [job] = (await on.put(on.job({ fairnessKey: 'key-3' }))) as [Job];
+    await put({ jobIds: [job.id] });
     await on.advance(SOON_MS);
     expect(on.stateOf(job.id)).toBe('claimed');
     const reads = (verb: string): number => verbs.filter((each) => each === verb).length;
     // The line of its key, and no other one.
     expect({ looks: reads('lookUpJobs'), lines: reads('readLine') }).toEqual({ looks: 1, lines: 1 });
-    verbs.length = 0;
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing started');
-    const { id, version } = await on.end(started);
-    await on.store.wake({ partition: 0, jobs: [{ id, version, isWaiting: false }] });
-    await on.advance(SOON_MS);
-    expect(on.held()).toEqual([]);
-    expect(reads('readLine')).toBe(0);
-    await on.store.wake({ partition: 0 });
-    await on.advance(SOON_MS);
-    expect(reads('readLine')).toBeGreaterThan(1);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('looks once more after word without names, as the index may have lagged behind what it was about', async () => {
-    const on = scene(1, { store: { indexLagMs: 1_500 } });
-    const one = on.start('one');
-    await on.advance(3_000);
-    // Nobody hears of it otherwise: no hint is brought to a dispatcher that runs on.
-    const job = on.job();
-    await on.put(job);
-    await on.store.wake({ partition: 0 });
-    await on.advance(SOON_MS);
-    expect(on.stateOf(job.id)).toBe('pending');
-    await on.advance(2_500);
-    expect(on.stateOf(job.id)).toBe('claimed');
     one.stop();
     await on.finish(one.ended);
   });
@@ -355,66 +332,6 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('settles what its pass before has found left behind together with what hints tell of meanwhile', async () => {
-    const on = scene(1);
-    const loads: (readonly string[])[] = [];
-    let tell: (() => Promise<unknown>) | undefined;
-    const store = storeWith<JobStore>(on.store, {
-      loadPartition: (asked) => {
-        loads.push(on.held().map(({ id }) => id));
-        return on.store.loadPartition(asked);
-      },
-      readWakes: async (partition) => {
-        if (loads.length === 1) await tell?.();
-        return on.store.readWakes(partition);
-      },
-    });
-    const one = on.start('one', { store });
-    await on.put(on.job(), on.job());
-    await on.store.wake({ partition: 0 });
-    await on.advance(SOON_MS);
-    const [again, other] = (await on.startEverywhere()) as [Started, Started];
-    await on.advance(12_000);
-    // It is to be tried again at once, and somebody else has moved it to its line: no hint tells of it.
-    const error = { name: 'Busy', message: 'later' };
-    const moved = await on.end(again, { kind: 'retry', error, runAtMs: on.time.nowMs });
-    await on.store.promote({ jobs: [moved], nowMs: on.time.nowMs });
-    const ended = await on.end(other);
-    tell = async () => {
-      tell = undefined;
-      const names = await on.store.putHints({ partition: 0, hints: [ended], nowMs: on.time.nowMs });
-      await on.store.wake({ partition: 0, jobs: names });
-    };
-    loads.length = 0;
-    const [come] = (await on.put(on.job())) as [Job];
-    await on.store.wake({ partition: 0, jobs: [{ id: come.id, version: 0, isWaiting: true }] });
-    await on.advance(SOON_MS);
-    expect(loads.slice(0, 2)).toEqual([
-      [moved.id, ended.id],
-      [moved.id, ended.id, come.id],
-    ]);
-    // It is tried again.
-    expect(on.stateOf(moved.id)).toBe('claimed');
-    for (const held of loads.slice(2)) expect(held).not.toContain(ended.id);
-    expect(loads.length).toBeLessThanOrEqual(3);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('takes away names that it has looked at, once they are many', async () => {
-    const on = scene(1);
-    const one = on.start('one');
-    await on.advance(SOON_MS);
-    for (let at = 0; at < 40; at += 1) {
-      await on.store.wake({ partition: 0, jobs: [{ id: `gone-${at}`, version: 1, isWaiting: true }] });
-      await on.advance(SOON_MS);
-      expect((await on.store.readWakes(0)).jobs.length).toBeLessThan(NAMED_JOBS_MAX / 2);
-    }
-    expect(await on.store.readWakes(0)).toMatchObject({ wakes: 40, named: 40, names: 40 });
-    one.stop();
-    await on.finish(one.ended);
-  });
-
   it('comes to a newer declaration within a little more than a minute, though no partition was told of it', async () => {
     const on = scene(1);
     const configuration = resolveConfiguration(poolOf(1));
@@ -434,13 +351,13 @@ describe('a resident', () => {
     });
     expect(await deploy(untold)).toBe(2);
     await on.advance(60_000 + ROUND_MS + SOON_MS);
-    expect(changesOf(on).at(-1)).toMatchObject({ to: 'leader', epoch: 2 });
+    expect(changesOf(on).at(-1)).toMatchObject({ to: 'leader' });
     expect(on.store.inspect(0).declared).toBe(2);
     one.stop();
     await on.finish(one.ended);
   });
 
-  it('settles what it hears of only by word', async () => {
+  it('settles what it hears of only by letters', async () => {
     const on = scene(1);
     await on.put(on.job());
     const one = on.start('one');
@@ -455,13 +372,13 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('looks again when the index did not show yet what word was left for', async () => {
+  it('starts a job of which a letter shows the image, though the index does not show it yet', async () => {
     const on = scene(1, { store: { indexLagMs: 1_000 } });
     const one = on.start('one');
     await on.advance(SOON_MS);
     const jobs = await on.put(on.job());
     await dispatch(on.main, 0, { jobs, reason: 'ingest' });
-    await on.advance(2_000 + 2 * SOON_MS);
+    await on.advance(SOON_MS);
     expect(on.states(jobs)).toEqual(['claimed']);
     one.stop();
     await on.finish(one.ended);
@@ -480,28 +397,23 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('finds what nobody told it of within its longest pause', async () => {
+  it('finds what nobody told it of within a minute and its longest pause', async () => {
     const on = scene(1);
     const one = on.start('one', { passEveryMs: 2_000 });
     await on.advance(SOON_MS);
     const jobs = await on.put(on.job());
-    await on.advance(2_000 + SOON_MS);
+    await on.advance(60_000 + 2_000 + SOON_MS);
     expect(on.states(jobs)).toEqual(['claimed']);
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     await on.end(started);
-    await on.advance(2_000 + SOON_MS);
+    await on.advance(60_000 + 2_000 + SOON_MS);
     expect(on.held()).toEqual([]);
-    // Nothing has waited for long by then, as the partition says; where no function runs, nobody tells of what comes.
-    await on.advance(10_000);
-    const later = await on.put(on.job());
-    await on.advance(2_000 + SOON_MS);
-    expect(on.states(later)).toEqual(['claimed']);
     one.stop();
     await on.finish(one.ended);
   });
 
-  it('gives its leases back when it is told to end, leaves, and wakes whoever comes next', async () => {
+  it('releases its leads when it is told to end, and leaves', async () => {
     const on = scene(2);
     const one = on.start('one');
     await on.advance(SOON_MS);
@@ -510,15 +422,10 @@ describe('a resident', () => {
     await on.advance(0);
     expect(on.holders()).toEqual([undefined, undefined]);
     expect(await on.members()).toEqual([]);
-    expect([
-      (await on.store.readWakes(0)).wakes,
-      (await on.store.readWakes(1)).wakes,
-      on.wakes.length,
-    ]).toEqual([1, 1, 2]);
     for (const partition of [0, 1]) {
       const own = changesOf(on).filter((change) => change.partition === partition);
       expect(own.slice(-2)).toMatchObject([
-        { from: 'leader', to: 'standby', epoch: 1, why: 'handed over' },
+        { from: 'leader', to: 'standby', why: 'stopped' },
         { from: 'standby', to: 'offline' },
       ]);
     }
@@ -546,7 +453,7 @@ describe('a resident', () => {
     expect(on.holders()).toEqual([undefined]);
   });
 
-  it('does not wait for ever for a request that hangs: its lease expires', async () => {
+  it('does not wait for ever for a request that hangs: its lead expires', async () => {
     const on = scene(1);
     await on.put(on.job());
     const hanging = storeWith(on.store, { commit: () => new Promise<never>(() => undefined) });
@@ -555,7 +462,7 @@ describe('a resident', () => {
     one.stop();
     expect((await on.finish(one.ended)).end).toBe('stopped');
     expect([on.holders(), await on.members()]).toEqual([['one'], []]);
-    await on.advance(DISPATCH_BUDGET.leaseMs);
+    await on.advance(DISPATCH_BUDGET.leadMs);
     expect((await on.pass()).kind).toBe('done');
   });
 
@@ -614,11 +521,13 @@ describe('residents', () => {
     const on = scene(8);
     const one = on.start('one');
     await on.advance(SOON_MS);
+    const before = on.leads();
     const two = on.start('two');
     await on.advance(2 * ROUND_MS);
     const shares = on.shares('one', 'two');
     expect(on.holders()).toEqual(shares);
-    expect(on.epochs()).toEqual(shares.map((name) => (name === 'one' ? 1 : 2)));
+    const kept = on.leads().map((lead, at) => lead === before[at]);
+    expect(kept).toEqual(shares.map((name) => name === 'one'));
     for (const each of [one, two]) each.stop();
     for (const each of [one, two]) await on.finish(each.ended);
   });
@@ -636,7 +545,7 @@ describe('residents', () => {
     await on.finish(two.ended);
   });
 
-  it('take over from one that died once its membership and its leases are over, and lose no word', async () => {
+  it('take over from one that died once its membership and its leads are over, and lose no letter', async () => {
     const on = scene(4);
     const one = on.start('one');
     const two = on.start('two');
@@ -652,35 +561,15 @@ describe('residents', () => {
     await on.finish(two.ended);
   });
 
-  it('leave a partition to functions while its leader is gone and its lease is over', async () => {
+  it('leave a partition to functions while its leader is gone and its lead is over', async () => {
     const on = scene(1);
     const one = on.start('one');
     await on.advance(SOON_MS);
     one.node.kill();
     const [job] = await on.put(on.job());
-    await on.advance(DISPATCH_BUDGET.leaseMs);
+    await on.advance(DISPATCH_BUDGET.leadMs);
     await on.pass();
     expect(on.stateOf(job?.id ?? '')).toBe('claimed');
-  });
-
-  it('that were frozen past their lease take it for lost, by the monotonic clock', async () => {
-    const on = scene(1);
-    // A membership that goes on: the lease alone is over.
-    const one = on.start('one', { memberLeaseMs: 600_000 });
-    await on.advance(SOON_MS);
-    const frozenMs = DISPATCH_BUDGET.leaseMs - DISPATCH_BUDGET.leaseMarginMs;
-    one.node.freeze(frozenMs);
-    await on.advance(frozenMs - 1);
-    // Nobody has taken it meanwhile: the store would still renew it.
-    expect(on.store.inspect(0).lease).toMatchObject({ epoch: 1 });
-    expect(on.store.inspect(0).lease.expiresAtMs).toBeGreaterThan(on.time.nowMs + SOON_MS);
-    await on.advance(SOON_MS);
-    expect(changesOf(on).slice(2)).toMatchObject([
-      { from: 'leader', to: 'standby', epoch: 1, why: 'lost' },
-      { from: 'standby', to: 'leader', epoch: 2 },
-    ]);
-    one.stop();
-    await on.finish(one.ended);
   });
 
   it('that were frozen while another took over change nothing, and take their share again', async () => {
@@ -695,21 +584,6 @@ describe('residents', () => {
     expect(on.holders()).toEqual(on.shares('one', 'two'));
     for (const each of [one, two]) each.stop();
     for (const each of [one, two]) await on.finish(each.ended);
-  });
-
-  it('give a lease up whose renewal is refused', async () => {
-    const on = scene(1);
-    const one = on.start('one');
-    await on.advance(SOON_MS);
-    await on.store.releaseLease({ fence: { partition: 0, epoch: 1 } });
-    await on.store.acquireLease({ partition: 0, holder: 'another', nowMs: on.time.nowMs, leaseMs: 60_000 });
-    await on.advance(DISPATCH_BUDGET.leaseMs);
-    expect(changesOf(on).at(-1)).toMatchObject({ from: 'leader', to: 'standby', epoch: 1, why: 'lost' });
-    expect(on.store.inspect(0).lease).toMatchObject({ epoch: 2, holder: 'another' });
-    await on.advance(60_000);
-    expect(on.epochs()).toEqual([3]);
-    one.stop();
-    await on.finish(one.ended);
   });
 
   it.each<readonly [string, () => Promise<never>]>([
@@ -729,10 +603,14 @@ describe('residents', () => {
       await on.advance(MEMBER_LEASE_MS - SOON_MS - 1);
       expect(on.holders()).toEqual([undefined]);
       expect(changesOf(on)).toContainEqual(
-        expect.objectContaining({ from: 'leader', to: 'standby', epoch: 1, why: 'handed over' }),
+        expect.objectContaining({
+          from: 'leader',
+          to: 'standby',
+          why: what === 'hangs' ? 'done' : 'stopped',
+        }),
       );
       await on.advance(MEMBER_LEASE_MS);
-      expect([on.holders(), on.epochs()]).toEqual([[undefined], [1]]);
+      expect(on.holders()).toEqual([undefined]);
       if (what !== 'hangs') {
         expect(changesOf(on).at(-1)).toMatchObject({ from: 'standby', to: 'offline' });
         fails = false;
@@ -755,7 +633,7 @@ describe('residents', () => {
     expect(await on.members()).toEqual([]);
   });
 
-  it('whose pass fails give the lease back at once, and hear what was said meanwhile when they have it again', async () => {
+  it('whose pass fails release the lead at once, and hear what was said meanwhile when they have it again', async () => {
     const on = scene(1);
     let isBroken = true;
     const broken = storeWith(on.store, {
@@ -766,7 +644,7 @@ describe('residents', () => {
     });
     const one = on.start('one', { store: broken });
     await on.advance(SOON_MS);
-    expect([on.holders(), on.epochs()]).toEqual([[undefined], [1]]);
+    expect(on.holders()).toEqual([undefined]);
     expect((await on.pass()).kind).toBe('done');
     isBroken = false;
     const jobs = await on.put(on.job());
@@ -776,23 +654,7 @@ describe('residents', () => {
     await on.finish(one.ended);
   });
 
-  it('whose passes fail when they are told to end wake somebody else', async () => {
-    const on = scene(1);
-    const broken = storeWith(on.store, {
-      loadPartition: async () => {
-        throw new StoreThrottled('loadPartition: too many requests');
-      },
-    });
-    const one = on.start('one', { store: broken });
-    await on.advance(SOON_MS);
-    expect(on.wakes).toEqual([]);
-    one.stop();
-    await on.finish(one.ended);
-    await on.advance(0);
-    expect([(await on.store.readWakes(0)).wakes, on.wakes.length]).toEqual([1, 1]);
-  });
-
-  it('that cannot make their passes leave the lease to others, and are stood in for', async () => {
+  it('that cannot make their passes leave the lead to others, and are stood in for', async () => {
     const on = scene(4);
     const shares = on.shares('one', 'two');
     const partition = shares.indexOf('one');
@@ -819,40 +681,25 @@ describe('residents', () => {
     for (const each of [one, two]) await on.finish(each.ended);
   });
 
-  it('that were killed and begin again have their partitions at once, and the former life, should it wake, commits nothing', async () => {
+  it('that were killed and begin again have their partitions once their former leads are over, and the former life, should it wake, leads nothing', async () => {
     const on = scene(2);
     const former = on.start('one');
     await on.advance(SOON_MS);
-    const before = on.epochs();
+    const before = on.leads();
     // Whether it is gone for good or stands still, nobody can see.
     former.node.freeze(2 * MEMBER_LEASE_MS);
     const jobs = await on.put(on.job(), on.job());
     const later = on.start('one');
-    await on.advance(SOON_MS);
+    await on.advance(DISPATCH_BUDGET.leadMs + SOON_MS);
+    const leads = on.leads();
     expect(on.holders()).toEqual(['one', 'one']);
-    expect(on.epochs()).toEqual(before.map((epoch) => epoch + 1));
+    expect(leads.filter((lead) => before.includes(lead))).toEqual([]);
     expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
-    // What the former life may have on its way is fenced.
-    expect([0, 1].map((partition) => on.store.inspect(partition).page.epoch)).toEqual(on.epochs());
     await on.advance(2 * MEMBER_LEASE_MS);
     expect((await on.finish(former.ended)).end).toBe('superseded');
-    expect(on.epochs()).toEqual(before.map((epoch) => epoch + 1));
+    expect(on.leads()).toEqual(leads);
     later.stop();
     await on.finish(later.ended);
-  });
-
-  it('leave the leases of others alone, whose names begin as theirs do', async () => {
-    const on = scene(2);
-    const other = on.start('one/a');
-    await on.advance(SOON_MS);
-    const before = on.epochs();
-    other.node.freeze(2 * MEMBER_LEASE_MS);
-    const one = on.start('one');
-    await on.advance(DISPATCH_BUDGET.leaseMs / 2);
-    expect(on.epochs()).toEqual(before);
-    for (const each of [one, other]) each.stop();
-    await on.advance(2 * MEMBER_LEASE_MS);
-    for (const each of [one, other]) await on.finish(each.ended);
   });
 
   it('of one name are one: the later life goes on, the former one ends', async () => {

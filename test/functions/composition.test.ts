@@ -89,25 +89,13 @@ describe('the composition', () => {
     ['can ask itself to lead, if it may', { mayLead: true }, {}, 'function'],
     ['cannot ask itself to lead if it takes no such invocations', {}, {}, 'undefined'],
     [
-      'cannot ask itself to lead where no partition may be led',
-      { mayLead: true },
-      { FAIRLEAD_LED_PARTITIONS: '0' },
-      'undefined',
-    ],
-    [
-      'cannot ask itself to lead where that is not said',
-      { mayLead: true },
-      { FAIRLEAD_LED_PARTITIONS: undefined },
-      'undefined',
-    ],
-    [
       'cannot ask itself to lead where it does not know its name',
       { mayLead: true },
       { AWS_LAMBDA_FUNCTION_NAME: undefined },
       'undefined',
     ],
   ])('%s', async (_, duties, environment, expected) => {
-    const given = { FAIRLEAD_LED_PARTITIONS: '4', AWS_LAMBDA_FUNCTION_NAME: 'dispatch', ...environment };
+    const given = { AWS_LAMBDA_FUNCTION_NAME: 'dispatch', ...environment };
     for (const [name, value] of Object.entries(given)) vi.stubEnv(name, value);
     expect(typeof (await compose(duties)).askToLead).toBe(expected);
   });

@@ -1,12 +1,12 @@
-"""Exhaustive check of capacity that moves between partitions, on top of reserve-then-claim (protocol_model.py).
+"""Exhaustive check of capacity that moves between partitions, on top of reserve-then-claim (cas_model.py).
 
 World: two partitions with a share of one unit each, and a dispatcher for each. Every interleaving is explored, with commits
-that arrive late (so do those of a former holder), twice or never, answers that get lost, and loans that end while jobs hold
+that arrive late (so do those of a dispatcher that froze), twice or never, answers that get lost, and loans that end while jobs hold
 what was lent.
 
-A commit changes a partition at the turn that it follows, and raises the turn. It reserves a unit, settles one, lends one (the
-loan then stands with both partitions), or gives a loan back. Epochs are left out: the turn alone refuses whoever does not
-follow the last commit. Lender and borrower know only what they
+A commit changes a partition at the turn that it follows, and raises the turn (the version of the partition summary). It reserves a unit, settles one, lends one (the
+loan then stands with both partitions), or gives a loan back. The turn alone refuses a commit that does not
+follow the last one. Lender and borrower know only what they
 have loaded. When a loan ends is the borrower's to see; the lender counts on nothing before it is given back.
 
 Run: python3 loan_model.py                   all states must hold the invariant

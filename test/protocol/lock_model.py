@@ -1,4 +1,4 @@
-"""Exhaustive check of the conflict lock between partitions, on top of reserve-then-claim (protocol_model.py).
+"""Exhaustive check of the conflict lock between partitions, on top of reserve-then-claim (cas_model.py).
 
 World: two partitions, each with one dispatcher and one job; both jobs have one conflict key. Every interleaving of single
 item operations is explored, with: claims that arrive late, twice or never, answers that get lost, dispatchers that die at

@@ -5,12 +5,14 @@ import { expect } from 'vitest';
 import { changedFiles, isSampled } from '../sample.ts';
 
 const modelNamed = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-export const MODEL = modelNamed('protocol_model.py');
+export const CAS_MODEL = modelNamed('cas_model.py');
+export const LETTERS_MODEL = modelNamed('letters_model.py');
+export const QUIET_MODEL = modelNamed('quiet_model.py');
+export const CONTENTION = modelNamed('contention.py');
+export const PARK_LOAN_MODEL = modelNamed('park_loan_model.py');
 export const LOCK_MODEL = modelNamed('lock_model.py');
 export const LOAN_MODEL = modelNamed('loan_model.py');
 export const REHOME_MODEL = modelNamed('rehome_model.py');
-export const COMMIT_MODEL = modelNamed('commit_model.py');
-export const RESERVATION_MODEL = modelNamed('reservation_model.py');
 export const START_MODEL = modelNamed('start_model.py');
 export const PRESENCE_MODEL = modelNamed('presence_model.py');
 export const MODEL_MS = 600_000;
@@ -27,12 +29,6 @@ const MODELLED = [
 /** Whether this run has time for all states: a sampled one does where its commit has changed a model, or what that models. */
 export const isExplored =
   !isSampled || [...changedFiles()].some((file) => MODELLED.some((path) => file.startsWith(path)));
-
-export async function runModel(
-  ...options: readonly string[]
-): Promise<{ code: number | null; lines: readonly string[] }> {
-  return run(MODEL, ...options);
-}
 
 export async function run(
   model: string,
@@ -62,7 +58,8 @@ export async function expectViolation(
   const { code, lines } = await run(model, '--break', name);
   const [verdict, ...trail] = lines;
   expect(verdict).toContain(`; violation: ${violation}`);
-  expect(trail).toHaveLength(steps);
+  const numbers = Array.from({ length: steps }, (_, at) => at + 1);
+  expect(trail.map((line) => Number.parseInt(line, 10))).toEqual(numbers);
   expect(code).toBe(0);
 }
 

@@ -1,228 +1,203 @@
-/** The protocols' executable models: whole, they hold (`protocol-model.long.test.ts` has all states); without any one protection, they do not. */
+/** The protocols' executable models: whole, they hold (`protocol-model.long.test.ts` has all states); without any one rule, they do not. */
 import { describe, expect, it } from 'vitest';
 import {
-  COMMIT_MODEL,
+  CAS_MODEL,
+  CONTENTION,
   expectSafe,
   expectViolation,
+  LETTERS_MODEL,
   LOAN_MODEL,
   LOCK_MODEL,
   MODEL_MS,
-  PRESENCE_MODEL,
+  PARK_LOAN_MODEL,
+  QUIET_MODEL,
   REHOME_MODEL,
-  RESERVATION_MODEL,
   run,
-  runModel,
   START_MODEL,
 } from './models.ts';
 
-/** Of the protocol's states; `protocol-model.long.test.ts` has all 901,442. */
-const STATES = 10_000;
-
-/** Each protection, the fewest steps that go wrong without it, and what goes wrong. */
-const PROTECTIONS = [
-  ['reserve-epoch-check', 10, 'capacity 1 exceeded by jobs [0, 1]'],
-  ['reserve-before-claim', 5, 'J0 holds capacity that nobody counts'],
-  ['claim-version', 7, 'J0 holds capacity that nobody counts'],
-  ['give-up-by-version', 6, 'J0 holds capacity that nobody counts'],
-  ['start-claim-check', 7, 'J0 holds capacity that nobody counts'],
-] as const;
-
-const LOCK_PROTECTIONS = [
-  ['claim-takes-lock', 6, 'jobs [0, 1] of one conflict key run together'],
-  ['release-by-claim', 7, 'J1 runs without the lock'],
-  ['release-after-end', 4, 'J0 runs without the lock'],
-  ['release-before-drop', 5, 'the lock is held for R1, which nobody will settle'],
-  ['blocked-raises-version', 10, 'J1 holds capacity that nobody counts'],
-] as const;
-
-const COMMIT_PROTECTIONS = [
-  ['turn', 9, 'a superseded dispatcher'],
-  ['page-epoch', 6, 'a superseded dispatcher'],
-  ['fence-first', 5, 'a superseded dispatcher'],
-  ['take-what-was-fenced', 8, 'a superseded dispatcher'],
-  ['release-says-writing', 6, 'a superseded dispatcher'],
-  ['unknown-is-unknown', 6, 'J0 holds capacity that nobody counts'],
-  ['open-is-fenced', 7, 'a superseded dispatcher'],
-  ['open-was-not-fenced', 11, 'a superseded dispatcher'],
-] as const;
-
+const WAITS = 'waits for a tick';
+const A_WAITS = `'a ended' ${WAITS}`;
 const UNCOUNTED = 'J0 holds capacity that nobody counts';
+const MOVED = 'J0 was moved and starts for R1, which was planned before';
+const STRANDED = 'the key is free, and a job stands in its blocked line';
+const NOT_QUIET = 'b waits, and the summary says that nothing does';
+const NOT_WOKEN = 'b waits where a slot is free, and nobody comes';
+const TOO_MANY = 'capacity 2 exceeded: 3 units are held';
 
-const RESERVATION_PROTECTIONS = [
-  ['put-first', 6, UNCOUNTED],
-  ['put-if-absent', 9, 'J1 holds capacity that nobody counts'],
-  ['void-by-turn', 8, UNCOUNTED],
-  ['missing-reads-again', 10, UNCOUNTED],
-  ['unknown-is-unknown', 7, UNCOUNTED],
-  ['commit-before-claim', 4, UNCOUNTED],
-  ['turn', 9, UNCOUNTED],
-  ['epoch', 5, 'a superseded dispatcher'],
-  ['no-names-count-all', 10, UNCOUNTED],
-] as const;
+/**
+ * Each model's rules, the fewest steps that go wrong without it, and what goes wrong. `protocol-model.long.test.ts` has those that take many
+ * states to be missed.
+ */
+const RULES: readonly (readonly [string, string, readonly (readonly [string, number, string])[]])[] = [
+  [
+    'a commit on condition of its version',
+    CAS_MODEL,
+    [
+      ['tidy-by-version', 13, 'J0 runs for an item that is not its own'],
+      ['item-first', 7, 'J0 runs for an item that is not its own'],
+      ['send-after-commit', 4, 'J0 runs uncounted'],
+      ['unknown-is-unknown', 8, 'J0 runs uncounted'],
+      ['raise-before-drop', 12, 'J0 runs uncounted'],
+      ['start-by-version', 13, 'J0 runs uncounted'],
+    ],
+  ],
+  [
+    'leads and letters',
+    LETTERS_MODEL,
+    [
+      ['version', 8, A_WAITS],
+      ['send-after-commit', 7, "['b'] runs uncounted"],
+      ['second-look', 12, A_WAITS],
+      ['release-then-look', 12, A_WAITS],
+      ['look-when-expired', 12, A_WAITS],
+      ['delete-after-commit', 8, A_WAITS],
+      ['refused-deletes-nothing', 9, A_WAITS],
+      ['delete-what-was-read', 14, A_WAITS],
+      ['own-name', 17, `'b ended' ${WAITS}`],
+      ['put-answered', 6, A_WAITS],
+      ['fail-loudly', 2, A_WAITS],
+      ['loser-leaves-letter', 5, A_WAITS],
+      ['loser-wakes', 6, A_WAITS],
+      ['letter-before-wake', 9, A_WAITS],
+      ['waits-if-left', 4, `'b came' ${WAITS}`],
+      ['no-silent-pass', 13, `'c came' ${WAITS}`],
+    ],
+  ],
+  [
+    'the word that nothing waits',
+    QUIET_MODEL,
+    [
+      ['leave-clears', 4, NOT_QUIET],
+      ['quiet-after-until', 9, NOT_QUIET],
+      ['read-begins', 12, NOT_QUIET],
+      ['all-lines', 12, NOT_QUIET],
+      ['wake-at-until', 9, NOT_WOKEN],
+      ['dropped-is-told', 11, NOT_QUIET],
+      ['version', 8, NOT_QUIET],
+    ],
+  ],
+  [
+    'parking, and a loan between two summaries',
+    PARK_LOAN_MODEL,
+    [
+      ['park-fence', 7, STRANDED],
+      ['park-turns', 7, STRANDED],
+      ['move-before-commit', 8, STRANDED],
+      ['lend-version', 8, 'P0 runs 1, and has lent 1 of 1'],
+      ['return-version', 16, 'P1 runs 2, and has 1 and 0 borrowed'],
+      ['page-first', 8, 'P0 runs 1, and has lent 1 of 1'],
+      ['lender-waits', 15, 'P1 runs 2, and has 1 and 0 borrowed'],
+    ],
+  ],
+  [
+    'starts that claim',
+    START_MODEL,
+    [
+      ['send-after-commit', 3, UNCOUNTED],
+      ['unknown-is-unknown', 6, UNCOUNTED],
+      ['known-by-commit', 9, UNCOUNTED],
+      ['start-by-version', 6, MOVED],
+      ['claim-by-version', 9, UNCOUNTED],
+      ['send-again-as-planned', 7, MOVED],
+      ['give-up-by-version', 8, UNCOUNTED],
+      ['drop-after-raise', 9, UNCOUNTED],
+      ['settle-what-ended', 8, UNCOUNTED],
+      ['move-raises-version', 6, MOVED],
+      ['turn', 8, UNCOUNTED],
+      ['id-outlives-messages', 10, UNCOUNTED],
+    ],
+  ],
+  [
+    'the lock of a conflict key between partitions',
+    LOCK_MODEL,
+    [
+      ['claim-takes-lock', 6, 'jobs [0, 1] of one conflict key run together'],
+      ['release-by-claim', 7, 'J1 runs without the lock'],
+      ['release-after-end', 4, 'J0 runs without the lock'],
+      ['release-before-drop', 5, 'the lock is held for R1, which nobody will settle'],
+      ['blocked-raises-version', 10, 'J1 holds capacity that nobody counts'],
+    ],
+  ],
+  [
+    'capacity that moves between partitions',
+    LOAN_MODEL,
+    [
+      ['commit-turn-check', 9, TOO_MANY],
+      ['lender-counts-loan', 12, TOO_MANY],
+      ['return-by-borrower', 12, TOO_MANY],
+      ['return-what-is-free', 15, TOO_MANY],
+    ],
+  ],
+  [
+    'jobs that move between partitions',
+    REHOME_MODEL,
+    [
+      ['move-as-read', 9, 'J0 may start before its time'],
+      ['move-raises-version', 9, 'J0 lives in P1 and stands in a line of P0'],
+      ['announce-before-move', 6, 'J0 stands in a line of P1 that nobody knows of'],
+      ['park-as-read', 11, 'J0 lives in P1 and stands in a line of P0'],
+      ['retime-by-version', 9, 'J0 lives in P1 and stands in a line of P0'],
+      ['start-after-come', 8, 'jobs [0, 1] of one key run together'],
+    ],
+  ],
+];
 
-const MOVED = 'J0 was moved and starts for R11, which was planned before';
+describe.each(RULES)('%s', (_, model, rules) => {
+  it.each(rules)(
+    'goes wrong without %s after %d steps, which the model shows',
+    { timeout: MODEL_MS },
+    (name, steps, violation) => expectViolation(model, name, steps, violation),
+  );
 
-/** `protocol-model.long.test.ts` has `start-by-claim` and `known-by-commit`. */
-const START_PROTECTIONS = [
-  ['send-after-commit', 4, UNCOUNTED],
-  ['unknown-is-unknown', 7, UNCOUNTED],
-  ['start-by-version', 7, MOVED],
-  ['claim-by-version', 11, UNCOUNTED],
-  ['send-again-as-planned', 9, MOVED],
-  ['give-up-by-version', 9, UNCOUNTED],
-  ['drop-after-raise', 10, UNCOUNTED],
-  ['settle-what-ended', 9, UNCOUNTED],
-  ['move-raises-version', 7, MOVED],
-  ['turn', 10, UNCOUNTED],
-  ['epoch', 5, 'a superseded dispatcher'],
-  ['id-outlives-messages', 11, UNCOUNTED],
-] as const;
+  it('refuses a rule that it does not know', async () => {
+    const { code, lines } = await run(model, '--break', 'good-luck');
+    expect(lines[0]).toContain(`good-luck: one of `);
+    expect(code).toBe(1);
+  });
+});
 
-const LOAN_PROTECTIONS = [
-  ['commit-turn-check', 9],
-  ['lender-counts-loan', 12],
-  ['return-by-borrower', 12],
-  ['return-what-is-free', 15],
-] as const;
+describe('the invariants', () => {
+  it.each([
+    ['a commit on condition of its version', CAS_MODEL, 20_000, []],
+    ['leads and letters', LETTERS_MODEL, 50_000, []],
+    ['leads and letters, where only leads read letters', LETTERS_MODEL, 50_000, ['--woken-lead']],
+    ['the word that nothing waits', QUIET_MODEL, 30_000, []],
+    ['parking', PARK_LOAN_MODEL, 30_000, ['--world', 'park']],
+    ['a loan between two summaries', PARK_LOAN_MODEL, 30_000, ['--world', 'loan']],
+    ['starts that claim', START_MODEL, 15_000, []],
+    ['jobs that move between partitions', REHOME_MODEL, 15_000, []],
+  ] as const)(
+    'of %s hold in the first states that its small world can reach',
+    { timeout: MODEL_MS },
+    (_, model, states, options) => expectSafe(model, states, options),
+  );
+});
 
-describe('the reserve-then-claim protocol', () => {
-  it(`holds its invariants in the first ${STATES} states that its small world can reach`, {
-    timeout: MODEL_MS,
-  }, async () => {
-    const { code, lines } = await runModel('--states', String(STATES));
-    expect(lines).toEqual([expect.stringMatching(/^\d+ states; no violation$/)]);
-    expect(Number.parseInt(lines[0] ?? '', 10)).toBeGreaterThanOrEqual(STATES);
+describe('the tick', () => {
+  it.each([
+    ['leader-dies', 7],
+    ['batch-given-up', 2],
+    ['wake-given-up', 8],
+  ])('is needed for what nothing else finds: %s', { timeout: MODEL_MS }, async (name, steps) => {
+    const { code, lines } = await run(LETTERS_MODEL, '--no-excuse', name);
+    expect(lines[0]).toContain(`; violation: ${A_WAITS}`);
+    expect([code, lines.length]).toEqual([0, 1 + steps]);
+  });
+});
+
+describe('contention for one summary', () => {
+  it('wastes tries, but commits do not collapse; a slow pass among four never commits, so it asks for a lead', async () => {
+    const { code, lines } = await run(CONTENTION);
+    const committed = lines
+      .flatMap((line) => /^ ?\d+ shards: +([\d.]+) commits/.exec(line)?.[1] ?? [])
+      .map(Number);
+    expect(committed).toHaveLength(6);
+    expect(committed).toEqual(committed.toSorted((one, other) => one - other));
+    expect(lines.find((line) => line.startsWith('16 shards:'))).toContain('refused/s ( 90%)');
+    expect(lines).toContainEqual(
+      expect.stringMatching(/^4 shards, one of 120 ms: .*; the slow one 0\.00 commits/),
+    );
     expect(code).toBe(0);
   });
-
-  it.each(PROTECTIONS)(
-    'goes wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    async (name, steps, violation) => {
-      const { code, lines } = await runModel('--break', name);
-      const [verdict, ...trail] = lines;
-      expect(verdict).toMatch(/^\d+ states; violation: /);
-      expect(verdict).toContain(violation);
-      const numbers = Array.from({ length: steps }, (_, at) => at + 1);
-      expect(trail.map((line) => Number.parseInt(line, 10))).toEqual(numbers);
-      expect(trail[0]).toMatch(/^ {2}1\. D[01] takes the lease$/);
-      expect(code).toBe(0);
-    },
-  );
-
-  it('refuses a protection that it does not know', async () => {
-    const { code, lines } = await runModel('--break', 'good-luck');
-    expect(lines[0]).toMatch(/^unknown protection good-luck: one of reserve-epoch-check, /);
-    expect(code).toBe(1);
-  });
-});
-
-describe('a commit that is one write', () => {
-  it(
-    'holds the invariants in the first states that its small world can reach',
-    {
-      timeout: MODEL_MS,
-    },
-    () => expectSafe(COMMIT_MODEL, STATES),
-  );
-
-  it.each(COMMIT_PROTECTIONS)(
-    'goes wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps, violation) => expectViolation(COMMIT_MODEL, name, steps, violation),
-  );
-});
-
-describe('reservations whose items are put before the page', () => {
-  it.each([
-    ['by dispatchers of this version', []],
-    ['beside one of an earlier version', ['--earlier']],
-  ] as const)(
-    'hold the invariants in the first states that their small world can reach: %s',
-    {
-      timeout: MODEL_MS,
-    },
-    (_, options) => expectSafe(RESERVATION_MODEL, STATES, options),
-  );
-
-  it.each(RESERVATION_PROTECTIONS)(
-    'go wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps, violation) => expectViolation(RESERVATION_MODEL, name, steps, violation),
-  );
-});
-
-describe('starts that claim', () => {
-  it(
-    'are safe in the first states that their small world can reach',
-    {
-      timeout: MODEL_MS,
-    },
-    () => expectSafe(START_MODEL, STATES),
-  );
-
-  it.each(START_PROTECTIONS)(
-    'go wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps, violation) => expectViolation(START_MODEL, name, steps, violation),
-  );
-
-  it('refuse a protection that they do not know', async () => {
-    const { code, lines } = await run(START_MODEL, '--break', 'good-luck');
-    expect(lines[0]).toMatch(/^unknown protection good-luck: one of send-after-commit, /);
-    expect(code).toBe(1);
-  });
-});
-
-describe('the lock of a conflict key between partitions', () => {
-  it.each(LOCK_PROTECTIONS)(
-    'goes wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps, violation) => expectViolation(LOCK_MODEL, name, steps, violation),
-  );
-});
-
-describe('capacity that moves between partitions', () => {
-  it.each(LOAN_PROTECTIONS)(
-    'goes wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps) => expectViolation(LOAN_MODEL, name, steps, 'capacity 2 exceeded: 3 units are held'),
-  );
-});
-
-describe('jobs that move between partitions', () => {
-  it('are safe in the first states that their small world can reach', { timeout: MODEL_MS }, () =>
-    expectSafe(REHOME_MODEL, STATES),
-  );
-
-  it.each([
-    ['move-as-read', 9, 'J0 may start before its time'],
-    ['move-raises-version', 9, 'J0 lives in P1 and stands in a line of P0'],
-    ['announce-before-move', 6, 'J0 stands in a line of P1 that nobody knows of'],
-    ['park-as-read', 11, 'J0 lives in P1 and stands in a line of P0'],
-    ['retime-by-version', 9, 'J0 lives in P1 and stands in a line of P0'],
-    ['start-after-come', 8, 'jobs [0, 1] of one key run together'],
-  ] as const)(
-    'go wrong without %s after %d steps, which the model shows',
-    { timeout: MODEL_MS },
-    (name, steps, violation) => expectViolation(REHOME_MODEL, name, steps, violation),
-  );
-});
-
-describe('a key that hoards and then floods', () => {
-  it(
-    'starves the others for minutes by a tolerance in time, and for seconds by a bounded credit',
-    async () => {
-      const { code, lines } = await run(PRESENCE_MODEL);
-      expect(code).toBe(0);
-      const starved = lines.map((line) =>
-        [...line.matchAll(/starve (\d+) s/g)].map(([, seconds]) => Number(seconds)),
-      );
-      expect(starved).toHaveLength(3);
-      expect(Math.max(...starved.map(([plan = 0]) => plan))).toBeGreaterThan(240);
-      expect(Math.max(...starved.map(([, zero = 0]) => zero))).toBeGreaterThan(240);
-      for (const [, , credit] of starved) expect(credit).toBeLessThanOrEqual(5);
-    },
-    MODEL_MS,
-  );
 });

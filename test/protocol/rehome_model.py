@@ -1,4 +1,4 @@
-"""Exhaustive check of jobs that move between partitions when their number changes, on top of reserve-then-claim (protocol_model.py).
+"""Exhaustive check of jobs that move between partitions when their number changes, on top of reserve-then-claim (cas_model.py).
 
 World: a key lived in P0, and by a new declaration it lives in P1. One job of it waits in P0, another one was submitted to P1,
 on demand, so in another line,

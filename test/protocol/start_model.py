@@ -1,13 +1,13 @@
 """Exhaustive check of starts that claim (docs/decisions/2026-11-27-starts-claim.md).
 
-World: one partition, CAP units of capacity, J jobs, D dispatchers. A dispatcher takes the lease, reads the page, commits a page with the
-row of a reservation, and, once it knows that this was applied, sends a message with the row. It does not claim: a worker's start does both
-steps in one write, if the job is pending at the version that the row says. Whoever reads the page later recovers a row whose job is
-pending still: it claims the job and sends the message again, or it raises the version and then drops the row. Every interleaving of single
-writes is explored, with: leases that are lost at any moment (a dispatcher that froze goes on with what it knew), commits, claims and
-messages that arrive late, twice or never, answers that get lost, dispatchers that die, workers that are lost, and users who cancel jobs
-or move them. Taking a lease fences the page in the same step, and a row is in the page: `commit_model.py` and `reservation_model.py`
-have what those take. A row is numbered by epoch and turn, so whoever tries again under its lease uses a number again.
+World: one partition, CAP units of capacity, J jobs, D dispatchers. A dispatcher reads the page, commits a page with the row of a
+reservation on condition of the version that it read (a turn here), and, once it knows that this was applied, sends a message with the row.
+It does not claim: a worker's start does both steps in one write, if the job is pending at the version that the row says. A dispatcher that
+reads the page later recovers a row whose job is pending still: it claims the job and sends the message again, or it raises the version and
+then drops the row. Every interleaving of single writes is explored, with: dispatchers that freeze and go on with what they knew, commits,
+claims and messages that arrive late, twice or never, answers that get lost, dispatchers that die, workers that are lost, and users who
+cancel jobs or move them. A row is in the page: `cas_model.py` has what items of their own take. A row is numbered by its turn alone, as if
+no nonce told two dispatchers apart: that is harder than what they do.
 
 Messages are never deleted. One that says the version may do all that one without it may do, so all of them say it here. Recovery sends them
 whether or not its claim was answered, or made.
@@ -25,9 +25,9 @@ import gc
 import sys
 from collections import deque, namedtuple
 
-J, D, CAP, MAX_EPOCH, MAX_TURN, MAX_VERSION, MAX_MOVES = 2, 2, 1, 2, 3, 4, 1
+J, D, CAP, MAX_TURN, MAX_VERSION, MAX_MOVES = 2, 2, 1, 3, 4, 1
 BREAKS = ("send-after-commit", "unknown-is-unknown", "known-by-commit", "start-by-version", "start-by-claim", "claim-by-version",
-          "send-again-as-planned", "give-up-by-version", "drop-after-raise", "settle-what-ended", "move-raises-version", "turn", "epoch",
+          "send-again-as-planned", "give-up-by-version", "drop-after-raise", "settle-what-ended", "move-raises-version", "turn",
           "id-outlives-messages")
 broken = sys.argv[sys.argv.index("--break") + 1] if "--break" in sys.argv else None
 states_max = float(sys.argv[sys.argv.index("--states") + 1]) if "--states" in sys.argv else float("inf")
@@ -38,13 +38,13 @@ if broken and broken not in BREAKS:
 # moves: how often users moved it, which nobody in this world can see.
 Job = namedtuple("Job", "status version claim moves")
 Row = namedtuple("Row", "id job version moves")          # version, moves: the job's, when it was planned
-Page = namedtuple("Page", "turn epoch rows")
-Commit = namedtuple("Commit", "follows epoch rows")
-Disp = namedtuple("Disp", "phase epoch turn rows cur drops leads")  # h(as good as new) l(oaded) p(to commit) u(commit unanswered) s(to send)
+Page = namedtuple("Page", "turn rows")
+Commit = namedtuple("Commit", "follows rows")
+Disp = namedtuple("Disp", "phase turn rows cur drops")  # h(as good as new) l(oaded) p(to commit) u(commit unanswered) s(to send)
 State = namedtuple("State", "page jobs disps commits claims messages")  # the last three: what may still arrive
 NOTHING = frozenset()
 ENDED = Job("e", 0, None, 0)
-IDLE = Disp("h", 0, 0, NOTHING, None, NOTHING, False)
+IDLE = Disp("h", 0, NOTHING, None, NOTHING)
 
 def put(t, i, v): return t[:i] + (v,) + t[i + 1:]
 def step_job(s, j, by=1, **changes): return put(s.jobs, j, s.jobs[j]._replace(version=s.jobs[j].version + by, **changes))
@@ -56,9 +56,7 @@ def name(r): return f"J{r.job} at version {r.version} as R{r.id}"
 def arrives(s, c):
     """A commit. None: its condition fails."""
     if s.page.turn != c.follows and broken != "turn": return None
-    if s.page.epoch != c.epoch and broken != "epoch": return None  # a rule of its own: what is committed at its turn is counted
-    if s.page.epoch != c.epoch: return "a superseded dispatcher's commit is applied"
-    return s._replace(page=Page(s.page.turn + 1, s.page.epoch, c.rows))
+    return s._replace(page=Page(s.page.turn + 1, c.rows))
 
 def begun(s, r):
     """A worker received a message. None: the start is refused."""
@@ -74,18 +72,14 @@ def is_over(job, r):
     if broken == "settle-what-ended" and is_held(job, r): return True
     return not is_held(job, r) and (not may_come(job, r) or broken == "give-up-by-version")
 
-def again(x): return IDLE._replace(epoch=x.epoch, leads=True)
-
 def steps(s):
     for d, x in enumerate(s.disps):
         def disp(**changes): return put(s.disps, d, x._replace(**changes))
         def with_message(r): return s.messages | {r}
-        begins = put(s.disps, d, again(x))
+        begins = put(s.disps, d, IDLE)
         if x != IDLE: yield f"D{d} dies", s._replace(disps=put(s.disps, d, IDLE))
         if x.phase == "h":
-            if not x.leads and s.page.epoch < MAX_EPOCH:
-                yield f"D{d} takes the lease of epoch {s.page.epoch + 1}", s._replace(page=s.page._replace(epoch=s.page.epoch + 1), disps=disp(epoch=s.page.epoch + 1, leads=True))
-            if x.leads: yield f"D{d} reads the page at turn {s.page.turn}", s._replace(disps=disp(phase="l", turn=s.page.turn, rows=s.page.rows))
+            yield f"D{d} reads the page at turn {s.page.turn}", s._replace(disps=disp(phase="l", turn=s.page.turn, rows=s.page.rows))
         elif x.phase == "l":
             for r in x.rows:                                              # at any time: checkAt says when it is sensible, not when it is safe
                 job = s.jobs[r.job]
@@ -106,16 +100,15 @@ def steps(s):
                 if len(x.rows - drops) >= CAP: continue
                 for j, job in enumerate(s.jobs):
                     if job.status != "p": continue
-                    r = Row(10 * x.epoch + x.turn, j, job.version, job.moves)
+                    r = Row(x.turn, j, job.version, job.moves)
                     sent = with_message(r) if broken == "send-after-commit" else s.messages
                     dropped = f"drops {sorted(r.id for r in drops)} and " if drops else ""
                     yield f"D{d} {dropped}plans {name(r)}", s._replace(messages=sent, disps=disp(phase="p", rows=x.rows - drops, cur=r, drops=NOTHING))
         elif x.phase in "pu":
-            c = Commit(x.turn, x.epoch, x.rows | ({x.cur} if x.cur else NOTHING))
+            c = Commit(x.turn, x.rows | ({x.cur} if x.cur else NOTHING))
             what = f"commits {name(x.cur)}" if x.cur else "commits nothing new"
             after = arrives(s, c)
-            if isinstance(after, str): yield f"D{d} {what}", after
-            elif after is None:
+            if after is None:
                 if x.phase == "p": yield f"D{d} {what}: refused", s._replace(disps=begins)
             else: yield f"D{d} {what} at turn {x.turn}", after._replace(commits=s.commits | {c}, disps=disp(phase="s", turn=0, rows=NOTHING) if x.cur else begins)
             if x.phase == "p": yield f"D{d} {what} at turn {x.turn}, no answer", s._replace(commits=s.commits | {c}, disps=disp(phase="u") if x.cur else begins)
@@ -151,7 +144,7 @@ def useful(s):
     reused = broken == "id-outlives-messages"
     all_messages = reused or broken in ("start-by-version", "start-by-claim", "send-again-as-planned")
     jobs = tuple([ENDED if job.status == "e" else Job("p", job.version, None, job.moves) if job.status == "p" else job for job in jobs])
-    if broken not in ("turn", "epoch"): commits = frozenset([c for c in commits if c.follows == page.turn and c.epoch == page.epoch])
+    if broken != "turn": commits = frozenset([c for c in commits if c.follows == page.turn])
     if not (reused or broken == "claim-by-version"): claims = frozenset([r for r in claims if may_come(jobs[r.job], r)])
     if not all_messages: messages = frozenset([r for r in messages if may_start(jobs[r.job], r)])
     if not broken: disps = tuple([useful_disp(s, x) for x in disps])
@@ -163,16 +156,16 @@ def in_any_order(s):
 
 def rank(x):
     """By what they know, not by hashes, which differ from run to run: each run is to find the same violation first."""
-    return x.phase, x.epoch, x.turn, x.leads, x.cur[:3] if x.cur else (), sorted([r[:3] for r in x.rows])
+    return x.phase, x.turn, x.cur[:3] if x.cur else (), sorted([r[:3] for r in x.rows])
 
 def useful_disp(s, x):
-    """Whoever is superseded, by its epoch or by its turn, commits nothing any more, and a message may be too late to be sent."""
-    is_late = x.epoch != s.page.epoch or x.turn != s.page.turn
+    """A dispatcher that knows an earlier turn commits nothing any more, and a message may be too late to be sent."""
+    is_late = x.turn != s.page.turn
     if x.phase == "l" and is_late:
         rows = frozenset(r for r in x.rows if not is_over(s.jobs[r.job], r))
-        return x._replace(turn=0, rows=rows) if rows else again(x)
-    if x.phase in "pu" and is_late and not (x.phase == "u" and x.cur in s.page.rows): return again(x)
-    if x.phase == "s" and not may_start(s.jobs[x.cur.job], x.cur): return again(x)
+        return x._replace(turn=0, rows=rows) if rows else IDLE
+    if x.phase in "pu" and is_late and not (x.phase == "u" and x.cur in s.page.rows): return IDLE
+    if x.phase == "s" and not may_start(s.jobs[x.cur.job], x.cur): return IDLE
     return x
 
 def violation(s):
@@ -182,7 +175,7 @@ def violation(s):
         if not any(r.id == s.jobs[j].claim and r.job == j for r in s.page.rows): return f"J{j} holds capacity that nobody counts"
 
 gc.disable()  # states refer to no cycles, and looking for some among millions of them takes a quarter of the time
-start = State(Page(1, 0, NOTHING), (Job("p", 1, None, 0),) * J, (IDLE,) * D, NOTHING, NOTHING, NOTHING)
+start = State(Page(1, NOTHING), (Job("p", 1, None, 0),) * J, (IDLE,) * D, NOTHING, NOTHING, NOTHING)
 seen, queue, found = {start: None}, deque([start]), None
 while queue and not found and len(seen) < states_max:
     s = queue.popleft()

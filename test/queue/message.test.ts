@@ -57,7 +57,7 @@ describe('a message of the wake queue', () => {
 
 describe("a message of a fleet's queue", () => {
   const toClaim = { version: 3, fleet: 'images', claimedAtMs: 1_763_971_200_123.25, declared: 7 };
-  const claimed = { jobId: 'one', claimId: '5-12p3.4' };
+  const claimed = { jobId: 'one', claimId: '5-abcdefgh0@3.4' };
   const planned = { ...claimed, jobId: 'two', toClaim };
 
   it.each([
@@ -82,7 +82,7 @@ describe("a message of a fleet's queue", () => {
     expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
   });
 
-  it.each(['9', 'nobody', '5-12p3', '5-12p3.4 '])('is refused that would claim by %j', (claimId) => {
+  it.each(['9', 'nobody', '5-abcdefgh0@3', '5-abcdefgh0@3.4 '])('is refused that would claim by %j', (claimId) => {
     const body = JSON.stringify({ ...planned, claimId });
     expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
   });

@@ -237,14 +237,6 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'order' },
     changes: [change(at('weight-of-flight'), becomes('0'), 'MemberExpression', 3)],
   },
-  'told-and-believed': {
-    removes: 'the look at a job that hints told of, and that nobody has read: it may not wait any more',
-    foundBy: {
-      test: 'test/dispatch/confirmed.test.ts',
-      name: 'are read by the first pass that is told of them',
-    },
-    changes: [change(at('told-and-believed'), always, 'BinaryExpression')],
-  },
   'gone-forgotten': {
     removes: 'a key that has left the page is none of its base',
     foundBy: { test: 'test/store/page.test.ts', name: 'that have left it are not what its base says' },

@@ -1,6 +1,6 @@
 /**
- * Fourth step: reserve and send, batch by batch, until nothing more may start. What is reserved is claimed by whoever starts it; by
- * the pass only where its claim takes a lock with it.
+ * Fourth step: reserve and send, batch by batch, until nothing more may start. The worker that starts a job claims it; the pass does only where
+ * the claim takes a lock with it.
  */
 
 import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
@@ -265,7 +265,7 @@ export class Admission {
     });
   }
 
-  /** Tells the fleets of what is reserved by now: not before, or what starts might be counted by nobody. */
+  /** Tells the fleets of what is reserved by now: not before, or what starts might not be counted. */
   async #hand(places: readonly ReservedPlace[]): Promise<void> {
     const { context, input, candidates } = this.#pass;
     candidates.noteAdmitted(places.map(({ decision }) => decision.reserved));
@@ -319,7 +319,7 @@ export class Admission {
     if (lost > 0) log.info('claims were lost', { partition, lost, of: places.length });
   }
 
-  /** A claim that failed gives its place back; one of which nobody knows holds it. */
+  /** A claim that failed gives its place back; one of which nothing is known holds it. */
   async #note(place: ReservedPlace, outcome: ClaimOutcome): Promise<void> {
     const { context, partition, planner } = this.#pass;
     const { store, clock } = context;

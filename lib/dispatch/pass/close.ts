@@ -1,4 +1,4 @@
-/** Last step: what is in the way of the next pass is put away, and who must come next is told. */
+/** Last step: what is in the way of the next pass is put away, and what comes next is seen to. */
 import type { JobHead } from '../../store/job-fields.ts';
 import type { DispatchContext } from '../context.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
@@ -41,21 +41,26 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
   Math.max(1, keys) * configuration.types.length;
 
+/** An index lags for so long at most, as a rule: by then a read of the lines shows what this one may have missed. */
+const SHOWN_WITHIN_MS = 2_000;
+
 /**
- * While slots are free and a job may wait that no read shows yet, another pass is to read the lines once they show it: asked for once for each
- * such instant.
+ * While slots are free and a job may wait that no read shows yet, other passes are to read the lines: soon, and once they show it for certain.
+ * Asked for once for each such instant.
  */
 function wakeForUnseen(
   { context, input, partition, planner, cached }: PlannedPass,
   { unseenUntilMs }: Admission,
 ): void {
-  const isUnseen = planner.room > 0 && unseenUntilMs > context.clock.nowMs();
+  const nowMs = context.clock.nowMs();
+  const isUnseen = planner.room > 0 && unseenUntilMs > nowMs;
   if (!isUnseen || cached.unseenWakeMs === unseenUntilMs) return;
   cached.unseenWakeMs = unseenUntilMs;
-  input.inBackground(wakeLaterAt(context, partition, unseenUntilMs));
+  for (const atMs of new Set([Math.min(nowMs + SHOWN_WITHIN_MS, unseenUntilMs), unseenUntilMs]))
+    input.inBackground(wakeLaterAt(context, partition, atMs));
 }
 
-/** What the pass leaves behind, for whoever watches. */
+/** Tells metrics what the pass leaves behind. */
 function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
   const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
@@ -124,7 +129,7 @@ function isMoreToDo(
   );
 }
 
-/** Capacity that nobody needs here goes to partitions that do. */
+/** Capacity that is not needed here goes to partitions that need it. */
 async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boolean): Promise<void> {
   const { context, partition, input, between, nowMs, state, commits, candidates, cached } = pass;
   if (between === undefined || (context.configuration.partitions === 1 && state.loans.length === 0)) return;
@@ -140,7 +145,7 @@ async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boo
   });
 }
 
-/** Takes lines and items away that nobody needs any more. */
+/** Takes lines and items away that are not needed any more. */
 function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): void {
   const { store, log, configuration } = context;
   const { keyTtlMs } = configuration.fairness;
@@ -154,7 +159,7 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
   );
 }
 
-/** Sees to it that somebody looks when a worker falls silent, or another partition's turn with a conflict key ends. */
+/** Sees to it that a look comes when a worker falls silent, or another partition's turn with a conflict key ends. */
 function watch(pass: PlannedPass, { held }: Admission): void {
   const { context, input, partition, nowMs, state, recovery, candidates, unparked } = pass;
   const { attendance, judgedUntilMs } = recovery;

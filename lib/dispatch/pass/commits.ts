@@ -98,7 +98,7 @@ export class Commits {
 
 /** Items of a commit that settles and does nothing else. One more place is up to five of them. */
 const SETTLED_ITEMS_MAX = COMMIT_ITEMS_MAX - 8;
-/** Items of the last commit's settlement, which has room for reservations with their lifted ledgers. */
+/** Items of the last commit's settlement, which has room for reservations with their raised ledgers. */
 const SETTLED_LAST_MAX = 45;
 
 /** Everything a commit may hold, to be filled. */

@@ -41,7 +41,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const [state, found, dueEarly, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
     lookUpTold(scope),
-    // Whoever leads has the partition's due work to itself; any other pass finds out first whether another dispatcher leads.
+    // A leader has the partition's due work to itself; any other pass finds out first whether another dispatcher leads.
     isLeading && input.promotes ? promoteDue(context, partition, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
@@ -54,7 +54,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const commits = new Commits(store, partition, state.version);
   const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);
   const carried = isAtRest ? undefined : await carry(context, partition, commits, state);
-  // What was moved stands where nobody has read it.
+  // What was moved stands where no pass has read it.
   if (carried !== undefined) forgetMissed(lines);
   watch(scope, state, carried !== undefined);
   const elsewhere =

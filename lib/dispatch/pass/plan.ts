@@ -63,15 +63,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   candidates.distrust(
     recovery.settled.flatMap(({ entry, durationMs }) => (durationMs === undefined ? entry : [])),
   );
-  if (planner.room > 0) await offerHeld(pass, planner);
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
-}
-
-/** What keys in flight were charged before: others are raised to the least share among them. */
-async function offerHeld({ ledgerCache, inFlight }: SettledPass, planner: Planner): Promise<void> {
-  const keys = new Set(inFlight.map(({ fairnessKey }) => fairnessKey));
-  await ledgerCache.readLedgers(keys);
-  planner.offerLedgers([...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []));
 }
 
 /** This partition's share of the pool, less what other partitions have of it. */

@@ -22,7 +22,7 @@ export const NOTHING_DUE: Promotion = { promoted: [], overtaken: [], strangers: 
 
 /**
  * Moves due jobs to their ready lines: all of them, soonest first, up to `promoteMax` in each of `PROMOTE_ROUNDS_MAX` rounds.
- * Who plans must know them: the best of them may have become due last. Answers their new images; `more`: others are left to
+ * The plan must know them: the best of them may have become due last. Answers their new images; `more`: others are left to
  * the next pass.
  */
 export async function promoteDue(

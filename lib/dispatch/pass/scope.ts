@@ -46,7 +46,7 @@ export interface PassInput {
   readonly told?: readonly string[] | undefined;
   /** Look up all that is in flight, whether or not its time has come, and read all lines. */
   readonly looksAtAll: boolean;
-  /** What is remembered of lines is read again: jobs may have come of which nobody has told yet. @default false */
+  /** What is remembered of lines is read again: jobs may have come that no hint has told of yet. @default false */
   readonly readsAnew?: boolean | undefined;
   /** Commit even if there is nothing to write: what was planned by the version before is void then. @default false */
   readonly commitsAnyway?: boolean | undefined;
@@ -54,7 +54,7 @@ export interface PassInput {
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */
   readonly fires: boolean;
-  /** Of the hints, jobs that were stored just now, and that nobody else can have seen. */
+  /** Of the hints, jobs that were stored just now, and that no other dispatcher can have seen. */
   readonly justStored: ReadonlySet<string>;
   /** Takes what nothing waits for: it goes on beside the pass, and never rejects. */
   readonly inBackground: (work: Promise<unknown>) => void;

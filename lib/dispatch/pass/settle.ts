@@ -167,7 +167,7 @@ function beginMost(
     drafts,
     postponed.filter((each) => !isTouched(each)),
   );
-  // A commit says one thing of a reservation. That it is to be looked at sooner must be said all the same: nobody else does it then.
+  // A commit says one thing of a reservation. That it is to be looked at sooner must be said all the same: no other pass does it then.
   const sooner = postponed.filter((each) => isTouched(each) && each.checkAtMs < each.reservation.checkAtMs);
   if (sooner.length > 0) {
     drafts.push(emptyDraft());
@@ -188,7 +188,7 @@ async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty
   }
 }
 
-/** Images of jobs that stand in a partition: one may have been moved since somebody told of it here. */
+/** Images of jobs that stand in a partition: one may have been moved since a hint told of it here. */
 function standingIn(partition: number, images: Images): Images {
   for (const job of images.values())
     if (job.partition !== partition)

@@ -157,12 +157,14 @@ export class Duties {
 
   async #lead(duty: Duty, end: AbortSignal): Promise<void> {
     const { pollMs, passEveryMs } = this.#settings;
+    const context = this.#context.now;
     let why: LeadEnd | 'failed' = 'failed';
     try {
-      const report = await lead(this.#context.now, duty.partition, {
+      const report = await lead(context, duty.partition, {
         first: { hints: [], fires: true },
         letter: undefined,
-        stays: () => this.#membership.isMember(),
+        // Under a newer declaration it begins anew, though its partition was not told of that.
+        stays: () => this.#membership.isMember() && this.#context.now === context,
         endsAtMonotonicMs: Infinity,
         end,
         pollMs,

@@ -17,7 +17,7 @@ export interface ResidentOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Hears what its passes do and leave behind. @default - nobody does */
+  /** Hears what its passes do and leave behind. @default - nothing does */
   readonly metrics?: Metrics | undefined;
   /** Unique among the dispatchers that live; a new life of the same name supersedes the former one. */
   readonly dispatcherId: string;
@@ -32,7 +32,7 @@ export interface ResidentOptions {
   readonly pollMs?: number | undefined;
   /** How long a partition that it leads goes without a pass at most. @default 60 s, as the tick */
   readonly passEveryMs?: number | undefined;
-  /** How often it counts what waits where it leads, for whoever looks at its load. @default 30 s */
+  /** How often it counts what waits where it leads, for a look at its load. @default 30 s */
   readonly countEveryMs?: number | undefined;
   /** How its process fares; not said unless given. */
   readonly vitals?: (() => Vitals) | undefined;

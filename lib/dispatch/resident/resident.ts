@@ -3,7 +3,7 @@
  * record; the members' ring gives it partitions to lead (`../lead.ts`) and others to stand by for.
  *
  * Safety is the partition's version alone: two dispatchers that both believe to lead one partition do no harm. So membership may lag, get
- * lost, or be believed too long: it costs time. Where nobody is a member, or a leader does not lead, functions make the passes.
+ * lost, or be believed too long: it costs time. Where there is no member, or a leader does not lead, functions make the passes.
  *
  * With a membership lease L, clocks that differ by at most S, and a margin M:
  *

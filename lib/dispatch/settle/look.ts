@@ -1,9 +1,9 @@
 /**
- * A look at the workers of a partition, between its passes: one read and one small write, without the lease. While nothing is
+ * A look at the workers of a partition, between its passes: one read and one small write, and no commit. While nothing is
  * wrong it only sends the next look. Where a worker's lease has ended, it makes a pass.
  *
- * Looks that come twice, or beside each other, become one: each is noted for an instant before it is sent, and who finds that
- * another one is noted by now leaves. One that is lost is made up for by the next pass, the minute's tick at the latest.
+ * Looks that come twice, or beside each other, become one: each is noted for an instant before it is sent, and one that finds
+ * another one noted by now ends. One that is lost is made up for by the next pass, the minute's tick at the latest.
  */
 
 import type { DispatchContext } from '../context.ts';

@@ -42,14 +42,14 @@ export interface Settlement {
   readonly wakeAtMs?: number | undefined;
   /** The time of more has come, and of what was looked up some had been left behind: the others may be, too. */
   readonly isMore: boolean;
-  /** When attempts end of which nobody else tells; once for each second. */
+  /** When attempts end of which nothing else tells; once for each second. */
   readonly endsInMs: readonly number[];
   /** All that ran under workers' leases which had ended by this instant was taken from them; undefined: no lease had, or something was left. */
   readonly judgedUntilMs?: number | undefined;
 }
 
 /**
- * Whether whoever runs this attempt can be running it still. A worker that cannot be reached counts as running until
+ * Whether the worker of this attempt can be running it still. A worker that cannot be reached counts as running until
  * its lease has passed: a process renews its by heartbeats, a function's stands on the job since its start. What is
  * configured by now says nothing of it: a redeployed pool takes nothing from what runs.
  */
@@ -61,7 +61,7 @@ function mayStillRun(
 ): boolean {
   // planted: end-by-own-clock
   if (job.runUntilMs !== undefined) return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;
-  // Whoever started it so lately may have registered after the workers were read.
+  // A worker that started it so lately may have registered after the workers were read.
   // planted: just-registered
   if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
   const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
@@ -74,7 +74,7 @@ function mayStillRun(
 /** Whether the record of the very life that runs a job is there: then another life's lease, which has ended, does not concern the job. */
 const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
   worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
-/** What the type of a running job was declared to be when it was claimed; where nobody knows that any more, what it is. */
+/** What the type of a running job was declared to be when it was claimed; where that is not known any more, what it is. */
 async function typeOf(
   { configuration, deployed }: DispatchContext,
   job: MovingJob,
@@ -114,7 +114,7 @@ async function takeAway(
   };
 }
 
-/** Gives a claim back whose fleet is not declared any more, so that nobody would start the job. Undefined: the job has started or moved on. */
+/** Gives a claim back whose fleet is not declared any more, so that no worker would start the job. Undefined: the job has started or moved on. */
 async function returnClaim(
   context: DispatchContext,
   job: MovingJob,
@@ -181,7 +181,7 @@ export interface RecoveryInput {
 }
 
 /**
- * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → claim if nobody has,
+ * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → claim if no worker has,
  * and send again; never to be claimed → raise the version, then drop; running → look later, or take the attempt from a
  * worker that is gone, unless an outage may explain its silence. After a gap, in batches that grow with each pass.
  * Source: design, Recovery; workload-distribution, "Incremental Recovery".
@@ -229,7 +229,7 @@ function reservationsDue(
   // planted: looks-up-in-turn
   const due = allDue.slice(0, checksAll ? undefined : budget.checkMax);
   const hasMoreDue = due.length < allDue.length;
-  // All of these, as it happens once for a declaration: nobody else tells of them, and none of them is told again.
+  // All of these, as it happens once for a declaration: nothing else tells of them, and none of them is told again.
   const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
   const checked = [...new Set([...due, ...orphaned])];
   // planted: patient-checks-2
@@ -268,7 +268,7 @@ class Recovery {
   readonly #resend: FleetMessage[] = [];
   /** Jobs that wait again, or may. */
   readonly #images: MovingJob[] = [];
-  /** Jobs that nobody has claimed, and that are to be told of again. */
+  /** Jobs that are not claimed, and that are to be told of again. */
   readonly #unclaimed: Place[] = [];
   /** Jobs that were taken from workers. */
   readonly #taken: MovingJob[] = [];
@@ -279,7 +279,7 @@ class Recovery {
   readonly #heldBack = new Set<string>();
   /** By reservation: when an attempt's own time ends, if that is before it would be checked again. */
   readonly #endsAtMs = new Map<string, number>();
-  /** When attempts end of which nobody else tells, to the second. */
+  /** When attempts end of which nothing else tells, to the second. */
   readonly #unheardEndsMs = new Set<number>();
   #hasJudged = true;
 
@@ -381,7 +381,7 @@ class Recovery {
   }
 
   /**
-   * Whether nobody will start a job that nobody has claimed: its fleet is not declared any more; or, after so long, a pass was to claim it
+   * Whether a job that is not claimed will not be started: its fleet is not declared any more; or, after so long, a pass was to claim it
    * together with a lock.
    */
   #isGivenUp(place: Place): boolean {
@@ -389,7 +389,7 @@ class Recovery {
   }
 
   /**
-   * Whether a pass was to claim the place's job, together with a lock: then nobody else may. What was planned under another declaration may
+   * Whether a pass was to claim the place's job, together with a lock: then no worker may. What was planned under another declaration may
    * have needed one, though none is needed now: another partition's job may have it.
    */
   #mayTakeLock({ entry, reservation }: Place): boolean {
@@ -424,7 +424,7 @@ class Recovery {
   }
 
   /**
-   * Claims jobs that nobody has started in time, under the terms that they were planned under, and sends them again: a worker of a former
+   * Claims jobs that were not started in time, under the terms that they were planned under, and sends them again: a worker of a former
    * version starts what is claimed. A start that is under way, or comes later, is of the same claim.
    */
   async #claimUnstarted(): Promise<void> {

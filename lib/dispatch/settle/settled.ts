@@ -3,7 +3,7 @@
  * image of its job, from the stream or read.
  *
  * `ended` and `gone` hold for ever once any true image of the item showed them, because versions only rise, a terminal
- * state is never left, and nobody plans a job while an older reservation still counts it. So a stream record is as good
+ * state is never left, and no pass plans a job while an older reservation still counts it. So a stream record is as good
  * as a read for settling, however late it comes.
  */
 

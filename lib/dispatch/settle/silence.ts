@@ -6,7 +6,7 @@
  * living worker names is looked up at once, whatever its reservation says. Between passes, looks see to it that there
  * is one then (`look.ts`).
  *
- * The outage guard: while nobody reaches the store, no worker can say that it lives, nor write down what it has done. So
+ * The outage guard: while the store cannot be reached, no worker can say that it lives, nor write down what it has done. So
  * what a worker's silence means is only known once the store has been there again for a whole lease.
  *
  * A partition is *attended* while passes read it without a long gap. Of an outage the commits tell nothing, so a gap
@@ -28,7 +28,7 @@ import type { DispatchContext } from '../context.ts';
 
 /** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
 export const WORKER_LEASE_MS = 15_000;
-/** How long a worker counted as living when it was last heard of; undefined: nobody has noted when that was. */
+/** How long a worker counted as living when it was last heard of; undefined: it was not noted when that was. */
 export const leaseInForceMs = ({
   heardAtMs,
   expiresAtMs,
@@ -96,7 +96,7 @@ export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs:
   return sinceMs === undefined ? rest : { ...rest, heldBackSinceMs: sinceMs };
 }
 
-/** Time is cut into windows; whoever leaves something to the next one sees to it that there is a pass in it. */
+/** Time is cut into windows; a pass that leaves something to the next one sees to it that there is a pass in it. */
 const WINDOW_MS = { heldBack: 5_000, ramped: 1_000 } as const;
 /** So much into the next window, that a dispatcher whose clock is behind is in it too. */
 const INTO_WINDOW_MS = 1_000;
@@ -123,7 +123,7 @@ export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
 }
 
 /**
- * While jobs run on processes, somebody looks this often: less than the gap that may hide an outage, with what queues and
+ * While jobs run on processes, a look comes this often: less than the gap that may hide an outage, with what queues and
  * cold starts take.
  */
 export const LOOK_EVERY_MS = GAP_MAX_MS - 3_000;
@@ -213,7 +213,7 @@ export function nextLeaseEndMs(
 export function nextLookAtMs(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   attendance: Attendance,
-  /** When the state was loaded: what has ended since then, nobody has seen. */
+  /** When the state was loaded: what has ended since then, was not seen. */
   loadedAtMs: number,
   nowMs: number,
 ): number {

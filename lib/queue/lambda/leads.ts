@@ -10,20 +10,21 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
 } as const satisfies LambdaClientConfig;
 
+/** The first partitions are led, as many as these: each takes an invocation, for as long as much goes on there. */
+export const LED_PARTITIONS_MAX = 32;
+
 export const lambdaForLeads = (): LambdaClient => new LambdaClient(REQUESTS);
 
 export interface LeadsOptions {
   readonly client: Pick<LambdaClient, 'send'>;
   readonly functionName: string;
-  /** Partitions that may be led at once, the first ones: each takes one invocation of those that may run. */
-  readonly partitions: number;
 }
 
 /** @throws what Lambda answers */
 export const askingToLead =
-  ({ client, functionName, partitions }: LeadsOptions) =>
+  ({ client, functionName }: LeadsOptions) =>
   async (partition: number): Promise<void> => {
-    if (partition >= partitions) return;
+    if (partition >= LED_PARTITIONS_MAX) return;
     await client.send(
       new InvokeCommand({
         FunctionName: functionName,

@@ -3,41 +3,33 @@ import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { describe, expect, it } from 'vitest';
 import { askingToLead, leadIn } from '../../../lib/queue/lambda/leads.ts';
 
-function scene(partitions: number) {
+function scene() {
   const invoked: InvokeCommand['input'][] = [];
   const send = async ({ input }: InvokeCommand): Promise<object> => {
     invoked.push(input);
     return { StatusCode: 202 };
   };
-  const lead = askingToLead({
-    client: { send } as unknown as LambdaClient,
-    functionName: 'dispatch',
-    partitions,
-  });
+  const lead = askingToLead({ client: { send } as unknown as LambdaClient, functionName: 'dispatch' });
   return { invoked, lead };
 }
 
 describe('asking for a function that leads', () => {
   it('is an asynchronous invocation that names the partition', async () => {
-    const { invoked, lead } = scene(4);
+    const { invoked, lead } = scene();
     await lead(3);
     expect(invoked).toMatchObject([{ FunctionName: 'dispatch', InvocationType: 'Event' }]);
     expect(leadIn(JSON.parse(Buffer.from(invoked[0]?.Payload as Uint8Array).toString()))).toBe(3);
   });
 
-  it('asks for no more partitions than there is room for', async () => {
-    const { invoked, lead } = scene(2);
-    for (const partition of [0, 1, 2, 3]) await lead(partition);
+  it('asks for the first 32 partitions only', async () => {
+    const { invoked, lead } = scene();
+    for (const partition of [0, 31, 32, 255]) await lead(partition);
     expect(invoked).toHaveLength(2);
   });
 
   it('fails as Lambda does', async () => {
     const send = () => Promise.reject(new Error('not allowed'));
-    const lead = askingToLead({
-      client: { send } as unknown as LambdaClient,
-      functionName: 'dispatch',
-      partitions: 1,
-    });
+    const lead = askingToLead({ client: { send } as unknown as LambdaClient, functionName: 'dispatch' });
     await expect(lead(0)).rejects.toThrow('not allowed');
   });
 });

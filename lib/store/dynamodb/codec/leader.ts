@@ -1,4 +1,4 @@
-/** The small items of a partition: its leader, the shards of its due line, the last look at its workers. */
+/** The small items of a partition: its leader, and the last look at its workers. */
 import type { Leader, Lookout } from '../../records.ts';
 import { lookoutKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
