@@ -135,6 +135,7 @@ export class HintedJobs {
     const { sinceMs = Infinity, recent } = this.#cached;
     if (job.readyAtMs - this.#context.budget.seenWithinMs > sinceMs) return true;
     if (this.#confirmed.has(job.id) || this.#justStored.has(job.id)) return true;
+    // planted: told-and-believed
     return (recent.of(job.id)?.confirmedAtMs ?? -Infinity) >= sinceMs;
   }
 

@@ -20,6 +20,8 @@ const put = (on: Stage, letter: Letter): Promise<void> =>
 const isLed = (on: Stage, forMs = 60_000) =>
   on.store.lead({ partition: 0, holder: 'another', nowMs: on.time.nowMs, untilMs: on.time.nowMs + forMs });
 const released = (on: Stage): Promise<void> => on.store.stopLeading({ partition: 0, holder: 'another' });
+/** No line shows a job as soon as it is stored. */
+const unshown = (): Stage => stage({ store: { indexLagMs: 10_000 } });
 const oneJob = async (on: Stage): Promise<Job> => {
   const job = on.job();
   await on.put(job);
@@ -95,7 +97,7 @@ describe('a letter', () => {
   });
 
   it('stays if that commit is refused, and the leader acts on it again', async () => {
-    const on = stage();
+    const on = unshown();
     const job = await oneJob(on);
     await put(on, { jobIds: [job.id] });
     const context = disturbed(on, 'commit', async () => {
@@ -124,7 +126,7 @@ describe('a letter', () => {
   it.each(['commit', 'deleteLetters', 'stopLeading'] as const)(
     'that comes at the %s of a lead is read by it',
     async (verb) => {
-      const on = stage();
+      const on = unshown();
       const [first, late] = [await oneJob(on), await oneJob(on)];
       await put(on, { jobIds: [first.id] });
       const context = disturbed(on, verb, () => put(on, { jobIds: [late.id] }));

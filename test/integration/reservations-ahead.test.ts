@@ -219,10 +219,10 @@ describe('a reservation whose item is put before the page', () => {
 
   it('of one that the page has settled places of gets fewer places from no late put', async () => {
     const [slow, store] = [process(), process()];
-    const made = Array.from({ length: 120 }, (_, at) => large(`${100 + at}`, 3));
-    for (let from = 0; from < 120; from += 40)
+    const made = Array.from({ length: 200 }, (_, at) => large(`${100 + at}`, 3));
+    for (let from = 0; from < 200; from += 40)
       await commit(store, 1 + from / 40, { reserve: made.slice(from, from + 40) });
-    let version = 4;
+    let version = 6;
     const meant = new Map(made.map((each) => [each.batchId, each]));
     /** Settles a place of each of some, so that what the page says of the first ones goes into their items. */
     const settle = (from: number, place: number) => {
@@ -262,6 +262,15 @@ describe('a reservation whose item is put before the page', () => {
       ] as const) {
         expect(await commit(store, version, settle(from, place))).toBe('committed');
         count(from, place);
+      }
+      // What is said of others takes the room of what is said of these, which their items say then.
+      for (const from of [120, 160, 120, 160]) {
+        const checkAtMs = NOW_MS + version;
+        const later = made.slice(from, from + 40).map(({ batchId }) => meant.get(batchId) ?? large('none'));
+        const postpone = later.map((reservation) => ({ reservation, checkAtMs }));
+        expect(await commit(store, version, { postpone })).toBe('committed');
+        version += 1;
+        for (const each of later) meant.set(each.batchId, { ...each, checkAtMs });
       }
     };
     expect(await commit(slow, version, settle(80, 0))).toBe('lost');

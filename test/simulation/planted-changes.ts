@@ -15,7 +15,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   ...SMALL_PRINT_CHANGES,
   'dropped-hint': {
     removes: 'what a hint told from what is cached, where its job does not start in the pass that heard it',
-    foundBy: { differential: 9, kind: 'order' },
+    foundBy: { differential: 16, kind: 'order' },
     changes: [
       change(at('dropped-hint'), dropped),
       change(at('dropped-hint-2'), becomes('($.recent.clear(), $)')),
@@ -104,7 +104,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'tiers-in-one-batch': {
     removes: 'the order of tiers in all but the first batch of a pass',
-    foundBy: { differential: 1, kind: 'order' },
+    foundBy: { differential: 9, kind: 'order' },
     changes: [
       change(
         at('tiers-in-one-batch'),
@@ -116,12 +116,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'on-demand-behind': {
     removes: 'the head start of jobs on demand',
-    foundBy: { differential: 1, kind: 'order' },
+    foundBy: { differential: 2, kind: 'order' },
     changes: [change(at('on-demand-behind'), dropped, 'BinaryExpression', 7)],
   },
   'age-of-lost': {
     removes: 'the age of a job that lost its worker',
-    foundBy: { simulation: 15 },
+    foundBy: { simulation: 1 },
     changes: [change(at('age-of-lost'), becomes('readyAgain($, runAtMs)'), 'Identifier', 3)],
   },
   'quiet-for-ever': {
@@ -207,34 +207,34 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'one-page-of-due': {
     removes: 'due work beyond the first page: it is left to the next tick',
-    foundBy: { differential: 4, kind: 'time' },
+    foundBy: { differential: 113, kind: 'time' },
     changes: [change(at('one-page-of-due'), becomes('1')), change(at('one-page-of-due-2'), never)],
   },
   'stale-controls': {
     removes: 'reading caps and pauses again: those of the first pass stay in force',
-    foundBy: { differential: 1, kind: 'controls' },
+    foundBy: { differential: 2, kind: 'controls' },
     changes: [change(at('stale-controls'), becomes('(context.caches.controls ??= $)'), 'Property', 2)],
   },
   'parked-by-another': {
     removes: 'looking for jobs that another dispatcher has parked',
-    foundBy: { differential: 2, kind: 'conflicts' },
+    foundBy: { differential: 4, kind: 'conflicts' },
     changes: [change(at('parked-by-another'), becomes('$ || cached.marked.size === 0'))],
   },
   'parked-not-freed': {
     removes: 'the look at what is parked behind a conflict key that a settlement lets go',
-    foundBy: { differential: 1, kind: 'conflicts' },
+    foundBy: { differential: 2, kind: 'conflicts' },
     changes: [change(at('parked-not-freed'), dropped), change(at('parked-not-freed-2'), dropped)],
   },
   'weight-of-flight': {
     removes: 'the weight from what is in flight',
-    foundBy: { differential: 12, kind: 'keys' },
+    foundBy: { differential: 14, kind: 'keys' },
     changes: [
       change(at('weight-of-flight'), becomes('$ * this.ledgers.weightOf(key)'), 'MemberExpression', 3),
     ],
   },
   'flight-uncounted': {
     removes: 'what is in flight from the cost of its key',
-    foundBy: { differential: 1, kind: 'order' },
+    foundBy: { differential: 2, kind: 'order' },
     changes: [change(at('weight-of-flight'), becomes('0'), 'MemberExpression', 3)],
   },
   'gone-forgotten': {
@@ -255,7 +255,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
           () => import('../../lib/store/dynamodb/partition.ts'),
           (m) => m.DynamoPartitionStore.prototype.commit,
         ),
-        becomes('(turn.base !== undefined && this.#items.knowBase(partition, turn.base), $)'),
+        becomes('(change.base !== undefined && this.#items.knowBase(partition, change.base), $)'),
         'ConditionalExpression',
       ),
     ],
@@ -267,7 +267,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'fractions-of-cost': {
     removes: 'whole units of cost: ties on paper are decided by rounding',
-    foundBy: { differential: 34, kind: 'order' },
+    foundBy: { differential: 50, kind: 'order' },
     changes: [
       change(
         within(
@@ -334,7 +334,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'away-by-its-head': {
     removes: 'jobs behind the first of a line from those that show that a key was there',
-    foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'while another of its jobs waits' },
+    foundBy: { differential: 5, kind: 'lifts' },
     changes: [
       change(
         within(
@@ -420,7 +420,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'no-wake-for-due': {
     removes: 'the wakes for work that becomes due before the next tick',
-    foundBy: { simulation: 182 },
+    foundBy: { simulation: 116 },
     changes: [change(at('no-wake-for-due'), becomes('undefined'))],
   },
   'parked-not-moved-back': {
@@ -488,7 +488,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'patient-checks': {
     removes: 'the look-up of what ran under a lease that has ended, before its reservation is checked',
-    foundBy: { crashWorld: 1 },
+    foundBy: { crashWorld: 4 },
     changes: [
       change(at('patient-checks'), never, 'LogicalExpression'),
       change(at('patient-checks-2'), always),
@@ -496,12 +496,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'unwitnessed-looks': {
     removes: 'what looks tell of the store: only commits of passes show that there was no outage',
-    foundBy: { crashWorld: 13 },
+    foundBy: { crashWorld: 4 },
     changes: [change(at('unwitnessed-looks'), becomes('page !== undefined || $'))],
   },
   'former-lives': {
     removes: 'the end of the lease of a life whose name has begun another one',
-    foundBy: { crashWorld: 37 },
+    foundBy: { crashWorld: 4 },
     changes: [change(at('former-lives'), always, 'ConditionalExpression')],
   },
   'former-group': {
@@ -544,7 +544,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'terms-of-the-lost': {
     removes: 'the terms of its claim from an attempt that is taken away: what is declared by then holds',
-    foundBy: { simulation: 6 },
+    foundBy: { simulation: 47 },
     changes: [change(at('terms-of-the-lost'), becomes('$2'), 'LogicalExpression')],
   },
   'terms-of-the-dead': {
@@ -632,7 +632,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'former-types': {
     removes: 'types that are not declared any more from what is remembered of them',
-    foundBy: { simulation: 6 },
+    foundBy: { simulation: 5 },
     changes: [change(at('former-types'), never, 'ArrowFunctionExpression')],
   },
   'declared-twice': {
@@ -643,22 +643,22 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'handlers-of-tomorrow': {
     removes: 'another try of a job that met a worker of another deployment, without its handler',
-    foundBy: { simulation: 6 },
+    foundBy: { simulation: 39 },
     changes: [change(at('handlers-of-tomorrow'), never, 'ReturnStatement')],
   },
   'guard-in-the-thread': {
     removes: 'the guard beside the thread of the handlers: a busy one keeps it from its heartbeats',
-    foundBy: { simulation: 22 },
+    foundBy: { simulation: 15 },
     changes: [change(at('guard-in-the-thread'), becomes('$2'), 'LogicalExpression')],
   },
   'short-records': {
     removes: 'the time for which a process that stands still may trust its lease from its record',
-    foundBy: { simulation: 22 },
+    foundBy: { simulation: 251 },
     changes: [change(at('short-records'), compared('-'), 'BinaryExpression')],
   },
   'short-functions': {
     removes: "the rest of a function's time after the timeouts of its types from the lease of what it runs",
-    foundBy: { simulation: 45 },
+    foundBy: { simulation: 25 },
     changes: [
       change(at('short-functions'), becomes('life.since.wallMs + life.lastsMs / 2'), 'BinaryExpression', 2),
     ],
@@ -869,7 +869,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'unheard-end': {
     removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
-    foundBy: { simulation: 16_000_199 },
+    foundBy: { simulation: 16000146 },
     changes: [change(at('unheard-end'), never, 'IfStatement', 2)],
   },
   'moved-uncharged': {
@@ -996,12 +996,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'before-the-first': {
     removes:
       'whose turn it is of two keys with the same share: whoever arrives goes before one that was raised to it',
-    foundBy: { test: 'test/core/presence.test.ts', name: 'holds nobody back' },
+    foundBy: { differential: 1, kind: 'lifts' },
     changes: [change(at('before-the-first'), becomes('shareMs < leastMs'), 'LogicalExpression')],
   },
   'arrives-by-any': {
     removes: 'which job of a key is the oldest: the last one that is looked at says when the key came',
-    foundBy: { test: 'test/dispatch/lifts.test.ts', name: 'while another of its jobs waits' },
+    foundBy: { differential: 2, kind: 'lifts' },
     changes: [change(at('arrives-by-any'), dropped, 'BinaryExpression')],
   },
   'left-and-gone': {
@@ -1012,7 +1012,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'looked-before-release': {
     removes:
       'the look for letters after the lead is released: a letter that comes in between is not acted on',
-    foundBy: { simulation: 1 },
+    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'that comes at the stopLeading of a lead' },
     changes: [
       change(at('looked-before-release'), dropped),
       change(
@@ -1026,12 +1026,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'names-unread': {
     removes: 'the jobs that letters name',
-    foundBy: { simulation: 1 },
+    foundBy: { test: 'test/dispatch/lead.test.ts', name: 'hears of jobs by letters' },
     changes: [change(at('names-unread'), dropped, 'SpreadElement', 2)],
   },
   'deleted-before-the-commit': {
     removes: 'the wait for the commit before letters are deleted: those of a pass that dies are lost',
-    foundBy: { simulation: 1 },
+    foundBy: { simulation: 24 },
     changes: [
       change(
         at('deleted-before-the-commit'),
@@ -1045,7 +1045,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'deleted-though-refused': {
     removes:
       'the letters of a pass whose commit was refused: they are deleted, and it forgets what they said',
-    foundBy: { simulation: 1 },
+    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'stays if that commit is refused' },
     changes: [
       change(
         at('deleted-though-refused'),
@@ -1057,7 +1057,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deletes-of-others': {
     removes: 'which letters a pass has acted on: it deletes all that are there',
-    foundBy: { simulation: 1 },
+    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'that comes at the commit of a lead' },
     changes: [
       change(
         at('deletes-of-others'),
@@ -1067,13 +1067,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'lost-and-gone': {
     removes: 'the letter and the wake of a dispatcher whose commits were refused three times',
-    foundBy: { simulation: 1 },
+    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'leaves a letter, then sends a wake' },
     changes: [change(at('lost-and-gone'), dropped)],
   },
   'woken-for-nothing': {
     removes:
       'the commit of a run that was woken, where it has nothing to write: what was planned before is not void',
-    foundBy: { simulation: 1 },
+    foundBy: { test: 'test/dispatch/lead.test.ts', name: 'commits though it has nothing to write' },
     changes: [change(at('woken-for-nothing'), never)],
   },
   'unreadable-says-nothing': {
@@ -1087,12 +1087,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'left-unsaid': {
     removes: 'the instant until which a read of the lines may miss a job that is left waiting',
-    foundBy: { differential: 1, kind: 'unheard' },
+    foundBy: { test: 'test/dispatch/quiet.test.ts', name: 'is not seen by others before an instant' },
     changes: [change(at('left-unsaid'), never)],
   },
   'quiet-before-whole': {
     removes: 'the wait for that instant before anybody says that nothing waits',
-    foundBy: { differential: 1, kind: 'unheard' },
+    foundBy: { test: 'test/dispatch/quiet.test.ts', name: 'keeps the partition from being quiet until' },
     changes: [change(at('quiet-before-whole'), never, 'BinaryExpression')],
   },
   'unseen-and-unwoken': {
@@ -1104,5 +1104,47 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes: 'the commit that proves what is in flight before a job is moved to another partition',
     foundBy: { test: 'test/dispatch/rehome.test.ts', name: 'are none where another commit came first' },
     changes: [change(at('moved-unconfirmed'), dropped)],
+  },
+  'told-and-believed': {
+    removes: 'the look at a job that hints told of, and that nobody has read: it may not wait any more',
+    foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'tells of none that has ended' },
+    changes: [change(at('told-and-believed'), always, 'BinaryExpression')],
+  },
+  'claim-version': {
+    removes: 'the version in the condition of a claim',
+    foundBy: { test: 'test/contract/memory.test.ts', name: 'makes every claim fail that was planned before' },
+    changes: [
+      change(
+        at('claim-version'),
+        becomes('item === undefined ? undefined : claim(item.value, won, item.value.version)'),
+      ),
+    ],
+  },
+  'promote-version': {
+    // Either is enough: the version alone, or the time of the job as it is.
+    removes: 'the version and the time in the condition of a promotion',
+    foundBy: {
+      test: 'test/contract/memory.test.ts',
+      name: 'makes what was planned with the older time fail',
+    },
+    changes: [
+      change(
+        at('promote-version'),
+        becomes('item === undefined ? undefined : promote(item.value, Number.MAX_SAFE_INTEGER)'),
+      ),
+    ],
+  },
+  'raise-before-give-up': {
+    removes: 'raising the version before a place is given up',
+    foundBy: {
+      test: 'test/dispatch/recovery.test.ts',
+      name: 'has its version raised before its place is given away',
+    },
+    changes: [change(at('raise-before-give-up'), always)],
+  },
+  'unknown-claims': {
+    removes: 'the difference between a claim that was lost and one that was not answered',
+    foundBy: { test: 'test/dispatch/pass.test.ts', name: 'without an answer goes on counting' },
+    changes: [change(at('unknown-claims-lent'), becomes("outcome === 'unknown' ? this.#drop(place) : $"))],
   },
 };

@@ -11,14 +11,15 @@ const MEANS = 'means what every ledger and every reservation would, each in an i
 
 export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   'learned-late': {
-    removes: 'the turn of a learned cost: a dispatcher that comes late with its own takes a newer one back',
+    removes:
+      'the version of a learned cost: a dispatcher that comes late with its own takes a newer one back',
     foundBy: {
       test: 'test/integration/learned-costs.test.ts',
       name: 'is not what a process wrote late that was overtaken after its commit',
       onEmulator: true,
     },
     changes: [
-      change(at('learned-late'), becomes("'attribute_not_exists(#turn) OR #turn <> :turn'"), 'Literal'),
+      change(at('learned-late'), becomes("'attribute_not_exists(#pk) OR #version <> :version'"), 'Literal'),
     ],
   },
   'page-before-items': {
@@ -80,15 +81,6 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
       ),
     ],
   },
-  'back-from-tidying': {
-    removes: 'that an item must be there to get fewer places: one that was tidied away comes back',
-    foundBy: {
-      test: 'test/contract/aws.test.ts',
-      name: 'brings nothing back that another process has tidied away',
-      onEmulator: true,
-    },
-    changes: [change(at('fewer-places-late'), becomes('isFirst'), 'TemplateLiteral')],
-  },
   'commit-of-any-version': {
     removes: 'the version from the condition of a commit, in the memory store',
     foundBy: {
@@ -102,14 +94,12 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
     foundBy: found('is void if another commit comes first, and the page is refused'),
     changes: [
       change(
-        within(
-          () => import('../../lib/store/dynamodb/partition.ts'),
-          (m) => m.pageAfter,
-        ),
+        at('page-of-any-version'),
         becomes(
           "{ condition: 'attribute_exists(#pk) OR #version = :version', values: { ':version': version } }",
         ),
-        'ConditionalExpression',
+        'ObjectExpression',
+        2,
       ),
     ],
   },
@@ -140,7 +130,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
       onEmulator: true,
     },
     changes: [
-      change(at('parked-at-the-same-version-2'), becomes("'SET #version = :version, #parked = :next'")),
+      change(at('parked-at-the-same-version-2'), becomes("'SET #version = if_not_exists(#version, :next)'")),
     ],
   },
 };

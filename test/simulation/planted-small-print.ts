@@ -50,12 +50,12 @@ export const SMALL_PRINT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'conflicts-of-single-writes': {
     removes: 'another try of a single write that meets a transaction',
-    foundBy: found('wake.* is right, whatever passes meanwhile'),
+    foundBy: found('putLetter.* is right, whatever passes meanwhile'),
     changes: [change(at('conflicts-of-single-writes'), dropped)],
   },
   'throttled-for-good': {
     removes: 'throttling of the table from what passes: it is taken for a request that is wrong',
-    foundBy: found('wake.* says what does not pass'),
+    foundBy: found('putLetter.* says what does not pass'),
     changes: [change(at('throttled-for-good'), dropped)],
   },
   'conflicts-refused': {

@@ -13,20 +13,6 @@ const withoutReservations = (commit: Commit): Commit => ({ ...commit, reserve: [
 
 /** Switches of the simulation. */
 const SWITCHED: Readonly<Record<string, Planted>> = {
-  'claim-version': {
-    removes: 'the version in the condition of a claim',
-    foundBy: { simulation: 206 },
-    store: (store) =>
-      instead(store, {
-        claim: (requests: readonly ClaimRequest[]) =>
-          store.claim(
-            requests.map((each) => ({
-              ...each,
-              version: store.inspectJob(each.jobId)?.version ?? each.version,
-            })),
-          ),
-      }),
-  },
   'commit-version': {
     removes: 'the version in the condition of a commit',
     foundBy: { simulation: 1 },
@@ -48,11 +34,6 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
           store.commit({ partition, commit: withoutReservations(commit) }),
       }),
   },
-  'raise-before-give-up': {
-    removes: 'raising the version before a place is given up',
-    foundBy: { simulation: 6 },
-    store: (store) => instead(store, { raiseVersion: async () => 'raised' as const }),
-  },
   'start-claim': {
     removes: 'the claim in the condition of a start',
     foundBy: { simulation: 5 },
@@ -72,7 +53,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'start-version': {
     removes: 'the version in the condition of a start that claims',
-    foundBy: { simulation: 4 },
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         startJob: (request: StartRequest) => {
@@ -84,7 +65,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    foundBy: { simulation: 878 },
+    foundBy: { simulation: 40 },
     store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -110,7 +91,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'expired-workers': {
     removes: 'the expiry of workers',
-    foundBy: { simulation: 8 },
+    foundBy: { simulation: 16 },
     store: (store) =>
       instead(store, {
         loadPartition: ({ partition }: RequestOf<'loadPartition'>) =>
@@ -132,25 +113,14 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
       }),
   },
   'due-time': {
-    removes: 'the time in the due line',
-    foundBy: { simulation: 1 },
+    // Either is enough.
+    removes: 'the time in the due line, and in the condition of a promotion',
+    foundBy: { simulation: 2 },
     store: (store) =>
       instead(store, {
         readDue: ({ partition, nowMs, limit, after }: RequestOf<'readDue'>) =>
           store.readDue({ partition, nowMs: nowMs + 3_600_000, limit, after }),
-      }),
-  },
-  'promote-version': {
-    // Either is enough: the version alone, or the time of the job as it is.
-    removes: 'the version and the time in the condition of a promotion',
-    foundBy: { simulation: 37 },
-    store: (store) =>
-      instead(store, {
-        promote: ({ jobs }: RequestOf<'promote'>) =>
-          store.promote({
-            jobs: jobs.map((job) => ({ ...job, version: store.inspectJob(job.id)?.version ?? job.version })),
-            nowMs: Number.MAX_SAFE_INTEGER,
-          }),
+        promote: ({ jobs, nowMs }: RequestOf<'promote'>) => store.promote({ jobs, nowMs: nowMs + 3_600_000 }),
       }),
   },
   'retime-version': {
@@ -205,7 +175,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'count-reservations': {
     removes: 'one place in five from what a pass counts',
-    foundBy: { simulation: 8 },
+    foundBy: { simulation: 1 },
     store: (store) =>
       instead(store, {
         loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
@@ -216,7 +186,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'resend-unstarted': {
     removes: 'looking again at what was reserved',
-    foundBy: { simulation: 4 },
+    foundBy: { simulation: 2 },
     store: (store) =>
       instead(store, {
         loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
@@ -255,15 +225,6 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
         },
       });
     },
-  },
-  'unknown-claims': {
-    removes: 'the difference between a claim that was lost and one that was not answered',
-    foundBy: { simulation: 37 },
-    answers: (store) =>
-      instead(store, {
-        claim: async (requests: readonly ClaimRequest[]) =>
-          (await store.claim(requests)).map((outcome) => (outcome === 'unknown' ? 'lost' : outcome)),
-      }),
   },
   'ingest-failures': {
     removes: 'what a batch of requests says of those that failed',
@@ -306,7 +267,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'park-marker': {
     removes: 'the mark of a blocked line, before jobs are parked in it',
-    foundBy: { simulation: 1 },
+    foundBy: { simulation: 2 },
     store: (store) =>
       instead(store, {
         markParked: async () => {},
@@ -334,7 +295,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'lent-is-gone': {
     removes: 'what was lent from what the lender has',
-    foundBy: { simulation: 37 },
+    foundBy: { simulation: 5 },
     store: (store) =>
       instead(store, {
         loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
@@ -345,7 +306,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'loans-come-back': {
     removes: 'the wait of a lender until a loan that has ended was given back',
-    foundBy: { simulation: 144 },
+    foundBy: { simulation: 177 },
     store: (store) =>
       instead(store, {
         loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {
@@ -371,7 +332,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'locks-come-back': {
     removes: 'giving back the lock of a conflict key',
-    foundBy: { simulation: 22 },
+    foundBy: { simulation: 5 },
     store: (store) => instead(store, { releaseLock: async () => ({}) }),
   },
 };

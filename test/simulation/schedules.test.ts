@@ -40,7 +40,7 @@ it(`schedules beside jobs obey their policies and hold up nothing, whoever dies 
     'stood still',
     'died behind saveSchedule',
     'died behind commit',
-    'died behind acquireLease',
+    'died behind lead',
     'firing made',
     'firing missed',
     'firing running',

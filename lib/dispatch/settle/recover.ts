@@ -410,6 +410,7 @@ class Recovery {
     if (!this.#comesTo(place)) return;
     const { id, version } = place.entry;
     const given = givenUpOf(place, job, this.#nowMs);
+    // planted: raise-before-give-up
     if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
       this.#settled.push({ ...place, succeeded: false });
   }

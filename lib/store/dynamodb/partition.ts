@@ -88,6 +88,7 @@ export function pageAfter(partition: number, page: Page, commitId: string): Put 
   const version = page.version - 1;
   return {
     item: encodePage(partition, page, commitId),
+    // planted: page-of-any-version
     ...(version === 0
       ? { condition: 'attribute_not_exists(#pk)' }
       : { condition: '#version = :version', values: { ':version': version } }),

@@ -31,6 +31,7 @@ export class MemoryClaimStore implements ClaimStore {
       ...{ claimId, batchId, fleet, claimedAtMs },
       ...(declared === undefined ? {} : { declared }),
     };
+    // planted: claim-version
     const transition = item === undefined ? undefined : claim(item.value, won, request.version);
     if (transition?.kind === 'moved') {
       const { lock } = request;

@@ -88,6 +88,7 @@ export class MemoryLineStore implements LineStore {
     return this.#items.write('promote', () =>
       jobs.map((job) => {
         const item = this.#items.item(job.id);
+        // planted: promote-version
         const transition = item?.value.version === job.version ? promote(item.value, nowMs) : undefined;
         if (transition?.kind === 'moved') return this.#items.put(item, transition.job);
         this.#items.bill.refused('promote', item);
