@@ -154,7 +154,6 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       functions,
       queues: this.#queues,
       logGroup: props.logGroups?.dispatch,
-      partitions: props.partitions ?? 1,
       reservedConcurrency: props.reservedConcurrency?.dispatch,
     });
     this.ingestQueue = ingest.queue;

@@ -53,7 +53,7 @@ export function keyShares(
 }
 
 /** A key, and its share when it was met. */
-export interface KeyInTurn {
+export interface BackloggedKey {
   readonly key: CachedKey;
   readonly share: number;
 }
@@ -65,7 +65,7 @@ interface Turn {
   /** All of these were met. */
   metOf: readonly CachedKey[] | undefined;
   /** Met and not offered. */
-  waiting: readonly KeyInTurn[];
+  waiting: readonly BackloggedKey[];
 }
 
 export class BackloggedKeys {
@@ -143,7 +143,7 @@ export class BackloggedKeys {
     type: string,
     count: number,
     shares: KeyShares,
-  ): Promise<{ readonly keys: readonly KeyInTurn[]; readonly more: boolean }> {
+  ): Promise<{ readonly keys: readonly BackloggedKey[]; readonly more: boolean }> {
     const turn: Turn = this.#turns.get(type) ?? { met: new Map(), metOf: undefined, waiting: [] };
     this.#turns.set(type, turn);
     let known = await this.upTo(type, 0);
