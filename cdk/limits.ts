@@ -2,7 +2,7 @@
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { readObject } from '../lib/core/read-fields.ts';
-import { LED_PARTITIONS_MAX } from '../lib/queue/lambda/leads.ts';
+import { LED_PARTITIONS_MAX } from '../lib/core/partition.ts';
 import type { SchedulerProps } from './props.ts';
 
 /** What the dispatch function runs beside a lead of each partition: two batches of wakes, the tick, and a shard of the stream. */

@@ -141,3 +141,6 @@ export function requireSplittable(configuration: PoolConfiguration): void {
     );
   }
 }
+
+/** Functions lead the first partitions, as many as these: each takes an invocation, for as long as much goes on there. */
+export const LED_PARTITIONS_MAX = 32;

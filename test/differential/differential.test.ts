@@ -115,7 +115,7 @@ describe('the reference', () => {
     );
   });
 
-  it('lifts keys that come together one after another, in the order of their earliest jobs', async () => {
+  it('raises none of those that come together where nobody else is, so that the least share goes first', async () => {
     const spent = { fairnessKey: 'c', attempts: [{ durationMs: 10_000, outcome: 'succeeded' }] } as const;
     const together = (ofB: string, ofC: string) =>
       small([
@@ -123,10 +123,9 @@ describe('the reference', () => {
         { id: ofB, fairnessKey: 'b', atMs: 12_000 },
         { id: ofC, fairnessKey: 'c', atMs: 12_000 },
       ]);
-    // `b` comes first, and nobody is there: it stays at 0, and `c` at its 10 s.
+    // `b` stays at 0, and `c` at its 10 s, whichever of the two came first.
     expect(await startsOf(together('1', '2'))).toEqual(['c0 at 0 s', '1 at 12 s', '2 at 14 s']);
-    // `c` comes first: `b` is lifted to its 10 s, and ties with it.
-    expect(await startsOf(together('2', '1'))).toEqual(['c0 at 0 s', '1 at 12 s', '2 at 14 s']);
+    expect(await startsOf(together('2', '1'))).toEqual(['c0 at 0 s', '2 at 12 s', '1 at 14 s']);
   });
 
   // `z` holds one slot all along, at a share that nobody reaches; `y` fills another one, 2 s a job.
@@ -137,7 +136,7 @@ describe('the reference', () => {
   const fairness = { weights: { z: 0.0625, x: 16 } };
   const two = { slots: 2, fairness };
 
-  it('does not lift a key whose job waits to be tried again', async () => {
+  it('raises a key whose job has waited to be tried again, as one that comes', async () => {
     const failing = { fairnessKey: 'w', attempts: [{ durationMs: 2_000, outcome: 'failed' }] } as const;
     const starts = await startsOf(small([...crowd, failing], two));
     expect(starts.slice(1, 5)).toEqual(['w10 at 0 s', 'y1 at 2 s', 'y2 at 4 s', 'w10 at 6 s']);
@@ -191,12 +190,11 @@ describe('the reference', () => {
       { fairnessKey: 'b', atMs: 20_000, attempts: [{ durationMs: 10_000, outcome: 'succeeded' }] },
       { fairnessKey: 'a', atMs: 25_000, priority: 10 },
       { fairnessKey: 'b', atMs: 25_000 },
+      { fairnessKey: 'b', atMs: 25_000 },
     ] as const;
-    expect((await startsOf(small(jobs))).slice(2)).toEqual(['b3 at 30 s', 'a2 at 32 s']);
-    expect((await startsOf(small(jobs, { fairness: { keyTtlMs: 4_000 } }))).slice(2)).toEqual([
-      'a2 at 30 s',
-      'b3 at 32 s',
-    ]);
+    const nextOf = async (fairness: object) => (await startsOf(small(jobs, { fairness }))).slice(2);
+    expect(await nextOf({})).toEqual(['b3 at 30 s', 'b4 at 32 s', 'a2 at 34 s']);
+    expect(await nextOf({ keyTtlMs: 4_000 })).toEqual(['b3 at 30 s', 'a2 at 32 s', 'b4 at 34 s']);
   });
 
   it('forgets a key so long after its last waiting job was cancelled', async () => {

@@ -47,7 +47,8 @@ function scene() {
   const work = async (isToFail = false): Promise<readonly (string | undefined)[]> => {
     const told: (string | undefined)[] = [];
     const ended: Job[] = [];
-    await on.pass();
+    const waiting = [...store.everyJob()].filter(({ state }) => state === 'pending' || state === 'scheduled');
+    await on.pass({ jobs: waiting, reason: 'stream' });
     for (const { message } of toldJobs(await on.queue.receive('images', 10, 0, 60_000))) {
       const worker = { workerId: 'w', incarnation: message.claimId };
       const resize = (_: unknown, { traceparent }: { readonly traceparent?: string | undefined }): null => {

@@ -244,7 +244,7 @@ describe('a worker process', () => {
       for (let step = 0; step < 6 * count; step += 1) {
         await on.advance(10_000);
         const configuration = { ...on.configuration, partitions: 4 };
-        await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'tick' }));
+        await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'wake' }));
         seen.push(slots().reduce<number>((total, each) => total + (each ?? 0), 0));
       }
       return seen;

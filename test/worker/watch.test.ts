@@ -30,8 +30,9 @@ const setting = (onWorkerLost: 'fail' | 'retry' | 'resume' = 'resume'): Stage =>
   });
 
 async function claimed(on: Stage, changes: Partial<Job> = {}): Promise<DispatchMessage> {
-  await on.put(on.job(changes));
-  await on.pass();
+  const job = on.job(changes);
+  await on.put(job);
+  await on.pass({ jobs: [job], reason: 'stream' });
   const [received] = await on.queue.receive('images', 1, 0, 60_000);
   if (received === undefined) throw new Error('nothing was sent');
   return onlyJob(received);

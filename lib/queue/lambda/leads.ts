@@ -3,15 +3,13 @@
  * message of the wake queue: its pollers would have one batch less for what is due, for as long as the function leads.
  */
 import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
+import { LED_PARTITIONS_MAX } from '../../core/partition.ts';
 
 /** Whoever asks waits for the answer before its invocation ends, and a network may have no way to Lambda: it asks again later. */
 const REQUESTS = {
   maxAttempts: 1,
   requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
 } as const satisfies LambdaClientConfig;
-
-/** The first partitions are led, as many as these: each takes an invocation, for as long as much goes on there. */
-export const LED_PARTITIONS_MAX = 32;
 
 export const lambdaForLeads = (): LambdaClient => new LambdaClient(REQUESTS);
 
