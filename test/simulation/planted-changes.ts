@@ -42,7 +42,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'read-beside-admission': {
     removes:
       'the look at all that was read while jobs were admitted: what shows them still is remembered as waiting',
-    foundBy: { simulation: 7137 },
+    foundBy: { bigWorld: 1 },
     changes: [change(at('read-beside-admission'), becomes('rest'))],
   },
   'known-from-its-admission': {
@@ -280,13 +280,16 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'old-images': {
     removes: 'the versions of images: an old one takes the place of what is known',
-    foundBy: { differential: 40, kind: 'time' },
+    foundBy: { test: 'test/dispatch/hints.test.ts', name: 'changes nothing: told of' },
     changes: [change(at('old-images'), dropped)],
   },
   'view-of-another-version': {
     removes:
       'the version of what a leader remembers: it believes that also where another dispatcher has committed since',
-    foundBy: { differential: 2, kind: 'order' },
+    foundBy: {
+      test: 'test/dispatch/memory.test.ts',
+      name: 'what a pass leaves is there for the next one, or not',
+    },
     changes: [change(at('view-of-another-version'), always)],
   },
   'raises-forgotten': {
@@ -740,7 +743,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'hints-behind-holes': {
     removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',
-    foundBy: { differential: 109, kind: 'order' },
+    foundBy: { test: 'test/dispatch/hints.test.ts', name: 'has a job where it stands now, if a read shows' },
     changes: [change(at('hints-behind-holes'), never, 'BinaryExpression', 2)],
   },
   'own-end-unchecked': {
@@ -869,7 +872,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'unheard-end': {
     removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
-    foundBy: { simulation: 16000146 },
+    foundBy: { test: 'test/dispatch/redeploy.test.ts', name: 'in functions whose fleet is gone are taken' },
     changes: [change(at('unheard-end'), never, 'IfStatement', 2)],
   },
   'moved-uncharged': {

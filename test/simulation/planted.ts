@@ -233,7 +233,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'bus-failures': {
     removes: 'what the bus says of events that it did not take',
-    foundBy: { simulation: 104 },
+    foundBy: { simulation: 64 },
     bus: (bus) =>
       instead(bus, {
         publish: async (events) => {
@@ -275,7 +275,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'heartbeat-incarnation': {
     removes: 'the incarnation in the condition of a heartbeat',
-    foundBy: { simulation: 1 },
+    foundBy: { simulation: 29 },
     store: (store) =>
       instead(store, {
         heartbeat: ({ partition, record }: RequestOf<'heartbeat'>) => {
