@@ -13,7 +13,7 @@ export const POOL = {
   types: { [TYPE]: { maxConcurrency: CAP, defaultCostMs: 1_000, timeoutMs: 5_000 } },
   fleets: { renderers: { types: [TYPE], slots: 10 } },
   // What a start is charged at least: with the timeout, it bounds how many others may go before a new key. Nobody saves up, either.
-  fairness: { admissionFloorMs: 1_000, creditMs: 0 },
+  fairness: { admissionFloorMs: 1_000, creditMs: 1 },
 } as const satisfies PoolInput;
 
 /**

@@ -48,7 +48,7 @@ function scene() {
     const told: (string | undefined)[] = [];
     const ended: Job[] = [];
     const waiting = [...store.everyJob()].filter(({ state }) => state === 'pending' || state === 'scheduled');
-    await on.pass({ jobs: waiting, reason: 'stream' });
+    await (waiting.length > 0 ? on.pass({ jobs: waiting, reason: 'stream' }) : on.pass());
     for (const { message } of toldJobs(await on.queue.receive('images', 10, 0, 60_000))) {
       const worker = { workerId: 'w', incarnation: message.claimId };
       const resize = (_: unknown, { traceparent }: { readonly traceparent?: string | undefined }): null => {

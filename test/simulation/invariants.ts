@@ -458,6 +458,8 @@ export class Invariants {
     const view = this.#view(partition);
     // Another one may be at work by now.
     if (loaded === undefined || view.page.version !== loaded.version) return;
+    // What letters tell is for the next leader (`requireLettersRead`).
+    if (view.letters.size > 0) return;
     const left = this.#order.leftBehind(view, loaded);
     if (left !== undefined) this.#violated('noStarvation', left);
   }

@@ -270,6 +270,9 @@ export class World {
         // A function's partition may fail while another of its partitions goes on, beside the next invocation.
         if (!this.#residents.has(node.name)) return;
         if (verb === 'readLetters') this.#onLook(node, parameters[0] as number);
+        // What its last pass left is for whoever leads next: that pass may have failed.
+        if (verb === 'stopLeading')
+          this.#looked.set(`${node.name}/${(parameters[0] as RequestOf<'stopLeading'>).partition}`, Infinity);
         if (verb === 'loadPartition')
           this.#looked.delete(`${node.name}/${(parameters[0] as RequestOf<'loadPartition'>).partition}`);
       },
