@@ -356,8 +356,6 @@ export interface PartitionCache {
   readonly estimates: Map<string, EstimateRecord | undefined>;
   /** What the store has of an estimate that was learned on since. */
   readonly written: Map<string, EstimateRecord>;
-  /** The instant for which a wake was asked for last, to read what no read shows before. */
-  unseenWakeMs?: number | undefined;
   /** When capacity was asked for last. */
   askedAtMs?: number | undefined;
   /** For when a wake was asked for last, to go on with recovery. */
@@ -419,7 +417,6 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   leadBy,
   version: undefined,
   askedAtMs: before?.askedAtMs,
-  unseenWakeMs: before?.unseenWakeMs,
   groupCursors: before?.groupCursors ?? new Map(),
   measured: before?.measured ?? {},
   markedCursor: before?.markedCursor,

@@ -17,7 +17,7 @@ import type { JobHandler } from '../../lib/worker/run-job.ts';
 import { stage } from '../dispatch/stage.ts';
 import { seeded } from '../simulation/random.ts';
 
-const SEEDS = 2;
+const SEEDS = 30;
 const JOBS = 40;
 const NAMES = ['one', 'two', 'three'];
 const SLOTS = 3;

@@ -59,6 +59,8 @@ export class Admission {
   #unseenUntilMs: number;
   /** Whether it has committed. */
   #hasCommitted = false;
+  /** Whether it has committed a later `unseenUntilMs`. */
+  hasSaidUnseen = false;
   /** Jobs that a fleet was told of. */
   admitted = 0;
   lostClaims = 0;
@@ -230,6 +232,7 @@ export class Admission {
       ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
       : undefined;
     this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
+    this.hasSaidUnseen ||= unseenUntilMs !== undefined;
     const quiet = this.#quietAfter(decisions);
     const parts = [...inCommits(this.#draft, Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();

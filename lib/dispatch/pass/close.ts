@@ -45,19 +45,16 @@ const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
 const SHOWN_WITHIN_MS = 2_000;
 
 /**
- * While slots are free and a job may wait that no read shows yet, other passes are to read the lines: soon, and once they show it for certain.
- * Asked for once for each such instant.
+ * Where this pass has said that a job may wait which no read shows yet, other passes are to read the lines: soon if slots are free, and once
+ * they show it for certain. Only the pass that says so asks for them: were it each that sees it, wakes would cause wakes.
  */
 function wakeForUnseen(
-  { context, input, partition, planner, cached }: PlannedPass,
-  { unseenUntilMs }: Admission,
+  { context, input, partition, planner }: PlannedPass,
+  { hasSaidUnseen, unseenUntilMs }: Admission,
 ): void {
-  const nowMs = context.clock.nowMs();
-  const isUnseen = planner.room > 0 && unseenUntilMs > nowMs;
-  if (!isUnseen || cached.unseenWakeMs === unseenUntilMs) return;
-  cached.unseenWakeMs = unseenUntilMs;
-  for (const atMs of new Set([Math.min(nowMs + SHOWN_WITHIN_MS, unseenUntilMs), unseenUntilMs]))
-    input.inBackground(wakeLaterAt(context, partition, atMs));
+  if (!hasSaidUnseen) return;
+  const soon = planner.room > 0 ? [context.clock.nowMs() + SHOWN_WITHIN_MS] : [];
+  for (const atMs of [...soon, unseenUntilMs]) input.inBackground(wakeLaterAt(context, partition, atMs));
 }
 
 /** Tells metrics what the pass leaves behind. */
