@@ -195,7 +195,7 @@ class Lead {
           if (owes && end !== 'outdated') await this.#handOver();
           // The clock of a dispatcher that asked may be ahead: what is due by it has no other wake.
           if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
-          return this.#report(end);
+          return this.#report(end === 'outOfTime' && !owes ? 'done' : end);
         }
         // A letter has come since its last look.
         if (!(await this.#take())) return this.#report('left');

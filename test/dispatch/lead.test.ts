@@ -52,6 +52,11 @@ describe('a dispatcher that was woken', () => {
     expect(on.store.inspect(0).page.version).toBe(version + 1);
   });
 
+  it('is done after the only pass that it may make, where nothing is left to do', async () => {
+    const on = stage({ budget: { passesMax: 1 } });
+    expect(await on.pass({ reason: 'wake' })).toMatchObject({ kind: 'done', passes: 1 });
+  });
+
   it('leaves what it was told of to the leader, whose time is not over', async () => {
     const on = stage();
     await takes(on, 10_000);
