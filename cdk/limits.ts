@@ -1,8 +1,8 @@
 /** Numbers that AWS bounds, checked before anything is made. */
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { readObject } from '../lib/core/read-fields.ts';
 import { LED_PARTITIONS_MAX } from '../lib/core/partition.ts';
+import { readObject } from '../lib/core/read-fields.ts';
 import type { SchedulerProps } from './props.ts';
 
 /** What the dispatch function runs beside a lead of each partition: two batches of wakes, the tick, and a shard of the stream. */

@@ -184,12 +184,12 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('startable', options);
   }
 
-  /** How long the passes under one lease took. */
+  /** How long the passes of one lead took. */
   metricPassDuration(options?: MetricOptions): Metric {
     return this.metric('passDuration', options);
   }
 
-  /** Claims that somebody else was faster than, and leases that were lost. */
+  /** Claims and commits that another dispatcher was faster than. */
   metricLostRaces(options?: MetricOptions): Metric {
     return this.metric('lostRaces', options);
   }

@@ -94,7 +94,7 @@ export function checkTable(options: TableOptions): void {
     throw new ConfigurationError(
       'table.replicas',
       replicas,
-      'cannot be: between regions the last write wins, so two dispatchers would each hold the lease that only one may hold, and caps and exclusions would not hold',
+      'cannot be: between regions the last write wins, so two dispatchers would each commit to one partition, and caps and exclusions would not hold',
       'Deploy a scheduler in each region, and let producers choose one; keep a copy with backups.',
     );
   }

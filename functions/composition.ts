@@ -38,7 +38,7 @@ function required(name: string): string {
   return value;
 }
 
-/** A request that hangs must not outlive the lease: it is given up, and tried again, well before. */
+/** A request that hangs must not outlive a lead: it is given up, and tried again, well before. */
 const REQUESTS = {
   maxAttempts: 4,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },

@@ -38,7 +38,7 @@ export function addDispatcher(program: Command, watchman: Watchman): void {
       'Run passes in this process, beside the functions, until SIGTERM or SIGINT. See docs/scale.md.',
     )
     .option('--name <name>', "unique among those that live; the host's name and a random part unless given")
-    .option('--poll <duration>', 'how often to look for word, in each partition that it leads', '250ms')
+    .option('--poll <duration>', 'how often to look for letters, in each partition that it leads', '250ms')
     .option('--pass-every <duration>', 'a pass at least so often; 1s, say, where no function runs', '1m')
     .option('--json', 'print one JSON object a line')
     .option('--metrics', 'print metrics too, as CloudWatch takes them from a log; see docs/metrics.md')

@@ -14,15 +14,5 @@ const SLOW_FROM_MS = 1_000;
 export const leaseExtensionMs = (leaseMs: number, slowMs: number): number =>
   slowMs < SLOW_FROM_MS ? 0 : Math.min(leaseMs, 2 * slowMs);
 
-/** So many answers more than the configured lease has room for make room for a pass, which asks one thing after the other. */
-const ANSWERS_OF_A_PASS = 8;
-
-/**
- * The same for a partition's lease, under which a whole pass is made: one that is over in the middle of each pass would let nothing
- * start for as long as the store is slow. At most twice as long again.
- */
-export const passLeaseExtensionMs = (leaseMs: number, slowMs: number): number =>
-  slowMs < SLOW_FROM_MS ? 0 : Math.min(2 * leaseMs, ANSWERS_OF_A_PASS * slowMs);
-
 /** How slow a store counts as after one more answer: at once as slow as that, and less so with each that is faster. */
 export const slownessAfter = (slowMs: number, answerMs: number): number => Math.max(answerMs, slowMs / 2);

@@ -25,8 +25,7 @@
  * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
  * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
  * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
- * time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight, and those of a type that is
- * offered anew count once.
+ * time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
  */
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';

@@ -190,13 +190,7 @@ class Lead {
         const end = await this.#passes();
         const news = await this.#release();
         isReleased = true;
-        if (end !== 'done' || !news) {
-          const owes = news || this.#goesOn || this.#hints.length + this.#told.length > 0;
-          if (owes && end !== 'outdated') await this.#handOver();
-          // The clock of a dispatcher that asked may be ahead: what is due by it has no other wake.
-          if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
-          return this.#report(end === 'outOfTime' && !owes ? 'done' : end);
-        }
+        if (end !== 'done' || !news) return this.#report(await this.#leave(end, news));
         // A letter has come since its last look.
         if (!(await this.#take())) return this.#report('left');
         isReleased = false;
@@ -205,6 +199,15 @@ class Lead {
     } finally {
       if (!isReleased) await this.#release().catch(() => undefined);
     }
+  }
+
+  /** Leaves what is left to do to others, once it has released the lead. */
+  async #leave(end: LeadEnd, news: boolean): Promise<LeadEnd> {
+    const owes = news || this.#goesOn || this.#hints.length + this.#told.length > 0;
+    if (owes && end !== 'outdated') await this.#handOver();
+    // The clock of a dispatcher that asked may be ahead: what is due by it has no other wake.
+    if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
+    return end === 'outOfTime' && !owes ? 'done' : end;
   }
 
   #report(end: LeadEnd): LeadReport {

@@ -174,14 +174,14 @@ export const METRICS = {
     by: [],
     isBeside: true,
     isOnRequest: true,
-    description: 'How long the passes under one lease took, in invocations that had something else to tell',
+    description: 'How long the passes of one lead took, in invocations that had something else to tell',
   },
   lostRaces: {
     name: 'LostRaces',
     unit: 'Count',
     statistic: 'Sum',
     by: [],
-    description: 'Claims that somebody else was faster than, and leases that were lost',
+    description: 'Claims and commits that another dispatcher was faster than',
   },
   writeUnits: {
     name: 'WriteUnits',

@@ -1,6 +1,6 @@
 /** Leases that are asked for from a store that answers slowly. */
 import { describe, expect, it } from 'vitest';
-import { leaseExtensionMs, passLeaseExtensionMs, slownessAfter } from '../../lib/core/lease.ts';
+import { leaseExtensionMs, slownessAfter } from '../../lib/core/lease.ts';
 
 const LEASE_MS = 15_000;
 
@@ -13,17 +13,6 @@ describe('a lease', () => {
   it('has room for two answers as slow as the last, and is at most twice as long', () => {
     expect(leaseExtensionMs(LEASE_MS, 2_000)).toBe(4_000);
     expect(leaseExtensionMs(LEASE_MS, 60_000)).toBe(LEASE_MS);
-  });
-});
-
-describe("a partition's lease", () => {
-  it('is not longer while answers are ordinary', () => {
-    expect(passLeaseExtensionMs(LEASE_MS, 999)).toBe(0);
-  });
-
-  it('has room for the answers of a pass, and is at most three times as long', () => {
-    expect(passLeaseExtensionMs(LEASE_MS, 2_000)).toBe(16_000);
-    expect(passLeaseExtensionMs(LEASE_MS, 60_000)).toBe(2 * LEASE_MS);
   });
 });
 

@@ -811,8 +811,11 @@ describe('after an outage', () => {
     // And then it sleeps again.
     const wakes = on.wakes.length;
     expect(wakes).toBeLessThanOrEqual(6);
+    // One more, once the index shows for certain what waits.
     await on.advance(60_000);
-    expect(on.wakes.length).toBe(wakes);
+    expect(on.wakes.length).toBeLessThanOrEqual(wakes + 1);
+    await on.advance(60_000);
+    expect(on.wakes.length).toBeLessThanOrEqual(wakes + 1);
   });
 
   it('the wakes may all be lost: the ticks tell the loss after five minutes', async () => {

@@ -232,7 +232,7 @@ export class Order {
     const mayStart = this.#startable({ view, loaded }, held.counts);
     for (const waiting of this.#waiting.values()) {
       if (!mayStart(waiting) || held.ids.has(waiting.job.id)) continue;
-      if (!this.#isKnown(waiting, loaded.atMs)) continue;
+      if (!this.#isKnown(waiting, loaded.atMs, view)) continue;
       return `${nameOf(waiting)} may start since ${this.#nowMs - waiting.sinceMs} ms, and a dispatcher is done`;
     }
     return undefined;
@@ -264,7 +264,8 @@ export class Order {
         ? (other: Waiting): boolean => meetsTheSame(other, chosen)
         : this.#startable({ view, loaded }, counts);
       for (const other of this.#waiting.values()) {
-        if (!mayStart(other) || held.ids.has(other.job.id) || !this.#isKnown(other, loaded.atMs)) continue;
+        if (!mayStart(other) || held.ids.has(other.job.id) || !this.#isKnown(other, loaded.atMs, view))
+          continue;
         const why = this.#precedes(other, { chosen, entry, reserved, view, held });
         if (why !== undefined) return `${nameOf(other)} should have started before ${nameOf(chosen)}: ${why}`;
       }
@@ -272,11 +273,17 @@ export class Order {
     return undefined;
   }
 
-  #isKnown({ job, conflictKey, sinceMs, toldAtMs }: Waiting, loadedAtMs: number): boolean {
+  #isKnown(
+    { job, conflictKey, sinceMs, toldAtMs }: Waiting,
+    loadedAtMs: number,
+    { letters }: PartitionView,
+  ): boolean {
     const { toldMs, seenMs, parkedMs } = this.#options.bounds;
     if (this.#options.isParked(job.id))
       return Math.max(sinceMs, this.#freedAtMs.get(conflictKey ?? '') ?? 0) + parkedMs <= loadedAtMs;
-    const isTold = toldMs !== undefined && toldAtMs !== undefined && toldAtMs + toldMs <= loadedAtMs;
+    // What was told may stand in a letter, which only the next leader reads.
+    const isTold =
+      letters.size === 0 && toldMs !== undefined && toldAtMs !== undefined && toldAtMs + toldMs <= loadedAtMs;
     return isTold || sinceMs + seenMs <= loadedAtMs;
   }
 

@@ -12,17 +12,7 @@ import { ODD_NAMES, SUITE_TYPE } from '../harness.ts';
 import { CONCURRENT_MS, EXPIRES_AT_MS, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
 
 export function linesContract(suite: StoreSuite): void {
-  const {
-    freshPartition,
-    created,
-    stored,
-    finish,
-    commit,
-    park,
-    untilLine,
-    untilDue,
-    untilKeys,
-  } = suite;
+  const { freshPartition, created, stored, finish, commit, park, untilLine, untilDue, untilKeys } = suite;
   let store: JobStore;
   beforeAll(() => {
     store = suite.opened().store;
