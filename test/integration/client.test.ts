@@ -76,8 +76,9 @@ describe('the client on AWS', () => {
     sqs.destroy();
   });
 
-  const pass = (jobs: readonly Job[] = []): Promise<unknown> =>
-    dispatch(dispatcher, 0, { jobs, reason: 'wake' });
+  /** A pass that is told of these, as the stream would, or of what waits by their ids. */
+  const pass = (jobs: readonly Job[] = [], jobIds: readonly string[] = []): Promise<unknown> =>
+    dispatch(dispatcher, 0, { jobs, jobIds, reason: 'wake' });
 
   /** Ends the next job that the fleet is sent. */
   const work = async (verdict: Verdict): Promise<Job> => {
@@ -110,14 +111,14 @@ describe('the client on AWS', () => {
       const running = client.run({ type: 'resize', payload: 'now' }, { timeoutMs: WAIT_MS });
       const [foreground] = await waitFor(() => allOf(client.list({ state: 'pending', mode: 'onDemand' })));
       expect((await client.explain(foreground?.id ?? '')).waitsFor).toEqual([{ why: 'pass' }]);
-      await pass();
+      await pass([], [foreground?.id ?? '']);
       const ended = await work({ kind: 'succeeded', result: { width: 640 } });
       expect((await running).result).toEqual({ width: 640 });
       await pass([ended]);
 
       const { jobId } = await client.submit({ type: 'resize', payload: 'bad', resourceId: 'album-1' });
       const other = await client.submit({ type: 'resize', resourceId: 'album-1' });
-      await pass();
+      await pass([], [jobId, other.jobId]);
       expect(await client.explain(other.jobId)).toMatchObject({ blocker: jobId });
       expect(await client.explain(jobId)).toMatchObject({ waitsFor: [{ why: 'worker', fleet: 'images' }] });
       expect(await client.fleets()).toMatchObject([{ fleet: 'images', slots: 2, busy: 1 }]);
@@ -131,7 +132,7 @@ describe('the client on AWS', () => {
 
       await client.override({ fairnessKey: 'tenant-a' }, { weight: 2, maxConcurrency: 1 });
       await client.pause('pool');
-      await pass();
+      await pass([], [again.jobId]);
       expect(await client.explain(again.jobId)).toMatchObject({
         waitsFor: [{ why: 'paused', scope: 'pool' }],
       });
@@ -179,7 +180,7 @@ describe('the client on AWS', () => {
         state: 'pending',
       });
       await own.take();
-      await pass();
+      await pass([], [jobId]);
       expect((await client.explain(jobId)).waitsFor).toMatchObject([{ why: 'worker' }]);
       // The fleet may have been told of another one before.
       while ((await client.get(jobId)).state !== 'succeeded')

@@ -82,7 +82,6 @@ describe('a job that comes while every slot is busy', { timeout: WAIT_MS }, () =
   it.each([
     ['is more urgent', { priority: 10 }],
     ['is on demand', { mode: 'onDemand' as const }],
-    ['is of a key that nobody has met', { fairnessKey: 'another', priority: 10 }],
   ])('and %s starts next, for a dispatcher that remembers what waited before', async (_, changes) => {
     await stageWith({
       types: { resize: { timeoutMs: 600_000 } },

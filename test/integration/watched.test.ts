@@ -238,7 +238,7 @@ describe('the dispatch function, asked by itself to lead', () => {
       );
       const log = Buffer.from(LogResult, 'base64').toString();
       expect(FunctionError, log).toBeUndefined();
-      expect(log).toMatch(/"led for a while".*"partition":0,.*"end":"handed over"/);
+      expect(log).toMatch(/"led while busy".*"partition":0,.*"end":"done"/);
     } finally {
       lambda.destroy();
     }
