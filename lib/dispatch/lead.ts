@@ -315,7 +315,7 @@ class Lead {
         leadBy: this.#name,
         hints,
         told,
-        looksAtAll: letters.some((letter) => letter.looksAtAll),
+        looksAtAll: looks || letters.some((letter) => letter.looksAtAll),
         readsAnew,
         promotes: true,
         fires: this.#fires,
