@@ -326,7 +326,11 @@ export async function leadWhileBusy(
     if (renewals === RENEWALS_MAX) break;
     const { version, hints, told } = report.outdated;
     context = await renewed(context, context.deployed, version);
-    report = await lead(context, partition, { ...options, first: { hints, told, fires: false } });
+    report = await lead(context, partition, {
+      ...options,
+      first: { hints, told, fires: false },
+      letter: { hints, jobIds: told },
+    });
   }
   log.info('led while busy', {
     partition,

@@ -8,8 +8,8 @@
  *  - A leader that ends releases the lead first, and looks for letters afterwards: a letter that came before its look is not forgotten.
  *  - A dispatcher that leaves a letter looks at the leader afterwards (`leaveLetter`), and goes on itself if none leads by then.
  *
- * So news waits for the minute's tick after three things only: a leader died, a stream batch was given up, a wake was dead-lettered. All
- * rules, each with the shortest trail without it, are in test/protocol/letters_model.py.
+ * So news waits for the minute's tick after four things only: a leader died, a pass of a lead failed, a stream batch was given up, a wake was
+ * dead-lettered. A lead that failed wakes nobody: what failed may fail again, and each failure would cause two. All rules, each with the shortest trail without it, are in test/protocol/letters_model.py.
  */
 import { nonceFrom } from '../core/job.ts';
 import type { JobImage } from '../store/job-fields.ts';

@@ -360,6 +360,8 @@ export interface PartitionCache {
   askedAtMs?: number | undefined;
   /** For when a wake was asked for last, to go on with recovery. */
   wakeAskedMs?: number | undefined;
+  /** For when a wake was asked for last, to look whether another partition's turn with a conflict key is over. */
+  openAskedMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line. */
   readonly marked: Map<string, number>;
   /** Conflict keys that a lost claim may have let go. */
@@ -422,6 +424,7 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   markedCursor: before?.markedCursor,
   roundAtMs: before?.roundAtMs,
   wakeAskedMs: before?.wakeAskedMs,
+  openAskedMs: before?.openAskedMs,
   ledgers: new Map(),
   estimates: new Map(),
   written: new Map(),

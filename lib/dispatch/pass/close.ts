@@ -158,12 +158,14 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
 
 /** Sees to it that a look comes when a worker falls silent, or another partition's turn with a conflict key ends. */
 function watch(pass: PlannedPass, { held }: Admission): void {
-  const { context, input, partition, nowMs, state, recovery, candidates, unparked } = pass;
+  const { context, input, partition, nowMs, state, cached, recovery, candidates, unparked } = pass;
   const { attendance, judgedUntilMs } = recovery;
   input.inBackground(
     stayOnLookout(context, partition, { state, loadedAtMs: nowMs, held, attendance, judgedUntilMs }),
   );
   const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
-  if (openAtMs === Infinity) return;
+  // Passes close together ask for the same wake.
+  if (openAtMs === Infinity || openAtMs === cached.openAskedMs) return;
+  cached.openAskedMs = openAtMs;
   input.inBackground(wakeLaterAt(context, partition, openAtMs));
 }

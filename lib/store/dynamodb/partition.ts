@@ -81,6 +81,11 @@ function requireCurrent(partition: number, { page, batches }: Known, commit: Com
 }
 
 const COMMIT_ID_BYTES = 6;
+const knownFrom = ({ page, reservations }: PartitionItems): Known => ({
+  page,
+  batches: new Map(reservations.map((each) => [each.batchId, each])),
+});
+
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
 /** A page that is written only if the partition's version is the one that it follows. */
@@ -180,13 +185,9 @@ export class DynamoPartitionStore implements PartitionStore {
       return this.#decoded(partition, items, nowMs);
     });
     if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
-    const { page, reservations } = read;
     // Another read of this process, or its commit, may have come after this one.
-    if ((this.#known.get(partition)?.page.version ?? 0) <= page.version)
-      this.#known.set(partition, {
-        page,
-        batches: new Map(reservations.map((each) => [each.batchId, each])),
-      });
+    if ((this.#known.get(partition)?.page.version ?? 0) <= read.page.version)
+      this.#known.set(partition, knownFrom(read));
     return read;
   }
 
@@ -267,9 +268,10 @@ export class DynamoPartitionStore implements PartitionStore {
 
   async commit({ partition, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     requireBounded(commit);
-    const isKnown = this.#known.get(partition)?.page.version === commit.version;
-    if (!isKnown) await this.#readWhole(partition, 0);
-    const known: Known = this.#known.get(partition) ?? { page: EMPTY_PAGE, batches: new Map() };
+    const last = this.#known.get(partition);
+    // What a restored table has may be older than what this process knew.
+    const known =
+      last?.page.version === commit.version ? last : knownFrom(await this.#readWhole(partition, 0));
     if (known.page.version !== commit.version) return 'lost';
     // Not known again before the answer: a commit without one may have happened or not.
     this.#known.delete(partition);
