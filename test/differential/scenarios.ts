@@ -132,11 +132,10 @@ function hearingOf(dice: Dice, crowd = false): Hearing {
 }
 
 /**
- * What a dispatcher that did not see all of the past cannot know as the reference does, and need not: a learned cost that moved
- * by less than a tenth is not written. So where dispatchers forget or take turns, every move is.
+ * Only leaders remember what was learned, and a learned cost that moved by less than a tenth is not written: the reference cannot know which
+ * one counts. So every move is written.
  */
-const newsShareFor = ({ forgets, dispatchers }: Hearing): Partial<DispatchBudget> =>
-  forgets === 0 && dispatchers === 1 ? {} : { newsShare: 0 };
+const NEWS = { newsShare: 0 } as const;
 
 /** Rounds in which a pass promotes what is due. What they leave is seen by the next pass, so where there may be more, order is a bound's. */
 const PROMOTE_ROUNDS = 10;
@@ -338,7 +337,7 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
     seed,
     kind,
     pool,
-    budget: { ...budget, ...newsShareFor(hearing) },
+    budget: { ...budget, ...NEWS },
     hearing,
     untilMs,
     jobs,
@@ -423,7 +422,7 @@ function wallOf(dice: Dice, seed: number): Scenario {
     seed,
     kind: 'walls',
     pool,
-    budget: { ...budget, ...newsShareFor(hearing) },
+    budget: { ...budget, ...NEWS },
     hearing,
     untilMs: behindMs + 2 * longMs,
     jobs: [...wall, ...behind],
