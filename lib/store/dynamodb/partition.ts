@@ -266,12 +266,15 @@ export class DynamoPartitionStore implements PartitionStore {
     };
   }
 
+  /** What it knows of that version, or reads now. What a restored table has may be older than what this process knew. */
+  async #knownAt(partition: number, version: number): Promise<Known> {
+    const known = this.#known.get(partition);
+    return known?.page.version === version ? known : knownFrom(await this.#readWhole(partition, 0));
+  }
+
   async commit({ partition, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     requireBounded(commit);
-    const last = this.#known.get(partition);
-    // What a restored table has may be older than what this process knew.
-    const known =
-      last?.page.version === commit.version ? last : knownFrom(await this.#readWhole(partition, 0));
+    const known = await this.#knownAt(partition, commit.version);
     if (known.page.version !== commit.version) return 'lost';
     // Not known again before the answer: a commit without one may have happened or not.
     this.#known.delete(partition);
