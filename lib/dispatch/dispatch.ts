@@ -199,8 +199,7 @@ class Run {
         promotes: reason === 'ingest' || this.#hints.some((job) => isDue(job, clock.nowMs())),
         fires: false,
         // What was stored a moment ago, no other pass has met.
-        justStored:
-          reason === 'ingest' && isFirst ? new Set(this.#hints.map(({ id }) => id)) : NOTHING_STORED,
+        justStored: reason === 'ingest' && isFirst ? new Set(this.#hints.map(({ id }) => id)) : undefined,
         inBackground: (work) => beside.push(work),
       });
     } finally {
@@ -250,8 +249,6 @@ class Run {
     return this.#totals.passes >= budget.passesMax || clock.monotonicMs() >= this.#endsAtMonotonicMs;
   }
 }
-
-const NOTHING_STORED: ReadonlySet<string> = new Set();
 
 const isDue = (job: Pick<MovingJob, 'state' | 'runAtMs'>, nowMs: number): boolean =>
   job.state === 'scheduled' && job.runAtMs <= nowMs;

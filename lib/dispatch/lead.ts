@@ -9,7 +9,8 @@
  *  - A dispatcher that leaves a letter looks at the leader afterwards (`leaveLetter`), and goes on itself if none leads by then.
  *
  * So news waits for the minute's tick after four things only: a leader died, a pass of a lead failed, a stream batch was given up, a wake was
- * dead-lettered. A lead that failed wakes nobody: what failed may fail again, and each failure would cause two. All rules, each with the shortest trail without it, are in test/protocol/letters_model.py.
+ * dead-lettered. A lead that failed wakes nobody: what failed may fail again, and each failure would cause two. All rules, each with the
+ * shortest trail without it, are in test/protocol/letters_model.py.
  */
 import { nonceFrom } from '../core/job.ts';
 import type { JobImage } from '../store/job-fields.ts';
@@ -113,8 +114,6 @@ export function noteSeen(
   };
   seen.set(partition, { ...known, ...news });
 }
-
-const NOTHING_STORED: ReadonlySet<string> = new Set();
 
 /** How dispatchers are named where they lead: a resident by its name and life, a function by itself; and each lead by a name of its own. */
 const nameOfLead = ({ holder, random }: DispatchContext): string => `${holder}#${nonceFrom(random)}`;
@@ -320,7 +319,6 @@ class Lead {
         promotes: true,
         fires: this.#fires,
         commitsAnyway: asks || (this.#isFirst && first.commitsAnyway === true),
-        justStored: NOTHING_STORED,
         inBackground: (work) => beside.push(work),
       });
     } finally {

@@ -98,7 +98,7 @@ function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
   return {
     ...input,
     hints: [...input.hints, ...found],
-    justStored: new Set([...input.justStored, ...stored]),
+    justStored: new Set([...(input.justStored ?? []), ...stored]),
   };
 }
 

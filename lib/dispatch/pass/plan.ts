@@ -46,7 +46,10 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     parkedHeads,
     reservations: pass.reservations,
     cached: pass.cached.lines,
-    justStored: new Set([...input.justStored, ...[...due.promoted, ...recovery.images].map(({ id }) => id)]),
+    justStored: new Set([
+      ...(input.justStored ?? []),
+      ...[...due.promoted, ...recovery.images].map(({ id }) => id),
+    ]),
     nowMs,
   });
   const capacity = capacityOf(pass);

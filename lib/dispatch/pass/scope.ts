@@ -54,8 +54,8 @@ export interface PassInput {
   readonly promotes: boolean;
   /** Look for schedules whose time has come. */
   readonly fires: boolean;
-  /** Of the hints, jobs that were stored just now, and that no other dispatcher can have seen. */
-  readonly justStored: ReadonlySet<string>;
+  /** Of the hints, jobs that were stored just now, and that no other dispatcher can have seen. @default - none */
+  readonly justStored?: ReadonlySet<string> | undefined;
   /** Takes what nothing waits for: it goes on beside the pass, and never rejects. */
   readonly inBackground: (work: Promise<unknown>) => void;
 }
