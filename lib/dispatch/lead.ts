@@ -20,7 +20,7 @@ import { Pace } from './pace.ts';
 import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { PassInput, PassReport } from './pass/scope.ts';
-import { nextDueMs, wakeForNearWork } from './timers.ts';
+import { nextDueMs, wakeForNear, wakeForNearWork } from './timers.ts';
 
 /** Letters that ask for a pass may be of a dispatcher whose index read was later: a second pass this much later sees what it saw. */
 const SECOND_PASS_MS = 2_000;
@@ -340,6 +340,8 @@ class Lead {
       return 'outdated';
     }
     if (letters.length > 0) {
+      const shown = letters.flatMap((letter) => letter.hints);
+      await wakeForNear(this.#context, partition, shown);
       // planted: deletes-of-others
       const letterIds = letters.map(({ letterId }) => letterId);
       await store.deleteLetters({ partition, letterIds });

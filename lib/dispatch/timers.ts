@@ -6,7 +6,7 @@
  * The tick does not read all that its wakes will find: it reads a few jobs, notes their seconds, and goes on behind the last of
  * these. So what it asks for grows with the seconds of its window that have due work, 75 at most, not with the jobs.
  */
-import type { Job, MovingJob } from '../core/job.ts';
+import type { Job } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
@@ -101,14 +101,28 @@ export async function wakeAgain(context: DispatchContext, partition: number, due
 }
 
 /** For jobs that were just scheduled, such as retries. */
-export async function wakeFor(
+export const wakeFor = (
   context: DispatchContext,
   partition: number,
-  jobs: readonly MovingJob[],
+  jobs: readonly Pick<Job, 'state' | 'runAtMs'>[],
+): Promise<void> => wakeWithin(context, partition, jobs, LOOK_AHEAD_MS);
+
+/** For jobs that a letter showed to a leader: they may be due by the clock of its writer, which left the wake to the leader. */
+export const wakeForNear = (
+  context: DispatchContext,
+  partition: number,
+  jobs: readonly Pick<Job, 'state' | 'runAtMs'>[],
+): Promise<void> => wakeWithin(context, partition, jobs, CLOCK_SKEW_MAX_MS);
+
+async function wakeWithin(
+  context: DispatchContext,
+  partition: number,
+  jobs: readonly Pick<Job, 'state' | 'runAtMs'>[],
+  withinMs: number,
 ): Promise<void> {
   const nowMs = context.clock.nowMs();
   const soon = jobs.filter(
-    (job) => job.state === 'scheduled' && job.runAtMs > nowMs && job.runAtMs <= nowMs + LOOK_AHEAD_MS,
+    (job) => job.state === 'scheduled' && job.runAtMs > nowMs && job.runAtMs <= nowMs + withinMs,
   );
   await wakeAt(
     context,
