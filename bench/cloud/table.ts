@@ -204,11 +204,11 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       case 'commit': {
         const { partition, commit } = asked;
         if (partition === undefined || commit === undefined) return ONE;
-        const { page, batches } = store.inspect(partition);
+        const { page, items } = store.inspect(partition);
         if (page.version !== commit.version) return ONE;
-        const change = nextPage(page, commit, batches);
-        const { ahead, absorbed, spilled, estimates } = change;
-        const before = ahead.length + absorbed.length + spilled.length;
+        const change = nextPage(page, commit, items, '');
+        const { ahead, spilled, estimates } = change;
+        const before = ahead.length + spilled.length;
         const isTransaction = !isPageAlone(change, commit);
         return { ...ONE, isTransaction, ahead: before, behind: estimates.length };
       }

@@ -1,16 +1,16 @@
 /**
  * A partition's page: its summary, which is read with the partition and written by every commit. It has the ledgers of the keys that are
- * active, what whole types cost, reservations of few jobs, the names of the other reservations, and which of their places are settled. So a
- * settlement, and most reservations, rewrite this item and nothing else. Of many ledgers it has those that have changed since its base,
- * which is an item beside it.
+ * active, what whole types cost, reservations of few jobs, the names of the items that have the other reservations, and which of their places
+ * are settled. So a settlement, and most reservations, rewrite this item and nothing else. Of many ledgers it has those that have changed since
+ * its base, which is an item beside it.
  *
  * Its version is the partition's only lock: a commit writes the page on condition of the version that it loaded, and raises it by one. What
- * the page is about to name or to let go of is put ahead, before the page: new reservations that have no room in it, reservations that it has
- * had for long, reservations with fewer places, and ledgers. Each item put ahead says which version its commit follows, and never overwrites
- * a newer one. A commit that loses may have put items all the same. They do no harm: a reservation that the page does not name holds nothing, a
- * ledger does not count while the page has the key, and neither fewer places nor ledgers that leave say more than the loaded page said. Only a
- * new base and loans are written together with the page, in a transaction. What single resources cost follows a commit: hints, each in an
- * item that says which version it is of.
+ * the page is about to name or to let go of is put ahead, before the page: items of reservations, and ledgers. An item of reservations has a
+ * name that no other commit gives, is written once, and holds nothing unless the page names it. So a commit that loses may have put items all
+ * the same, and they do no harm; where reservations are to stand in another item, they are put there, and the page names that one instead. A
+ * ledger that is put ahead never overwrites a newer one, and does not count while the page has the key. Only a new base and loans are written
+ * together with the page, in a transaction. What single resources cost follows a commit: hints, each in an item that says which version it is
+ * of.
  */
 import type { ReservedJob } from '../core/job.ts';
 import { COMMIT_ITEMS_MAX, INLINE_BYTES_MAX, MARKS_BYTES_MAX, PAGE_TYPES_MAX } from './bounds.ts';
@@ -38,11 +38,11 @@ export interface Page {
   readonly gone?: ReadonlySet<string> | undefined;
   /** By type: of whole types. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
-  /** By batch id, of reservations with items of their own. */
+  /** By batch id, of reservations that stand in items. */
   readonly batches: ReadonlyMap<string, BatchMark>;
-  /** By batch id, the oldest first: reservations that have no items, because they are small. */
+  /** By batch id, the oldest first: reservations that stand in the page, because they are small. */
   readonly inline: ReadonlyMap<string, Reservation>;
-  /** Batch ids of the reservations with items of their own, as long as they hold anything. An item without a name holds nothing. */
+  /** Names of the items of all other reservations, the oldest first, as long as any of these holds anything. */
   readonly named: ReadonlySet<string>;
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
@@ -68,6 +68,9 @@ export const EMPTY_PAGE: Page = {
   parks: false,
 };
 
+/** An item of reservations: its name, and what it was written with. */
+export type ReservationItem = readonly [itemId: string, reservations: readonly Reservation[]];
+
 /** What a commit makes of a page, and what it writes beside it. */
 export interface PageChange {
   readonly page: Page;
@@ -77,10 +80,8 @@ export interface PageChange {
   readonly spilled: readonly Ledger[];
   /** Estimates that have items of their own: they are no part of the commit, and follow it. */
   readonly estimates: readonly EstimateRecord[];
-  /** Reservations whose items are put before the page, which names them. */
-  readonly ahead: readonly Reservation[];
-  /** Reservations whose items are put again before the page, without the places that the page said were settled. */
-  readonly absorbed: readonly Reservation[];
+  /** Items of reservations that are put before the page, which names them. */
+  readonly ahead: readonly ReservationItem[];
 }
 
 /** Its places as one number, an instant, and what stands between them. */
@@ -124,17 +125,17 @@ const LASTS_MS = 30_000;
 const LASTING_BYTES_MAX = 2_000;
 
 /**
- * The reservations of a page after a commit, and those that get items. While all of what comes and goes has room, it stands in
- * the page: a commit is one write then. Where it has not, nothing new does. What lasts gets items, many at once.
+ * The reservations of a page after a commit, and those that are to stand in items. While all of what comes and goes has room, it stands in
+ * the page: a commit is one write then. Where it has not, nothing new does. What lasts leaves the page, many at once.
  */
 function reserveIn(
   page: Page,
   commit: Commit,
-  live: ReadonlyMap<string, Reservation>,
-): { readonly inline: ReadonlyMap<string, Reservation>; readonly ahead: readonly Reservation[] } {
+  live: Iterable<ReservationItem>,
+): { readonly inline: ReadonlyMap<string, Reservation>; readonly leaving: readonly Reservation[] } {
   const inline = inlineLeft(page, commit);
   const [first] = commit.reserve;
-  if (first === undefined) return { inline, ahead: [] };
+  if (first === undefined) return { inline, leaving: [] };
   const lasts = ({ reservedAtMs }: Reservation): boolean => first.reservedAtMs - reservedAtMs > LASTS_MS;
   let bytes = 0;
   let lastingBytes = 0;
@@ -144,34 +145,35 @@ function reserveIn(
     if (lasts(each)) lastingBytes += own;
   }
   const beside = rowsBeside(page, live, lasts) * ROW_BYTES;
-  const ahead: Reservation[] = [];
+  const leaving: Reservation[] = [];
   for (const each of commit.reserve) {
     const own = inlineBytes(each);
-    if (beside + bytes + own > INLINE_BYTES_MAX) ahead.push(each);
+    if (beside + bytes + own > INLINE_BYTES_MAX) leaving.push(each);
     else {
       inline.set(each.batchId, each);
       bytes += own;
     }
   }
-  if (ahead.length === 0 && lastingBytes <= LASTING_BYTES_MAX) return { inline, ahead };
-  // Those that have lasted long will go on for long: they take the room of those that come and go. Their items say what the page said:
-  // another commit that follows the same version may put them, too, and the one of both that counts has marks for what it settles.
-  for (const each of page.inline.values()) {
-    if (lasts(each) && inline.delete(each.batchId)) ahead.push(each);
+  if (leaving.length === 0 && lastingBytes <= LASTING_BYTES_MAX) return { inline, leaving };
+  // Those that have lasted long will go on for long: they take the room of those that come and go.
+  for (const each of inline.values()) {
+    if (lasts(each) && inline.delete(each.batchId)) leaving.push(each);
   }
-  return { inline, ahead };
+  return { inline, leaving };
 }
 
-/** Jobs in flight of reservations that have items and do not last, as far as they may be known from counts. */
+/** Jobs in flight of reservations that stand in items and do not last, as far as they may be known from counts. */
 function rowsBeside(
   page: Page,
-  live: ReadonlyMap<string, Reservation>,
+  live: Iterable<ReservationItem>,
   lasts: (reservation: Reservation) => boolean,
 ): number {
   let rows = 0;
-  for (const each of live.values()) {
-    if (lasts(each)) continue;
-    rows += Math.max(0, each.jobs.size - (page.batches.get(each.batchId)?.settled.size ?? 0));
+  for (const [, reservations] of live) {
+    for (const each of reservations) {
+      if (lasts(each)) continue;
+      rows += Math.max(0, each.jobs.size - (page.batches.get(each.batchId)?.settled.size ?? 0));
+    }
   }
   return rows;
 }
@@ -197,11 +199,14 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
 export const isPageAlone = ({ base }: PageChange, commit: Commit): boolean =>
   base === undefined && lendingItems(commit) === 0;
 
-/** All reservations that hold capacity: those in the page, and those with items, in the order in which they were made. */
-export function reservationsIn(page: Page, items: Iterable<Reservation>): readonly Reservation[] {
+/** All reservations that hold capacity: those in the page, and those in the items that it names, in the order in which they were made. */
+export function reservationsIn(page: Page, items: Iterable<ReservationItem>): readonly Reservation[] {
   const all = [...page.inline.values()];
-  for (const each of items) {
-    if (page.named.has(each.batchId)) all.push(asMarked(each, page));
+  for (const [itemId, reservations] of items) {
+    // planted: unnamed-counts
+    if (!page.named.has(itemId)) continue;
+    for (const each of reservations)
+      if (holdsMore(each, page.batches)) all.push(asMarked(each, page.batches));
   }
   return all.sort(
     (one, other) =>
@@ -212,18 +217,38 @@ export function reservationsIn(page: Page, items: Iterable<Reservation>): readon
   );
 }
 
+/** Which of these reservations hold capacity. */
+export function presentIn(
+  page: Page,
+  items: Iterable<ReservationItem>,
+  batchIds: ReadonlySet<string>,
+): ReadonlySet<string> {
+  const present = new Set([...batchIds].filter((batchId) => page.inline.has(batchId)));
+  for (const [itemId, reservations] of items) {
+    if (!page.named.has(itemId)) continue;
+    for (const each of reservations)
+      if (batchIds.has(each.batchId) && holdsMore(each, page.batches)) present.add(each.batchId);
+  }
+  return present;
+}
+
 /**
  * The page after a commit that follows it.
  *
- * @param live - the reservations that it names, as their items were when it was loaded
+ * @param items - by name: all that the page names, and perhaps others
+ * @param nonce - of the names of items that are put ahead: no other commit of this version has the same
  */
-export function nextPage(page: Page, commit: Commit, live: ReadonlyMap<string, Reservation>): PageChange {
+export function nextPage(
+  page: Page,
+  commit: Commit,
+  items: ReadonlyMap<string, readonly Reservation[]>,
+  nonce: string,
+): PageChange {
+  const live = [...page.named].map((itemId): ReservationItem => [itemId, items.get(itemId) ?? []]);
   const { estimates, own } = estimatesAfter(page, commit);
-  const { inline, ahead } = reserveIn(page, commit, live);
+  const { inline, leaving } = reserveIn(page, commit, live);
   const { ledgers, base, gone, chargedMean, spilled } = nextLedgers(page, commit.ledgers);
-  const items = new Map(live);
-  for (const each of ahead) items.set(each.batchId, each);
-  const { marks, named } = marksAfter(page, commit, items);
+  const { marks, named, ahead } = itemsAfter(page, commit, live, leaving, nonce);
   const { quiet } = commit;
   return {
     page: {
@@ -246,7 +271,6 @@ export function nextPage(page: Page, commit: Commit, live: ReadonlyMap<string, R
     spilled,
     estimates: own,
     ahead,
-    absorbed: absorb(page, marks, live),
   };
 }
 
@@ -269,71 +293,93 @@ function estimatesAfter(
 const latest = (oneMs: number | undefined, otherMs: number | undefined): number | undefined =>
   oneMs === undefined || (otherMs !== undefined && otherMs > oneMs) ? otherMs : oneMs;
 
-/** What a page says after a commit of reservations with items. One that is settled whole has neither a name nor a mark. */
-function marksAfter(
+/** Names of items that stand in the page: where there are more, small items become one. */
+const NAMED_MAX = 64;
+/** Reservations that share an item, as they stand in the page. One that is larger has an item alone. */
+const SHARED_BYTES_MAX = 16_000;
+
+/**
+ * What a page says after a commit of the reservations that stand in items. An item of which nothing is left has no name. Of the others, those
+ * that have had marks for longest are written anew where the marks take too much room, and the small ones where the names do.
+ */
+function itemsAfter(
   page: Page,
   commit: Commit,
-  items: ReadonlyMap<string, Reservation>,
-): { readonly marks: ReadonlyMap<string, BatchMark>; readonly named: ReadonlySet<string> } {
-  const marks = new Map<string, BatchMark>();
-  for (const [batchId, mark] of page.batches) {
-    const reservation = items.get(batchId);
-    if (reservation !== undefined && !saysItself(reservation, mark)) marks.set(batchId, mark);
-  }
+  live: readonly ReservationItem[],
+  leaving: readonly Reservation[],
+  nonce: string,
+): Pick<PageChange, 'ahead'> & { readonly marks: Page['batches']; readonly named: Page['named'] } {
+  const marks = marksAfter(page, commit);
+  const left = live.filter(([, reservations]) => reservations.some((each) => holdsMore(each, marks)));
+  const anew = outgrown(left, marks);
+  const still = left
+    .filter((item) => anew.has(item))
+    .flatMap(([, reservations]) => reservations.filter((each) => holdsMore(each, marks)))
+    .map((each) => asMarked(each, marks));
+  const ahead = shared([...still, ...leaving]).map(
+    (reservations, at): ReservationItem => [`${page.version}-${nonce}.${at}`, reservations],
+  );
+  const kept = left.filter((item) => !anew.has(item));
+  const named = new Set([...kept, ...ahead].map(([itemId]) => itemId));
+  for (const [itemId, reservations] of live)
+    if (!named.has(itemId)) for (const { batchId } of reservations) marks.delete(batchId);
+  return { marks, named, ahead };
+}
+
+/** What the page says of reservations in items, once a commit counts. */
+function marksAfter(page: Page, commit: Commit): Map<string, BatchMark> {
+  const marks = new Map(page.batches);
   for (const { reservation, positions } of commit.drop) {
-    // planted: moved-without-a-mark
-    if (!items.has(reservation.batchId)) continue;
+    if (page.inline.has(reservation.batchId)) continue;
     const known = marks.get(reservation.batchId);
-    const settled = new Set(known?.settled);
-    for (const position of positions) settled.add(position);
-    marks.set(reservation.batchId, { ...known, settled });
+    marks.set(reservation.batchId, { ...known, settled: new Set([...(known?.settled ?? []), ...positions]) });
   }
   for (const { reservation, checkAtMs } of commit.postpone) {
-    if (!items.has(reservation.batchId)) continue;
+    if (page.inline.has(reservation.batchId)) continue;
     const settled = marks.get(reservation.batchId)?.settled ?? new Set();
     marks.set(reservation.batchId, { settled, checkAtMs });
   }
-  const named = new Set<string>();
-  for (const [batchId, { jobs }] of items) {
-    const settled = marks.get(batchId)?.settled;
-    // planted: names-of-the-untouched
-    if (settled === undefined || holdsMore(jobs, settled)) named.add(batchId);
-    else marks.delete(batchId);
-  }
-  return { marks, named };
+  return marks;
 }
 
-/**
- * Whether a reservation's item, as it was loaded, says what its mark says. Only then is the mark forgotten, not when the item is put: a
- * dispatcher that reads the partition meanwhile may see the item as it was, and the page as it is.
- */
-function saysItself({ jobs, checkAtMs }: Reservation, mark: BatchMark): boolean {
-  if (mark.checkAtMs !== undefined && mark.checkAtMs !== checkAtMs) return false;
-  for (const position of mark.settled) if (jobs.has(position)) return false;
-  return true;
+/** Items that are to be written anew. */
+function outgrown(items: readonly ReservationItem[], marks: Page['batches']): ReadonlySet<ReservationItem> {
+  const anew = new Set<ReservationItem>();
+  const bytesOf = (reservations: readonly Reservation[], size: (each: Reservation) => number): number =>
+    reservations.reduce((sum, each) => sum + size(each), 0);
+  const marked = ({ batchId }: Reservation): number => (marks.has(batchId) ? markBytes(batchId) : 0);
+  let markedBytes = 0;
+  for (const batchId of marks.keys()) markedBytes += markBytes(batchId);
+  // planted: unbounded-marker
+  if (markedBytes > MARKS_BYTES_MAX) {
+    for (const item of items) {
+      const bytes = bytesOf(item[1], marked);
+      if (bytes > 0) anew.add(item);
+      markedBytes -= bytes;
+      // As many at once as halve them: the next commits have room, and one item takes the place of several.
+      if (markedBytes <= MARKS_BYTES_MAX / 2) break;
+    }
+  }
+  if (items.length > NAMED_MAX) {
+    for (const item of items) if (bytesOf(item[1], inlineBytes) < SHARED_BYTES_MAX / 2) anew.add(item);
+  }
+  return anew;
 }
 
-/**
- * Reservations whose items are to say what their marks say, those that have one for longest first, until the other marks fit. It is what the
- * page said before this commit, so it is true whether or not the commit counts.
- */
-function absorb(
-  page: Page,
-  marks: ReadonlyMap<string, BatchMark>,
-  live: ReadonlyMap<string, Reservation>,
-): readonly Reservation[] {
-  let bytes = 0;
-  for (const batchId of marks.keys()) bytes += markBytes(batchId);
-  const absorbed: Reservation[] = [];
-  for (const batchId of marks.keys()) {
-    // planted: unbounded-marker
-    if (bytes <= MARKS_BYTES_MAX) break;
-    const reservation = live.get(batchId);
-    if (reservation === undefined || !page.batches.has(batchId)) continue;
-    absorbed.push(asMarked(reservation, page));
-    bytes -= markBytes(batchId);
+/** Reservations in as few items as their bound allows. */
+function shared(reservations: readonly Reservation[]): readonly (readonly Reservation[])[] {
+  const items: Reservation[][] = [];
+  let room = 0;
+  for (const each of reservations) {
+    const bytes = inlineBytes(each);
+    if (bytes > room) {
+      items.push([]);
+      room = SHARED_BYTES_MAX;
+    }
+    items.at(-1)?.push(each);
+    room -= bytes;
   }
-  return absorbed;
+  return items;
 }
 
 /** Items of a commit that lend, grant, or give back: they stand with other partitions, too, and so are written together with the page. */
@@ -354,15 +400,18 @@ export function placesWithout(
   return left;
 }
 
-/** Whether any place of a reservation is not among these. */
-function holdsMore(places: Reservation['jobs'], positions: ReadonlySet<number>): boolean {
-  for (const position of places.keys()) if (!positions.has(position)) return true;
+/** Whether any place of a reservation is not settled. */
+function holdsMore({ batchId, jobs }: Reservation, marks: Page['batches']): boolean {
+  const settled = marks.get(batchId)?.settled;
+  if (settled === undefined) return jobs.size > 0;
+  // planted: names-of-the-untouched
+  for (const position of jobs.keys()) if (!settled.has(position)) return true;
   return false;
 }
 
 /** A reservation as the page says it is by now. */
-export function asMarked(reservation: Reservation, page: Page): Reservation {
-  const mark = page.batches.get(reservation.batchId);
+function asMarked(reservation: Reservation, marks: Page['batches']): Reservation {
+  const mark = marks.get(reservation.batchId);
   if (mark === undefined) return reservation;
   const jobs = placesWithout(reservation.jobs, mark.settled);
   return { ...reservation, checkAtMs: mark.checkAtMs ?? reservation.checkAtMs, jobs };

@@ -123,9 +123,9 @@ export const letterKey = (partition: number, putAtMs: number, nonce: string): It
 });
 
 export const RESERVATION_PREFIX = 'reservation/';
-export const reservationKey = (partition: number, batchId: string): ItemKey => ({
+export const reservationKey = (partition: number, itemId: string): ItemKey => ({
   pk: partitionPk(partition),
-  sk: `${RESERVATION_PREFIX}${batchId}`,
+  sk: `${RESERVATION_PREFIX}${itemId}`,
 });
 
 export const WORKER_PREFIX = 'worker/';

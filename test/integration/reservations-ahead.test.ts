@@ -4,19 +4,23 @@ import {
   QueryCommand as DocumentQuery,
   DynamoDBDocumentClient,
   GetCommand,
+  PutCommand,
   type QueryCommandOutput,
 } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { decodePage } from '../../lib/store/dynamodb/codec/page.ts';
+import { ATTRIBUTE } from '../../lib/store/dynamodb/codec/attributes.ts';
+import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
+import { decodePage, encodeLedgerBase, encodePage } from '../../lib/store/dynamodb/codec/page.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import type { Page } from '../../lib/store/page.ts';
+import { nextPage, type Page } from '../../lib/store/page.ts';
 import type { Reservation } from '../../lib/store/records.ts';
 import type { Commit, CommitOutcome } from '../../lib/store/requests.ts';
-import { pageKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/schema.ts';
+import { ledgerKey, pageKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aLedger } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 
 const WAIT_MS = 60_000;
@@ -28,7 +32,7 @@ type Fate =
   | 'unanswered'
   | undefined;
 
-/** What is put: the page, or a reservation. */
+/** What is put: the page, or an item that is put before it. */
 type Kind = 'page' | 'item';
 
 interface Meddling {
@@ -46,7 +50,7 @@ function meddlingWith(client: DynamoDBClient): Meddling {
     (send, { commandName = '' }) =>
       async (args) => {
         const body = Buffer.from((args.request as { readonly body: Uint8Array }).body).toString();
-        const sk = /"sk":\{"S":"(page|reservation)/.exec(body)?.[1];
+        const sk = /"sk":\{"S":"(page|reservation|key\/)/.exec(body)?.[1];
         const isPut = /^PutItem/.test(commandName) && sk !== undefined;
         const fate = isPut ? await meddling.put?.(sk === 'page' ? 'page' : 'item') : undefined;
         if (fate === 'unsent') throw failure();
@@ -141,9 +145,9 @@ describe('a reservation whose item is put before the page', () => {
     await commit(store, 2, { drop: [{ reservation: one, positions }] });
     expect(await held()).toEqual([two]);
     const { named, batches } = await page();
-    expect([named, batches]).toEqual([new Set([two.batchId]), new Map()]);
+    expect([named.size, batches]).toEqual([1, new Map()]);
     await store.tidy(partition);
-    expect(await items()).toEqual([two.batchId]);
+    expect(await items()).toEqual([...named]);
     const [first, ...others] = [...two.jobs.keys()];
     await commit(store, 3, { drop: [{ reservation: two, positions: others }] });
     expect((await held())[0]?.jobs).toEqual(new Map([...two.jobs].slice(0, 1)));
@@ -159,15 +163,16 @@ describe('a reservation whose item is put before the page', () => {
       name: 'StoreUnavailable',
     });
     meddling.put = undefined;
-    expect(await items()).toEqual(['1-a']);
+    const first = await items();
+    expect(first).toHaveLength(1);
     const store = process();
     expect(await held(store)).toEqual([]);
     // A page that names it may still come, as far as the table tells.
     await store.tidy(partition);
-    expect(await items()).toEqual(['1-a']);
+    expect(await items()).toEqual(first);
     expect(await commit(store, 1, { reserve: [large('b')] })).toBe('committed');
     await store.tidy(partition);
-    expect([await items(), await held()]).toEqual([['1-b'], [large('b')]]);
+    expect([await items(), await held()]).toEqual([[...(await page()).named], [large('b')]]);
   });
 
   it('is taken away by a process that loads the partition after another commit', async () => {
@@ -189,95 +194,23 @@ describe('a reservation whose item is put before the page', () => {
       if (puts === 1) expect(await commit(fast, 1, { reserve: [large('b')] })).toBe('committed');
     };
     expect(await commit(slow, 1, { reserve: [large('a')] })).toBe('lost');
-    expect(await items()).toEqual(['1-a', '1-b']);
+    expect(await items()).toHaveLength(2);
     const reader = process();
     expect(await held(reader)).toEqual([large('b')]);
     await reader.tidy(partition);
-    expect(await items()).toEqual(['1-b']);
+    expect(await items()).toEqual([...(await page()).named]);
   });
 
-  it('is taken up by a process that makes the same commit again', async () => {
+  it('is of no use to a process that makes the same commit again: it puts another one', async () => {
     const store = process();
     meddling.put = (kind) => (kind === 'page' ? 'unsent' : undefined);
     await expect(commit(store, 1, { reserve: [large('a')] })).rejects.toThrow();
     meddling.put = undefined;
-    expect([await items(), await held()]).toEqual([['1-a'], []]);
+    const first = await items();
+    expect([first.length, await held()]).toEqual([1, []]);
     expect(await commit(store, 1, { reserve: [large('a')] })).toBe('committed');
     expect(await held()).toEqual([large('a')]);
-  });
-
-  it('is not put over another one of its number that follows the same version, or a later one', async () => {
-    const other = { ...large('other'), batchId: '1-a' };
-    meddling.put = (kind) => (kind === 'page' ? 'unsent' : undefined);
-    await expect(commit(process(), 1, { reserve: [large('a')] })).rejects.toThrow();
-    meddling.put = undefined;
-    expect(await commit(process(), 1, { reserve: [other] })).toBe('lost');
-    await commit(process(), 1);
-    expect(await commit(process(), 2, { reserve: [large('a')] })).toBe('committed');
-    expect(await held()).toEqual([large('a')]);
-  });
-
-  it('of one that the page has settled places of gets fewer places from no late put', async () => {
-    const [slow, store] = [process(), process()];
-    const made = Array.from({ length: 200 }, (_, at) => large(`${100 + at}`, 3));
-    for (let from = 0; from < 200; from += 40)
-      await commit(store, 1 + from / 40, { reserve: made.slice(from, from + 40) });
-    let version = 6;
-    const meant = new Map(made.map((each) => [each.batchId, each]));
-    /** Settles a place of each of some, so that what the page says of the first ones goes into their items. */
-    const settle = (from: number, place: number) => {
-      const drop = made.slice(from, from + 40).map(({ batchId }) => {
-        const reservation = meant.get(batchId) ?? large('none');
-        return { reservation, positions: [place] };
-      });
-      return { drop };
-    };
-    const count = (from: number, place: number): void => {
-      version += 1;
-      for (const { batchId } of made.slice(from, from + 40)) {
-        const { jobs, ...others } = meant.get(batchId) ?? large('none');
-        meant.set(batchId, { ...others, jobs: new Map([...jobs].filter(([at]) => at !== place)) });
-      }
-    };
-    const byId = (all: readonly Reservation[]) => new Map(all.map((each) => [each.batchId, each]));
-    for (const [from, place] of [
-      [0, 0],
-      [40, 0],
-    ] as const) {
-      await commit(store, version, settle(from, place));
-      count(from, place);
-    }
-    // One that comes too late puts the items of the first ones, after others have put them with fewer places still.
-    await slow.loadPartition({ partition, nowMs: NOW_MS });
-    let puts = 0;
-    meddling.put = async () => {
-      puts += 1;
-      if (puts > 1) return;
-      meddling.put = undefined;
-      for (const [from, place] of [
-        [80, 0],
-        [0, 1],
-        [40, 1],
-        [80, 1],
-      ] as const) {
-        expect(await commit(store, version, settle(from, place))).toBe('committed');
-        count(from, place);
-      }
-      // What is said of others takes the room of what is said of these, which their items say then.
-      for (const from of [120, 160, 120, 160]) {
-        const checkAtMs = NOW_MS + version;
-        const later = made.slice(from, from + 40).map(({ batchId }) => meant.get(batchId) ?? large('none'));
-        const postpone = later.map((reservation) => ({ reservation, checkAtMs }));
-        expect(await commit(store, version, { postpone })).toBe('committed');
-        version += 1;
-        for (const each of later) meant.set(each.batchId, { ...each, checkAtMs });
-      }
-    };
-    expect(await commit(slow, version, settle(80, 0))).toBe('lost');
-    expect(puts).toBe(1);
-    expect(byId(await held())).toEqual(meant);
-    expect(await commit(store, version)).toBe('committed');
-    expect(byId(await held())).toEqual(meant);
+    expect([...(await page()).named].filter((itemId) => first.includes(itemId))).toEqual([]);
   });
 
   it.each<Kind>(['item', 'page'])('is committed once, though the answer of its %s got lost', async (lost) => {
@@ -320,15 +253,16 @@ describe('a reservation whose item is put before the page', () => {
 
   it('is read again where the page names it and it was not read; where it stays away, it is gone', async () => {
     await commit(process(), 1, { reserve: [large('a'), large('b')] });
-    meddling.leftOut.push('1-a', '1-b');
+    const [first = '', second = ''] = (await page()).named;
+    meddling.leftOut.push(first, second);
     expect(await held()).toEqual([large('a'), large('b')]);
     expect(meddling.leftOut).toEqual([]);
-    meddling.leftOut.push(...Array.from({ length: 5 }, () => '1-a'));
+    meddling.leftOut.push(...Array.from({ length: 5 }, () => first));
     expect(await held()).toEqual([large('b')]);
     expect(meddling.leftOut).toEqual([]);
   });
 
-  it('is one of a thousand, all of which the page names', async () => {
+  it('is one of a thousand, of which the page names a few items', async () => {
     const store = process();
     const made: Reservation[] = [];
     let version = 1;
@@ -337,8 +271,7 @@ describe('a reservation whose item is put before the page', () => {
       made.push(...reserve);
       expect(await commit(store, version, { reserve })).toBe('committed');
     }
-    const { named, inline } = await page();
-    expect(named.size + inline.size).toBe(made.length);
+    expect((await page()).named.size).toBeLessThan(100);
     const byId = (all: readonly Reservation[]) => new Map(all.map((each) => [each.batchId, each]));
     const reader = process();
     expect(byId(await held(reader))).toEqual(byId(made));
@@ -349,6 +282,40 @@ describe('a reservation whose item is put before the page', () => {
     }
     const left = made.filter((_, at) => at % 300 >= 50);
     expect(byId(await held())).toEqual(byId(left));
-    expect((await items()).length + (await page()).inline.size).toBe(left.length);
+    expect(new Set(await items())).toEqual((await page()).named);
   }, 120_000);
+
+  it('is like a ledger that leaves the page, which takes the place of no newer one, however late it is put', async () => {
+    let stored = (await page()) as Page;
+    const charge = (): Commit =>
+      aCommit({
+        version: stored.version,
+        // Of so long names, some 740 have room.
+        ledgers: Array.from({ length: 60 }, (_, at) =>
+          aLedger({ fairnessKey: `${stored.version}/${at}/`.padEnd(480, 'n'), settledCostMs: 1 }),
+        ),
+      });
+    const next = () => nextPage(stored, charge(), new Map(), '');
+    while (next().spilled.length === 0) stored = next().page;
+    if (stored.base === undefined) throw new Error('as many ledgers have a base');
+    const put = (Item: Record<string, unknown>) =>
+      documents.send(new PutCommand({ TableName: table.table, Item }));
+    await put(encodeLedgerBase(partition, stored.base));
+    await put(encodePage(partition, stored, 'commit'));
+    const [left] = next().spilled;
+    if (left === undefined) throw new Error('one leaves');
+    // It came back, was charged, and left again, while this commit was on its way.
+    const newer = { ...left, settledCostMs: 2 };
+    const key = ledgerKey(partition, left.fairnessKey);
+    meddling.put = async () => {
+      meddling.put = undefined;
+      await put(encodeLedger(key, newer, stored.version + 30));
+    };
+    const { version, ledgers } = charge();
+    expect(await commit(process(), version, { ledgers })).toBe('lost');
+    const { Item } = await documents.send(
+      new GetCommand({ TableName: table.table, Key: key, ConsistentRead: true }),
+    );
+    expect(Item).toEqual(expect.objectContaining({ [ATTRIBUTE.version]: stored.version + 30 }));
+  });
 });

@@ -44,7 +44,7 @@ const bytesOf = (ledgers: Iterable<Ledger>): number =>
 
 /** The page after these charges, and what a reader finds. */
 function charged(page: Page, ledgers: readonly Ledger[]) {
-  const change = nextPage(page, aCommit({ ledgers }), new Map());
+  const change = nextPage(page, aCommit({ ledgers }), new Map(), '');
   const { base } = change.page;
   const baseItem = base === undefined ? undefined : encodeLedgerBase(0, base);
   const item = encodePage(0, change.page, 'commit-1');

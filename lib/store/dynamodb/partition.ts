@@ -12,6 +12,7 @@ import {
   nextPage,
   type Page,
   type PageChange,
+  presentIn,
   requireBounded,
   reservationsIn,
 } from '../page.ts';
@@ -48,7 +49,7 @@ import { decodeLeader, decodeLookout, encodeLookout } from './codec/leader.ts';
 import { encodeLedger } from './codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
 import { baseMissing, commitOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
-import { decodeReservation, encodeReservation, isSameReservation } from './codec/reservation.ts';
+import { decodeReservations, encodeReservations } from './codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
 import { PAGE_PART, PARALLEL_MAX } from './expressions.ts';
@@ -58,33 +59,29 @@ import { inParallel } from './parallel.ts';
 /** What a store has last read and written of a partition: what its next commit follows, if it is of the same version. */
 interface Known {
   readonly page: Page;
-  /** All reservations with items of their own, as these are; those that the page does not name hold nothing. */
-  readonly batches: Map<string, Reservation>;
+  /** All items of reservations by their names; those that the page does not name hold nothing. */
+  readonly items: Map<string, readonly Reservation[]>;
 }
 
 /** @throws StaleCommit when a commit that follows what is known changes what is not there, or makes what is */
-function requireCurrent(partition: number, { page, batches }: Known, commit: Commit): void {
-  const isThere = (batchId: string): boolean =>
-    page.inline.has(batchId) || (page.named.has(batchId) && batches.has(batchId));
-  const made = commit.reserve.find(({ batchId }) => isThere(batchId));
-  const changed = [...commit.drop, ...commit.postpone].find(
-    ({ reservation }) => !isThere(reservation.batchId),
-  );
+function requireCurrent(partition: number, { page, items }: Known, commit: Commit): void {
+  const touched = [...commit.drop, ...commit.postpone].map(({ reservation }) => reservation);
+  const batchIds = new Set([...commit.reserve, ...touched].map(({ batchId }) => batchId));
+  const present = presentIn(page, items, batchIds);
+  const made = commit.reserve.find(({ batchId }) => present.has(batchId));
+  const changed = touched.find(({ batchId }) => !present.has(batchId));
   if (made !== undefined)
     throw new StaleCommit(
       `the commit makes the reservation ${made.batchId}, which is there; load partition ${partition} again`,
     );
   if (changed !== undefined)
     throw new StaleCommit(
-      `the commit changes the reservation ${changed.reservation.batchId}, which is gone; load partition ${partition} again`,
+      `the commit changes the reservation ${changed.batchId}, which is gone; load partition ${partition} again`,
     );
 }
 
 const COMMIT_ID_BYTES = 6;
-const knownFrom = ({ page, reservations }: PartitionItems): Known => ({
-  page,
-  batches: new Map(reservations.map((each) => [each.batchId, each])),
-});
+const knownFrom = ({ page, reservations }: PartitionItems): Known => ({ page, items: reservations });
 
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
@@ -109,8 +106,8 @@ interface PartitionItems {
   /** The page names reservations that were not read with it. */
   lacks: boolean;
   lookout: Lookout | undefined;
-  /** All that have items of their own. */
-  readonly reservations: Reservation[];
+  /** Items of reservations by their names. */
+  readonly reservations: Map<string, readonly Reservation[]>;
   readonly workers: WorkerRecord[];
   readonly controls: Control[];
   readonly loans: Loan[];
@@ -123,7 +120,7 @@ const noItems = (): PartitionItems => ({
   torn: undefined,
   lacks: false,
   lookout: undefined,
-  reservations: [],
+  reservations: new Map(),
   workers: [],
   controls: [],
   loans: [],
@@ -221,7 +218,7 @@ export class DynamoPartitionStore implements PartitionStore {
       ],
     ]);
     const kinds: readonly (readonly [prefix: string, take: (item: Item) => Promise<void> | void])[] = [
-      [RESERVATION_PREFIX, (item) => void found.reservations.push(decodeReservation(item))],
+      [RESERVATION_PREFIX, (item) => void found.reservations.set(...decodeReservations(item))],
       [
         WORKER_PREFIX,
         async (item) => {
@@ -255,14 +252,13 @@ export class DynamoPartitionStore implements PartitionStore {
     if (pageItem === undefined) return found;
     const base = isBare ? undefined : await this.#items.baseOf('loadPartition', partition, pageItem);
     const page = decodePage(pageItem, base);
-    const there = new Set(found.reservations.map(({ batchId }) => batchId));
     return {
       ...found,
       page,
       torn: isBare || isOfBase(pageItem, base) ? undefined : pageItem,
       // The page is read before its reservations: one that was taken away meanwhile is of a page that is not the partition's any more.
       // planted: named-but-missing
-      lacks: [...page.named].some((batchId) => !there.has(batchId)),
+      lacks: [...page.named].some((itemId) => !found.reservations.has(itemId)),
     };
   }
 
@@ -279,18 +275,15 @@ export class DynamoPartitionStore implements PartitionStore {
     // Not known again before the answer: a commit without one may have happened or not.
     this.#known.delete(partition);
     requireCurrent(partition, known, commit);
-    const live = new Map([...known.batches].filter(([batchId]) => known.page.named.has(batchId)));
-    const change = nextPage(known.page, commit, live);
+    const change = nextPage(known.page, commit, known.items, newCommitId());
     // planted: page-before-items
     if ((await this.#putAhead(partition, known.page.version, change)) === 'lost') return 'lost';
     const written = isPageAlone(change, commit)
       ? await this.#putPage(partition, change.page)
       : await this.#writeTogether(partition, change, commit);
     if (written === 'lost') return 'lost';
-    const batches = new Map(known.batches);
-    for (const each of [...change.ahead, ...change.absorbed]) batches.set(each.batchId, each);
     if ((this.#known.get(partition)?.page.version ?? 0) < change.page.version)
-      this.#known.set(partition, { page: change.page, batches });
+      this.#known.set(partition, { page: change.page, items: new Map([...known.items, ...change.ahead]) });
     if (change.base !== undefined) this.#items.knowBase(partition, change.base);
     for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);
     await this.#putEstimates(partition, change);
@@ -320,38 +313,27 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   /**
-   * Puts what the page is about to name, or to let go of. A request that comes late, or again, takes the place of nothing newer. Where
-   * something newer stands, or a reservation is gone that was to get fewer places, another commit has come first.
+   * Puts what the page is about to name, or to let go of. An item of reservations has a name of its own: put again, or late, it says the same.
+   * A ledger takes the place of nothing newer; where something newer stands, another commit has come first.
    */
   async #putAhead(
     partition: number,
     version: number,
-    { ahead, absorbed, spilled }: PageChange,
+    { ahead, spilled }: PageChange,
   ): Promise<'put' | 'lost'> {
-    const isNewer = '#version < :version';
-    // planted: put-over-another
-    const isFirst = `attribute_not_exists(#pk) OR ${isNewer}`;
-    const reservations = [
-      ...ahead.map((each) => ({ each, condition: isFirst })),
-      // planted: fewer-places-late
-      ...absorbed.map((each) => ({ each, condition: `attribute_exists(#pk) AND ${isNewer}` })),
-    ];
-    const puts = [
-      ...reservations.map(({ each, condition }) => ({
-        item: encodeReservation(partition, each, version),
-        condition,
-        isSame: isSameReservation,
-      })),
-      ...spilled.map((ledger) => ({
+    const reservations = ahead.map((each): Put => ({ item: encodeReservations(partition, each, version) }));
+    const ledgers = spilled.map(
+      (ledger): Put => ({
         item: encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger, version),
-        condition: isFirst,
-        // All that follow one version let go of the same.
-        isSame: (one: Item, other: Item) => one[ATTRIBUTE.version] === other[ATTRIBUTE.version],
-      })),
-    ];
-    const put = await inParallel(puts, PARALLEL_MAX, async ({ item, condition, isSame }) => {
-      const outcome = await this.#table.put('commit', { item, condition, values: { ':version': version } });
-      return outcome.applied || (outcome.old !== undefined && isSame(outcome.old, item));
+        // planted: put-over-another
+        condition: 'attribute_not_exists(#pk) OR #version < :version',
+        values: { ':version': version },
+      }),
+    );
+    const put = await inParallel([...reservations, ...ledgers], PARALLEL_MAX, async (each) => {
+      const outcome = await this.#table.put('commit', each);
+      // All that follow one version let go of the same ledgers.
+      return outcome.applied || outcome.old?.[ATTRIBUTE.version] === version;
     });
     return put.every((isPut) => isPut) ? 'put' : 'lost';
   }
@@ -428,24 +410,24 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   /**
-   * Takes away reservations that the page, as it is known, does not name, and that follow an earlier version: no page will ever name them.
-   * A commit that is about to name one follows the page's version, or a later one, and so does its item.
+   * Takes away items of reservations that the page, as it is known, does not name, and that follow an earlier version: no page will ever name
+   * them. A commit that is about to name one follows the page's version, or a later one, and so does its item.
    */
   async #deleteUnnamed(partition: number): Promise<void> {
     const known = this.#known.get(partition);
     if (known === undefined) return;
-    const { page, batches } = known;
-    const unnamed = [...batches.keys()].filter((batchId) => !page.named.has(batchId));
-    await inParallel(unnamed, PARALLEL_MAX, async (batchId) => {
+    const { page, items } = known;
+    const unnamed = [...items.keys()].filter((itemId) => !page.named.has(itemId));
+    await inParallel(unnamed, PARALLEL_MAX, async (itemId) => {
       await this.#items.hint(async () => {
         const outcome = await this.#table.delete(
           'tidy',
-          reservationKey(partition, batchId),
+          reservationKey(partition, itemId),
           // planted: tidied-before-its-page
           '#version < :version',
           { ':version': page.version },
         );
-        if (outcome.applied || outcome.old === undefined) batches.delete(batchId);
+        if (outcome.applied || outcome.old === undefined) items.delete(itemId);
       });
     });
   }

@@ -11,7 +11,7 @@ import { encodeJob, encodePayload } from '../dynamodb/codec/job.ts';
 import { encodeLedger } from '../dynamodb/codec/ledger.ts';
 import { encodeLetter } from '../dynamodb/codec/letter.ts';
 import { encodeLedgerBase, encodePage } from '../dynamodb/codec/page.ts';
-import { encodeReservation } from '../dynamodb/codec/reservation.ts';
+import { encodeReservations } from '../dynamodb/codec/reservation.ts';
 import {
   entryOf,
   itemBytes,
@@ -88,18 +88,21 @@ function bytesOnce<T extends object>(
 const pageBytes = bytesOnce<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
 const baseBytes = bytesOnce(encodeLedgerBase);
 
-/** A partition's page, and its reservations as their items are. */
+/** A partition's page, and the items of its reservations. */
 interface Kept {
   readonly page: Page;
-  readonly batches: ReadonlyMap<string, Reservation>;
+  readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
-const reservationBytes = (partition: number, reservation: Reservation, version: number): number =>
-  itemBytes(encodeReservation(partition, reservation, version));
+/** As long as the table's own names are. */
+const ITEM_ID = '100000-AAAAAAAA.0';
+const reservationsBytes = bytesOnce<readonly Reservation[]>((partition, reservations) =>
+  encodeReservations(partition, [ITEM_ID, reservations], 1),
+);
 
-function batchBytes(partition: number, { batches }: Kept): number {
+function itemsBytes(partition: number, { items }: Kept): number {
   let bytes = 0;
-  for (const each of batches.values()) bytes += reservationBytes(partition, each, each.version);
+  for (const each of items.values()) bytes += reservationsBytes(partition, each);
   return bytes;
 }
 
@@ -376,7 +379,7 @@ export class Bill {
    */
   load(partition: number, kept: Kept, others: number): void {
     if (this.meter === undefined) return;
-    const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + batchBytes(partition, kept);
+    const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + itemsBytes(partition, kept);
     this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
@@ -384,11 +387,11 @@ export class Bill {
     if (this.meter === undefined) return;
     const unitsOf = (items: readonly number[]): number =>
       items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
-    const { page, base, ahead, absorbed, spilled } = change;
+    const { page, base, ahead, spilled } = change;
     const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
     const factor = isPageAlone(change, commit) ? 1 : TRANSACTION_FACTOR;
     const own =
-      unitsOf([...ahead, ...absorbed].map((each) => reservationBytes(partition, each, before.version))) +
+      unitsOf(ahead.map(([, reservations]) => reservationsBytes(partition, reservations))) +
       factor * unitsOf([pageOrBefore, ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES)]);
     const anew =
       base === undefined ? [] : [Math.max(baseBytes(partition, before.base), baseBytes(partition, base))];
@@ -400,7 +403,7 @@ export class Bill {
       [partitionPk(partition)]: own,
       ...(beside === 0 ? {} : { [ledgerKey(partition, '').pk]: beside }),
     };
-    const requests = 1 + ahead.length + absorbed.length + spilled.length;
+    const requests = 1 + ahead.length + spilled.length;
     this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests, writeUnitsOf: byKey });
   }
 
@@ -428,9 +431,9 @@ export class Bill {
     this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
   }
 
-  deletedReservation(partition: number, reservation: Reservation): void {
+  deletedReservations(partition: number, reservations: readonly Reservation[]): void {
     if (this.meter === undefined) return;
-    const writeUnits = writeUnitsOf(reservationBytes(partition, reservation, reservation.version));
+    const writeUnits = writeUnitsOf(reservationsBytes(partition, reservations));
     this.meter('tidy', { readUnits: 0, writeUnits, requests: 1 });
   }
 }

@@ -8,7 +8,7 @@ import { ITEM_BYTES_MAX, reservationBytesAtMost } from '../bounds.ts';
 import { declarationHash, declarationParts } from '../declaration.ts';
 import { encodeDeclarationText } from '../dynamodb/codec/declaration.ts';
 import { encodeRequest } from '../dynamodb/codec/loan.ts';
-import { encodeReservation } from '../dynamodb/codec/reservation.ts';
+import { encodeReservations } from '../dynamodb/codec/reservation.ts';
 import { encodeWorkerRecord } from '../dynamodb/codec/worker.ts';
 import { StoreRefused } from '../errors.ts';
 import { requireItemFits } from '../limits.ts';
@@ -63,8 +63,9 @@ export function requireDeclarationFits(text: string): void {
 
 /** @throws ItemTooLarge */
 export function requireCommitFits(partition: number, { ahead, page }: PageChange): void {
-  for (const each of ahead) {
-    if (reservationBytesAtMost(each.jobs.values()) > ITEM_BYTES_MAX)
-      requireItemFits(encodeReservation(partition, each, page.version - 1));
+  for (const item of ahead) {
+    const [, reservations] = item;
+    if (reservationBytesAtMost(reservations.flatMap(({ jobs }) => [...jobs.values()])) > ITEM_BYTES_MAX)
+      requireItemFits(encodeReservations(partition, item, page.version - 1));
   }
 }

@@ -78,9 +78,9 @@ export interface PartitionView {
   /** Marks of blocked lines, by conflict key, and whether passes look for them. */
   readonly parked: ReadonlyMap<string, number>;
   readonly parks: boolean;
-  /** The item that each commit writes, and the reservations that have items of their own. */
+  /** The item that each commit writes, and the items of reservations beside it. */
   readonly page: Page;
-  readonly batches: ReadonlyMap<string, Reservation>;
+  readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
 export interface PartitionItems {
@@ -92,8 +92,8 @@ export interface PartitionItems {
   readonly letters: Map<string, ReceivedLetter>;
   page: Page;
   lookout: Lookout | undefined;
-  /** Reservations with items of their own, as these are, until they are taken away. */
-  readonly batches: Map<string, Reservation>;
+  /** Items of reservations by their names, as they were written, until they are taken away. */
+  readonly items: Map<string, readonly Reservation[]>;
   /** Ledgers and estimates that stand beside the page. */
   readonly ownLedgers: Map<string, Ledger>;
   readonly ownEstimates: Map<string, EstimateRecord>;
@@ -249,7 +249,7 @@ export class MemoryItems {
         letters: new Map(),
         page: EMPTY_PAGE,
         lookout: undefined,
-        batches: new Map(),
+        items: new Map(),
         ownLedgers: new Map(),
         ownEstimates: new Map(),
         reservations: new Map(),

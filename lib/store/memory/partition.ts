@@ -41,19 +41,19 @@ export class MemoryPartitionStore implements PartitionStore {
     withoutLedgers = false,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
-      const { leader, declared, page, batches, workers, controls, loans, requests, lookout } =
+      const { leader, declared, page, items, workers, controls, loans, requests, lookout } =
         this.#items.partition(partition);
       // Beside the leader.
       const others =
         controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
-      this.#items.bill.load(partition, { page, batches }, others);
+      this.#items.bill.load(partition, { page, items }, others);
       return {
         leader,
         declared,
         carried: page.carried,
         version: page.version,
-        reservations: reservationsIn(page, batches.values()),
+        reservations: reservationsIn(page, items),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
         gone: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
         lookout,
@@ -88,8 +88,8 @@ export class MemoryPartitionStore implements PartitionStore {
         false,
       );
       this.#requireLendable(commit);
-      const live = new Map([...present.batches].filter(([batchId]) => present.page.named.has(batchId)));
-      const change = nextPage(present.page, commit, live);
+      // Each version is followed by one commit here: none is put ahead in vain.
+      const change = nextPage(present.page, commit, present.items, '');
       if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
         throw new StoreThrottled('commit: the transaction met another one; try again');
       }
@@ -106,7 +106,7 @@ export class MemoryPartitionStore implements PartitionStore {
   #apply(partition: number, change: PageChange, commit: Commit): void {
     const present = this.#items.partition(partition);
     present.page = change.page;
-    for (const each of [...change.ahead, ...change.absorbed]) present.batches.set(each.batchId, each);
+    for (const [itemId, reservations] of change.ahead) present.items.set(itemId, reservations);
     for (const ledger of change.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
     for (const each of change.estimates)
       present.ownEstimates.set(estimateId(each.type, each.resourceId), each);
@@ -164,11 +164,11 @@ export class MemoryPartitionStore implements PartitionStore {
 
   async tidy(partition: number, expiredMs?: number): Promise<void> {
     return this.#items.write('tidy', () => {
-      const { page, batches, backlogs } = this.#items.partition(partition);
-      for (const [batchId, reservation] of batches) {
-        if (page.named.has(batchId)) continue;
-        this.#items.bill.deletedReservation(partition, reservation);
-        batches.delete(batchId);
+      const { page, items, backlogs } = this.#items.partition(partition);
+      for (const [itemId, reservations] of items) {
+        if (page.named.has(itemId)) continue;
+        this.#items.bill.deletedReservations(partition, reservations);
+        items.delete(itemId);
       }
       for (const { type, fairnessKey, from, to } of this.#items.keyRanks.takeMoves(partition, expiredMs)) {
         const entry = backlogs.get(fairnessKey)?.get(type);

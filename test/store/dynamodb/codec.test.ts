@@ -19,10 +19,10 @@ import { decodeLedger, encodeLedger } from '../../../lib/store/dynamodb/codec/le
 import { decodePage, encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
 import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/codec/rejection.ts';
 import {
-  decodeReservation,
-  encodeReservation,
+  decodeReservations,
+  encodeReservations,
   packReservations,
-  plainReservation,
+  plainReservations,
   unpackReservations,
 } from '../../../lib/store/dynamodb/codec/reservation.ts';
 import {
@@ -344,9 +344,12 @@ describe('other items', () => {
           ...aReservation([]),
           jobs: new Map(sorted.map((position) => [position, aReservedJob(aJob())])),
         };
-        const decoded = decodeReservation(kept(encodeReservation(3, reservation, 7)));
-        expect(decoded).toEqual(reservation);
-        expect([...decoded.jobs.keys()]).toEqual(sorted);
+        const other = aReservation([aJob()]);
+        const [itemId, decoded] = decodeReservations(
+          kept(encodeReservations(3, ['item', [reservation, other]], 7)),
+        );
+        expect([itemId, decoded]).toEqual(['item', [reservation, other]]);
+        expect([...(decoded[0]?.jobs.keys() ?? [])]).toEqual(sorted);
       }),
     );
   });
@@ -354,8 +357,6 @@ describe('other items', () => {
   it('says under which declaration it was planned, in an item of its own and in a page', () => {
     const before = aReservation([aJob()]);
     const planned = aReservation([aJob(), aJob()], { declared: 7 });
-    for (const each of [before, planned])
-      expect(decodeReservation(kept(encodeReservation(0, each, 7)))).toEqual(each);
     const both = [before, planned];
     const read = unpackReservations(JSON.parse(packReservations(both)));
     expect([...read.values()]).toEqual(both);
@@ -363,7 +364,7 @@ describe('other items', () => {
   });
 
   it('name what is malformed inside a reservation', () => {
-    const item = encodeReservation(0, aReservation([aJob(), aJob()]), 7);
+    const item = encodeReservations(0, ['item', [aReservation([aJob(), aJob()])]], 7);
     for (const jobs of [
       '',
       '{}',
@@ -372,7 +373,8 @@ describe('other items', () => {
       '[[["t","p","f",1]],["k"],[["~x",0,1]]]',
       7,
     ]) {
-      expect(() => decodeReservation({ ...item, j: jobs })).toThrow(
+      const packed = typeof jobs === 'string' ? `[["1-1",1,2,3,${jobs}]]` : jobs;
+      expect(() => decodeReservations({ ...item, j: packed })).toThrow(
         expect.objectContaining({ name: 'MalformedItemError', attribute: 'j' }),
       );
     }
@@ -382,22 +384,22 @@ describe('other items', () => {
     const jobs = Array.from({ length: 30 }, (_, at) =>
       aJob({ id: createHash('md5').update(`${at}`).digest('hex'), fairnessKey: `customer-${at}` }),
     );
-    const reservation = aReservation(jobs);
-    const item = encodeReservation(0, reservation, 7);
+    const named = ['item', [aReservation(jobs)]] as const;
+    const item = encodeReservations(0, named, 7);
     expect(item.j).toBeInstanceOf(Uint8Array);
     expect(itemBytes(item)).toBeLessThanOrEqual(1_024);
-    expect(itemBytes(plainReservation(0, reservation, 7))).toBeGreaterThan(1_024);
-    expect(decodeReservation(item)).toEqual(reservation);
-    expect(decodeReservation(plainReservation(0, reservation, 7))).toEqual(reservation);
-    expect(encodeReservation(0, aReservation(), 7).j).toEqual(expect.any(String));
-    expect(() => decodeReservation({ ...item, j: new Uint8Array([1, 2, 3]) })).toThrow(
+    expect(itemBytes(plainReservations(0, named, 7))).toBeGreaterThan(1_024);
+    expect(decodeReservations(item)).toEqual(named);
+    expect(decodeReservations(plainReservations(0, named, 7))).toEqual(named);
+    expect(encodeReservations(0, ['item', [aReservation()]], 7).j).toEqual(expect.any(String));
+    expect(() => decodeReservations({ ...item, j: new Uint8Array([1, 2, 3]) })).toThrow(
       expect.objectContaining({ name: 'MalformedItemError', attribute: 'j' }),
     );
   });
 
   it('keep fifty reserved jobs with ordinary names in under 8 KB', () => {
     const jobs = Array.from({ length: 50 }, (_, at) => aJob({ id: `${at}`.padStart(32, '0') }));
-    const item = encodeReservation(0, aReservation(jobs), 7);
+    const item = encodeReservations(0, ['item', [aReservation(jobs)]], 7);
     expect(JSON.stringify(item).length).toBeLessThan(8 * 1024);
   });
 

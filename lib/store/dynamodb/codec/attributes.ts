@@ -55,11 +55,8 @@ export const ATTRIBUTE = {
   parts: 'parts',
   declaredAtMs: 'declaredAtMs',
   // Reservations and the page: read whole by every pass, so short.
-  reservedJobs: 'j',
-  checkAtMs: 'c',
+  reservations: 'j',
   /** The version that the reservation follows, where its item was put again behind a later one. */
-  madeVersion: 'e',
-  reservedAtMs: 'r',
   ledgers: 'k',
   estimates: 't',
   batches: 'b',

@@ -1,8 +1,8 @@
-/** A reservation: its jobs are packed into one attribute, because every pass reads it whole. */
-import { isDeepStrictEqual } from 'node:util';
+/** An item of reservations: they are packed into one attribute, because every pass reads them whole. */
 import { deflateRawSync } from 'node:zlib';
 import type { ReservedJob } from '../../../core/job.ts';
 import { itemBytes, writeUnitsOf } from '../../metering.ts';
+import type { ReservationItem } from '../../page.ts';
 import type { Reservation } from '../../records.ts';
 import { RESERVATION_PREFIX, reservationKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
@@ -135,50 +135,38 @@ export function unpackReservations(packed: unknown): ReadonlyMap<string, Reserva
 }
 
 /** @param version - of the page before which the item is put */
-export function encodeReservation(partition: number, reservation: Reservation, version: number): Item {
-  const item = plainReservation(partition, reservation, version);
-  const units = writeUnitsOf(itemBytes(item));
-  // Written, and taken away again: its jobs are compressed where that takes fewer write units.
-  if (units === 1) return item;
-  const packed = { ...item, [A.reservedJobs]: deflateRawSync(String(item[A.reservedJobs])) };
-  return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
+export function encodeReservations(partition: number, item: ReservationItem, version: number): Item {
+  const plain = plainReservations(partition, item, version);
+  const units = writeUnitsOf(itemBytes(plain));
+  // Written, and taken away again: it is compressed where that takes fewer write units.
+  if (units === 1) return plain;
+  const packed = { ...plain, [A.reservations]: deflateRawSync(String(plain[A.reservations])) };
+  return writeUnitsOf(itemBytes(packed)) < units ? packed : plain;
 }
 
-/** A reservation before anything of it is compressed: the most that it can take. */
-export function plainReservation(partition: number, reservation: Reservation, version: number): Item {
-  return {
-    ...reservationKey(partition, reservation.batchId),
-    [A.version]: version,
-    [A.madeVersion]: reservation.version === version ? undefined : reservation.version,
-    [A.checkAtMs]: reservation.checkAtMs,
-    [A.reservedAtMs]: reservation.reservedAtMs,
-    [A.declared]: reservation.declared,
-    [A.reservedJobs]: packJobs(reservation.jobs),
-  };
+/** The item before anything of it is compressed: the most that it can take. */
+export const plainReservations = (
+  partition: number,
+  [itemId, reservations]: ReservationItem,
+  version: number,
+): Item => ({
+  ...reservationKey(partition, itemId),
+  [A.version]: version,
+  [A.reservations]: packReservations(reservations),
+});
+
+/** Far beyond any item of reservations. */
+const BYTES_MAX = 4 * 1024 * 1024;
+
+/** An item whose reservations stand in it as text. */
+function withText(item: Item): Item {
+  if (!(item[A.reservations] instanceof Uint8Array)) return item;
+  const text = cellsOf(item).inflated(A.reservations, 'reservations', BYTES_MAX, (each) => each);
+  return { ...item, [A.reservations]: text };
 }
 
-/** Far beyond any reservation. */
-const JOBS_BYTES_MAX = 4 * 1024 * 1024;
-
-/** An item whose jobs stand in it as text. */
-function withJobs(item: Item): Item {
-  if (!(item[A.reservedJobs] instanceof Uint8Array)) return item;
-  const text = cellsOf(item).inflated(A.reservedJobs, 'jobs', JOBS_BYTES_MAX, (jobs) => jobs);
-  return { ...item, [A.reservedJobs]: text };
-}
-
-/** Whether two items of reservations say the same. */
-export const isSameReservation = (one: Item, other: Item): boolean =>
-  one[A.version] === other[A.version] && isDeepStrictEqual(decodeReservation(one), decodeReservation(other));
-
-export function decodeReservation(item: Item): Reservation {
-  const cells = cellsOf(withJobs(item));
-  return {
-    batchId: cells.text(A.sk).slice(RESERVATION_PREFIX.length),
-    version: cells.count(item[A.madeVersion] === undefined ? A.version : A.madeVersion),
-    checkAtMs: cells.number(A.checkAtMs),
-    reservedAtMs: cells.number(A.reservedAtMs),
-    ...(item[A.declared] === undefined ? {} : { declared: cells.count(A.declared) }),
-    jobs: cells.packed(A.reservedJobs, unpackJobs, loosened),
-  };
+export function decodeReservations(item: Item): ReservationItem {
+  const cells = cellsOf(withText(item));
+  const reservations = cells.packed(A.reservations, unpackReservations, loosened);
+  return [cells.text(A.sk).slice(RESERVATION_PREFIX.length), [...reservations.values()]];
 }
