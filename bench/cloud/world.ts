@@ -360,9 +360,9 @@ export class CloudWorld {
       receive: (...parameters) => fleets.receive(...parameters),
       delete: (...parameters) => fleets.delete(...parameters),
       // SQS delays by whole seconds.
-      sendWake: async (partition, delayMs, ...wake) => {
+      sendWake: async (partition, delayMs, dueAtMs, jobIds) => {
         await reach('sendWake', 1);
-        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, ...wake);
+        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, dueAtMs, jobIds);
       },
       sendLook: async (partition, delayMs, atMs) => {
         await reach('sendLook', 1);

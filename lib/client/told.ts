@@ -19,8 +19,8 @@ const RESERVE = 4;
 const EACH_MS = 1_000;
 /** Where a leader asks for letters, so soon after the one before: it wants none where more than that come. */
 const EACH_LETTER_MS = 20;
-/** A submit whose jobs are stored waits no longer than this for the queue's answer. */
-const PATIENCE_MS = 100;
+/** A submit whose jobs are stored waits no longer than this for what tells of them, and gives it up then. */
+const PATIENCE_MS = 1_000;
 /** How long it is believed that a dispatcher leads a partition, and that none does: the stream tells of jobs meanwhile. */
 const LED_FOR_MS = 5_000;
 const NOT_LED_FOR_MS = 60_000;
@@ -52,32 +52,50 @@ export class Told {
   /** By partition. */
   readonly #seen = new Map<number, Seen>();
 
-  /** Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. */
+  /**
+   * Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. Nothing is
+   * left running: a function that submits may be frozen as soon as it has answered.
+   */
   async while<T>(parts: ToldParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
     const { clock } = parts;
     const pending = jobs.filter(({ state }) => state === 'pending');
+    const beside: Promise<unknown>[] = [];
     const byPartition = [...Map.groupBy(pending, ({ partition }) => partition)]
-      .map(([partition, ofPartition]) => ({ partition, ofPartition, ...this.#look(parts, partition) }))
+      .map(([partition, ofPartition]) => ({
+        partition,
+        ofPartition,
+        ...this.#look(parts, partition, beside),
+      }))
       .filter(({ isLed, wantsLetters }) => !isLed || wantsLetters);
     const eachMs = byPartition.every(({ isLed }) => isLed) ? EACH_LETTER_MS : EACH_MS;
-    if (byPartition.length === 0 || !this.#take(clock, byPartition.length, eachMs)) return store();
-    const messages = Promise.allSettled(
-      byPartition.map(({ partition, ofPartition, isLed }) => {
+    const givenUp = new AbortController();
+    if (byPartition.length > 0 && this.#take(clock, byPartition.length, eachMs))
+      for (const { partition, ofPartition, isLed } of byPartition) {
         const ids = ofPartition.slice(0, TOLD_JOBS_MAX).map(({ id }) => id);
-        return isLed
-          ? this.#leaveLetter(parts, partition, ids)
-          : parts.queue.sendWake(partition, 0, undefined, ids);
-      }),
-    );
-    const stored = await store();
-    const sent = new AbortController();
-    void messages.then(() => sent.abort());
-    await clock.sleep(PATIENCE_MS, sent.signal);
-    return stored;
+        beside.push(
+          isLed
+            ? this.#leaveLetter(parts, partition, ids, givenUp.signal)
+            : parts.queue.sendWake(partition, 0, undefined, ids, givenUp.signal),
+        );
+      }
+    const told = Promise.allSettled(beside);
+    try {
+      return await store();
+    } finally {
+      const done = new AbortController();
+      const patience = clock.sleep(PATIENCE_MS, done.signal).then(() => givenUp.abort());
+      await told;
+      done.abort();
+      await patience;
+    }
   }
 
-  /** Whether a partition is led, as it was seen last; if that is long ago, it is looked at for the next time. */
-  #look({ store, clock }: ToldParts, partition: number): Pick<Seen, 'isLed' | 'wantsLetters'> {
+  /** Whether a partition is led, as it was seen last; if that is long ago, it is looked at for the next time, beside what goes on. */
+  #look(
+    { store, clock }: ToldParts,
+    partition: number,
+    beside: Promise<unknown>[],
+  ): Pick<Seen, 'isLed' | 'wantsLetters'> {
     const known = this.#seen.get(partition);
     const nowMonotonicMs = clock.monotonicMs();
     if (known !== undefined && nowMonotonicMs < known.untilMonotonicMs) return known;
@@ -87,9 +105,11 @@ export class Told {
       ...known,
       untilMonotonicMs: nowMonotonicMs + NOT_LED_FOR_MS,
     });
-    store.readLeader(partition).then(
-      (leader) => this.#note(clock, partition, leader, known === undefined),
-      () => this.#forget(clock, partition, NOT_LED_FOR_MS),
+    beside.push(
+      store.readLeader(partition).then(
+        (leader) => this.#note(clock, partition, leader, known === undefined),
+        () => this.#forget(clock, partition, NOT_LED_FOR_MS),
+      ),
     );
     return known ?? NOTHING_SEEN;
   }
@@ -110,13 +130,14 @@ export class Told {
     { store, queue, clock }: ToldParts,
     partition: number,
     jobIds: readonly string[],
+    signal: AbortSignal,
   ): Promise<void> {
     try {
       await store.putLetter({ partition, letter: { jobIds }, nowMs: clock.nowMs() });
     } catch {
       // A role may be allowed to wake by messages only.
       this.#forget(clock, partition, REFUSED_FOR_MS);
-      await queue.sendWake(partition, 0, undefined, jobIds);
+      await queue.sendWake(partition, 0, undefined, jobIds, signal);
     }
   }
 

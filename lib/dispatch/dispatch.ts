@@ -312,10 +312,11 @@ export async function leadWhileBusy(
     await clock.sleep(PATIENCE_STEP_MS);
   }
   const endsAtMonotonicMs = startedMonotonicMs + budget.runMs;
+  const asked: Promise<void>[] = [];
   const options: LeadOptions = {
     first: { hints: [], fires: false },
     letter: undefined,
-    stays: whileBusy(context, partition, endsAtMonotonicMs),
+    stays: whileBusy(context, partition, endsAtMonotonicMs, asked),
     endsAtMonotonicMs,
   };
   let report = await lead(context, partition, options);
@@ -329,6 +330,7 @@ export async function leadWhileBusy(
       letter: { hints, jobIds: told },
     });
   }
+  await Promise.all(asked);
   log.info('led while busy', {
     partition,
     tookMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
@@ -342,12 +344,12 @@ function whileBusy(
   context: DispatchContext,
   partition: number,
   endsAtMonotonicMs: number,
+  asked: Promise<void>[],
 ): LeadOptions['stays'] {
   const { clock, budget } = context;
   let countedAtMonotonicMs = clock.monotonicMs();
   let counted = 0;
   let isBusy = true;
-  let isNextAsked = false;
   return ({ admitted, settled }) => {
     const nowMonotonicMs = clock.monotonicMs();
     const sinceMs = nowMonotonicMs - countedAtMonotonicMs;
@@ -356,10 +358,8 @@ function whileBusy(
       counted = admitted + settled;
       countedAtMonotonicMs = nowMonotonicMs;
     }
-    if (isBusy && !isNextAsked && nowMonotonicMs >= endsAtMonotonicMs - SUCCESSOR_MS) {
-      isNextAsked = true;
-      void askToLead(context, partition);
-    }
+    if (isBusy && asked.length === 0 && nowMonotonicMs >= endsAtMonotonicMs - SUCCESSOR_MS)
+      asked.push(askToLead(context, partition));
     return isBusy && nowMonotonicMs < endsAtMonotonicMs;
   };
 }

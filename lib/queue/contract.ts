@@ -53,9 +53,16 @@ export interface JobQueue {
    * Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once.
    *
    * @param dueAtMs - epoch ms of what it is for: whoever is woken before that by his own clock sends it again
-   * @param jobIds - jobs that are being stored there, at most `TOLD_JOBS_MAX`: whoever is woken looks them up
+   * @param jobIds - jobs that are being stored there, at most `TOLD_JOBS_MAX`: the dispatcher that is woken looks them up
+   * @param signal - gives it up: it may have been sent by then, or not
    */
-  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void>;
+  sendWake(
+    partition: number,
+    delayMs: number,
+    dueAtMs?: number,
+    jobIds?: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<void>;
   /**
    * Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once.
    *

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
-import { TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
+import { type JobQueue, TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import { storeWith } from '../dispatch/stage.ts';
@@ -381,11 +381,40 @@ describe('telling of jobs while they are stored', () => {
 
   it.each([
     ['refuses', () => Promise.reject(new QueueMisconfigured('no such queue'))],
-    ['does not answer', () => new Promise<void>(() => {})],
+    [
+      'does not answer',
+      (...[, , , , signal]: Parameters<JobQueue['sendWake']>) =>
+        new Promise<void>((_, fail) => signal?.addEventListener('abort', () => fail(signal.reason))),
+    ],
   ])('stops nothing where the queue %s', async (_, sendWake) => {
     const on = desk();
     const submitted = on.anotherClient({ queue: { sendWake } }).submit(REQUEST);
-    await on.advance(100);
+    await on.advance(1_000);
     expect(on.stateOf((await submitted).jobId)).toBe('pending');
+  });
+
+  it('leaves nothing running when it answers, or refuses', async () => {
+    const on = desk();
+    const running = new Set<string>();
+    const during = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
+      running.add(what);
+      await on.clock.sleep(50);
+      const answer = await work();
+      running.delete(what);
+      return answer;
+    };
+    const client = on.anotherClient({
+      queue: {
+        sendWake: (partition, delayMs) => during('wake', () => on.queue.sendWake(partition, delayMs)),
+      },
+      store: storeWith(on.store, {
+        readLeader: (partition) => during('look', () => on.store.readLeader(partition)),
+      }),
+    });
+    const submitted = client.submit(REQUEST);
+    await on.advance(1);
+    expect(running).toEqual(new Set(['wake', 'look']));
+    await on.finish(submitted);
+    expect(running).toEqual(new Set());
   });
 });

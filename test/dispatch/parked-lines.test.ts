@@ -2,10 +2,21 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
 
 const KEY = 'tenant-a';
+
+const conflicting = (): Stage =>
+  stage({
+    pool: {
+      types: { resize: { defaultCostMs: 1_000, timeoutMs: 3_600_000, conflictGroup: 'album' } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    budget: { parkKept: 1 },
+  });
 
 /** A job of a conflict key runs, and others are parked behind it. */
 async function parked(): Promise<{
@@ -14,14 +25,7 @@ async function parked(): Promise<{
   readonly running: Started;
   readonly photos: readonly Job[];
 }> {
-  const on = stage({
-    pool: {
-      types: { resize: { defaultCostMs: 1_000, timeoutMs: 3_600_000, conflictGroup: 'album' } },
-      tiers: [{ tier: 'standard' }],
-      fleets: { images: { types: ['resize'], slots: 2 } },
-    },
-    budget: { parkKept: 1 },
-  });
+  const on = conflicting();
   const context = on.dispatcher();
   const photos = await on.put(...someOf(on));
   await on.pass({ jobs: photos, reason: 'stream' }, context);
@@ -46,6 +50,33 @@ describe('while jobs are parked', () => {
     await on.advance(15_000);
     const store = storeWith(on.store, { readBlocked: async () => ({ jobs: [] }) });
     await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, { ...context, store });
+    expect(on.store.inspect(0).parked.size).toBe(1);
+  });
+
+  it('their mark is not taken away by a pass whose commit comes after the parking of one that stood still', async () => {
+    const on = conflicting();
+    const photos = await on.put(...someOf(on));
+    let parking: ReturnType<typeof on.store.park> | undefined;
+    const frozen = storeWith(on.store, {
+      park: async (request) => {
+        if (parking !== undefined) return on.store.park(request);
+        await on.main.clock.sleep(61_000);
+        const [running] = await on.startAll('images');
+        if (running === undefined) throw new Error('nothing started');
+        const store = storeWith(on.store, {
+          commit: async (commit) => {
+            parking ??= on.store.park(request);
+            await parking;
+            return on.store.commit(commit);
+          },
+        });
+        const ended = { jobs: [await on.end(running)], reason: 'stream' } as const;
+        await dispatch({ ...on.dispatcher(), store }, 0, ended);
+        return (await parking) ?? on.store.park(request);
+      },
+    });
+    await on.pass({ jobs: photos, reason: 'stream' }, { ...on.dispatcher(), store: frozen });
+    expect(photos.some((job) => isParked(on, job))).toBe(true);
     expect(on.store.inspect(0).parked.size).toBe(1);
   });
 

@@ -186,11 +186,12 @@ export class Admission {
   }
 
   #hasNews(): boolean {
+    const { input, unparked } = this.#pass;
     return (
       writesOf(this.#draft) > 0 ||
       this.#isQuietNews(this.#quietAfter([])) ||
       this.#isUnseenNews() ||
-      (this.#pass.input.commitsAnyway === true && !this.#hasCommitted)
+      (!this.#hasCommitted && (input.commitsAnyway === true || unparked.empty.length > 0))
     );
   }
 

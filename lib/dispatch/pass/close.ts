@@ -13,7 +13,7 @@ import type { PassReport } from './scope.ts';
 
 /** @throws CommitLostError if another commit came first */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
-  const { context, partition, commits, cached, candidates } = pass;
+  const { context, input, partition, commits, cached, candidates } = pass;
   const { admitted, lostClaims } = admission;
   const parked = await parkBlocked(pass, admission);
   tellLoad(pass, admission);
@@ -22,6 +22,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   const again = isMoreToDo(pass, admission, parked, sent);
   await lend(pass, admission, !again);
   tidy(pass);
+  input.inBackground(unmark(pass));
   watch(pass, admission);
   // planted: unseen-and-unwoken
   wakeForUnseen(pass, admission);
@@ -154,6 +155,19 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),
   );
+}
+
+/**
+ * Takes marks away whose blocked lines were found empty. One that stays costs a read. The commit of this pass comes first: a dispatcher that
+ * renewed the mark before it, and parks behind it only now, is refused.
+ */
+async function unmark({ context, partition, unparked }: PlannedPass): Promise<void> {
+  const { store, log } = context;
+  try {
+    await Promise.all(unparked.empty.map((mark) => store.unmarkParked({ partition, mark })));
+  } catch (error) {
+    log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
+  }
 }
 
 /** Sees to it that a look comes when a worker falls silent, or another partition's turn with a conflict key ends. */

@@ -86,7 +86,6 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   }
   for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
   cached.markedCursor = unparked.cursor;
-  input.inBackground(unmark(loaded, unparked.empty));
   return {
     ...loaded,
     images,
@@ -176,16 +175,6 @@ function beginMost(
   const last = drafts.pop() as Draft;
   if (drafts.length > 0) commits.begin(drafts.map((full) => commitOf(full, [])));
   return last;
-}
-
-/** Takes marks away whose blocked lines are empty. One that stays costs a read. */
-async function unmark({ context, partition }: LoadedPass, marks: Unparked['empty']): Promise<void> {
-  const { store, log } = context;
-  try {
-    await Promise.all(marks.map((mark) => store.unmarkParked({ partition, mark })));
-  } catch (error) {
-    log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
-  }
 }
 
 /** Images of jobs that stand in a partition: one may have been moved since a hint told of it here. */

@@ -2,7 +2,12 @@
  * Wakes that tell of jobs while these are stored, as asynchronous invocations of the dispatch function by its alias: a message would
  * be sent, received and deleted for that, three billed requests. Everything else goes by the queue, and so does what cannot be invoked.
  */
-import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
+import {
+  InvokeCommand,
+  LambdaClient,
+  type LambdaClientConfig,
+  LambdaServiceException,
+} from '@aws-sdk/client-lambda';
 import type { Clock } from '../../runtime/contract.ts';
 import type { JobQueue } from '../contract.ts';
 import { encodeWake } from '../message.ts';
@@ -16,8 +21,10 @@ export interface InvokedWakesOptions {
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** Where the function could not be invoked, wakes go by the queue for so long. */
+/** Where Lambda refused to invoke the function, wakes go by the queue for so long; */
 const REFUSED_FOR_MS = 10 * 60_000;
+/** and so long where it did not answer in time: a machine that slept meanwhile finds the way open again. */
+const UNANSWERED_FOR_MS = 60_000;
 
 /**
  * A wake is worth something at once: where Lambda cannot be reached, a message is to follow soon. The second try is for a connection that
@@ -50,6 +57,7 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
     delayMs: number,
     dueAtMs?: number,
     jobIds?: readonly string[],
+    signal?: AbortSignal,
   ): Promise<void> {
     const { client, functionArn, queue, clock } = this.#options;
     const isForFunction = jobIds !== undefined && delayMs === 0 && this.#way !== 'asked';
@@ -62,15 +70,18 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
             InvocationType: 'Event',
             Payload: Buffer.from(encodeWake(partition, dueAtMs, jobIds)),
           }),
+          signal === undefined ? {} : { abortSignal: signal },
         );
         this.#way = 'open';
         return;
-      } catch {
+      } catch (error) {
         this.#way = 'unknown';
         // A role of before may wake by messages only; and a network may have no way to Lambda.
-        this.#refusedUntilMonotonicMs = clock.monotonicMs() + REFUSED_FOR_MS;
+        const forMs = error instanceof LambdaServiceException ? REFUSED_FOR_MS : UNANSWERED_FOR_MS;
+        this.#refusedUntilMonotonicMs = clock.monotonicMs() + forMs;
+        signal?.throwIfAborted();
       }
     }
-    await queue.sendWake(partition, delayMs, dueAtMs, jobIds);
+    await queue.sendWake(partition, delayMs, dueAtMs, jobIds, signal);
   }
 }

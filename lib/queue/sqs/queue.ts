@@ -127,8 +127,14 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
     );
   }
 
-  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void> {
-    return this.#sendLater('sendWake', encodeWake(partition, dueAtMs, jobIds), delayMs);
+  sendWake(
+    partition: number,
+    delayMs: number,
+    dueAtMs?: number,
+    jobIds?: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<void> {
+    return this.#sendLater('sendWake', encodeWake(partition, dueAtMs, jobIds), delayMs, signal);
   }
 
   sendLook(partition: number, delayMs: number, atMs: number): Promise<void> {
@@ -140,7 +146,7 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
     return this.#sendLater('keepOutcomes', encodeOutcomes(unpublished), delayMs);
   }
 
-  async #sendLater(verb: string, MessageBody: string, delayMs: number): Promise<void> {
+  async #sendLater(verb: string, MessageBody: string, delayMs: number, signal?: AbortSignal): Promise<void> {
     // Rounded up: a wake that comes early finds nothing due.
     const DelaySeconds = Math.ceil(delayMs / 1000);
     if (!(DelaySeconds >= 0 && DelaySeconds <= DELAY_MAX_SEC)) {
@@ -153,7 +159,8 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
       MessageBody,
       DelaySeconds,
     });
-    await this.#call(verb, this.#wakeQueueUrl, () => this.#client.send(command));
+    const options = signal === undefined ? {} : { abortSignal: signal };
+    await this.#call(verb, this.#wakeQueueUrl, () => this.#client.send(command, options));
   }
 
   #queueOf(fleet: string): string {

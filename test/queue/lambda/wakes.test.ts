@@ -2,7 +2,12 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { type InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
+import {
+  type InvokeCommand,
+  LambdaClient,
+  type LambdaClientConfig,
+  LambdaServiceException,
+} from '@aws-sdk/client-lambda';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { InvokedWakes, lambdaForWakes } from '../../../lib/queue/lambda/wakes.ts';
 import { decodeWake } from '../../../lib/queue/message.ts';
@@ -69,22 +74,30 @@ describe('wakes by invocation', () => {
     await wakes.sendWake(3, 5_000, undefined, ['a']);
     expect(invoked).toEqual([]);
     expect(sent).toEqual([
-      [3, 0, undefined, undefined],
-      [3, 5_000, 7_000, undefined],
-      [3, 5_000, undefined, ['a']],
+      [3, 0, undefined, undefined, undefined],
+      [3, 5_000, 7_000, undefined, undefined],
+      [3, 5_000, undefined, ['a'], undefined],
     ]);
   });
 
-  it('go by the queue when the function cannot be invoked, and for ten minutes more', async () => {
-    refusal = new Error('AccessDeniedException');
+  const refused = new LambdaServiceException({
+    name: 'AccessDeniedException',
+    $fault: 'client',
+    $metadata: {},
+  });
+  it.each([
+    ['may not be invoked, and for ten minutes more', refused, 10],
+    ['is not reached, and for a minute more', new Error('connect ETIMEDOUT'), 1],
+  ])('go by the queue when the function %s', async (_, error, minutes) => {
+    refusal = error;
     await wakes.sendWake(0, 0, undefined, ['a']);
     refusal = undefined;
-    monotonicMs += 10 * MINUTE_MS - 1;
+    monotonicMs += minutes * MINUTE_MS - 1;
     await wakes.sendWake(0, 0, undefined, ['b']);
     expect(invoked).toHaveLength(1);
     expect(sent).toEqual([
-      [0, 0, undefined, ['a']],
-      [0, 0, undefined, ['b']],
+      [0, 0, undefined, ['a'], undefined],
+      [0, 0, undefined, ['b'], undefined],
     ]);
     monotonicMs += 1;
     await wakes.sendWake(0, 0, undefined, ['c']);
@@ -122,5 +135,14 @@ describe('wakes by invocation', () => {
     const real = await wakesAt(lambda, lambdaForWakes);
     for (const id of ['a', 'b']) await real.sendWake(0, 0, undefined, [id]);
     expect([asked, sent.length]).toEqual([2, 2]);
+  });
+
+  it('are given up where their sender waits no longer, and send no message either', async () => {
+    const lambda = createServer(() => {});
+    const real = await wakesAt(lambda, lambdaForWakes);
+    const sender = new AbortController();
+    lambda.on('request', () => sender.abort());
+    await expect(real.sendWake(0, 0, undefined, ['a'], sender.signal)).rejects.toThrow();
+    expect(sent).toEqual([]);
   });
 });
