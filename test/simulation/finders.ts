@@ -41,6 +41,15 @@ export async function find(name: string, planted: Planted): Promise<string | und
   throw new RangeError(`nobody looks for ${name}`);
 }
 
+/** Whether the code without the bug is wrong there, too: then what was found shows nothing. */
+export async function isWrongAnyway({ foundBy }: Planted, found: string): Promise<boolean> {
+  const seed = Number(/^seed (\d+):/.exec(found)?.[1]);
+  if ('simulation' in foundBy) return firstOf(await run(seed)) !== undefined;
+  if ('bigWorld' in foundBy) return firstOf(await run(seed, { plan: bigPlanOf(seed) })) !== undefined;
+  if ('crashWorld' in foundBy) return firstOf(await run(seed, { plan: crashPlanOf(seed) })) !== undefined;
+  return 'differential' in foundBy && (await differs(seed, foundBy.kind)) !== undefined;
+}
+
 async function inSeeds(
   seenAt: number,
   seeds: number,
