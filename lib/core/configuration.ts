@@ -97,10 +97,11 @@ export interface FairnessConfiguration {
   readonly creditMs: number | null;
   /** True: what an attempt really used replaces its estimate in the ledger. */
   readonly trueUp: boolean;
-  /** Idle ledgers and estimates are dropped after this; null keeps them. */
+  /** What was charged to an idle key is forgotten after this, 90 days at most; null: after 90 days. */
   readonly keyTtlMs: number | null;
   /** What stands in for a cost that was never seen on a resource: the type's own average (also when absent), or only its default. */
   readonly estimateFallback?: 'type' | 'default' | undefined;
+  /** What was learned of a type, or a resource, that was not seen for so long is forgotten, as `keyTtlMs` says. */
   readonly estimateTtlMs: number | null;
   /** All ledgers go to 0 that often; null never. */
   readonly resetEveryMs: number | null;

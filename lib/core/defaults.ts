@@ -105,6 +105,9 @@ export const TYPE_DEFAULTS: Omit<JobTypeConfiguration, 'type' | 'tier' | 'retry'
   onWorkerLost: 'retry',
 };
 
+/** What was charged to a key, or learned of a resource, is kept for so long after it was seen last, whatever is declared. */
+export const LEARNED_KEPT_MS = 90 * 86_400_000;
+
 export const FAIRNESS_DEFAULTS: FairnessConfiguration = {
   alpha: 0.3,
   admissionFloorMs: 10,
@@ -501,9 +504,15 @@ function readFairness(value: unknown): FairnessConfiguration {
     'estimateTtlMs',
     'resetEveryMs',
   ]);
-  const duration = (name: 'creditMs' | 'keyTtlMs' | 'estimateTtlMs' | 'resetEveryMs'): number | null => {
+  const duration = (
+    name: 'creditMs' | 'keyTtlMs' | 'estimateTtlMs' | 'resetEveryMs',
+    mostMs?: number,
+  ): number | null => {
     const given = fields.get(name);
-    return given === null ? null : readOptionalDuration(`fairness.${name}`, given, FAIRNESS_DEFAULTS[name]);
+    if (given === null) return null;
+    return given === undefined
+      ? FAIRNESS_DEFAULTS[name]
+      : readInteger(`fairness.${name}`, given, 1, 1, mostMs);
   };
   return {
     alpha: readNumber('fairness.alpha', fields.get('alpha'), FAIRNESS_DEFAULTS.alpha, { min: 0, max: 1 }),
@@ -533,20 +542,16 @@ function readFairness(value: unknown): FairnessConfiguration {
     ),
     creditMs: duration('creditMs'),
     trueUp: readBoolean('fairness.trueUp', fields.get('trueUp'), FAIRNESS_DEFAULTS.trueUp),
-    keyTtlMs: duration('keyTtlMs'),
+    keyTtlMs: duration('keyTtlMs', LEARNED_KEPT_MS),
     estimateFallback: readChoice<'type' | 'default'>(
       'fairness.estimateFallback',
       fields.get('estimateFallback'),
       ['type', 'default'],
       'type',
     ),
-    estimateTtlMs: duration('estimateTtlMs'),
+    estimateTtlMs: duration('estimateTtlMs', LEARNED_KEPT_MS),
     resetEveryMs: duration('resetEveryMs'),
   };
-}
-
-function readOptionalDuration(path: string, value: unknown, byDefault: number | null): number | null {
-  return value === undefined ? byDefault : readInteger(path, value, 1, 1);
 }
 
 function readLending(value: unknown): LendingConfiguration {

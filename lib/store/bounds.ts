@@ -47,6 +47,9 @@ export const LETTERS_READ_MAX = 100;
 /** Garbage collection only, far beyond the time in which a leader reads them. */
 export const LETTERS_KEPT_MS = 24 * 3_600_000;
 
+/** The entry of a key whose lines are all retired; one that waits again makes a new one. */
+export const RETIRED_KEPT_MS = 86_400_000;
+
 /** What a partition wants of another one, as JSON. */
 export const WANTS_BYTES_MAX = 32_000;
 

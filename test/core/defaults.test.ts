@@ -294,6 +294,8 @@ describe('a declaration that cannot work', () => {
     ['fairness.idlePolicy', { ...PDF, fairness: { idlePolicy: 'rest' } }],
     ['fairness.estimateFallback', { ...PDF, fairness: { estimateFallback: 'guess' } }],
     ['fairness.keyTtlMs', { ...PDF, fairness: { keyTtlMs: 0 } }],
+    ['fairness.keyTtlMs', { ...PDF, fairness: { keyTtlMs: 90 * 86_400_000 + 1 } }],
+    ['fairness.estimateTtlMs', { ...PDF, fairness: { estimateTtlMs: 90 * 86_400_000 + 1 } }],
   ];
 
   it.each(wrong)('is refused with the field %j', (field, input) => {

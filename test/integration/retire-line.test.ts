@@ -1,8 +1,11 @@
 /** Retiring one of several lines of a key takes two requests: what comes between them counts. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBDocumentClient, GetCommand } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobMode } from '../../lib/core/job.ts';
+import { RETIRED_KEPT_MS } from '../../lib/store/bounds.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { backlogKey } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -73,6 +76,23 @@ describe("retiring one of a key's lines", () => {
     expect(isBetween).toBe(true);
     return outcome;
   };
+
+  it('lets the entry be collected with the last one, until a line is announced again', async () => {
+    partition += 1;
+    const collectedAtSec = async (): Promise<unknown> => {
+      const Key = backlogKey(partition, line.type, 'k');
+      const { Item } = await DynamoDBDocumentClient.from(table.client).send(
+        new GetCommand({ TableName: table.table, Key, ConsistentRead: true }),
+      );
+      return Item?.ttl;
+    };
+    await announce('queued', NOW_MS);
+    expect(await collectedAtSec()).toBeUndefined();
+    await retire('queued');
+    expect(await collectedAtSec()).toBe((NOW_MS + RETIRED_KEPT_MS) / 1_000);
+    await announce('queued', NOW_MS + 1);
+    expect(await collectedAtSec()).toBeUndefined();
+  });
 
   it('takes two requests, and leaves the others when nobody comes between', async () => {
     expect(await retireWhile(async () => {})).toBe('retired');

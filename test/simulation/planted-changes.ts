@@ -532,7 +532,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'terms-of-the-lost': {
     removes: 'the terms of its claim from an attempt that is taken away: what is declared by then holds',
-    foundBy: { simulation: 47 },
+    foundBy: { simulation: 158 },
     changes: [change(at('terms-of-the-lost'), becomes('$2'), 'LogicalExpression')],
   },
   'terms-of-the-dead': {

@@ -308,6 +308,32 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   declaredSchedules: () => encodeDeclaredSchedules(times(SCHEDULE_LIMITS.declared, () => SCHEDULE_ID)),
 };
 
+/** Items that nothing collects when a time is over, and what ends each. */
+const ENDED_OTHERWISE: Partial<Readonly<Record<keyof typeof ITEM_BOUNDS, string>>> = {
+  declaration: 'stays: jobs end by the terms of their claims; one for each deployment that changes something',
+  job: 'is collected once it has ended',
+  reservation: 'is taken away once the summary does not name it',
+  ledgerBase: 'one for each partition',
+  page: 'one for each partition',
+  leader: 'one for each partition',
+  lookout: 'one for each partition',
+  control: 'is taken away by its operator',
+  parkedMark: 'is taken away once its line is empty',
+  backlog: 'is collected once its lines are retired',
+  lock: 'is taken away with the job that has it; a turn is collected',
+  loan: 'is given back once it is over',
+  schedule: 'is deleted by its owner, or with its declaration',
+  scheduleSpec: 'is deleted by its owner, or with its declaration',
+  declaredSchedules: 'one for each stack',
+  unreadable: 'stays until its operator has looked at it',
+};
+
+it('each item of a key, a resource, a worker or a message has an end', () => {
+  const kinds = Object.entries(LARGEST) as [keyof typeof ITEM_BOUNDS, () => Item][];
+  const forEver = kinds.filter(([, make]) => make().ttl === undefined).map(([kind]) => kind);
+  expect(forEver.toSorted()).toEqual(Object.keys(ENDED_OTHERWISE).toSorted());
+});
+
 describe('a request for capacity', () => {
   it('is divided among several, each of which an item holds, and nothing of it is lost', () => {
     const wants = largestRequest().wants;

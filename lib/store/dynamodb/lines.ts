@@ -1,6 +1,7 @@
 /** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
 
 import type { MovingJob } from '../../core/job.ts';
+import { RETIRED_KEPT_MS } from '../bounds.ts';
 import { CLOSE_KEYS_MIN } from '../close-reads.ts';
 import type { LineStore, RequestOf } from '../contract.ts';
 import { EMPTY_PAGE, type Page } from '../page.ts';
@@ -20,6 +21,7 @@ import {
 } from '../schema.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.ts';
+import { ttlSec } from './codec/cells.ts';
 import { decodeEstimate } from './codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
 import { decodeLedger } from './codec/ledger.ts';
@@ -199,10 +201,10 @@ export class DynamoLineStore implements LineStore {
     for (let tries = 1; tries <= RETIRE_TRIES_MAX; tries += 1) {
       const last = await this.#table.update('retireLine', {
         key,
-        update: 'REMOVE #lines, #line, #rank',
+        update: 'SET #ttl = :ttl REMOVE #lines, #line, #rank',
         // planted: retired-with-others
         condition: `${isQuiet} AND size(#lines) = :one`,
-        values,
+        values: { ...values, ':ttl': ttlSec(announcedAtMs + RETIRED_KEPT_MS) },
       });
       if (last.applied || last.old === undefined) return 'retired';
       const backlog = last.old[ATTRIBUTE.lines] === undefined ? undefined : decodeBacklog(last.old);

@@ -145,7 +145,7 @@ export class DynamoSubmitStore implements SubmitStore {
     await this.#table.update('announceLines', {
       key,
       update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
-        #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines`,
+        #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines REMOVE #ttl`,
       values: {
         ...values,
         ':fairnessKey': fairnessKey,

@@ -1,9 +1,10 @@
 /** A learned cost, where it stands beside the page. */
 
+import { LEARNED_KEPT_MS } from '../../../core/defaults.ts';
 import type { EstimateRecord } from '../../records.ts';
 import type { ItemKey } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
-import { cellsOf, storable } from './cells.ts';
+import { cellsOf, storable, ttlSec } from './cells.ts';
 
 /** @param version - of the page whose commit it follows: what is of an earlier one never takes its place */
 export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord, version: number): Item => ({
@@ -15,6 +16,7 @@ export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord, version: 
   [A.varianceMs2]: storable(estimate.varianceMs2),
   [A.samples]: estimate.samples,
   [A.lastSeenMs]: estimate.lastSeenMs,
+  [A.ttl]: ttlSec(estimate.lastSeenMs + LEARNED_KEPT_MS),
 });
 
 export function decodeEstimate(item: Item): EstimateRecord {
