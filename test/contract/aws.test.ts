@@ -16,7 +16,6 @@ import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
-import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('DynamoDB', async () => {
@@ -58,11 +57,6 @@ scheduleStoreContract('DynamoDB', async () => {
     mend: (id) => setText(id, kept.get(id)),
     close: drop,
   };
-});
-
-partitionRaceContract('DynamoDB', 75, async () => {
-  const { client, table, drop } = await createTable();
-  return { store: new DynamoJobStore({ client, table, place: placeOf(PARTED_POOL) }), close: drop };
 });
 
 dispatchRaceContract('DynamoDB', 300, async () => {

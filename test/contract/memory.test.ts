@@ -14,7 +14,6 @@ import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
-import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('memory', async () => {
@@ -46,11 +45,6 @@ scheduleStoreContract('memory', async () => {
     mend: async (id) => store.damageSchedule(id, undefined),
     close: async () => {},
   };
-});
-
-partitionRaceContract('memory', 600, async () => {
-  const store = new MemoryJobStore({ clock: Date.now, random: seeded(1), place: placeOf(PARTED_POOL) });
-  return { store, close: async () => {} };
 });
 
 dispatchRaceContract('memory', 1_500, async () => {
