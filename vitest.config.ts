@@ -36,7 +36,6 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
   'many schedules': [
     'test/integration/schedules',
     'test/dispatch/schedule-cost',
-    'test/dispatch/schedule-year',
     'test/dispatch/schedule-crowd',
     'test/core/schedule-oracle',
     'test/core/coverage',

@@ -431,4 +431,28 @@ describe('a scheduler', () => {
       { numRuns: FEWER_RUNS },
     );
   });
+
+  it('evicts idle keys and estimates, and gives their numbers to keys that start afresh', () => {
+    const scheduler = new Scheduler(pool(2, { keyTtlMs: 1_000, estimateTtlMs: 2_000, idlePolicy: 'none' }));
+    const submit = submitter(scheduler);
+    for (const key of ['old', 'older']) {
+      const id = submit(key, 'a', 0);
+      scheduler.beginPass(0);
+      scheduler.next();
+      scheduler.settle(id, { nowMs: 0, usedMs: 7_000, succeeded: true });
+    }
+    expect(scheduler.estimates.list().length).toBe(1);
+    scheduler.evict(1_000);
+    expect(scheduler.costs()).toEqual([]);
+    expect(scheduler.estimates.list().length).toBe(1);
+    scheduler.evict(2_000);
+    expect(scheduler.estimates.list()).toEqual([]);
+    submit('b', 'a', 3_000);
+    submit('a', 'a', 3_001);
+    scheduler.beginPass(3_001);
+    expect([scheduler.next(), scheduler.next()].map((next) => next?.reserved.fairnessKey)).toEqual([
+      'b',
+      'a',
+    ]);
+  });
 });

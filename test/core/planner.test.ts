@@ -157,6 +157,42 @@ describe('a planner that reads heads', () => {
     );
   });
 
+  it('asks in one trip for the keys of all types that are open and were not read, as many as have room', () => {
+    const state = oneLine(1, 9);
+    const [type] = state.configuration.types;
+    if (type === undefined) throw new Error('there is a type');
+    const tiers = [
+      { tier: 'top', maxConcurrency: 3, guaranteed: 0 },
+      { tier: 'full', maxConcurrency: 0, guaranteed: 0 },
+      { tier: 'middle', maxConcurrency: null, guaranteed: 0 },
+      { tier: 'shut', maxConcurrency: null, guaranteed: 0 },
+      { tier: 'low', maxConcurrency: 20, guaranteed: 0 },
+    ];
+    const types = [
+      ...tiers.map(({ tier }) => ({ ...type, type: tier, tier, maxConcurrency: tier === 'shut' ? 0 : null })),
+      { ...type, tier: 'top' },
+    ];
+    const fleets = [{ fleet: 'all', types: types.map((each) => each.type), slots: null }];
+    const planner = plannerOf({ ...state, configuration: { ...state.configuration, tiers, types, fleets } });
+    expect(planner.next()).toEqual({
+      kind: 'need',
+      lines: [],
+      keys: [
+        { type: 'top', count: 3 },
+        { type: 'middle', count: 9 },
+        { type: 'low', count: 9 },
+        { type: 'a', count: 3 },
+      ],
+    });
+    for (const open of ['top', 'a']) planner.offerKeys(open, [], false);
+    planner.offerKeys('middle', [], true);
+    planner.offerKeys('low', [], true);
+    // Those were read: only what is needed is asked for from now on.
+    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'middle', count: 9 }] });
+    planner.offerKeys('middle', [], false);
+    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'low', count: 9 }] });
+  });
+
   it('asks for the heads of the cheapest keys, each line at least once, together twice what is free', () => {
     const state = oneLine(0, 3);
     const planner = plannerOf(state);

@@ -644,6 +644,31 @@ describe('a conflict key', () => {
   });
 });
 
+describe('a key that comes to its cap while it is aside', () => {
+  it('is passed over, said once, and has its turn when it may run again', () => {
+    const scheduler = new Scheduler(smallPool());
+    for (const [index, fairnessKey] of ['k1', 'k2', 'k3', 'k4'].entries()) {
+      scheduler.arrive(waitingJob(`${fairnessKey}-0`, { fairnessKey, readyAtMs: index }), NOW_MS);
+      scheduler.arrive(waitingJob(`${fairnessKey}-1`, { fairnessKey, readyAtMs: index }), NOW_MS);
+    }
+    scheduler.beginPass(NOW_MS);
+    expect(scheduler.next()?.reserved.id).toBe('k1-0');
+    scheduler.override({ scope: 'key/k2', paused: true });
+    const passed = [{ kind: 'key', fairnessKey: 'k2', why: 'paused' }];
+    expect(scheduler.next()).toMatchObject({ reserved: { id: 'k3-0' }, reasons: { skipped: passed } });
+    scheduler.override({ scope: 'key/k2', paused: false, maxConcurrency: 1 });
+    expect(scheduler.next()).toMatchObject({ reserved: { id: 'k2-0' }, reasons: { skipped: [] } });
+    expect(scheduler.next()?.reserved.id).toBe('k4-0');
+    for (const id of ['k1-0', 'k3-0', 'k4-0']) {
+      scheduler.settle(id, { nowMs: NOW_MS, usedMs: 2_000, succeeded: true });
+    }
+    // k2 costs least, and has no room until its own job ends.
+    expect(scheduler.next()?.reserved.id).toBe('k1-1');
+    scheduler.settle('k2-0', { nowMs: NOW_MS, usedMs: 1_500, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('k2-1');
+  });
+});
+
 describe('an index of a pool', () => {
   it('refuses a type whose tier is not declared', () => {
     const tiers = ['top', 'middle'].map((tier) => ({ tier, maxConcurrency: null, guaranteed: 0 }));

@@ -6,6 +6,7 @@ import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import {
   ATTENDED_MS,
   attend,
+  GAP_MAX_MS,
   HELD_BACK_MAX_MS,
   mayDeclareLost,
   nextLook,
@@ -25,6 +26,14 @@ describe('the attendance of a partition', () => {
   it('bears clocks that differ a little, and believes nothing of one that is far ahead', () => {
     expect(attendedAt(NOW_MS, NOW_MS - CLOCK_SKEW_MAX_MS)).toEqual({ sinceMs: NOW_MS, atMs: NOW_MS });
     expect(attendedAt(NOW_MS + 3_600_000, NOW_MS)).toEqual({ sinceMs: NOW_MS, atMs: NOW_MS });
+  });
+
+  it('goes on over short gaps, and begins anew after one that may hide a lease of silence', () => {
+    expect(attendedAt(NOW_MS, NOW_MS + GAP_MAX_MS - 1)).toEqual({
+      sinceMs: NOW_MS,
+      atMs: NOW_MS + GAP_MAX_MS - 1,
+    });
+    expect(attendedAt(NOW_MS, NOW_MS + GAP_MAX_MS)?.sinceMs).toBe(NOW_MS + GAP_MAX_MS);
   });
 
   it('begins when the partition was read, not when whoever stood still before that looked at its clock', () => {

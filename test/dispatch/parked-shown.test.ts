@@ -7,14 +7,13 @@ import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { type JobFilter, type KeyView, listJobs, listKeys } from '../../lib/dispatch/inspect.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { countParked } from '../../lib/dispatch/parked-lines.ts';
-import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { allOf } from '../client/desk.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { timesOf } from '../fixtures/times.ts';
 import { seeded } from '../simulation/random.ts';
 import { albums, behind } from './albums.ts';
-import { type Stage, storeWith } from './stage.ts';
+import type { Stage } from './stage.ts';
 
 const isWanted = (filter: JobFilter, job: Job): boolean =>
   (filter.type ?? job.type) === job.type &&
@@ -82,40 +81,6 @@ describe('jobs that are parked', () => {
     expect(parkedCount(on)).toBeGreaterThan(40);
     await expectShown(on);
     expect(await depthOf(on.main, 0, LOOK_BOUNDS)).toMatchObject({ isLeast: true });
-  });
-
-  it('are not shown where they have a place, until they are moved', async () => {
-    const on = albums();
-    const jobs = await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 40);
-    const [running] = [...on.store.everyJob()].filter(({ state }) => state === 'running');
-    if (running === undefined) throw new Error('none runs');
-    // The next one gets a place where it stands, and has not started.
-    await on.pass({ jobs: [await on.end({ job: running })], reason: 'stream' });
-    expect(on.states(jobs)).toContain('claimed');
-    const [mail] = await on.put(on.job({ type: 'mail', fairnessKey: 'ann' }));
-    if (mail === undefined) throw new Error('none was put');
-    await on.pass({ jobs: [mail], reason: 'stream' });
-    await expectShown(on);
-    expect((await listed(on.operator(), { type: 'mail' })).length).toBe(0);
-    const moved = await retimeJob({ ...on.submitter(), queue: on.queue }, mail.id, on.time.nowMs - 1_000);
-    expect(moved.kind).toBe('moved');
-    expect(idsOf(await listed(on.operator(), { type: 'mail' }))).toEqual([mail.id]);
-    expect((await keysOf(on.operator())).find(({ type }) => type === 'mail')).toMatchObject({ waiting: 1 });
-  });
-
-  it('are not read one by one where others are asked for', async () => {
-    const on = albums();
-    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 200);
-    const [mail] = await on.put(on.job({ type: 'mail', fairnessKey: 'ben' }));
-    const read: string[] = [];
-    const store = storeWith(on.store, {
-      getJobs: (asked) => {
-        read.push(...asked.ids);
-        return on.store.getJobs(asked);
-      },
-    });
-    expect(idsOf(await listed({ ...on.operator(), store }, { fairnessKey: 'ben' }))).toEqual([mail?.id]);
-    expect(read).toEqual([mail?.id]);
   });
 
   it.each(Array.from({ length: timesOf(6) }, (_, at) => at + 1))(

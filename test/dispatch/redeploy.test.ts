@@ -58,25 +58,6 @@ const states = (on: Redeployed, jobs: readonly { readonly id: string }[]) =>
   );
 
 describe('jobs that wait', () => {
-  it.each<readonly [string, PoolInput, PoolInput]>([
-    ['a conflict group is taken away', pool({ conflictGroup: 'catalogue' }), pool({})],
-    ['a conflict group is renamed', pool({ conflictGroup: 'catalogue' }), pool({ conflictGroup: 'album' })],
-    ['a conflict group is added', pool({}), pool({ conflictGroup: 'album' })],
-    [
-      'the type moves to another tier',
-      pool({ conflictGroup: 'catalogue' }),
-      pool({ conflictGroup: 'catalogue', tier: 'low' }),
-    ],
-    ['a tier is renamed', pool({}), pool({ tier: 'normal' }, { tiers: [{ tier: 'normal' }] })],
-    ['the fleet is renamed', pool({}), pool({}, { fleets: { pictures: { types: ['resize'], slots: 2 } } })],
-  ])('all run when %s', async (_, before, after) => {
-    const { on, warm, jobs } = await claimedUnder(before, 30);
-    await on.deploy(after);
-    await drain(on, warm);
-    expect(states(on, jobs)).toEqual({ succeeded: 30 });
-    expect(on.held()).toEqual([]);
-  });
-
   it('leave the line of a conflict group that is gone in steps, and it shows how far they are', async () => {
     const on = await redeployed(pool({ conflictGroup: 'catalogue' }));
     const jobs = await many(on, 700);
@@ -231,27 +212,6 @@ describe('jobs that are claimed', () => {
 });
 
 describe('jobs that run', () => {
-  it.each<readonly [string, Type, Type]>([
-    ['added', {}, { conflictGroup: 'album' }],
-    ['renamed', { conflictGroup: 'album' }, { conflictGroup: 'albums' }],
-  ])('keep others from their resource when its conflict group is %s', async (_, before, after) => {
-    const on = await redeployed(pool(before));
-    const warm = await on.process();
-    await many(on, 1);
-    await on.pass({}, warm);
-    const [running] = await on.startAll('images');
-    await on.deploy(pool(after));
-    const [next] = await many(on, 1);
-    await on.pass({}, warm);
-    expect(on.stateOf(next?.id ?? '')).toBe('pending');
-    expect((await explainJob(await on.operatorNow(), next?.id ?? ''))?.waitsFor).toMatchObject([
-      { why: 'conflict', holder: running?.job.id },
-    ]);
-    if (running === undefined) throw new Error('nothing runs');
-    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, warm);
-    expect(on.stateOf(next?.id ?? '')).toBe('claimed');
-  });
-
   it('in functions whose fleet is gone are taken when their own times are over, each, also long after they would be checked', async () => {
     const type = { timeoutMs: 300_000, onWorkerLost: 'retry' } as const;
     const { on, warm, jobs } = await claimedUnder(pool(type), 2);
