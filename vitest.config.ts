@@ -52,7 +52,7 @@ const NOT_ABOUT_THE_STORE = ['busy-processes', 'killed-processes', 'redeploy'].m
 );
 /** What `npm test` tries a part of, and `npm run test:deep` all: see `test/fixtures/times.ts`. */
 const RANDOM = [
-  ...['fairness', 'job-heaps', 'planner', 'schedule-oracle', 'scheduler', 'score', 'slots', 'turn-heap'].map(
+  ...['fairness', 'planner', 'schedule-oracle', 'scheduler', 'score', 'slots', 'turn-heap'].map(
     (name) => `core/${name}`,
   ),
   'cli/product',

@@ -152,12 +152,6 @@ describe('shares that a pass raises', () => {
     expect(raisesOf(met, () => 500, null, true)).toEqual([{ key: 'new', costMs: 500 + UNIT_MS }]);
   });
 
-  it('stay as they are without others', () => {
-    expect(raisesOf([late('one', 0), late('two', 9)], NOTHING_HELD, 1, true)).toEqual([]);
-    expect(raisesOf([there('one', 0)], NOTHING_HELD, 1, true)).toEqual([]);
-    expect(raisesOf([], NOTHING_HELD, 1, true)).toEqual([]);
-  });
-
   it('are raised behind one of the same share only where they would come first', () => {
     const [before, behind] = [late('before', 300), late('behind', 300)];
     expect(raisesOf([before, there('old', 300), behind], NOTHING_HELD, 0, true)).toEqual([

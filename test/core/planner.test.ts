@@ -5,7 +5,7 @@ import type { WaitingJob } from '../../lib/core/job.ts';
 import { createPlanner, type OfferedKey, type Planner } from '../../lib/core/planner.ts';
 import type { Decision } from '../../lib/core/scheduler.ts';
 import { drain, Index, planned, plannerOf, runPass, schedulerOf, stepsOf } from './plans.ts';
-import { FEWER_RUNS, jobs, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
+import { FEWER_RUNS, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
 import { type PassState, referencePlan, referenceScore } from './reference-planner.ts';
 
 /** The job as it waited. */
@@ -13,25 +13,6 @@ function waitedAs({ reserved }: Decision, state: PassState): WaitingJob {
   const job = state.waiting.find((other) => other.id === reserved.id);
   if (job === undefined) throw new Error(`${reserved.id} did not wait`);
   return job;
-}
-
-/** Nothing but jobs: one tier, one versatile fleet, no caps. */
-function plainState(waiting: readonly WaitingJob[], slots: number, state: PassState): PassState {
-  return {
-    ...state,
-    configuration: {
-      ...state.configuration,
-      types: state.configuration.types.map((type) => ({ ...type, tier: 'top', maxConcurrency: null })),
-      tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }],
-      fleets: [{ fleet: 'all', types: state.configuration.types.map((type) => type.type), slots: null }],
-      maxConcurrency: null,
-      fairness: { ...state.configuration.fairness, maxConcurrencyPerKey: null },
-    },
-    overrides: [],
-    inFlight: [],
-    freeSlotsByFleet: new Map([['all', slots]]),
-    waiting: waiting.filter((job) => job.type !== 'unknown'),
-  };
 }
 
 /** Of a plan for one slot: 2,000, and as many as it may meet blocked jobs. */
@@ -51,63 +32,6 @@ describe('the plan', () => {
         expect(decisions.map(planned)).toEqual(expected);
       }),
       { numRuns: RUNS },
-    );
-  });
-
-  it('with one key is the order of affinity-scoring: score, then age, then id (T1)', () => {
-    fc.assert(
-      fc.property(passStates(1), jobs(30), fc.integer({ min: 1, max: 40 }), (drawn, waiting, slots) => {
-        const alone = waiting.map((job) => ({ ...job, fairnessKey: 'k1', resourceId: undefined }));
-        const state = plainState(alone, slots, drawn);
-        const score = new Map(state.waiting.map((job) => [job.id, referenceScore(job, state, slots)]));
-        const byScore = [...state.waiting].sort(
-          (a, b) =>
-            (score.get(b.id) ?? 0) - (score.get(a.id) ?? 0) ||
-            a.readyAtMs - b.readyAtMs ||
-            (a.id < b.id ? -1 : 1),
-        );
-        const order = runPass(state).decisions.map((decision) => decision.reserved.id);
-        expect(order).toEqual(byScore.slice(0, slots).map((job) => job.id));
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
-  it('with equal scores is the order of fair-queuing: least cost, then arrival, then id (T2)', () => {
-    fc.assert(
-      fc.property(passStates(1), jobs(30), fc.integer({ min: 1, max: 40 }), (drawn, waiting, slots) => {
-        const equal = waiting.map((job) => ({
-          ...job,
-          mode: 'queued' as const,
-          priority: 0,
-          resourceId: undefined,
-          type: 'a',
-        }));
-        const state = plainState(equal, slots, drawn);
-        const cost = new Map(state.settledCostMs);
-        const left = [...state.waiting];
-        const expected: string[] = [];
-        const chargedMs = Math.max(
-          state.costMs('a', undefined),
-          state.configuration.fairness.admissionFloorMs,
-        );
-        const { weights, defaultWeight } = state.configuration.fairness;
-        const share = (key: string): number => (cost.get(key) ?? 0) / (weights[key] ?? defaultWeight);
-        while (left.length > 0 && expected.length < slots) {
-          left.sort(
-            (a, b) =>
-              share(a.fairnessKey) - share(b.fairnessKey) ||
-              a.readyAtMs - b.readyAtMs ||
-              (a.id < b.id ? -1 : 1),
-          );
-          const next = left.shift();
-          if (next === undefined) break;
-          expected.push(next.id);
-          cost.set(next.fairnessKey, (cost.get(next.fairnessKey) ?? 0) + chargedMs);
-        }
-        expect(runPass(state).decisions.map((decision) => decision.reserved.id)).toEqual(expected);
-      }),
-      { numRuns: FEWER_RUNS },
     );
   });
 
@@ -242,41 +166,6 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 
-  it('begins the count of losses anew with a win', () => {
-    const state = oneLine(40, 20);
-    const planner = plannerOf(state);
-    const index = new Index(state);
-    const asked: number[] = [];
-    let decided = 0;
-    const next = stepsOf(planner);
-    while (decided < 12) {
-      const step = next();
-      if (step.kind === 'done') break;
-      if (step.kind === 'need') {
-        if (step.lines.length > 0) asked.push(decided);
-        index.serve(planner, step);
-      } else {
-        decided += 1;
-        if (decided === 6) planner.confirm(step.decision);
-        else planner.drop(step.decision);
-      }
-    }
-    expect(asked).toEqual([0]);
-  });
-
-  it('says why a tier is shut in the reasons of the next decision', () => {
-    const state = oneLine(1, 2);
-    const [type] = state.configuration.types;
-    if (type === undefined) throw new Error('there is a type');
-    const configuration = {
-      ...state.configuration,
-      types: [{ ...type, type: 'x', tier: 'above' }, type],
-      tiers: [{ tier: 'above', maxConcurrency: 0, guaranteed: 0 }, ...state.configuration.tiers],
-    };
-    const [first] = runPass({ ...state, configuration }).decisions;
-    expect(first?.reasons.skipped).toEqual([{ kind: 'tier', tier: 'above', why: 'cap' }]);
-  });
-
   it('asks for no keys of a tier whose types have no slot, no room or a pause', () => {
     const state = oneLine(10, 3);
     const paused = { ...state, overrides: [{ scope: 'type/a', paused: true }] };
@@ -389,25 +278,6 @@ describe('a planner that reads heads', () => {
     expect(asked).toEqual([0, 6]);
   });
 
-  it('asks for more keys where the last rank says less than what the offered keys cost', () => {
-    const state = oneLine(1, 1);
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const stepWith = (rankShareMs: number | undefined): string => {
-      const planner = plannerOf(state);
-      const offered = { fairnessKey: 'k1', settledCostMs: 1_000, modes: ['queued'] as const, rankShareMs };
-      planner.offerKeys('a', [offered], true);
-      planner.offerHeads(line, state.waiting, false);
-      return planner.next().kind;
-    };
-    // Those behind may cost exactly as much, and have a better job.
-    expect([stepWith(10), stepWith(undefined), stepWith(1_000_000)]).toEqual(['need', 'need', 'need']);
-    const cheaper = plannerOf(state);
-    cheaper.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 1_000, modes: ['queued'] }], true);
-    cheaper.offerKeys('a', [{ fairnessKey: 'k2', settledCostMs: 1_001, modes: [] }], true);
-    cheaper.offerHeads(line, state.waiting, false);
-    expect(cheaper.next().kind).toBe('admit');
-  });
-
   it('ignores what a lagging index still shows: jobs in flight, planned or lost', () => {
     const state = oneLine(3, 3);
     const running = state.waiting[0];
@@ -474,22 +344,6 @@ describe('a planner that reads heads', () => {
     expect(nowhere.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 
-  it('reports no job as blocked whose conflict key a lost claim has freed', () => {
-    const state = oneLine(2, 2, 'same');
-    const planner = plannerOf(state);
-    const queued = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const onDemand = { ...queued, mode: 'onDemand' } as const;
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerHeads(queued, state.waiting, false);
-    const first = planner.next();
-    expect(planner.next()).toMatchObject({ kind: 'done', blocked: [{ job: { id: 'job0001' } }] });
-    if (first.kind === 'admit') planner.drop(first.decision);
-    const urgent = ['x', 'y'].map((id) => ({ ...oneLine(1, 1).waiting[0], id, mode: 'onDemand' as const }));
-    planner.offerHeads(onDemand, urgent as WaitingJob[], false);
-    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
-    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
   it('asks for keys in pages, and gives up after 2,000 and as many as it may meet blocked jobs', () => {
     const planner = plannerOf(oneLine(0, 1));
     let keys = 0;
@@ -542,33 +396,6 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line, count: 1 }] });
     planner.offerHeads(line, state.waiting.slice(1, 2), true);
     expect(planner.next()).toMatchObject({ kind: 'done', truncated: true, blocked: { length: 2 } });
-  });
-
-  it('counts a job in flight with a conflict key that it was not claimed with, as many as may', () => {
-    const { configuration, ...state } = oneLine(3, 3, 'r');
-    const types = configuration.types.map((type) => ({
-      ...type,
-      conflictGroup: null,
-      maxConcurrencyPerResource: 2,
-    }));
-    const planner = plannerOf({ ...state, configuration: { ...configuration, types } });
-    planner.holdConflict('=a/r', 2);
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
-    expect(planner.isConflictHeld('=a/r')).toBe(false);
-    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0000' } } });
-    expect(planner.isConflictHeld('=a/r')).toBe(true);
-    expect(planner.next()).toMatchObject({ kind: 'done', blocked: { length: 2 } });
-  });
-
-  it('asks for the lines of all keys that tie, a hundred keys at once at most', () => {
-    const askedOf = (tied: number): number => {
-      const planner = plannerOf(oneLine(0, 1));
-      planner.offerKeys('a', [...queuedKeys(tied, () => 7), ...queuedKeys(1, () => 8, 'dear')], false);
-      const step = planner.next();
-      return step.kind === 'need' ? step.lines.length : 0;
-    };
-    expect([5, 150].map(askedOf)).toEqual([5, KEYS_AHEAD]);
   });
 
   it('asks for the lines of more and more keys at once while all are empty, and of few again once there is a job', () => {

@@ -444,32 +444,6 @@ describe('a decision', () => {
   });
 });
 
-describe('a ticket', () => {
-  it('names a running job until it ends, and another after that', () => {
-    const scheduler = new Scheduler(smallPool());
-    for (const id of ['one', 'two', 'three', 'four']) scheduler.arrive(waitingJob(id), NOW_MS);
-    scheduler.beginPass(NOW_MS);
-    const tickets = ['four', 'one', 'three'].map(() => scheduler.next()?.ticket ?? -1);
-    const ending = { nowMs: NOW_MS, usedMs: 1_000, succeeded: true };
-    expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(true);
-    expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(false);
-    for (const nobodys of [-1, 3, 99]) expect(scheduler.settleTicket(nobodys, ending)).toBe(false);
-    expect(scheduler.running).toBe(2);
-    // Asked by id from here on.
-    expect(['one', 'two', 'three', 'four'].map((id) => scheduler.isRunning(id))).toEqual([
-      false,
-      false,
-      true,
-      true,
-    ]);
-    expect(scheduler.next()).toMatchObject({ ticket: tickets[1], reserved: { id: 'two' } });
-    expect(scheduler.isRunning('two')).toBe(true);
-    expect(scheduler.settleTicket(tickets[1] ?? -1, ending)).toBe(true);
-    expect(scheduler.isRunning('two')).toBe(false);
-    expect(scheduler.settle('two', ending)).toBe(false);
-  });
-});
-
 describe('what keeps a job from starting', () => {
   it('is no longer the job that held its conflict key, once that has ended', () => {
     const scheduler = new Scheduler(smallPool());
@@ -485,68 +459,6 @@ describe('what keeps a job from starting', () => {
     expect(scheduler.obstaclesTo(second)).toEqual([]);
     scheduler.closeConflict('g/r');
     expect(scheduler.next()).toBeUndefined();
-  });
-
-  it('may be that its type has no free slots, counted when the pass began', () => {
-    const fleets = [
-      { fleet: 'all', types: ['a', 'b', 'c'], slots: 2 },
-      { fleet: 'rare', types: ['b'], slots: 3 },
-    ];
-    const scheduler = new Scheduler(smallPool({ fleets }));
-    const counts = (): readonly number[] =>
-      ['a', 'b', 'nothing'].map((type) => scheduler.compatibleSlots(type));
-    expect(counts()).toEqual([0, 0, 0]);
-    scheduler.beginPass(NOW_MS);
-    scheduler.arrive(waitingJob('one', { type: 'b' }), NOW_MS);
-    scheduler.next();
-    expect(counts()).toEqual([2, 5, 0]);
-    scheduler.beginPass(NOW_MS);
-    expect(counts()).toEqual([2, 4, 0]);
-  });
-});
-
-describe('losses', () => {
-  it('make the candidates stale after more than five in a row; a win begins the count anew', () => {
-    const scheduler = new Scheduler(smallPool());
-    for (let job = 0; job < 30; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
-    scheduler.beginPass(NOW_MS);
-    const lose = (): boolean => scheduler.lose(scheduler.next()?.reserved.id ?? '');
-    expect([lose(), lose(), lose(), lose(), lose()]).toEqual([false, false, false, false, false]);
-    scheduler.win();
-    expect([lose(), lose(), lose(), lose(), lose(), lose(), lose()]).toEqual([
-      false,
-      false,
-      false,
-      false,
-      false,
-      true,
-      false,
-    ]);
-    expect(scheduler.lose('nobody')).toBe(false);
-    expect(scheduler.running).toBe(0);
-    expect(scheduler.costs()[0]?.costMs).toBe(0);
-  });
-
-  it('take rarity anew from the slots that are free then', () => {
-    const scheduler = new Scheduler(smallPool());
-    for (let job = 0; job < 30; job += 1) scheduler.arrive(waitingJob(`job${job}`), NOW_MS);
-    scheduler.beginPass(NOW_MS);
-    const rarity = (): number | undefined => scheduler.next()?.reasons.score.rarity;
-    expect([rarity(), rarity()]).toEqual([125, 125]);
-    for (let loss = 0; loss < 6; loss += 1) scheduler.lose(scheduler.next()?.reserved.id ?? '');
-    expect(rarity()).toBe(250);
-  });
-});
-
-describe('overrides', () => {
-  it('of unknown scopes change nothing', () => {
-    const scheduler = new Scheduler(smallPool(), {
-      overrides: ['tier/x', 'type/x', 'fleet/x', 'x', 'x/y', ''].map((scope) => ({ scope, paused: true })),
-    });
-    scheduler.setSlots('x', 99);
-    scheduler.arrive(waitingJob('one'), NOW_MS);
-    scheduler.beginPass(NOW_MS);
-    expect(scheduler.next()?.reserved.id).toBe('one');
   });
 });
 
