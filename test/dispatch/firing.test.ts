@@ -344,6 +344,11 @@ describe('a firing while the last job has not ended', () => {
 });
 
 describe('jobs that fail', () => {
+  const failing = async (set: ReturnType<typeof scene>, minute: number, verdict = FAILED): Promise<void> => {
+    await set.tickAt(minute);
+    for (const started of await set.on.startAll('images')) await set.on.end(started, verdict);
+  };
+
   it('stop it at once when their end is shown, and it goes on when it is resumed', async () => {
     const set = scene();
     await set.put({ maxFailures: 1 });
@@ -355,6 +360,18 @@ describe('jobs that fail', () => {
     await set.on.finish(resumeSchedule(set.operator, 's'));
     await set.tickAt(2);
     expect(set.firedAt()).toEqual([1, 2]);
+  });
+
+  it('in a row stop the schedule at its next firing, which makes no job', async () => {
+    const set = scene();
+    await set.put({ maxFailures: 2 });
+    await failing(set, 1);
+    await failing(set, 2, SUCCEEDED);
+    await failing(set, 3);
+    await failing(set, 4);
+    await set.tickAt(5, 6);
+    expect(set.firedAt()).toEqual([1, 2, 3, 4]);
+    expect((await set.read()).state).toMatchObject({ stopped: 'failures', failures: 2 });
   });
 
   it('and are tried again are as late as their first attempt', async () => {

@@ -328,6 +328,15 @@ describe('a partition without any share', () => {
     await endAll(on);
     expect(on.states(jobs).filter((state) => state === 'claimed')).toHaveLength(1);
   });
+
+  it('asks for nothing where the whole pool has nothing', async () => {
+    const on = pooled({ types: { resize: { maxConcurrency: 0 } } });
+    await arrive(on, on.jobIn(0));
+    const farm = pooled(FARM);
+    await arrive(farm, farm.jobIn(0));
+    for (const each of [on, farm])
+      expect((await each.store.loadPartition({ partition: 1, nowMs: each.time.nowMs })).requests).toEqual([]);
+  });
 });
 
 describe('a loan', () => {
