@@ -23,7 +23,6 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
   'processes die': [
     'test/integration/chaos',
     'test/integration/chaos-fragile',
-    'test/integration/killed-processes',
     'test/examples/start-interrupted',
   ],
   'declarations follow one another': [

@@ -286,6 +286,17 @@ describe('the history tells what was left out', () => {
     await tickAt(2.5, 3);
     expect(firedAt()).toEqual([1, 3]);
   });
+
+  it('in blackouts, each run of them once', async () => {
+    const { put, tickAt, history } = scene();
+    const between = (from: number, until: number) =>
+      ({ kind: 'between', fromMs: NOW_MS + from * MINUTE_MS, untilMs: NOW_MS + until * MINUTE_MS }) as const;
+    await put({ blackouts: [between(2, 5), between(6, 7)], misfireGraceMs: 10 * MINUTE_MS });
+    await tickAt(1, 5);
+    expect(await history()).toEqual(['made 1', 'blackout 2 4', 'made 5']);
+    await tickAt(8);
+    expect(await history()).toEqual(['made 1', 'blackout 2 4', 'made 5', 'blackout 6', 'made 7', 'made 8']);
+  });
 });
 
 describe('a firing while the last job has not ended', () => {
