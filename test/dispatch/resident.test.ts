@@ -231,6 +231,19 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
+  it('starts future jobs at their time, though nobody wakes it', async () => {
+    const on = scene(1);
+    const runAtMs = on.time.nowMs + 40_000;
+    const jobs = await on.put(on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs }));
+    const one = on.start('one');
+    await on.advance(39_999);
+    expect(on.states(jobs)).toEqual(['scheduled']);
+    await on.advance(1 + SOON_MS);
+    expect(on.states(jobs)).toEqual(['claimed']);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
   it('releases its leads when it is told to end, and leaves', async () => {
     const on = scene(2);
     const one = on.start('one');
