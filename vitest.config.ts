@@ -23,13 +23,10 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
   'processes die': [
     'test/integration/chaos',
     'test/integration/chaos-fragile',
-    'test/integration/killed-processes',
     'test/examples/start-interrupted',
   ],
   'declarations follow one another': [
     'test/integration/redeploy-steps',
-    'test/integration/redeploy-partitions',
-    'test/integration/redeploy-fleets',
     'test/integration/partition-changes',
     'test/integration/many-fleets',
   ],
@@ -38,7 +35,6 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
   'many schedules': [
     'test/integration/schedules',
     'test/dispatch/schedule-cost',
-    'test/dispatch/schedule-year',
     'test/dispatch/schedule-crowd',
     'test/core/schedule-oracle',
     'test/core/coverage',
@@ -55,7 +51,7 @@ const NOT_ABOUT_THE_STORE = ['busy-processes', 'killed-processes', 'redeploy'].m
 );
 /** What `npm test` tries a part of, and `npm run test:deep` all: see `test/fixtures/times.ts`. */
 const RANDOM = [
-  ...['fairness', 'job-heaps', 'planner', 'schedule-oracle', 'scheduler', 'score', 'slots', 'turn-heap'].map(
+  ...['fairness', 'planner', 'schedule-oracle', 'scheduler', 'score', 'slots', 'turn-heap'].map(
     (name) => `core/${name}`,
   ),
   'cli/product',
@@ -82,9 +78,7 @@ const LONGEST = [
   'test/package/stranger.long.test.ts',
   'test/simulation/simulation.long.test.ts',
   'test/integration/redeploy-steps.long.test.ts',
-  'test/integration/redeploy-partitions.long.test.ts',
   'test/protocol/protocol-model.long.test.ts',
-  'test/integration/redeploy-fleets.long.test.ts',
   'test/examples/keep.long.test.ts',
   'test/integration/redeploy.test.ts',
   'test/examples/start.test.ts',
@@ -92,7 +86,6 @@ const LONGEST = [
   'test/integration/busy-processes.test.ts',
   'test/integration/killed-processes.test.ts',
   'test/integration/meddled-verbs.test.ts',
-  'test/integration/worker-processes.test.ts',
   'test/contract/aws.test.ts',
   'test/simulation/simulation.test.ts',
   'test/simulation/crash-points.test.ts',

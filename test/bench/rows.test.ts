@@ -2,16 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { isArgumentError, parseArguments } from '../../bench/cloud/arguments.ts';
-import { AXES, DEFAULT_ROWS, isSame, nameOf, pickRows, RowsError, USUAL } from '../../bench/cloud/rows.ts';
+import { DEFAULT_ROWS, isSame, pickRows, RowsError, USUAL } from '../../bench/cloud/rows.ts';
 
 describe('--only', () => {
-  it('picks from the default list', () => {
-    const rows = pickRows('load=1/s,keys=50');
-    expect(rows).toContainEqual({ ...USUAL, load: '1/s' });
-    expect(rows.length).toBeGreaterThan(1);
-    for (const row of rows) expect(row).toMatchObject({ load: '1/s', keys: 50 });
-  });
-
   it('reaches each row of the matrix', () => {
     const row = {
       load: 'half',
@@ -27,15 +20,6 @@ describe('--only', () => {
     expect(pickRows(only.join(','))).toEqual([row]);
   });
 
-  it('takes an axis twice for two of its values', () => {
-    const rows = pickRows('load=half,load=1/s,keys=1,path=bus,payloadBytes=200,shards=2');
-    expect(rows.map(({ load }) => load)).toEqual(['half', '1/s']);
-  });
-
-  it('gives the default list where it is not there', () => {
-    expect(pickRows(undefined)).toBe(DEFAULT_ROWS);
-  });
-
   it.each([
     ['load=fast', 'load is one of saturated, half, 100/s, 20/s, 1/s'],
     ['keys=51', 'keys is one of 1, 50, 1000, 10000'],
@@ -45,27 +29,6 @@ describe('--only', () => {
   ])('%s is refused with what is allowed', (only, said) => {
     expect(() => pickRows(only)).toThrow(RowsError);
     expect(() => pickRows(only)).toThrow(said);
-  });
-});
-
-describe('the default list', () => {
-  it('has no row twice, and each row a name of its own', () => {
-    const names = DEFAULT_ROWS.map(nameOf);
-    expect(new Set(names).size).toBe(names.length);
-  });
-
-  it('has each value of most axes', () => {
-    for (const axis of [
-      'load',
-      'keys',
-      'payloadBytes',
-      'path',
-      'shards',
-      'partitions',
-      'dispatchers',
-    ] as const) {
-      expect(new Set(DEFAULT_ROWS.map((row) => row[axis]))).toEqual(new Set<unknown>(AXES[axis]));
-    }
   });
 });
 

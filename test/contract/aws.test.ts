@@ -1,7 +1,6 @@
 /** The conformance suites on DynamoDB, SQS and EventBridge, as the emulator under test plays them. */
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
-import { placeOf } from '../../lib/dispatch/submit.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
@@ -11,12 +10,10 @@ import type { UnreadableItem } from '../../lib/store/records.ts';
 import { scheduleKey } from '../../lib/store/schema.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { clientConfiguration, createBus, createQueue, createTable } from './aws.ts';
-import { dispatchRaceContract, RACE_POOL } from './dispatch-race.ts';
 import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
-import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('DynamoDB', async () => {
@@ -58,16 +55,6 @@ scheduleStoreContract('DynamoDB', async () => {
     mend: (id) => setText(id, kept.get(id)),
     close: drop,
   };
-});
-
-partitionRaceContract('DynamoDB', 75, async () => {
-  const { client, table, drop } = await createTable();
-  return { store: new DynamoJobStore({ client, table, place: placeOf(PARTED_POOL) }), close: drop };
-});
-
-dispatchRaceContract('DynamoDB', 300, async () => {
-  const { client, table, drop } = await createTable();
-  return { store: new DynamoJobStore({ client, table, place: placeOf(RACE_POOL) }), close: drop };
 });
 
 jobQueueContract('SQS', async () => {

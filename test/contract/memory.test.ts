@@ -1,5 +1,4 @@
 /** The conformance suites on the memory implementations. */
-import { placeOf } from '../../lib/dispatch/submit.ts';
 import { DETAIL_TYPE, type OutcomeEvent, SCHEDULE_STOPPED } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
@@ -9,12 +8,10 @@ import type { UnreadableItem } from '../../lib/store/records.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
-import { dispatchRaceContract, RACE_POOL } from './dispatch-race.ts';
 import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
-import { PARTED_POOL, partitionRaceContract } from './partition-race.ts';
 import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('memory', async () => {
@@ -46,22 +43,6 @@ scheduleStoreContract('memory', async () => {
     mend: async (id) => store.damageSchedule(id, undefined),
     close: async () => {},
   };
-});
-
-partitionRaceContract('memory', 600, async () => {
-  const store = new MemoryJobStore({ clock: Date.now, random: seeded(1), place: placeOf(PARTED_POOL) });
-  return { store, close: async () => {} };
-});
-
-dispatchRaceContract('memory', 1_500, async () => {
-  const store = new MemoryJobStore({
-    clock: Date.now,
-    random: seeded(2),
-    place: placeOf(RACE_POOL),
-    // A stale index makes dispatchers claim what is gone: a job that is done before the index shows its claim.
-    imitate: { indexLagMs: 20 },
-  });
-  return { store, close: async () => {} };
 });
 
 jobQueueContract('memory', async () => {

@@ -168,7 +168,7 @@ const leftOf =
 
 const STOPPED: Partial<ScheduleState> = { dueMs: undefined, stopped: 'asked' };
 
-const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scenes[]>> = {
+export const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scenes[]>> = {
   getSchedules: [
     {
       set: async (stage) => {

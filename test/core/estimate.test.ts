@@ -41,13 +41,6 @@ describe('an observation', () => {
     expect(second.varianceMs2).toBeCloseTo(0.7 * (first.varianceMs2 + 0.3 * 35_000 ** 2));
     expect(second.samples).toBe(2);
   });
-
-  it('brings mean and variance to those of steady work', () => {
-    let estimate = observe(undefined, 400, 10_000, 0.3);
-    for (let count = 0; count < 100; count += 1) estimate = observe(estimate, 400, 10_000, 0.3);
-    expect(estimate.meanMs).toBeCloseTo(400);
-    expect(estimate.varianceMs2).toBeCloseTo(0);
-  });
 });
 
 describe('the expected cost', () => {
@@ -78,13 +71,6 @@ describe('estimates', () => {
     ]);
   });
 
-  it('learn the type alone from a job without a resource', () => {
-    const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    end(estimates.ofType('clone'), undefined, 10_000, 60_000, 0);
-    expect(estimates.list()).toMatchObject([{ type: 'clone', resourceId: '', meanMs: 25_000 }]);
-    expect(costMs(estimates.ofType('clone'), undefined, 10_000)).toBe(25_000);
-  });
-
   it('learn nothing from what did not succeed', () => {
     for (const estimateTtlMs of [null, 1_000]) {
       const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs });
@@ -105,24 +91,6 @@ describe('estimates', () => {
     expect(estimates.ofType('clone').get('')?.meanMs).toBe(13_000);
     end(estimates.ofType('clone'), 'git', 10_000, 20_000, 0);
     expect(estimates.ofType('clone').get('git')?.meanMs).toBe(13_000);
-  });
-
-  it('take what was learned earlier', () => {
-    const estimates = new Estimates(FAIRNESS_DEFAULTS);
-    estimates.ofType('clone').set('linux', known(70), 0);
-    estimates.ofType('clone').set(WHOLE_TYPE, known(50), 0);
-    estimates.ofType('archive').set('x', known(1), 0);
-    expect([
-      costMs(estimates.ofType('clone'), 'linux', 10_000),
-      costMs(estimates.ofType('clone'), 'git', 10_000),
-    ]).toEqual([70, 50]);
-    expect(estimates.ofType('nothing').get('x')).toBeUndefined();
-    expect(estimates.ofType('nothing').get(WHOLE_TYPE)).toBeUndefined();
-    expect(estimates.list().map((estimate) => [estimate.type, estimate.resourceId])).toEqual([
-      ['archive', 'x'],
-      ['clone', ''],
-      ['clone', 'linux'],
-    ]);
   });
 
   it('are dropped so long after their last arrival or end, never while a job waits or runs', () => {
@@ -172,13 +140,6 @@ describe('estimates', () => {
     estimates.ofType('clone').arrive(undefined, 0);
     estimates.evict(5_000);
     expect(estimates.ofType('clone').get(WHOLE_TYPE)).toBeDefined();
-  });
-
-  it('are kept for ever without a time to live', () => {
-    const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: null });
-    end(estimates.ofType('clone'), 'linux', 10_000, 70, 0);
-    estimates.evict(Number.MAX_SAFE_INTEGER);
-    expect(estimates.list().length).toBe(2);
   });
 
   it('know a resource by a number while it has jobs, or something was learned of it', () => {

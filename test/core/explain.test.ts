@@ -106,25 +106,6 @@ describe('explain', () => {
     }
   });
 
-  it('takes a due job that was not promoted yet for one that waits since it was ready', () => {
-    const runAtMs = NOW_MS - 2_000;
-    for (const [readyAtMs, age] of [
-      [runAtMs, 32],
-      // It has lost its worker, not its age.
-      [NOW_MS - 99_000, 1_584],
-    ] as const) {
-      const told = explain(asked({ state: 'scheduled', runAtMs, readyAtMs }), state(), NOW_MS);
-      expect(told.waitsFor).toEqual([{ why: 'pass' }]);
-      expect(told.score?.age).toBe(age);
-    }
-  });
-
-  it('bounds the next start of a job that lost its worker from that loss on', () => {
-    const promised = explain(asked({ readyAtMs: NOW_MS - 1_000 }), state(), NOW_MS).latestStartAtMs;
-    const lost = asked({ readyAtMs: NOW_MS - 99_000, finishedAtMs: NOW_MS - 1_000 });
-    expect(explain(lost, state(), NOW_MS).latestStartAtMs).toBe(promised);
-  });
-
   it('says nothing of a job that is claimed, runs or is over', () => {
     for (const over of ['claimed', 'running', 'succeeded', 'failed', 'cancelled'] as const) {
       const told = explain(asked({ state: over }), state(), NOW_MS);
@@ -215,31 +196,6 @@ describe('explain', () => {
     expect(waitsFor({ ...limited, inFlight: calls.slice(1) }, ofHost)).toEqual([{ why: 'pass' }]);
   });
 
-  it('sees nobody in the way of a job without a resource, or of one that nothing excludes', () => {
-    const inFlight = [running('holder', { conflictKey: 'git/undefined', fleet: 'narrow' })];
-    expect(waitsFor({ inFlight })).toEqual([{ why: 'pass' }]);
-    const free = {
-      ...configuration,
-      types: configuration.types.map((own) => ({ ...own, conflictGroup: null })),
-    };
-    expect(waitsFor({ inFlight, configuration: free }, { resourceId: 'undefined' })).toEqual([
-      { why: 'pass' },
-    ]);
-  });
-
-  it('counts who is before it in its own line, and not itself', () => {
-    const waiting = [
-      job('asked'),
-      job('older', { readyAtMs: NOW_MS - 20_000 }),
-      job('urgent', { priority: 1, readyAtMs: NOW_MS }),
-      job('younger', { readyAtMs: NOW_MS - 9_000 }),
-      job('other key', { fairnessKey: 'k2', readyAtMs: 0 }),
-      job('other mode', { mode: 'onDemand', readyAtMs: 0 }),
-      job('other type', { type: 'repack', readyAtMs: 0 }),
-    ];
-    expect(explain(asked(), state({ waiting }), NOW_MS).position).toBe(2);
-  });
-
   it('says who takes what is free when it is not its turn', () => {
     const waiting = Array.from({ length: 4 }, (_, index) =>
       job(`j${index}`, { readyAtMs: index, type: 'repack' }),
@@ -282,19 +238,6 @@ describe('explain', () => {
     const later = asked({ type: 'nothing', state: 'scheduled', runAtMs: NOW_MS + 1, resourceId: 'r' });
     expect(explain(later, state(), NOW_MS)).toMatchObject({ waitsFor: [{ why: 'time' }] });
     expect(explain(later, state(), NOW_MS).latestStartAtMs).toBeUndefined();
-  });
-
-  it('promises no start where the bound promises none', () => {
-    const endless = {
-      ...configuration,
-      tiers: [
-        { tier: 'top', maxConcurrency: null, guaranteed: 0 },
-        { tier: 'low', maxConcurrency: null, guaranteed: 0 },
-      ],
-    };
-    const told = explain(asked({ type: 'repack' }), state({ configuration: endless }), NOW_MS);
-    expect(told.waitsFor).toEqual([{ why: 'pass' }]);
-    expect(told.latestStartAtMs).toBeUndefined();
   });
 
   it('bounds by the caps and weights that operators set, and by the slots that are there', () => {

@@ -152,12 +152,6 @@ describe('shares that a pass raises', () => {
     expect(raisesOf(met, () => 500, null, true)).toEqual([{ key: 'new', costMs: 500 + UNIT_MS }]);
   });
 
-  it('stay as they are without others', () => {
-    expect(raisesOf([late('one', 0), late('two', 9)], NOTHING_HELD, 1, true)).toEqual([]);
-    expect(raisesOf([there('one', 0)], NOTHING_HELD, 1, true)).toEqual([]);
-    expect(raisesOf([], NOTHING_HELD, 1, true)).toEqual([]);
-  });
-
   it('are raised behind one of the same share only where they would come first', () => {
     const [before, behind] = [late('before', 300), late('behind', 300)];
     expect(raisesOf([before, there('old', 300), behind], NOTHING_HELD, 0, true)).toEqual([
@@ -183,48 +177,6 @@ describe('shares that a pass raises', () => {
 });
 
 describe('ledgers', () => {
-  it('lift a new or returning key to the least share among keys that wait or run', () => {
-    const ledgers = new Ledgers(fairness({ weights: { heavy: 4 } }));
-    const busy = ledgers.open('busy', 0);
-    ledgers.arrive(busy, 0);
-    ledgers.arrive(busy, 0);
-    ledgers.admit(busy, 400, 0);
-    // What is in flight counts as what is settled does.
-    ledgers.admit(busy, 700, 0);
-    ledgers.settle(busy, 400, 300, ledgers.generation, 0);
-    const other = ledgers.open('other', 0);
-    ledgers.arrive(other, 0);
-    expect(ledgers.shareOf(other)).toBe(1_000);
-    ledgers.admit(other, 500, 0);
-    const heavy = ledgers.open('heavy', 0);
-    ledgers.arrive(heavy, 0);
-    expect([ledgers.costOf(heavy), ledgers.shareOf(heavy)]).toEqual([4_000, 1_000]);
-    // Not again while it is active.
-    ledgers.setCost(heavy, 40);
-    ledgers.arrive(heavy, 0);
-    expect(ledgers.shareOf(heavy)).toBe(10);
-    expect(ledgers.activeKeys).toBe(3);
-  });
-
-  it('do not lower a returning key, and lift nothing when nobody is active or the policy is none', () => {
-    const ledgers = new Ledgers(fairness());
-    const rich = ledgers.open('rich', 0);
-    ledgers.setCost(rich, 9_000);
-    expect(ledgers.leastShareMs()).toBeUndefined();
-    ledgers.arrive(rich, 0);
-    expect(ledgers.costOf(rich)).toBe(9_000);
-    ledgers.leave(rich, 0);
-    const poor = ledgers.open('poor', 0);
-    ledgers.arrive(poor, 0);
-    ledgers.arrive(rich, 0);
-    expect([poor, rich].map((key) => ledgers.costOf(key))).toEqual([0, 9_000]);
-    const none = new Ledgers(fairness({ idlePolicy: 'none' }));
-    none.hold(none.open('busy', 0), 500, 0);
-    const late = none.open('late', 0);
-    none.arrive(late, 0);
-    expect(none.costOf(late)).toBe(0);
-  });
-
   it('know the least share among active keys after any history', () => {
     const operation = fc.record({
       key: fc.nat(40),
@@ -322,21 +274,6 @@ describe('ledgers', () => {
     );
   });
 
-  it('know the least share after a key has left that came before cheaper ones', () => {
-    const ledgers = new Ledgers(fairness({ idlePolicy: 'none' }));
-    // The last to come is among the cheapest: it takes the place of the one that leaves first.
-    for (const cost of [10, 100, 20, 110, 120, 500, 25, 200, 210, 220, 230, 510, 520, 530, 30]) {
-      const key = ledgers.open(`${cost}`, 0);
-      ledgers.setCost(key, cost);
-      ledgers.arrive(key, 0);
-    }
-    const leastWithout = (cost: number): number | undefined => {
-      ledgers.leave(ledgers.find(`${cost}`) ?? -1, 0);
-      return ledgers.leastShareMs();
-    };
-    expect([200, 10, 20, 25].map(leastWithout)).toEqual([10, 20, 25, 30]);
-  });
-
   it('drop keys that are idle for the time to live, counted from their last arrival, start or end', () => {
     const ledgers = new Ledgers(fairness({ keyTtlMs: 1_000 }));
     ledgers.arrive(ledgers.open('busy', 0), 0);
@@ -394,79 +331,9 @@ describe('ledgers', () => {
       expect(ledgers.evict(lastAtMs + 1_000)).toEqual([key]);
     }
   });
-
-  it('keep keys for ever without a time to live', () => {
-    const ledgers = new Ledgers(fairness({ keyTtlMs: null }));
-    ledgers.open('key', 0);
-    expect(ledgers.evict(Number.MAX_SAFE_INTEGER)).toEqual([]);
-    expect(ledgers.find('key')).toBe(0);
-  });
-
-  it('count running jobs against the cap of the key, the configured one or an override', () => {
-    const ledgers = new Ledgers(fairness({ maxConcurrencyPerKey: 2 }));
-    const key = ledgers.open('key', 0);
-    ledgers.hold(key, 1, 0);
-    expect([ledgers.isFull(key), ledgers.capOf(key), ledgers.runningOf(key)]).toEqual([false, 2, 1]);
-    ledgers.hold(key, 1, 0);
-    expect(ledgers.isFull(key)).toBe(true);
-    ledgers.setCap(key, 3);
-    expect(ledgers.isFull(key)).toBe(false);
-    const free = new Ledgers(fairness());
-    expect(free.capOf(free.open('key', 0))).toBe(Number.POSITIVE_INFINITY);
-  });
-
-  it('forget with a reset what was charged before it', () => {
-    const ledgers = new Ledgers(fairness());
-    const key = ledgers.open('key', 0);
-    ledgers.hold(key, 500, 0);
-    const charged = ledgers.generation;
-    ledgers.reset();
-    expect([ledgers.costOf(key), ledgers.shareOf(key)]).toEqual([0, 0]);
-    ledgers.hold(key, 300, 0);
-    ledgers.settle(key, 500, 2_000, charged, 0);
-    expect(ledgers.costOf(key)).toBe(300);
-    ledgers.settle(key, 300, 100, ledgers.generation, 0);
-    expect(ledgers.costOf(key)).toBe(100);
-  });
 });
 
 describe('a scheduler', () => {
-  it('conserves cost: once all is settled, keys were charged what their attempts used', () => {
-    const ending = fc.record({
-      usedMs: fc.option(fc.nat(5_000), { nil: undefined }),
-      succeeded: fc.boolean(),
-    });
-    fc.assert(
-      fc.property(
-        fc.array(fc.record({ key: fc.nat(4), type: fc.constantFrom('a', 'b'), ending }), { maxLength: 40 }),
-        fc.constantFrom(0, 1_500),
-        (jobs, floorMs) => {
-          const scheduler = new Scheduler(
-            pool(3, { admissionFloorMs: floorMs, idlePolicy: 'none', keyTtlMs: null }),
-          );
-          const submit = submitter(scheduler);
-          const endings = new Map(jobs.map((job) => [submit(`key${job.key}`, job.type, 0), job]));
-          const used = new Map<string, number>();
-          for (;;) {
-            scheduler.beginPass(0);
-            const next = scheduler.next();
-            if (next === undefined) break;
-            const job = endings.get(next.reserved.id);
-            if (job === undefined) throw new Error('only submitted jobs start');
-            scheduler.settle(next.reserved.id, { nowMs: 0, ...job.ending });
-            const { usedMs } = job.ending;
-            const charged = usedMs === undefined ? 0 : Math.max(usedMs, floorMs);
-            used.set(`key${job.key}`, (used.get(`key${job.key}`) ?? 0) + charged);
-          }
-          for (const { fairnessKey, costMs } of scheduler.costs()) {
-            expect(costMs).toBeCloseTo(used.get(fairnessKey) ?? 0, 6);
-          }
-        },
-      ),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
   it('gives keys of equal weight equal shares under backlog: a Jain index of at least 0.99', () => {
     fc.assert(
       fc.property(
@@ -557,24 +424,6 @@ describe('a scheduler', () => {
       ),
       { numRuns: FEWER_RUNS },
     );
-  });
-
-  it('keeps the order right when all costs go to 0 while jobs run', () => {
-    const scheduler = new Scheduler(pool(1, { idlePolicy: 'none' }));
-    const submit = submitter(scheduler);
-    for (let job = 0; job < 3; job += 1) submit('rich', 'a', 10 + job);
-    for (let job = 0; job < 3; job += 1) submit('poor', 'a', 20 + job);
-    const rich = scheduler.openKey('rich', 0);
-    scheduler.ledgers.setCost(rich, 50_000);
-    scheduler.beginPass(100);
-    const first = scheduler.next();
-    expect(first?.reserved.fairnessKey).toBe('poor');
-    scheduler.resetCosts();
-    expect(scheduler.settle(first?.reserved.id ?? '', { nowMs: 100, usedMs: 9_000, succeeded: true })).toBe(
-      true,
-    );
-    // Both at 0 again: the older job comes first.
-    expect(scheduler.next()?.reserved.fairnessKey).toBe('rich');
   });
 
   it('evicts idle keys and estimates, and gives their numbers to keys that start afresh', () => {

@@ -5,7 +5,6 @@ import { LENDING_DEFAULTS } from '../../lib/core/defaults.ts';
 import {
   type Demand,
   type Free,
-  inRequests,
   type LentScope,
   type Loan,
   type LoanRequest,
@@ -205,40 +204,6 @@ describe('wantsOf', () => {
     expect(wantsOf(many, rooms, 0, { ...LENDING_POLICY, maxBorrowed: 100 })).toMatchObject([{ units: 10 }]);
     expect(wantsOf([...many, resize, resize], rooms, 3, LENDING_POLICY)).toMatchObject([{ units: 5 }]);
     expect(wantsOf(many, rooms, 8, LENDING_POLICY)).toEqual([]);
-  });
-});
-
-describe('inRequests', () => {
-  const BYTES_MAX = 2_000;
-  const fleetNames = Array.from({ length: 70 }, (_, at) => `fleet-${at}-${'é'.repeat(30)}`);
-  const bytesOf = (request: readonly Want[]): number =>
-    new TextEncoder().encode(JSON.stringify(request)).length;
-
-  it('is one request where all fits into it', () => {
-    const wants: readonly Want[] = [
-      { units: 2, scopes: ['type/resize'], fleets: [] },
-      { units: 1, scopes: [], fleets: ['images'] },
-    ];
-    expect(inRequests(wants, BYTES_MAX)).toEqual([wants]);
-  });
-
-  it('is several otherwise, none too large, which ask for all that is lacking', () => {
-    const types = Array.from(
-      { length: 40 },
-      (_, at): Want => ({ units: 1 + at, scopes: [`type/${'x'.repeat(80)}${at}`], fleets: [] }),
-    );
-    const requests = inRequests([...types, { units: 3, scopes: [], fleets: fleetNames }], BYTES_MAX);
-    expect(requests.length).toBeGreaterThan(2);
-    // The names of fields are not what a request is written with.
-    for (const request of requests)
-      expect(
-        bytesOf(request.map(({ units, scopes, fleets }) => [units, scopes, fleets]) as never),
-      ).toBeLessThanOrEqual(BYTES_MAX);
-    const all = requests.flat();
-    expect(all.filter(({ scopes }) => scopes.length > 0)).toEqual(types);
-    const ofFleets = all.filter(({ fleets }) => fleets.length > 0);
-    expect(ofFleets.flatMap(({ fleets }) => fleets)).toEqual(fleetNames);
-    for (const { units, scopes } of ofFleets) expect([units, scopes]).toEqual([3, []]);
   });
 });
 

@@ -4,52 +4,15 @@ import { SCORE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { WaitingJob } from '../../lib/core/job.ts';
 import { createPlanner, type OfferedKey, type Planner } from '../../lib/core/planner.ts';
 import type { Decision } from '../../lib/core/scheduler.ts';
-import { compareRanked } from '../../lib/core/score.ts';
 import { drain, Index, planned, plannerOf, runPass, schedulerOf, stepsOf } from './plans.ts';
-import { FEWER_RUNS, jobs, keyNames, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
-import { conflictOf, type PassState, referencePlan, referenceScore } from './reference-planner.ts';
-
-/** The same state after the decisions. */
-function after(state: PassState, decisions: readonly Decision[]): PassState {
-  const started = new Set(decisions.map((decision) => decision.reserved.id));
-  const free = new Map(state.freeSlotsByFleet);
-  for (const { reserved } of decisions) free.set(reserved.fleet, (free.get(reserved.fleet) ?? 0) - 1);
-  const conflictKeys = decisions.map(({ reserved }) => ({
-    ...reserved,
-    conflictKey: reserved.conflictKey,
-  }));
-  return {
-    ...state,
-    inFlight: [...state.inFlight, ...conflictKeys],
-    freeSlotsByFleet: free,
-    waiting: state.waiting.filter((job) => !started.has(job.id)),
-  };
-}
+import { FEWER_RUNS, NOW_MS, passStates, pools, RUNS } from './random-pass.ts';
+import { type PassState, referencePlan, referenceScore } from './reference-planner.ts';
 
 /** The job as it waited. */
 function waitedAs({ reserved }: Decision, state: PassState): WaitingJob {
   const job = state.waiting.find((other) => other.id === reserved.id);
   if (job === undefined) throw new Error(`${reserved.id} did not wait`);
   return job;
-}
-
-/** Nothing but jobs: one tier, one versatile fleet, no caps. */
-function plainState(waiting: readonly WaitingJob[], slots: number, state: PassState): PassState {
-  return {
-    ...state,
-    configuration: {
-      ...state.configuration,
-      types: state.configuration.types.map((type) => ({ ...type, tier: 'top', maxConcurrency: null })),
-      tiers: [{ tier: 'top', maxConcurrency: null, guaranteed: 0 }],
-      fleets: [{ fleet: 'all', types: state.configuration.types.map((type) => type.type), slots: null }],
-      maxConcurrency: null,
-      fairness: { ...state.configuration.fairness, maxConcurrencyPerKey: null },
-    },
-    overrides: [],
-    inFlight: [],
-    freeSlotsByFleet: new Map([['all', slots]]),
-    waiting: waiting.filter((job) => job.type !== 'unknown'),
-  };
 }
 
 /** Of a plan for one slot: 2,000, and as many as it may meet blocked jobs. */
@@ -69,152 +32,6 @@ describe('the plan', () => {
         expect(decisions.map(planned)).toEqual(expected);
       }),
       { numRuns: RUNS },
-    );
-  });
-
-  it('conserves work: when it ends, nothing that waits may start', () => {
-    fc.assert(
-      fc.property(passStates(), (state) => {
-        expect(referencePlan(after(state, runPass(state).decisions))).toEqual([]);
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
-  it('exceeds no cap of pool, tier, type, key or fleet, and no number of free slots', () => {
-    fc.assert(
-      fc.property(passStates(), (state) => {
-        const decisions = drain(schedulerOf(state));
-        const held = [...state.inFlight, ...decisions.map((decision) => decision.reserved)];
-        const { configuration } = state;
-        const check = (
-          scope: string,
-          cap: number | null,
-          matches: (job: (typeof held)[number]) => boolean,
-        ) => {
-          const override = state.overrides.findLast((other) => other.scope === scope);
-          const limit = override?.paused === true ? 0 : (override?.maxConcurrency ?? cap ?? Infinity);
-          const before = state.inFlight.filter(matches).length;
-          // What ran before may be above a cap that was lowered since; nothing is added to it.
-          expect(held.filter(matches).length).toBeLessThanOrEqual(Math.max(limit, before));
-        };
-        check('pool', configuration.maxConcurrency, () => true);
-        for (const { tier, maxConcurrency } of configuration.tiers) {
-          check(`tier/${tier}`, maxConcurrency, (job) => job.tier === tier);
-        }
-        for (const { type, maxConcurrency } of configuration.types) {
-          check(`type/${type}`, maxConcurrency, (job) => job.type === type);
-        }
-        for (const key of keyNames) {
-          check(`key/${key}`, configuration.fairness.maxConcurrencyPerKey, (job) => job.fairnessKey === key);
-        }
-        for (const { fleet } of configuration.fleets) {
-          check(`fleet/${fleet}`, null, (job) => job.fleet === fleet);
-          const placed = decisions.filter((decision) => decision.reserved.fleet === fleet).length;
-          expect(placed).toBeLessThanOrEqual(state.freeSlotsByFleet.get(fleet) ?? 0);
-        }
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
-  it('never runs two jobs of one conflict group and resource together, nor more of a type and resource than may', () => {
-    fc.assert(
-      fc.property(passStates(), (state) => {
-        const decisions = drain(schedulerOf(state)).map((decision) => decision.reserved);
-        const held = [...state.inFlight, ...decisions];
-        for (const { type, conflictKey } of decisions) {
-          if (conflictKey === undefined) continue;
-          const together = held.filter((other) => other.conflictKey === conflictKey).length;
-          expect(together).toBeLessThanOrEqual(roomIn(state, type));
-        }
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
-  it('has no inversion in a line: whoever is passed over there is excluded by a conflict', () => {
-    fc.assert(
-      fc.property(passStates(), (state) => {
-        const decisions = runPass(state).decisions;
-        const held = [...state.inFlight, ...decisions.map((decision) => decision.reserved)];
-        const started = new Set(decisions.map((decision) => decision.reserved.id));
-        for (const decision of decisions) {
-          const job = waitedAs(decision, state);
-          const overtaken = state.waiting.filter(
-            (other) =>
-              !started.has(other.id) &&
-              other.type === job.type &&
-              other.mode === job.mode &&
-              other.fairnessKey === job.fairnessKey &&
-              compareRanked(other, job, state.configuration.score) < 0,
-          );
-          for (const other of overtaken) {
-            const conflictKey = conflictOf(state, other);
-            expect(conflictKey).toBeDefined();
-            const together = held.filter((holder) => holder.conflictKey === conflictKey).length;
-            expect(together).toBeGreaterThanOrEqual(roomIn(state, job.type));
-          }
-        }
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
-  it('with one key is the order of affinity-scoring: score, then age, then id (T1)', () => {
-    fc.assert(
-      fc.property(passStates(1), jobs(30), fc.integer({ min: 1, max: 40 }), (drawn, waiting, slots) => {
-        const alone = waiting.map((job) => ({ ...job, fairnessKey: 'k1', resourceId: undefined }));
-        const state = plainState(alone, slots, drawn);
-        const score = new Map(state.waiting.map((job) => [job.id, referenceScore(job, state, slots)]));
-        const byScore = [...state.waiting].sort(
-          (a, b) =>
-            (score.get(b.id) ?? 0) - (score.get(a.id) ?? 0) ||
-            a.readyAtMs - b.readyAtMs ||
-            (a.id < b.id ? -1 : 1),
-        );
-        const order = runPass(state).decisions.map((decision) => decision.reserved.id);
-        expect(order).toEqual(byScore.slice(0, slots).map((job) => job.id));
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
-  it('with equal scores is the order of fair-queuing: least cost, then arrival, then id (T2)', () => {
-    fc.assert(
-      fc.property(passStates(1), jobs(30), fc.integer({ min: 1, max: 40 }), (drawn, waiting, slots) => {
-        const equal = waiting.map((job) => ({
-          ...job,
-          mode: 'queued' as const,
-          priority: 0,
-          resourceId: undefined,
-          type: 'a',
-        }));
-        const state = plainState(equal, slots, drawn);
-        const cost = new Map(state.settledCostMs);
-        const left = [...state.waiting];
-        const expected: string[] = [];
-        const chargedMs = Math.max(
-          state.costMs('a', undefined),
-          state.configuration.fairness.admissionFloorMs,
-        );
-        const { weights, defaultWeight } = state.configuration.fairness;
-        const share = (key: string): number => (cost.get(key) ?? 0) / (weights[key] ?? defaultWeight);
-        while (left.length > 0 && expected.length < slots) {
-          left.sort(
-            (a, b) =>
-              share(a.fairnessKey) - share(b.fairnessKey) ||
-              a.readyAtMs - b.readyAtMs ||
-              (a.id < b.id ? -1 : 1),
-          );
-          const next = left.shift();
-          if (next === undefined) break;
-          expected.push(next.id);
-          cost.set(next.fairnessKey, (cost.get(next.fairnessKey) ?? 0) + chargedMs);
-        }
-        expect(runPass(state).decisions.map((decision) => decision.reserved.id)).toEqual(expected);
-      }),
-      { numRuns: FEWER_RUNS },
     );
   });
 
@@ -264,41 +81,6 @@ describe('a planner that reads heads', () => {
     );
   });
 
-  it('counts what it asks for, for no more keys at a time than have room or tie, and doubles what it asks again', () => {
-    fc.assert(
-      fc.property(passStates(60), (state) => {
-        const { planner, needs } = runPass(state);
-        const free = schedulerOf({ ...state, waiting: [] }).room;
-        const asked = new Map<string, number>();
-        let first = 0;
-        let heads = 0;
-        for (const need of needs) {
-          const room = free - need.after;
-          const fairnessKeys = new Set(need.lines.map(({ line }) => line.fairnessKey));
-          expect(fairnessKeys.size).toBeLessThanOrEqual(room + KEYS_AHEAD);
-          const tiers = need.lines.map(({ line }) => tierOf(state, line.type));
-          expect(new Set(tiers).size).toBeLessThanOrEqual(1);
-          for (const { line, count } of need.lines) {
-            const name = JSON.stringify(line);
-            const before = asked.get(name) ?? 0;
-            asked.set(name, before + count);
-            heads += count;
-            expect(count).toBeGreaterThanOrEqual(1);
-            if (before === 0) first += count;
-            else expect(count).toBeLessThanOrEqual(before);
-          }
-          for (const { count } of need.keys) {
-            expect(count).toBeGreaterThanOrEqual(1);
-            expect(count).toBeLessThanOrEqual(room);
-          }
-        }
-        expect(planner.headsAsked).toBe(heads);
-        expect(first).toBeLessThanOrEqual(2 * free + asked.size);
-      }),
-      { numRuns: FEWER_RUNS },
-    );
-  });
-
   it('asks in one trip for the keys of all types that are open and were not read, as many as have room', () => {
     const state = oneLine(1, 9);
     const [type] = state.configuration.types;
@@ -333,24 +115,6 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'middle', count: 9 }] });
     planner.offerKeys('middle', [], false);
     expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'low', count: 9 }] });
-  });
-
-  it('asks for no more keys while the best of those it has costs less than the last of them', () => {
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const state = oneLine(3, 3);
-    const planner = plannerOf({ ...state, costMs: () => 10 });
-    const key = (fairnessKey: string, settledCostMs: number) => ({
-      fairnessKey,
-      settledCostMs,
-      modes: fairnessKey === 'k1' ? (['queued'] as const) : [],
-    });
-    planner.offerKeys('a', [key('k1', 5), key('k2', 16)], true);
-    planner.offerHeads(line, state.waiting, false);
-    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
-    // At 25 it is behind what the next page may begin with.
-    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'a', count: 1 }] });
-    planner.offerKeys('a', [key('k3', 40)], true);
-    expect(planner.next().kind).toBe('admit');
   });
 
   it('asks for the heads of the cheapest keys, each line at least once, together twice what is free', () => {
@@ -400,72 +164,6 @@ describe('a planner that reads heads', () => {
     expect(planner.headsAsked).toBe(4 + 3 + 2 + 4);
     planner.offerHeads(lineOf('a'), [], false);
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
-  it('takes heads that were offered unasked, and asks for what follows them', () => {
-    const state = oneLine(3, 5);
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const planner = plannerOf(state);
-    planner.offerHeads(line, state.waiting.slice(0, 2), true);
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
-    expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line, count: 2 }] });
-    // Keys that are offered again do not begin their lines anew.
-    planner.offerHeads(line, state.waiting.slice(2), false);
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    expect(planner.next().kind).toBe('admit');
-    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
-  it('begins the count of losses anew with a win', () => {
-    const state = oneLine(40, 20);
-    const planner = plannerOf(state);
-    const index = new Index(state);
-    const asked: number[] = [];
-    let decided = 0;
-    const next = stepsOf(planner);
-    while (decided < 12) {
-      const step = next();
-      if (step.kind === 'done') break;
-      if (step.kind === 'need') {
-        if (step.lines.length > 0) asked.push(decided);
-        index.serve(planner, step);
-      } else {
-        decided += 1;
-        if (decided === 6) planner.confirm(step.decision);
-        else planner.drop(step.decision);
-      }
-    }
-    expect(asked).toEqual([0]);
-  });
-
-  it('says why a tier is shut in the reasons of the next decision', () => {
-    const state = oneLine(1, 2);
-    const [type] = state.configuration.types;
-    if (type === undefined) throw new Error('there is a type');
-    const configuration = {
-      ...state.configuration,
-      types: [{ ...type, type: 'x', tier: 'above' }, type],
-      tiers: [{ tier: 'above', maxConcurrency: 0, guaranteed: 0 }, ...state.configuration.tiers],
-    };
-    const [first] = runPass({ ...state, configuration }).decisions;
-    expect(first?.reasons.skipped).toEqual([{ kind: 'tier', tier: 'above', why: 'cap' }]);
-  });
-
-  it('asks for twice the free slots at once where there is one line, as the text does', () => {
-    const state = oneLine(1_000, 7);
-    const planner = plannerOf(state);
-    const first = planner.next();
-    expect(first).toEqual({ kind: 'need', lines: [], keys: [{ type: 'a', count: 7 }] });
-    const index = new Index(state);
-    if (first.kind === 'need') index.serve(planner, first);
-    expect(planner.next()).toMatchObject({ kind: 'need', keys: [], lines: [{ count: 14 }] });
-  });
-
-  it('asks for nothing when there is no room', () => {
-    const state = oneLine(10, 0);
-    expect(plannerOf(state).next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-    expect([plannerOf(state).room, plannerOf(oneLine(10, 3)).room]).toEqual([0, 3]);
   });
 
   it('asks for no keys of a tier whose types have no slot, no room or a pause', () => {
@@ -580,85 +278,6 @@ describe('a planner that reads heads', () => {
     expect(asked).toEqual([0, 6]);
   });
 
-  it('begins anew after the sixth loss in a row, without what it had planned, lost or met', () => {
-    const state = oneLine(9, 9);
-    const [winner, ...free] = state.waiting;
-    if (winner === undefined) throw new Error('there is a first job');
-    const held = ['x', 'y'].map((id) => ({ ...winner, id, resourceId: 'same' }));
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const heads = [winner, ...held, ...free];
-    const afterLosses = (): Planner => {
-      const planner = plannerOf(state);
-      planner.closeConflict('g/same');
-      planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 0, modes: ['queued'] }], false);
-      planner.offerHeads(line, heads, false);
-      const first = planner.next();
-      expect(first).toMatchObject({ kind: 'admit', decision: { reserved: { id: winner.id } } });
-      if (first.kind === 'admit') planner.confirm(first.decision);
-      const stale = Array.from({ length: 6 }, () => {
-        const step = planner.next();
-        if (step.kind !== 'admit') throw new Error('there are jobs to lose');
-        const isStale = planner.drop(step.decision);
-        // What was given back is not given back twice.
-        if (!isStale) expect(planner.drop(step.decision)).toBe(false);
-        return isStale;
-      });
-      expect(stale).toEqual([false, false, false, false, false, true]);
-      expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line }] });
-      return planner;
-    };
-    const again = afterLosses();
-    again.offerHeads(line, heads, false);
-    const started = [again.next(), again.next()].map((step) =>
-      step.kind === 'admit' ? step.decision.reserved.id : step.kind,
-    );
-    expect(started).toEqual(['job0007', 'job0008']);
-    expect(again.next()).toMatchObject({ kind: 'done', blocked: [{ job: held[0] }, { job: held[1] }] });
-    const empty = afterLosses();
-    empty.offerHeads(line, [], false);
-    expect(empty.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
-  it('forgets a blocked job that it met last, when the sixth loss in a row makes it begin anew', () => {
-    const state = oneLine(7, 7, 'same');
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const planner = plannerOf(state);
-    planner.closeConflict('g/same');
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    const [held, ...others] = state.waiting;
-    const free = others.map((job) => ({ ...job, resourceId: undefined }));
-    planner.offerHeads(line, [...free, { ...(held as WaitingJob), readyAtMs: NOW_MS }], false);
-    const decisions = free.map(() => {
-      const step = planner.next();
-      if (step.kind !== 'admit') throw new Error('six jobs are free');
-      return step.decision;
-    });
-    expect(planner.next()).toMatchObject({ kind: 'done', blocked: { length: 1 } });
-    expect(decisions.map((decision) => planner.drop(decision)).at(-1)).toBe(true);
-    expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line }] });
-    planner.offerHeads(line, [], false);
-    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
-  it('asks for more keys where the last rank says less than what the offered keys cost', () => {
-    const state = oneLine(1, 1);
-    const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const stepWith = (rankShareMs: number | undefined): string => {
-      const planner = plannerOf(state);
-      const offered = { fairnessKey: 'k1', settledCostMs: 1_000, modes: ['queued'] as const, rankShareMs };
-      planner.offerKeys('a', [offered], true);
-      planner.offerHeads(line, state.waiting, false);
-      return planner.next().kind;
-    };
-    // Those behind may cost exactly as much, and have a better job.
-    expect([stepWith(10), stepWith(undefined), stepWith(1_000_000)]).toEqual(['need', 'need', 'need']);
-    const cheaper = plannerOf(state);
-    cheaper.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 1_000, modes: ['queued'] }], true);
-    cheaper.offerKeys('a', [{ fairnessKey: 'k2', settledCostMs: 1_001, modes: [] }], true);
-    cheaper.offerHeads(line, state.waiting, false);
-    expect(cheaper.next().kind).toBe('admit');
-  });
-
   it('ignores what a lagging index still shows: jobs in flight, planned or lost', () => {
     const state = oneLine(3, 3);
     const running = state.waiting[0];
@@ -713,20 +332,6 @@ describe('a planner that reads heads', () => {
     expect(planner.next().kind).toBe('done');
   });
 
-  it('takes keys and lines of types that are not configured for nothing', () => {
-    const state = oneLine(1, 1);
-    const planner = plannerOf(state);
-    const nowhere = { type: 'nothing', mode: 'queued', fairnessKey: 'k1' } as const;
-    planner.offerKeys('nothing', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerKeys('a', [], false);
-    planner.offerHeads(nowhere, state.waiting, false);
-    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-    // Nor do they say what their key was charged.
-    planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 40, modes: ['queued'] }], false);
-    planner.offerHeads({ ...nowhere, type: 'a' }, state.waiting, false);
-    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reasons: { keyCostMs: 40 } } });
-  });
-
   it('gives a fleet that is not named no slot, and a job of an unknown type no place', () => {
     const state = oneLine(1, 1);
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
@@ -737,22 +342,6 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
     const nowhere = plannerOf({ ...state, freeSlotsByFleet: new Map() });
     expect(nowhere.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
-  it('reports no job as blocked whose conflict key a lost claim has freed', () => {
-    const state = oneLine(2, 2, 'same');
-    const planner = plannerOf(state);
-    const queued = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const onDemand = { ...queued, mode: 'onDemand' } as const;
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerHeads(queued, state.waiting, false);
-    const first = planner.next();
-    expect(planner.next()).toMatchObject({ kind: 'done', blocked: [{ job: { id: 'job0001' } }] });
-    if (first.kind === 'admit') planner.drop(first.decision);
-    const urgent = ['x', 'y'].map((id) => ({ ...oneLine(1, 1).waiting[0], id, mode: 'onDemand' as const }));
-    planner.offerHeads(onDemand, urgent as WaitingJob[], false);
-    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
-    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
 
   it('asks for keys in pages, and gives up after 2,000 and as many as it may meet blocked jobs', () => {
@@ -769,36 +358,6 @@ describe('a planner that reads heads', () => {
       planner.offerKeys('a', [{ fairnessKey: `key${keys}`, settledCostMs: keys, modes: [] }], true);
     }
     expect(keys).toBe(KEYS_MAX);
-  });
-
-  it('does not count keys at their cap: each has jobs in flight', () => {
-    const state = oneLine(1, 1);
-    const running = state.waiting[0];
-    if (running === undefined) throw new Error('there is a first job');
-    const { configuration } = state;
-    const fairness = { ...configuration.fairness, maxConcurrencyPerKey: 1 };
-    const full = Array.from({ length: 200 }, (_, at) => ({
-      ...running,
-      id: `running${at}`,
-      fairnessKey: `full${at}`,
-      tier: 'top',
-      fleet: 'all',
-      estimatedCostMs: 1,
-    }));
-    const planner = plannerOf({ ...state, configuration: { ...configuration, fairness }, inFlight: full });
-    // More than 2,000 in all.
-    for (let page = 0; page < 11; page += 1) {
-      expect(planner.next()).toMatchObject({ kind: 'need', lines: [], keys: [{ type: 'a' }] });
-      planner.offerKeys(
-        'a',
-        full.map(({ fairnessKey }) => ({ fairnessKey, settledCostMs: 0, modes: ['queued'] })),
-        true,
-      );
-    }
-    expect(planner.next()).toMatchObject({ kind: 'need', lines: [], keys: [{ type: 'a' }] });
-    expect([planner.isKeyFull('full0'), planner.isKeyFull('k1')]).toEqual([true, false]);
-    planner.offerKeys('a', [{ fairnessKey: 'k1', settledCostMs: 0, modes: ['queued'] }], false);
-    expect(planner.next()).toMatchObject({ kind: 'need', lines: [{ line: { fairnessKey: 'k1' } }] });
   });
 
   it('ends before it passes over what it has not read, once it has met as many blocked jobs as it may', () => {
@@ -839,59 +398,6 @@ describe('a planner that reads heads', () => {
     expect(planner.next()).toMatchObject({ kind: 'done', truncated: true, blocked: { length: 2 } });
   });
 
-  it('counts a job in flight with a conflict key that it was not claimed with, as many as may', () => {
-    const { configuration, ...state } = oneLine(3, 3, 'r');
-    const types = configuration.types.map((type) => ({
-      ...type,
-      conflictGroup: null,
-      maxConcurrencyPerResource: 2,
-    }));
-    const planner = plannerOf({ ...state, configuration: { ...configuration, types } });
-    planner.holdConflict('=a/r', 2);
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
-    expect(planner.isConflictHeld('=a/r')).toBe(false);
-    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0000' } } });
-    expect(planner.isConflictHeld('=a/r')).toBe(true);
-    expect(planner.next()).toMatchObject({ kind: 'done', blocked: { length: 2 } });
-  });
-
-  it('does not report a job as blocked that started after all', () => {
-    const state = oneLine(2, 2, 'same');
-    const planner = plannerOf(state);
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
-    const first = planner.next();
-    expect(planner.next()).toMatchObject({ kind: 'done', blocked: [{ job: { id: 'job0001' } }] });
-    if (first.kind === 'admit') planner.drop(first.decision);
-    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0001' } } });
-    expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
-  });
-
-  it('asks for no keys of a lower tier while a higher one has jobs that were offered', () => {
-    const { configuration, ...state } = oneLine(2, 3);
-    const types = ['a', 'b'].flatMap((type) =>
-      configuration.types.map((own) => ({ ...own, type, tier: type === 'a' ? 'top' : 'low' })),
-    );
-    const tiers = ['top', 'low'].map((tier) => ({ tier, maxConcurrency: null, guaranteed: 0 }));
-    const fleets = [{ fleet: 'all', types: ['a', 'b'], slots: null }];
-    const planner = plannerOf({ ...state, configuration: { ...configuration, types, tiers, fleets } });
-    planner.offerKeys('a', [{ fairnessKey: 'k1', modes: ['queued'] }], false);
-    planner.offerHeads({ type: 'a', mode: 'queued', fairnessKey: 'k1' }, state.waiting, false);
-    expect([planner.next().kind, planner.next().kind]).toEqual(['admit', 'admit']);
-    expect(planner.next()).toEqual({ kind: 'need', lines: [], keys: [{ type: 'b', count: 1 }] });
-  });
-
-  it('asks for the lines of all keys that tie, a hundred keys at once at most', () => {
-    const askedOf = (tied: number): number => {
-      const planner = plannerOf(oneLine(0, 1));
-      planner.offerKeys('a', [...queuedKeys(tied, () => 7), ...queuedKeys(1, () => 8, 'dear')], false);
-      const step = planner.next();
-      return step.kind === 'need' ? step.lines.length : 0;
-    };
-    expect([5, 150].map(askedOf)).toEqual([5, KEYS_AHEAD]);
-  });
-
   it('asks for the lines of more and more keys at once while all are empty, and of few again once there is a job', () => {
     const planner = plannerOf(oneLine(0, 3));
     planner.offerKeys(
@@ -918,29 +424,6 @@ describe('a planner that reads heads', () => {
     expect(answer([])).toBe(2);
   });
 
-  it('takes nothing of the first heads for a line that it asks again', () => {
-    const planner = plannerOf(oneLine(0, 4));
-    planner.offerKeys(
-      'a',
-      queuedKeys(3, (key) => key),
-      false,
-    );
-    const counts = (more: boolean): readonly number[] => {
-      const step = planner.next();
-      const lines = step.kind === 'need' ? step.lines : [];
-      for (const { line } of lines) planner.offerHeads(line, [], more && line.fairnessKey === 'key0');
-      return lines.map(({ count }) => count);
-    };
-    expect([counts(true), counts(false)]).toEqual([[2, 2, 2], [2]]);
-    planner.offerKeys(
-      'a',
-      queuedKeys(1, () => 9, 'late'),
-      false,
-    );
-    // Of twice the four that are free, two were left.
-    expect(counts(false)).toEqual([2]);
-  });
-
   it('looks at 1,000 lines with jobs, 4 F, and as many as it may meet blocked jobs, where all keys tie', () => {
     const state = oneLine(1, 2);
     const planner = plannerOf(state);
@@ -962,33 +445,7 @@ describe('a planner that reads heads', () => {
     expect(next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: `key${lines - 2}` } } });
     expect(next()).toEqual({ kind: 'done', blocked: [], truncated: true });
   });
-
-  it('takes a ledger given at the start for a key offered without one', () => {
-    const state = oneLine(2, 1);
-    const other = state.waiting.map((job) => ({ ...job, id: `${job.id}b`, fairnessKey: 'k2' }));
-    const planner = plannerOf({ ...state, settledCostMs: new Map() });
-    const dear = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;
-    const cheap = { ...dear, fairnessKey: 'k2' };
-    planner.offerKeys(
-      'a',
-      [
-        { fairnessKey: 'k2', settledCostMs: 5, modes: ['queued'] },
-        { fairnessKey: 'k1', settledCostMs: 9, modes: ['queued'] },
-      ],
-      false,
-    );
-    planner.offerHeads(dear, state.waiting, false);
-    planner.offerHeads(cheap, other, false);
-    expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { fairnessKey: 'k2' } } });
-  });
 });
-
-const tierOf = (state: PassState, type: string): string | undefined =>
-  state.configuration.types.find((each) => each.type === type)?.tier;
-
-/** How many jobs of a type may run together with one resource. */
-const roomIn = (state: PassState, type: string): number =>
-  state.configuration.types.find((each) => each.type === type)?.maxConcurrencyPerResource ?? 1;
 
 /** Keys with a line of queued jobs each. */
 const queuedKeys = (count: number, costMs: (key: number) => number, name = 'key'): readonly OfferedKey[] =>

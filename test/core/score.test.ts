@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import type { WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import {
   compareRanked,
@@ -13,12 +12,10 @@ import {
   rankKey,
   rarityBonus,
   score,
-  scoreLine,
   scoreParts,
   starvationBoundMs,
   weightOf,
 } from '../../lib/core/score.ts';
-import { crossoverSec } from './crossover.ts';
 import { FEWER_RUNS, NOW_MS } from './random-pass.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -172,35 +169,6 @@ describe('the rank', () => {
     const free = { priority: 0, ageSec: 1, rarity: 0, onDemand: 0, onDemandAgeSec: 0 };
     const zero = { id: 'a', priority: 0, mode: 'queued' as const, readyAtMs: 0 };
     expect(rankKey({ ...zero, readyAtMs: -0 }, free)).toBe(rankKey(zero, free));
-  });
-});
-
-describe('crossovers', () => {
-  const at = (priority: number, mode: WaitingJob['mode'] = 'queued') =>
-    scoreLine({ priority, mode }, 4, SCORE_DEFAULTS);
-
-  it('come after 64 seconds for each unit of priority, after 256 seconds against a fresh on-demand job', () => {
-    expect(crossoverSec(at(0), at(1), 'fixed')).toBe(64);
-    expect(crossoverSec(at(2), at(9), 'fixed')).toBe(7 * 64);
-    expect(crossoverSec(at(0), at(0, 'onDemand'), 'fixed')).toBe(256);
-    expect(crossoverSec(at(0), at(0, 'onDemand'), 'fixed', 60)).toBe(256 + 3 * 60);
-  });
-
-  it('never come between two queued jobs that age together, and come at 32 points a second for an on-demand one', () => {
-    expect(crossoverSec(at(0), at(1), 'together')).toBeUndefined();
-    expect(crossoverSec(at(0, 'onDemand'), at(10), 'together')).toBe((10 * 1_024 - 4_096) / 32);
-    expect(crossoverSec(at(0, 'onDemand'), at(0, 'onDemand'), 'together')).toBeUndefined();
-  });
-
-  it('come later against a job of a type that fewer slots can run', () => {
-    const rare = scoreLine({ priority: 0, mode: 'queued' }, 1, SCORE_DEFAULTS);
-    expect(crossoverSec(at(0), rare, 'fixed')).toBe((500 - 125) / 16);
-    expect(crossoverSec(rare, at(0), 'fixed')).toBeUndefined();
-  });
-
-  it('are none for a job that is ahead from the start, and at once for one that is equal', () => {
-    expect(crossoverSec(at(1), at(0), 'fixed')).toBeUndefined();
-    expect(crossoverSec(at(1), at(1), 'fixed')).toBe(0);
   });
 });
 

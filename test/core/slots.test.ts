@@ -85,40 +85,6 @@ describe('the slot pool', () => {
       { numRuns: FEWER_RUNS },
     );
   });
-
-  it('takes the slot with the fewest types, of equals the one with the lowest id', () => {
-    const pool = new SlotPool();
-    pool.register('w1', [
-      { id: 7, types: ['a', 'b'] },
-      { id: 4, types: ['a'] },
-      { id: 2, types: ['a', 'c'] },
-      { id: 3, types: ['a'] },
-      { id: 9, types: ['a'] },
-    ]);
-    expect(Array.from({ length: 6 }, () => pool.acquire('a'))).toEqual([3, 4, 9, 2, 7, undefined]);
-    expect([pool.choose('unknown'), pool.acquire('unknown')]).toEqual([undefined, undefined]);
-  });
-
-  it('takes a slot back once, and none that is gone', () => {
-    const pool = new SlotPool();
-    pool.register('w1', [{ id: 1, types: ['a'] }]);
-    expect(pool.release(1)).toBe(false);
-    expect(pool.acquire('a')).toBe(1);
-    expect([pool.capacity('a'), pool.freeSlots(), pool.freeByType()]).toEqual([0, [], new Map()]);
-    expect([pool.release(1), pool.release(1), pool.release(2)]).toEqual([true, false, false]);
-    expect([pool.capacity('a'), pool.freeSlots()]).toEqual([1, [1]]);
-    expect(pool.acquire('a')).toBe(1);
-    expect([pool.unregister('w1'), pool.release(1), pool.size]).toEqual([[1], false, 0]);
-  });
-
-  it('ignores a slot whose id is taken', () => {
-    const pool = new SlotPool();
-    pool.register('w1', [{ id: 1, types: ['a'] }]);
-    pool.register('w2', [{ id: 1, types: ['b'] }]);
-    expect([pool.size, pool.capacity('a'), pool.capacity('b')]).toEqual([1, 1, 0]);
-    pool.unregister('w2');
-    expect(pool.size).toBe(1);
-  });
 });
 
 describe('fleets', () => {

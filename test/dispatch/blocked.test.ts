@@ -60,53 +60,6 @@ describe('jobs whose conflict keys are held', () => {
     await ticks(on, 1);
     expect(isPending(on, others)).toEqual([]);
   });
-
-  it('run in the order of their keys, each as soon as the one before has ended, wherever they stand', async () => {
-    const on = albums(4);
-    const keys = times(20, (at) => `customer-${at}`);
-    // Of one album, photos of many customers: each customer's first photo comes before anyone's second one.
-    const photos = times(60, (at) => on.job({ resourceId: 'shared', fairnessKey: keys[at % 20] ?? '' }));
-    await on.put(...photos);
-    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 1 } });
-    let hints: Job[] = photos;
-    const order: string[] = [];
-    for (let round = 0; round < 60; round += 1) {
-      await on.pass({ jobs: hints, reason: 'stream' }, context);
-      const [started] = await on.startAll('images');
-      if (started === undefined) throw new Error(`nothing started in round ${round}`);
-      order.push(started.job.fairnessKey);
-      await on.advance(1_000);
-      hints = [await on.end(started)];
-    }
-    for (const round of [0, 1, 2]) expect(new Set(order.slice(20 * round, 20 * round + 20)).size).toBe(20);
-  });
-
-  it('are found again when the first of them is cancelled while its conflict key is free', async () => {
-    // A slot more than may run, so that the others are met, and parked.
-    const on = albums(2);
-    const [blocker] = await on.put(on.job({ resourceId: 'photos', priority: 10 }));
-    const photos = await on.put(...times(20, () => on.job({ resourceId: 'photos' })));
-    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 1 } });
-    if (blocker === undefined) throw new Error('no blocker');
-    await on.pass({ jobs: [blocker, ...photos], reason: 'stream' }, context);
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing started');
-    expect(on.store.inspectLine(photos[12]?.id ?? '')).toMatch(/^blocked/);
-    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused: true } });
-    await on.pass({ jobs: [await on.end(started)], reason: 'stream' }, context);
-    await on.store.changeControl({ partition: 0, scope: 'type/resize', change: { paused: false } });
-    const cancelled: Job[] = [];
-    for (const { id } of photos.slice(0, 12)) {
-      const outcome = await on.store.cancelJob({
-        jobId: id,
-        nowMs: on.time.nowMs,
-        expiresAtMs: on.time.nowMs + 1_000_000,
-      });
-      if (outcome.kind === 'cancelled') cancelled.push(outcome.job);
-    }
-    await on.pass({ jobs: cancelled, reason: 'stream' }, on.dispatcher());
-    expect(on.held().map(({ id }) => id)).toEqual([photos[12]?.id]);
-  });
 });
 
 describe('keys none of whose jobs may start', () => {
@@ -138,15 +91,6 @@ describe('keys none of whose jobs may start', () => {
       expect(on.stateOf(wanted?.id ?? '')).toBe('running');
     },
   );
-
-  it('because their type is paused keep no other type waiting', async () => {
-    const on = twoTypes(4, null);
-    await on.store.changeControl({ partition: 0, scope: 'type/x', change: { paused: true } });
-    await on.put(...times(1_000, (at) => on.job({ type: 'x', fairnessKey: customer(at) })));
-    const [wanted] = await on.put(on.job({ type: 'y', fairnessKey: 'zulu' }));
-    await ticks(on, 1);
-    expect(on.stateOf(wanted?.id ?? '')).toBe('running');
-  });
 
   it('because each is at its cap keep no other key waiting', async () => {
     const on = twoTypes(900, null, 1);

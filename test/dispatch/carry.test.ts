@@ -6,8 +6,7 @@ import { carry } from '../../lib/dispatch/carry.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import type { Carried, PartitionState } from '../../lib/store/records.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
-import { commitsOf, keysIn, MINUTE_MS, type Moving, moving, waiting } from './moving.ts';
-import { storeWith } from './stage.ts';
+import { commitsOf, keysIn, type Moving, moving, waiting } from './moving.ts';
 
 const FORMER = 'former/photos';
 
@@ -68,31 +67,10 @@ describe('steps of a partition that comes to a declaration', () => {
     expect(on.homesOf([...parked, ...jobs])).toEqual(Array.from({ length: 5 }, () => 1));
     expect(on.asked('listParked').every(({ after }) => after?.startsWith('walk') !== true)).toBe(true);
   });
-
-  it('are one where no key has moved, and read no parked jobs where there are none', async () => {
-    const on = moving(1);
-    await (await coming(on)).steps({ parks: false });
-    expect(on.asked('listParked')).toEqual([]);
-    const other = moving(1);
-    const there = await coming(other);
-    const jobs = await waiting(other, ['a'], 1, { resourceId: 'photos' });
-    await there.park(jobs);
-    expect(await there.steps({ parks: true })).toMatchObject([{ moved: 1, isDone: true }]);
-  });
 });
 
 describe('a note of a partition that comes to a declaration', () => {
   const BEFORE = { version: 1, moved: 0, isDone: true, sinceVersion: 1, isHandedOver: true };
-
-  it('is written before anything moves, once, and only where partitions share something else than before', async () => {
-    const on = moving();
-    const { steps } = await coming(on);
-    const { version } = on.store.inspect(0).page;
-    const notes = await steps({});
-    // What is reserved from now on follows the commit that notes it.
-    expect(notes).toMatchObject([{ version: 2, sinceVersion: version + 1 }]);
-    expect(on.asked('commit').map(({ commit }) => commit.carried?.isDone)).toEqual([false, true]);
-  });
 
   it.each([
     ['shared what they share since an earlier one', 1, BEFORE],
@@ -104,15 +82,6 @@ describe('a note of a partition that comes to a declaration', () => {
     const came = await step({ carried }, { ...on.context, deployed });
     expect(on.asked('commit')).toHaveLength(1);
     expect([came?.sinceVersion, came?.isHandedOver]).toEqual([carried?.sinceVersion, carried?.isHandedOver]);
-  });
-
-  it('begins the handover anew where they share something else', async () => {
-    const on = moving();
-    const { step } = await coming(on);
-    await on.commit({});
-    const { version } = on.store.inspect(0).page;
-    const came = await step({ carried: BEFORE });
-    expect([came?.sinceVersion, came?.isHandedOver]).toEqual([version + 1, undefined]);
   });
 });
 
@@ -129,17 +98,6 @@ describe('controls of a partition that comes to a declaration', () => {
     expect(adopted).toEqual([[1, `key/${moves}`]]);
     // The first one has all that there are.
     expect(on.asked('loadPartition')).toEqual([]);
-  });
-
-  it('come from the first one, but those of keys, and those that are known', async () => {
-    const on = moving();
-    for (const scope of ['type/index', 'type/resize', `key/${keysIn(0, 2, 1)[0]}`])
-      await on.store.adoptControl({ partition: 0, control: control(scope) });
-    const state = await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs });
-    const known = { ...state, controls: [control('type/resize')] };
-    await on.finish(carry(on.context, 1, commitsOf(on, state, 1), known));
-    const adopted = on.asked('adoptControl').map((asked) => [asked.partition, asked.control.scope]);
-    expect(adopted).toEqual([[1, 'type/index']]);
   });
 });
 
@@ -164,21 +122,6 @@ describe('parked jobs of a partition that comes to a declaration', () => {
     expect(on.store.inspectLine(jobs[0]?.id ?? '')).toContain('blocked/');
   });
 
-  it('are not counted where they have moved on meanwhile', async () => {
-    const on = moving(1);
-    const { park, step } = await coming(on);
-    const jobs = await waiting(on, ['a'], 2, { resourceId: 'photos' });
-    await park(jobs);
-    const store = storeWith(on.context.store, {
-      unpark: async (asked) => {
-        const { nowMs } = on.time;
-        await on.store.cancelJob({ jobId: jobs[0]?.id ?? '', nowMs, expiresAtMs: nowMs + MINUTE_MS });
-        return on.store.unpark(asked);
-      },
-    });
-    expect(await step({ parks: true }, { ...on.context, store })).toMatchObject({ moved: 1 });
-  });
-
   it('are moved some at a time, and those that stay are not read one by one', async () => {
     const on = moving(1);
     const { park, step, steps } = await coming(on);
@@ -197,21 +140,5 @@ describe('parked jobs of a partition that comes to a declaration', () => {
     await step({ parks: true }, { ...context, deployed: { ...on.context.deployed, version: 3 } as never });
     // Its first jobs, and what is behind the group.
     expect(on.asked('readBlocked').length - before).toBe(2);
-  });
-
-  it('are read to their end where a line answers the same again, as with ranks that another declaration made', async () => {
-    const on = moving(1);
-    const { park, step } = await coming(on);
-    const jobs = await waiting(on, ['a', 'c'], 3, { resourceId: 'photos' });
-    await park(jobs);
-    const store = storeWith(on.context.store, {
-      readBlocked: ({ after, ...asked }) =>
-        on.store.readBlocked(
-          after === undefined || after.endsWith('~')
-            ? { ...asked, after }
-            : { ...asked, after: after.slice(0, after.lastIndexOf('/') + 1) },
-        ),
-    });
-    expect(await step({ parks: true }, { ...on.context, store })).toMatchObject({ moved: 6, isDone: true });
   });
 });

@@ -7,7 +7,6 @@ import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
 import { encodeConfiguration, unpackDeclaration } from '../../lib/dispatch/declaration-codec.ts';
 import { declare } from '../../lib/dispatch/declare.ts';
 import { ingest } from '../../lib/dispatch/ingest.ts';
-import { StoreThrottled } from '../../lib/store/errors.ts';
 import { errorOf } from '../client/desk.ts';
 import { declareIn, queueUrlsFor } from '../fixtures/declared.ts';
 import { type Stage, stage, storeWith } from './stage.ts';
@@ -95,13 +94,6 @@ describe('a deployment', () => {
     expect(unpackDeclaration(newest?.text ?? '').formerTypes).toEqual(['index']);
   });
 
-  it('that is never the next one gives up, and has changed nothing', async () => {
-    const on = stage({ pool: ONE });
-    const store = storeWith(on.store, { putDeclaration: async () => ({ kind: 'outdated', version: 9 }) });
-    await expect(declareIn(store, resolveConfiguration(ONE))).rejects.toThrow(StoreThrottled);
-    expect(await on.store.readDeclaredVersion()).toBe(0);
-  });
-
   it.each([
     ['what cannot be read', 'nonsense', {}, /The configuration: cannot be read/],
     [
@@ -119,17 +111,6 @@ describe('a deployment', () => {
       message: expect.stringMatching(message),
     });
     expect(await on.store.readDeclaredVersion()).toBe(0);
-  });
-
-  it('declares also where a partition cannot be told', async () => {
-    const on = stage({ pool: ONE });
-    const store = storeWith(on.store, {
-      announceDeclaration: () => Promise.reject(new StoreThrottled('busy')),
-    });
-    expect(await declareIn(store, resolveConfiguration(ONE), { log: on.log })).toBe(1);
-    expect(on.logged.map(({ message }) => message)).toContain(
-      'a partition was not told of the declaration; it learns within a minute',
-    );
   });
 });
 
@@ -161,23 +142,6 @@ describe('a dispatcher', () => {
     await declareIn(store, resolveConfiguration(ONE));
     await on.pass({}, await dispatcherOf(on));
     expect((await on.store.loadPartition({ partition: 0, nowMs: on.clock.nowMs() })).declared).toBe(1);
-  });
-
-  it('costs no read more while nothing is declared', async () => {
-    const on = stage({ pool: ONE });
-    await deploy(on, ONE);
-    let reads = 0;
-    const count = async <T>(answer: Promise<T>): Promise<T> => {
-      reads += 1;
-      return answer;
-    };
-    const store = storeWith(on.store, {
-      readDeclaration: (...asked) => count(on.store.readDeclaration(...asked)),
-      readDeclaredVersion: () => count(on.store.readDeclaredVersion()),
-    });
-    const warm = { ...(await dispatcherOf(on)), store };
-    for (let passes = 0; passes < 10; passes += 1) await on.pass({}, warm);
-    expect(reads).toBe(0);
   });
 });
 

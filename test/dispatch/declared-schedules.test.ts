@@ -108,30 +108,4 @@ describe('a deployment', () => {
     });
     expect([await on.store.readDeclaredVersion(), ids()]).toEqual([0, []]);
   });
-
-  it('that dies at any call is made up for by its repetition, and by the one that follows', async () => {
-    const verbs = ['noteDeclaredSchedules', 'putSchedule', 'deleteSchedule'] as const;
-    for (const next of [{ b: DAILY, c: HOURLY }, { d: DAILY }]) {
-      for (let dyingAt = 0; dyingAt < 6; dyingAt += 1) {
-        const { on, deploy, ids } = scene();
-        await deploy({ a: HOURLY, b: HOURLY });
-        let calls = 0;
-        const dying = Object.fromEntries(
-          verbs.map((verb) => [
-            verb,
-            async (...parameters: readonly unknown[]) => {
-              if (calls === dyingAt) throw new Error('it died');
-              calls += 1;
-              return Reflect.apply(on.store[verb] as () => unknown, on.store, parameters);
-            },
-          ]),
-        ) as Partial<JobStore>;
-        await deploy({ b: DAILY, c: HOURLY }, storeWith(on.store, dying), 'dies').catch(() => undefined);
-        const isRepeated = 'c' in next;
-        await deploy(next as DeclaredSchedules, on.store, isRepeated ? 'dies' : 'follows');
-        expect({ dyingAt, ids: ids() }).toEqual({ dyingAt, ids: Object.keys(next) });
-        expect(await on.store.readDeclaredSchedules()).toEqual(Object.keys(next));
-      }
-    }
-  });
 });

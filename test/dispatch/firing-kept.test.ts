@@ -1,9 +1,7 @@
 /** What firings and changes of a schedule must not lose, seen from outside. */
 import { describe, expect, it } from 'vitest';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { complete } from '../../lib/dispatch/firing.ts';
-import { pauseSchedule, putSchedule, runNow } from '../../lib/dispatch/schedules.ts';
-import { NOW_MS } from '../fixtures/factories/job.ts';
+import { putSchedule } from '../../lib/dispatch/schedules.ts';
 import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
 import { MINUTE_MS, scene } from './schedule-scene.ts';
 import { FAILED, stage, storeWith } from './stage.ts';
@@ -50,46 +48,6 @@ describe('a schedule', () => {
     await on.advance(MINUTE_MS);
     await on.pass({}, on.dispatcher({ store: storeWith(on.store, { lookUpJobs: noting }) }));
     expect(asked[0]).toHaveLength(1);
-  });
-
-  it('makes the job that somebody asks for at once, without its jitter', async () => {
-    const { on, operator, put, jobs } = scene();
-    await put({ jitterMs: 30 * MINUTE_MS });
-    await on.finish(runNow(operator, 's'));
-    expect(jobs()).toMatchObject([{ runAtMs: NOW_MS, state: 'pending' }]);
-  });
-
-  it('stands where its key lives, once it has fired after the number of partitions changed', async () => {
-    const { on, operator, put, tickAt, read } = scene();
-    await put();
-    await tickAt(0.5);
-    await on.advance(MINUTE_MS);
-    const before = await read();
-    const making = { ...before.state, making: [{ atMs: NOW_MS + MINUTE_MS, isManual: false }], revision: 2 };
-    await on.store.saveSchedule({ state: making, seen: before.state.revision });
-    const elsewhere = { ...operator, partitionOf: () => 1 };
-    const { record } = await on.finish(complete(elsewhere, { spec: before.spec, state: making }));
-    expect(record?.state.partition).toBe(1);
-    expect(
-      (
-        await on.store.readDueSchedules({
-          partition: 1,
-          fromMs: -1,
-          untilMs: NOW_MS + 10 * MINUTE_MS,
-          limit: 9,
-        })
-      ).schedules,
-    ).toEqual([expect.objectContaining({ id: 's' })]);
-  });
-
-  it('is paused still when somebody puts it with other contents', async () => {
-    const { on, operator, put, firedAt, tickAt, read } = scene();
-    await put();
-    await on.finish(pauseSchedule(operator, 's'));
-    await put({ when: { kind: 'every', everyMs: 30_000 } });
-    await tickAt(1, 2);
-    expect((await read()).state.stopped).toBe('asked');
-    expect(firedAt()).toEqual([]);
   });
 
   it('counts its failures anew, once somebody has put it again after it stopped', async () => {

@@ -7,7 +7,6 @@ import { firingJobId, noteEnds } from '../../lib/dispatch/firing.ts';
 import {
   deleteSchedule,
   getSchedule,
-  listSchedules,
   pauseSchedule,
   putSchedule,
   resumeSchedule,
@@ -59,26 +58,6 @@ describe('a schedule', () => {
     expect(on.wakes).toContain(NOW_MS + 30_000);
   });
 
-  it('fires at its new time only, when it is moved', async () => {
-    const { put, firedAt, tickAt } = scene();
-    await put({ when: { kind: 'every', everyMs: 10 * MINUTE_MS } });
-    await tickAt(1);
-    await put({ when: { kind: 'every', everyMs: 2 * MINUTE_MS } });
-    await tickAt(3);
-    await put({ when: { kind: 'every', everyMs: 5 * MINUTE_MS } });
-    await tickAt(4, 5, 6, 8);
-    expect(firedAt()).toEqual([3, 8]);
-  });
-
-  it('fires what is due when something else of it is changed, with what is asked for by then', async () => {
-    const { put, jobs, at, tickAt } = scene();
-    await put();
-    await at(1.5);
-    await put({ job: { ...aScheduleSpec().job, payload: 'new' } });
-    await tickAt(1.6);
-    expect(jobs()).toMatchObject([{ runAtMs: NOW_MS + MINUTE_MS, payload: 'new' }]);
-  });
-
   it('is unchanged by the same request, which writes nothing', async () => {
     const { put, read } = scene();
     expect((await put()).kind).toBe('created');
@@ -114,14 +93,6 @@ describe('a schedule', () => {
     await on.finish(resumeSchedule(operator, 's'));
     await tickAt(3.6, 4);
     expect(firedAt()).toEqual([1, 4]);
-  });
-
-  it('ends with its end, and can be looked at still', async () => {
-    const { put, firedAt, tickAt, read } = scene();
-    await put({ endMs: NOW_MS + 3 * MINUTE_MS });
-    await tickAt(1, 2, 3, 4);
-    expect(firedAt()).toEqual([1, 2]);
-    expect((await read()).state).toMatchObject({ stopped: 'ended' });
   });
 
   it('that has ended goes on when somebody gives it a later end', async () => {
@@ -169,16 +140,6 @@ describe('a schedule', () => {
     expect((await read()).state.dueMs).toBeUndefined();
   });
 
-  it('makes a job at once also while it is paused, and stays paused', async () => {
-    const { on, operator, put, firedAt, read } = scene();
-    await put();
-    await on.finish(pauseSchedule(operator, 's'));
-    await on.finish(runNow(operator, 's'));
-    expect(firedAt()).toHaveLength(1);
-    expect((await read()).state).toMatchObject({ stopped: 'asked' });
-    expect((await read()).state.dueMs).toBeUndefined();
-  });
-
   it('is later by its jitter, always the same, and within it', async () => {
     const { on, put, jobs, tickAt, read } = scene();
     await put({ jitterMs: 20_000 });
@@ -192,14 +153,6 @@ describe('a schedule', () => {
     await on.pass();
     expect(jobs()).toMatchObject([{ runAtMs: NOW_MS + MINUTE_MS + jitterMs }]);
     expect((await read()).state).toMatchObject({ dueMs: NOW_MS + 2 * MINUTE_MS + jitterMs });
-  });
-
-  it('stops when its type is gone, and says so', async () => {
-    const { put, tickAt, read, jobs } = scene();
-    await put({ job: { ...aScheduleSpec().job, type: 'gone' } });
-    await tickAt(1);
-    expect(jobs()).toEqual([]);
-    expect((await read()).state).toMatchObject({ stopped: 'type' });
   });
 
   it('that has stopped so goes on once its type is there again and somebody resumes it', async () => {
@@ -260,38 +213,6 @@ describe('a schedule that cannot be read', () => {
     expect(firedAt()).toEqual([1, 2]);
     expect(await on.store.listUnreadable(0)).toMatchObject([{ key: 'schedule/bad schedule' }]);
   });
-
-  it('is removed by whoever asks, and put again', async () => {
-    const { on, operator, put, tickAt, firedAt } = scene();
-    await put();
-    on.store.damageSchedule('s', 'is not JSON');
-    await tickAt(1);
-    await expect(getSchedule(operator, 's')).rejects.toMatchObject({ name: 'MalformedItemError' });
-    await expect(on.finish(pauseSchedule(operator, 's'))).rejects.toMatchObject({
-      name: 'MalformedItemError',
-    });
-    const listed: string[] = [];
-    for await (const { state } of listSchedules(operator, [0])) listed.push(state.id);
-    expect(listed).toEqual([]);
-    expect(await on.finish(deleteSchedule(operator, 's', false))).toBe('deleted');
-    expect((await put()).kind).toBe('created');
-    await tickAt(2);
-    expect(firedAt()).toEqual([2]);
-  });
-
-  it('goes on when it was corrected, once it is paused and resumed', async () => {
-    const { on, operator, put, tickAt, firedAt } = scene();
-    await put();
-    on.store.damageSchedule('s', 'is not JSON');
-    await tickAt(1);
-    on.store.damageSchedule('s', undefined);
-    await tickAt(2);
-    expect(firedAt()).toEqual([]);
-    await on.finish(pauseSchedule(operator, 's'));
-    await on.finish(resumeSchedule(operator, 's'));
-    await tickAt(3);
-    expect(firedAt()).toEqual([3]);
-  });
 });
 
 describe('firings that were missed', () => {
@@ -351,38 +272,6 @@ describe('a clock that jumps', () => {
 });
 
 describe('the history tells what was left out', () => {
-  it('while the schedule was paused', async () => {
-    const { on, operator, put, tickAt, at, history } = scene();
-    await put();
-    await tickAt(1);
-    await on.finish(pauseSchedule(operator, 's'));
-    await at(5.5);
-    await on.finish(resumeSchedule(operator, 's'));
-    await tickAt(6);
-    expect(await history()).toEqual(['made 1', 'paused 2 5', 'made 6']);
-  });
-
-  it('nothing, where nothing was due while it was paused', async () => {
-    const { on, operator, put, tickAt, history } = scene();
-    await put();
-    await tickAt(1);
-    await on.finish(pauseSchedule(operator, 's'));
-    await on.finish(resumeSchedule(operator, 's'));
-    expect(await history()).toEqual(['made 1']);
-  });
-
-  it('since it had stopped by itself, whoever changes it', async () => {
-    const { on, put, tickAt, at, history } = scene();
-    await put({ maxFailures: 1 });
-    await tickAt(1);
-    for (const started of await on.startAll('images')) await on.end(started, FAILED);
-    await tickAt(2);
-    await at(3.5);
-    await put({ maxFailures: 2 });
-    await tickAt(4);
-    expect(await history()).toEqual(['made 1', 'paused 2 3', 'made 4']);
-  });
-
   it('when a pause takes away what waited for the end of a job', async () => {
     const { on, operator, put, tickAt, history, read, firedAt } = scene();
     await put({ ifRunning: 'queue' });
@@ -420,19 +309,6 @@ describe('a firing while the last job has not ended', () => {
     if (first === undefined) throw new Error('nothing started');
     return { ...set, first };
   };
-
-  it('allow: makes its job', async () => {
-    const { firedAt } = await twice('allow');
-    expect(firedAt()).toEqual([1, 2]);
-  });
-
-  it('skip: makes none, and the one after the end makes one again', async () => {
-    const { on, first, firedAt, tickAt, history } = await twice('skip');
-    await on.end(first);
-    await tickAt(3);
-    expect(firedAt()).toEqual([1, 3]);
-    expect(await history()).toEqual(['made 1', 'running 2', 'made 3']);
-  });
 
   it('queue: waits for the end, and goes on as soon as that is shown', async () => {
     const { on, first, firedAt, tickAt, history } = await twice('queue');
@@ -476,23 +352,6 @@ describe('a firing while the last job has not ended', () => {
     expect(jobs()).toHaveLength(1);
     expect((await read()).state).toMatchObject({ dealtMs: NOW_MS + MINUTE_MS });
   });
-
-  it('queue: goes on within a minute when nobody shows the end', async () => {
-    const { on, first, firedAt, tickAt } = await twice('queue');
-    await on.end(first);
-    await tickAt(3);
-    expect(firedAt()).toEqual([1, 2]);
-    await on.startAll('images');
-    await tickAt(4);
-    expect(firedAt()).toEqual([1, 2]);
-  });
-
-  it('replace: cancels it, and makes its job', async () => {
-    const { on, firedAt, jobs } = await twice('replace');
-    expect(firedAt()).toEqual([1, 2]);
-    expect(jobs()[0]).toMatchObject({ state: 'running', cancelRequestedBy: 'schedule s' });
-    expect(on.stateOf(jobs()[1]?.id ?? '')).toBe('claimed');
-  });
 });
 
 describe('jobs that fail', () => {
@@ -500,18 +359,6 @@ describe('jobs that fail', () => {
     await set.tickAt(minute);
     for (const started of await set.on.startAll('images')) await set.on.end(started, verdict);
   };
-
-  it('in a row stop the schedule at its next firing, which makes no job', async () => {
-    const set = scene();
-    await set.put({ maxFailures: 2 });
-    await failing(set, 1);
-    await failing(set, 2, SUCCEEDED);
-    await failing(set, 3);
-    await failing(set, 4);
-    await set.tickAt(5, 6);
-    expect(set.firedAt()).toEqual([1, 2, 3, 4]);
-    expect((await set.read()).state).toMatchObject({ stopped: 'failures', failures: 2 });
-  });
 
   it('stop it at once when their end is shown, and it goes on when it is resumed', async () => {
     const set = scene();
@@ -524,6 +371,18 @@ describe('jobs that fail', () => {
     await set.on.finish(resumeSchedule(set.operator, 's'));
     await set.tickAt(2);
     expect(set.firedAt()).toEqual([1, 2]);
+  });
+
+  it('in a row stop the schedule at its next firing, which makes no job', async () => {
+    const set = scene();
+    await set.put({ maxFailures: 2 });
+    await failing(set, 1);
+    await failing(set, 2, SUCCEEDED);
+    await failing(set, 3);
+    await failing(set, 4);
+    await set.tickAt(5, 6);
+    expect(set.firedAt()).toEqual([1, 2, 3, 4]);
+    expect((await set.read()).state).toMatchObject({ stopped: 'failures', failures: 2 });
   });
 
   it('and are tried again are as late as their first attempt', async () => {
@@ -541,18 +400,6 @@ describe('jobs that fail', () => {
     await run(80, SUCCEEDED);
     expect((await getSchedule(set.operator, 's'))?.state.history).toEqual([
       { atMs: NOW_MS + 60 * MINUTE_MS, what: 'made', jobState: 'succeeded', lateMs: 700 },
-    ]);
-  });
-
-  it('are on the schedule, with how late each started', async () => {
-    const set = scene();
-    await set.put();
-    await set.tickAt(1);
-    await set.on.advance(700);
-    const [started] = await set.on.startAll('images');
-    if (started !== undefined) await set.on.end(started, FAILED);
-    expect((await getSchedule(set.operator, 's'))?.state.history).toEqual([
-      { atMs: NOW_MS + MINUTE_MS, what: 'made', jobState: 'failed', lateMs: 700 },
     ]);
   });
 });
@@ -665,26 +512,4 @@ describe('a crash', () => {
       expect(decisions).toEqual(new Set([true, false]));
     },
   );
-
-  it('of nobody: whoever stood still while a schedule was removed and made again changes nothing of the new one', async () => {
-    const { on, operator, put, read } = scene();
-    await put();
-    const before = (await read()).state;
-    await on.finish(deleteSchedule(operator, 's', false));
-    await on.advance(1);
-    await put();
-    expect(await on.store.saveSchedule({ state: { ...before, lastMs: 5 }, seen: before.revision })).toBe(
-      'superseded',
-    );
-    expect((await read()).state.lastMs).toBeUndefined();
-  });
-
-  it('of nobody: two dispatchers that look at the same moment make one job', async () => {
-    const { on, put, firedAt, at } = scene();
-    await put();
-    await at(1);
-    const [record] = await on.store.getSchedules({ ids: ['s'] });
-    await on.finish(Promise.all([on.pass(), on.pass({}, on.dispatcher()), record]));
-    expect(firedAt()).toEqual([1]);
-  });
 });

@@ -5,7 +5,6 @@ import type { Job } from '../../lib/core/job.ts';
 import { redriveJob } from '../../lib/dispatch/redrive.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
-import { lockedJob, lockedPool } from './locked.ts';
 import { FAILED, type Stage, stage } from './stage.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -110,16 +109,6 @@ describe('a fleet of functions', () => {
       await on.advance(on.main.budget.checkAfterMs + 1_000);
       await on.pass();
     }
-  });
-
-  it('is told again of each job by itself that was claimed with a lock, and whose message nobody took', async () => {
-    const on = stage({ pool: lockedPool(40) });
-    await on.put(...Array.from({ length: 5 }, () => lockedJob(on)));
-    await on.pass();
-    expect(sizes(await told(on))).toEqual([5]);
-    await on.advance(on.main.budget.checkAfterMs + 1_000);
-    await on.pass();
-    expect(sizes(await told(on))).toEqual([1, 1, 1, 1, 1]);
   });
 });
 

@@ -147,21 +147,6 @@ describe('partitions of which one has not come to the declaration', () => {
     expect(on.stateOf(waiting.id)).toBe('pending');
   });
 
-  it('are woken by themselves, until nothing is left to wait for', async () => {
-    const on = await redeployed(pool(1));
-    await on.deploy(pool(2));
-    const context = await on.process();
-    await on.advance(1_000);
-    const told = on.wakes.length;
-    await pass(on, context, 1);
-    await on.advance(2_000);
-    expect(on.wakes.length).toBe(told + 1);
-    await settle(on, context);
-    const then = on.wakes.length;
-    await settle(on, context);
-    expect(on.wakes.length).toBe(then);
-  });
-
   it('read nothing of each other, and write nothing, once it is over', async () => {
     const on = await redeployed(pool(1));
     await on.deploy(pool(4));
@@ -210,48 +195,6 @@ describe('a cap that was lowered', () => {
     await settle(on, next);
     expect(on.stateOf(waiting.id)).toBe('claimed');
     expect(inUse(on)).toBe(2);
-  });
-
-  it.each([
-    [
-      'of a tier',
-      { tiers: [{ tier: 'standard', maxConcurrency: 4 }] },
-      { tiers: [{ tier: 'standard', maxConcurrency: 2 }] },
-    ],
-    [
-      'of a fleet',
-      { fleets: { images: { types: ['resize'], slots: 4 } } },
-      { fleets: { images: { types: ['resize'], slots: 2 } } },
-    ],
-  ])('holds %s', async (_, before, after) => {
-    const on = await redeployed(pool(2, before));
-    for (let count = 0; count < 2; count += 1) await jobOf(on, keyIn([0], [2]));
-    await settle(on, await on.process());
-    expect(inUse(on)).toBe(2);
-    expect((await started(on)).size).toBe(2);
-    await on.deploy(pool(2, after));
-    const waiting = await jobOf(on, keyIn([1], [2]));
-    await settle(on, await on.process());
-    expect(on.stateOf(waiting.id)).toBe('pending');
-    expect(inUse(on)).toBe(2);
-  });
-
-  it('holds of what nobody has started, too', async () => {
-    const on = await redeployed(pool(2, { maxConcurrency: 4 }));
-    for (let count = 0; count < 2; count += 1) await jobOf(on, keyIn([0], [2]));
-    await tick(on, await on.process());
-    expect(inUse(on)).toBe(2);
-    await on.deploy(pool(2, { maxConcurrency: 2 }));
-    const waiting = await jobOf(on, keyIn([1], [2]));
-    const context = await on.process();
-    await settle(on, context, 3);
-    // Nobody takes the messages: both places are kept, and their jobs told of again.
-    for (let round = 0; round < 6; round += 1) {
-      await on.advance(16_000);
-      await tick(on, context);
-      expect([inUse(on), on.stateOf(waiting.id)]).toEqual([2, 'pending']);
-    }
-    expect((await started(on)).size).toBe(2);
   });
 });
 
@@ -424,17 +367,6 @@ describe('a key that lives somewhere else', () => {
     expect(['claimed', 'running']).toContain(on.stateOf(job.id));
   });
 
-  it('gets what a producer of before stores where it lived, with a hint, and without one', async () => {
-    const { on, key, context } = await moved();
-    const told = await jobOf(on, key, { partition: 1 });
-    await pass(on, context, 1, { jobs: [told], reason: 'stream' });
-    const untold = await jobOf(on, key, { partition: 1 });
-    expect([told, untold].map(({ id }) => home(on, id))).toEqual([0, 1]);
-    await on.advance(5 * 60_000);
-    await settle(on, context, 2);
-    expect([told, untold].map(({ id }) => on.stateOf(id))).toEqual(['claimed', 'claimed']);
-  });
-
   it('is not claimed for a partition by what a late hint tells of the time when it stood there', async () => {
     const { on, key, context } = await moved();
     // Somebody who knew no better has moved it.
@@ -462,17 +394,6 @@ describe('a key that lives somewhere else', () => {
     const held = [...on.store.inspect(0).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
     expect(held).toHaveLength(16);
     expect(held.map(({ id }) => id)).not.toContain(stray.id);
-  });
-
-  it('is said to wait for its type, if that is gone, wherever it stands', async () => {
-    const both = { resize: { timeoutMs: 600_000 }, index: { timeoutMs: 600_000 } };
-    const fleets = { images: { types: ['resize', 'index'], slots: 16 } };
-    const on = await redeployed(pool(1, { types: both, fleets }));
-    const job = await jobOf(on, MOVED, { type: 'index' });
-    await on.deploy(pool(2));
-    expect((await explainJob(await operatorOf(on), job.id))?.waitsFor).toEqual([
-      { why: 'unknownType', type: 'index' },
-    ]);
   });
 
   it('keeps an attempt that is over where it ran, until it was charged', async () => {
@@ -575,33 +496,5 @@ describe('jobs of one resource', () => {
     await endOf(on, context, runs.get(first.id));
     await settle(on, context);
     expect(on.stateOf(second.id)).toBe('claimed');
-  });
-});
-
-describe('a number of partitions that changes again and again', () => {
-  it('strands nothing, in quick succession', async () => {
-    const on = await redeployed(pool(4, { maxConcurrency: 4 }, { retry: { maxAttempts: 1 } }));
-    const jobs: Job[] = [];
-    const submitSome = async (): Promise<void> => {
-      for (let at = 0; at < 8; at += 1) jobs.push(await jobOf(on, keyIn([at % 4], [4], at)));
-    };
-    await submitSome();
-    await tick(on, await on.process());
-    for (const partitions of [2, 4, 1, 3]) {
-      await on.deploy(pool(partitions, { maxConcurrency: 4 }, { retry: { maxAttempts: 1 } }));
-      const context = await on.process();
-      if (partitions !== 4) await tick(on, context);
-      await submitSome();
-      expect(inUse(on)).toBeLessThanOrEqual(4);
-    }
-    const context = await on.process();
-    for (let round = 0; round < 45; round += 1) {
-      await tick(on, context);
-      expect(inUse(on)).toBeLessThanOrEqual(4);
-      for (const run of await on.startAll('images')) await on.end(run, round % 7 === 0 ? FAILED : undefined);
-      await on.advance(61_000);
-    }
-    expect(new Set(on.states(jobs))).toEqual(new Set(['succeeded', 'failed']));
-    expect(inUse(on)).toBe(0);
   });
 });

@@ -97,24 +97,6 @@ describe('a message that is not acceptable', () => {
     },
   );
 
-  it('leaves a record of bounded size, in well-formed text, under a key that an item can have', async () => {
-    const long = 'i'.repeat(300_000);
-    const bodies = [
-      ...BAD.map(([, body]) => body),
-      `{"id":"${long}","detail":7}`,
-      '{"id":"\\ud800","detail":7}',
-    ];
-    const { on, report } = await intake(bodies.map(raw));
-    expect(report.rejected).toBe(bodies.length);
-    for (const rejection of rejectedOn(on)) {
-      expect(Buffer.byteLength(JSON.stringify(rejection))).toBeLessThan(64 * 1024);
-      expect(Buffer.byteLength(rejection.sourceId)).toBeLessThanOrEqual(1_024);
-      for (const text of [rejection.sourceId, rejection.field, rejection.reason, rejection.detail]) {
-        expect(text.isWellFormed()).toBe(true);
-      }
-    }
-  });
-
   it('keeps what was sent, as far as it fits', async () => {
     const { on } = await intake([message({ type: 'resize', priority: 11 })]);
     expect(rejectedOn(on)[0]?.detail).toBe('{"type":"resize","priority":11}');
@@ -132,14 +114,6 @@ describe('a message that is not acceptable', () => {
       [1, 'jobs[1].type', NOW_MS],
       [2, 'jobs[2].priority', NOW_MS],
     ]);
-  });
-
-  it('is known by its message where it has no id of its own', async () => {
-    const on = stage();
-    const bad = raw('not JSON');
-    await intake([bad], {}, on);
-    await intake([bad], {}, on);
-    expect(await on.store.listRejections(bad.messageId)).toHaveLength(1);
   });
 });
 
@@ -186,26 +160,6 @@ describe('an event', () => {
   it('may take up to a thousand jobs', async () => {
     const { report } = await intake([message({ jobs: Array.from({ length: 1_000 }, (_, n) => good(n)) })]);
     expect(report.created).toHaveLength(1_000);
-  });
-
-  it('puts jobs into the partition of their fairness key', async () => {
-    const own = { partitionOf: (key: string) => (key === 'a' ? 1 : 2) };
-    const details = ['a', 'b'].map((fairnessKey) => message({ type: 'resize', fairnessKey }));
-    const { on, jobs } = await intake(details, own);
-    expect(jobs.map(({ fairnessKey, partition }) => [fairnessKey, partition])).toEqual([
-      ['a', 1],
-      ['b', 2],
-    ]);
-    for (const partition of [1, 2]) {
-      expect((await on.store.readKeys({ partition, type: 'resize', limit: 10 })).keys).toHaveLength(1);
-    }
-  });
-
-  it('with no messages asks the store for nothing', async () => {
-    const { report } = await intake([], {
-      store: storeWith(stage().store, { createJobs: () => Promise.reject() }),
-    });
-    expect(report).toEqual({ failedMessageIds: [], created: [], repeated: 0, rejected: 0 });
   });
 });
 
@@ -266,19 +220,6 @@ describe('trouble with the store', () => {
     expect(report.failedMessageIds).toEqual([poison.messageId]);
     expect(jobs.map((job) => job.payload).sort()).toEqual([1, 2, 3]);
     expect(report.created).toHaveLength(3);
-  });
-
-  it('that leaves a write unanswered makes no second job', async () => {
-    const on = stage();
-    const messages = [message(good())];
-    const createJobs = async (jobs: readonly Job[]): Promise<never> => {
-      await on.store.createJobs(jobs);
-      throw new StoreUnavailable('no answer, though it may have been applied');
-    };
-    const { report } = await intake(messages, { store: storeWith(on.store, { createJobs }) }, on);
-    const again = await intake(redelivered(messages, report), {}, on);
-    expect(again.report).toMatchObject({ created: [], repeated: 1, failedMessageIds: [] });
-    expect(again.jobs).toHaveLength(1);
   });
 });
 

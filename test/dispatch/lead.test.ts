@@ -2,13 +2,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import type { Deployed } from '../../lib/dispatch/declaration.ts';
 import { type DispatchReport, leadWhileBusy } from '../../lib/dispatch/dispatch.ts';
 import { residentHolder, residentIn } from '../../lib/dispatch/lead.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import { steppedStore } from './interleave.ts';
-import { DEPLOYED } from './moving.ts';
 import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
 
 const ANOTHER = 'another';
@@ -50,11 +48,6 @@ describe('a dispatcher that was woken', () => {
     const { version } = on.store.inspect(0).page;
     await on.pass({ reason: 'wake' });
     expect(on.store.inspect(0).page.version).toBe(version + 1);
-  });
-
-  it('is done after the only pass that it may make, where nothing is left to do', async () => {
-    const on = stage({ budget: { passesMax: 1 } });
-    expect(await on.pass({ reason: 'wake' })).toMatchObject({ kind: 'done', passes: 1 });
   });
 
   it('leaves what it was told of to the leader, whose time is not over', async () => {
@@ -105,20 +98,6 @@ describe('a function that is asked to lead while much goes on', () => {
     expect(leaderOf(on)).toBeUndefined();
   });
 
-  it('makes a second pass some time after a letter that says nothing, as an index may lag', async () => {
-    const on = stage({ budget: { leadWhile: 0 }, store: { indexLagMs: 1_500 } });
-    const led = leads(on);
-    await on.advance(1_000);
-    const due = on.job({ state: 'scheduled' });
-    await on.put(due);
-    await on.store.putLetter({ partition: 0, letter: {}, nowMs: on.time.nowMs });
-    await on.advance(300);
-    expect(on.stateOf(due.id)).toBe('scheduled');
-    await on.advance(2_500);
-    expect(on.stateOf(due.id)).toBe('claimed');
-    await on.finish(led);
-  });
-
   it('goes on while as much starts and ends as leading is worth, and ends when little does', async () => {
     const on = many(5_000);
     const startMs = on.time.nowMs;
@@ -153,42 +132,10 @@ describe('a function that is asked to lead while much goes on', () => {
     expect(on.held()).toHaveLength(60);
   });
 
-  it('waits a little for the end of another lead, and leaves a longer one alone', async () => {
-    const on = many(10, { leadWhile: 0, runMs: 5_000 });
-    await takes(on, 60_000);
-    const report = leads(on);
-    await on.advance(1_000);
-    await on.store.stopLeading({ partition: 0, holder: ANOTHER });
-    await on.advance(100);
-    expect(leaderOf(on)).toBeDefined();
-    await on.finish(report);
-    await takes(on, 60_000);
-    expect(await on.finish(leads(on))).toBeUndefined();
-    expect(leaderOf(on)).toBe(ANOTHER);
-  });
-
   it('leaves the pool to dispatchers that run on', async () => {
     const on = many(10);
     const listDispatchers: JobStore['listDispatchers'] = async () => [{} as never];
     expect(await leads(on, { store: storeWith(on.store, { listDispatchers }) })).toBeUndefined();
-  });
-
-  it('goes on under a newer declaration that its partition was told of', async () => {
-    const on = many(10, { leadWhile: 0, runMs: 5_000 });
-    const { configuration } = on;
-    const deployed: Deployed = {
-      ...DEPLOYED,
-      sharedSince: 0,
-      newer: async (version) => ({ configuration, deployed: { ...deployed, version }, queue: on.queue }),
-    };
-    const led = leads(on, { deployed });
-    await on.advance(500);
-    await on.store.announceDeclaration({ partition: 0, version: 3 });
-    await tell(on);
-    await on.advance(500);
-    expect([...on.store.inspect(0).reservations.values()]).toMatchObject([{ declared: 3 }]);
-    expect(leaderOf(on)).toBeDefined();
-    await on.finish(led);
   });
 
   it('ends where another dispatcher has taken the lead, and has started nothing twice', async () => {
@@ -238,21 +185,6 @@ describe('a dispatcher that does not lead', () => {
     await on.advance(5_000);
     await startSome(on, context, 40);
     expect(asked).toEqual([0, 0]);
-  });
-
-  it('makes its passes also where nobody can be asked, and says so once in a while', async () => {
-    const on = many(1_000);
-    const { asked, context } = asking(on, async () => {
-      throw new Error('not allowed');
-    });
-    for (let times = 0; times < 3; times += 1) {
-      await startSome(on, context, 40);
-      await on.advance(6_000);
-    }
-    expect([asked.length, on.held().length]).toEqual([1, 120]);
-    expect(
-      on.logged.filter(({ message }) => message.startsWith('nobody could be asked to lead')),
-    ).toHaveLength(1);
   });
 });
 

@@ -5,7 +5,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
-import { LETTERS_READ_MAX } from '../../lib/store/bounds.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { Letter, ReceivedLetter } from '../../lib/store/records.ts';
@@ -108,21 +107,6 @@ describe('a letter', () => {
     expect([sent(on), lettersOf(on)]).toEqual([1, []]);
   });
 
-  it('is read again after a leader died before it was deleted, and nothing starts twice', async () => {
-    const on = stage();
-    const job = await oneJob(on);
-    await put(on, { jobIds: [job.id] });
-    const dies = async (): Promise<never> => {
-      throw new StoreThrottled('it is gone');
-    };
-    const store = storeWith<JobStore>(on.store, { deleteLetters: dies, stopLeading: dies });
-    await expect(on.pass({ reason: 'wake' }, on.dispatcher({ store }))).rejects.toThrow('it is gone');
-    expect([on.stateOf(job.id), lettersOf(on).length]).toEqual(['claimed', 1]);
-    await on.advance(on.main.budget.leadMs);
-    expect(await on.pass({ reason: 'wake' })).toMatchObject({ kind: 'done', admitted: 0 });
-    expect([sent(on), lettersOf(on)]).toEqual([1, []]);
-  });
-
   it.each(['commit', 'deleteLetters', 'stopLeading'] as const)(
     'that comes at the %s of a lead is read by it',
     async (verb) => {
@@ -183,18 +167,6 @@ describe('a letter', () => {
     await on.pass({ reason: 'wake' });
     expect([on.held(), lettersOf(on)]).toEqual([[], []]);
     expect(on.stateOf(stranger.id)).toBe('pending');
-  });
-
-  it('may tell of hundreds of jobs, and be one of more than a leader reads at once', async () => {
-    const on = stage({
-      pool: { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 1_000 } } },
-    });
-    const many = (await on.put(...Array.from({ length: 600 }, () => on.job()))) as readonly Job[];
-    await put(on, { hints: many.slice(0, 400) });
-    for (const { id } of many.slice(400)) await put(on, { jobIds: [id] });
-    expect(lettersOf(on).length).toBeGreaterThan(2 * LETTERS_READ_MAX);
-    await on.pass({ reason: 'wake' });
-    expect([new Set(on.states(many)), lettersOf(on)]).toEqual([new Set(['claimed']), []]);
   });
 });
 

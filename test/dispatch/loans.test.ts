@@ -109,22 +109,6 @@ describe('a partition whose share is used up', () => {
     expect(counts(on)).toEqual([8, 0]);
   });
 
-  it.each([
-    ['the pool', { maxConcurrency: 8 }, ['pool']],
-    ['its tier', { tiers: [{ tier: 'standard', maxConcurrency: 8 }] }, ['tier/standard']],
-    ['its type', { types: { resize: { maxConcurrency: 8 } } }, ['type/resize']],
-    [
-      'several at once',
-      { maxConcurrency: 8, types: { resize: { maxConcurrency: 8 } } },
-      ['pool', 'type/resize'],
-    ],
-  ] as const)('is lent shares of the cap of %s', async (_name, more, scopes) => {
-    const on = pooled({ fleets: { images: { types: ['resize'], slots: 100 } }, ...more });
-    await arrive(on, ...manyIn(on, 0, 20));
-    expect(counts(on)).toEqual([6, 0]);
-    expect(loansIn(on, 1).map((loan) => loan.scopes.map(({ scope }) => scope))).toEqual([scopes]);
-  });
-
   it.each(['claimed', 'unknown'] as const)(
     'is lent nothing that the same pass has just filled, be its claims %s',
     async (answer) => {
@@ -159,22 +143,6 @@ describe('a partition whose share is used up', () => {
     },
   );
 
-  it('is lent nothing that the same pass has just told a fleet of', async () => {
-    const on = stage({ pool: pool() });
-    const jobIn = (partition: number): Job => on.job({ partition, fairnessKey: keyIn(partition, 2) });
-    const [demands, lender] = [
-      Array.from({ length: 20 }, () => jobIn(0)),
-      Array.from({ length: 4 }, () => jobIn(1)),
-    ];
-    await on.put(...demands, ...lender);
-    await on.finish(dispatch(on.main, 0, { jobs: demands, reason: 'stream' }));
-    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toHaveLength(1);
-    await on.finish(dispatch(on.main, 1, { jobs: lender, reason: 'stream' }));
-    expect(loansIn(on, 1)).toEqual([]);
-    await on.finish(dispatch(on.main, 0, { jobs: [], reason: 'tick' }));
-    expect([heldIn(on, 0).length, heldIn(on, 1).length]).toEqual([4, 4]);
-  });
-
   it('is lent what the pool declares, for as long', async () => {
     const on = pooled({ lending: { lentShare: 1, loanMs: 60_000 } });
     await arrive(on, ...manyIn(on, 0, 20));
@@ -183,29 +151,6 @@ describe('a partition whose share is used up', () => {
     expect(more).toEqual([]);
     expect(loan).toMatchObject({ units: 4 });
     expect((loan?.expiresAtMs ?? 0) - on.time.nowMs).toBeGreaterThan(LENDING_DEFAULTS.loanMs);
-  });
-
-  it('asks when as much waits as the pool declares', async () => {
-    const on = pooled({ lending: { backlogThreshold: 4 } });
-    await arrive(on, ...manyIn(on, 0, 4 + 3));
-    expect(counts(on)).toEqual([4, 0]);
-    await on.advance(2_000);
-    await arrive(on, ...manyIn(on, 0, 4));
-    expect(counts(on)).toEqual([6, 0]);
-  });
-
-  it('borrows nothing where nothing may be borrowed', async () => {
-    const on = pooled({ lending: { maxBorrowed: 0 } });
-    await arrive(on, ...manyIn(on, 0, 20));
-    expect(counts(on)).toEqual([4, 0]);
-    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toEqual([]);
-  });
-
-  it('is lent nothing by one that wants the same', async () => {
-    const on = pooled();
-    await arrive(on, ...manyIn(on, 1, 20), ...manyIn(on, 0, 20));
-    expect(counts(on)).toEqual([4, 4]);
-    expect([...loansIn(on, 0), ...loansIn(on, 1)]).toEqual([]);
   });
 
   it.each([
@@ -227,13 +172,6 @@ describe('a partition whose share is used up', () => {
     await prepare(on);
     await arrive(on, ...jobs(on));
     expect(loansIn(on, 0)).toEqual([]);
-    expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toEqual([]);
-  });
-
-  it('asks for nothing for jobs that wait for their conflict key', async () => {
-    const on = pooled({ types: { resize: { conflictGroup: 'album' } } });
-    await arrive(on, ...manyIn(on, 0, 20, { resourceId: 'cats' }));
-    expect(counts(on)).toEqual([1, 0]);
     expect((await on.store.loadPartition({ partition: 1, nowMs: on.time.nowMs })).requests).toEqual([]);
   });
 
@@ -354,15 +292,6 @@ describe('a partition without any share', () => {
     ]);
   });
 
-  it('finds by itself what waits, whoever knew of it', async () => {
-    const on = pooled(FARM);
-    await on.store.registerWorker(workerIn(1, 1));
-    await on.store.registerWorker(workerIn(0, 0));
-    await on.put(on.jobIn(0));
-    await tick(on);
-    expect(counts(on)).toEqual([1, 0]);
-  });
-
   it('finds it among many lines that are empty, in a few ticks', async () => {
     const on = pooled(FARM);
     await on.store.registerWorker(workerIn(1, 1));
@@ -423,19 +352,6 @@ describe('a loan', () => {
     expect(counts(on)[1]).toBeGreaterThanOrEqual(4);
   });
 
-  it('is not lent on to whoever has asked when it goes back', async () => {
-    const on = pooled();
-    await arrive(on, ...manyIn(on, 0, 6));
-    await arrive(on, ...manyIn(on, 1, 20));
-    expect(counts(on)).toEqual([6, 2]);
-    const { requests } = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
-    expect(requests).toHaveLength(1);
-    await endAll(on, 2);
-    // What was lent is its lender's again, and what is left to lend is nothing.
-    expect(counts(on)).toEqual([4, 4]);
-    expect([...loansIn(on, 0), ...loansIn(on, 1)]).toEqual([]);
-  });
-
   it('stays with the jobs that run when its time is over, and no other job starts with it', async () => {
     const on = pooled();
     await arrive(on, ...manyIn(on, 0, 20));
@@ -449,34 +365,6 @@ describe('a loan', () => {
     await endAll(on, 1);
     expect(counts(on)).toEqual([5, 3]);
     expect(loansIn(on, 0)).toMatchObject([{ units: 1 }]);
-  });
-
-  it("counts no more when the operators' cap has changed under it", async () => {
-    const on = pooled({ maxConcurrency: 8, fleets: { images: { types: ['resize'], slots: 100 } } });
-    await arrive(on, ...manyIn(on, 0, 6));
-    expect(counts(on)).toEqual([6, 0]);
-    for (const partition of [0, 1])
-      await on.store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 4 } });
-    await arrive(on, ...manyIn(on, 0, 6), ...manyIn(on, 1, 6));
-    expect(counts(on)).toEqual([6, 0]);
-    await endAll(on, 5);
-    expect(counts(on)).toEqual([2, 2]);
-    expect(loansIn(on, 0)).toEqual([]);
-  });
-
-  it('stays with the jobs that run while another cap of an operator is in force', async () => {
-    const on = pooled({ maxConcurrency: 8, fleets: { images: { types: ['resize'], slots: 100 } } });
-    await arrive(on, ...manyIn(on, 0, 6));
-    const loans = loansIn(on, 0);
-    for (const partition of [0, 1])
-      await on.store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 2 } });
-    await on.advance(LENDING_DEFAULTS.loanMs);
-    await tick(on);
-    expect(loansIn(on, 0)).toEqual(loans);
-    for (const partition of [0, 1])
-      await on.store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: null } });
-    await arrive(on, ...manyIn(on, 1, 20));
-    expect(counts(on)).toEqual([6, 2]);
   });
 
   it('stays with the jobs that run while the worker whose slots it is of is not heard of', async () => {

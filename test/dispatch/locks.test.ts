@@ -70,18 +70,6 @@ async function next({ on, run }: World): Promise<Started | undefined> {
 }
 
 describe('jobs of one conflict key in several partitions', () => {
-  it('run one after another, each as soon as the one before has ended', async () => {
-    const scene = world();
-    const jobs = await scene.on.put(scene.jobIn(0), scene.jobIn(1), scene.jobIn(2));
-    await scene.run();
-    for (let left = jobs.length; left > 0; left -= 1) {
-      expect(scene.running()).toHaveLength(1);
-      await next(scene);
-    }
-    expect(scene.on.states(jobs)).toEqual(['succeeded', 'succeeded', 'succeeded']);
-    expect(scene.on.store.inspectLock(CATS)).toBeUndefined();
-  });
-
   it('take turns: a partition with many does not keep the others waiting', async () => {
     const scene = world();
     const many = await scene.on.put(...Array.from({ length: 40 }, () => scene.jobIn(0)));
@@ -109,42 +97,6 @@ describe('jobs of one conflict key in several partitions', () => {
     let done = 0;
     for (let started = await next(scene); started !== undefined; started = await next(scene)) done += 1;
     expect(done).toBe(others.length + 1);
-  });
-
-  it('that were parked once, and are gone, have no turn any more', async () => {
-    const scene = world();
-    await scene.on.put(scene.jobIn(0));
-    await scene.run();
-    await scene.on.put(...Array.from({ length: 30 }, () => scene.jobIn(1)));
-    await scene.run();
-    for (let started = await next(scene); started !== undefined; started = await next(scene)) {
-      // Until nothing is left.
-    }
-    expect(scene.on.store.inspect(1).parked.size).toBe(1);
-    const jobs = await scene.on.put(scene.jobIn(0), scene.jobIn(2));
-    await scene.run({ jobs, reason: 'stream' });
-    await scene.run();
-    const { holder, waiting } = scene.on.store.inspectLock(CATS) ?? {};
-    expect([holder?.partition, ...(waiting ?? [])].toSorted()).toEqual([0, 2]);
-  });
-
-  it('hold nobody up when the partition whose turn it is has no job any more', async () => {
-    const scene = world();
-    const [first, second] = await scene.on.put(scene.jobIn(0), scene.jobIn(1));
-    await scene.run();
-    const jobs = await scene.on.put(scene.jobIn(0));
-    const [third] = jobs;
-    await scene.run({ jobs, reason: 'stream' });
-    const { nowMs } = scene.on.time;
-    await scene.on.store.cancelJob({ jobId: second?.id ?? '', nowMs, expiresAtMs: nowMs + 3_600_000 });
-    await next(scene);
-    expect(scene.on.store.inspectLock(CATS)?.turn?.partition).toBe(1);
-    expect(scene.running()).toEqual([]);
-    // Nothing but a delayed wake: no tick has come yet.
-    await scene.on.advance(3_000);
-    await scene.run({ reason: 'wake', partitions: [0] });
-    expect(scene.running()).toEqual([third?.id]);
-    expect(scene.on.stateOf(first?.id ?? '')).toBe('succeeded');
   });
 
   it('say which job in another partition holds their key, and whose turn it is', async () => {
@@ -206,74 +158,6 @@ describe('a claim that meets a taken lock', () => {
     await scene.run({ reason: 'wake' });
     expect(scene.running()).toEqual([blocked?.id]);
     expect(scene.heldIn(1)).toHaveLength(1);
-  });
-
-  it('goes on counting when its repetition was won meanwhile', async () => {
-    const scene = world();
-    const { on } = scene;
-    const [, blocked] = await on.put(scene.jobIn(0), scene.jobIn(1));
-    await scene.run({ partitions: [0] });
-    const claims: ClaimRequest[] = [];
-    const context = hasty(on, claims);
-    const racing: DispatchContext = {
-      ...context,
-      store: storeWith(context.store, {
-        raiseVersion: async ({ jobId, version }) => {
-          const [started] = await on.startEverywhere();
-          if (started === undefined) throw new Error('nothing started');
-          await on.end(started);
-          await on.store.releaseLock({
-            conflictKey: CATS,
-            partition: 0,
-            claimId: started.job.claim?.claimId ?? '',
-            untilMs: on.time.nowMs,
-          });
-          expect(await on.store.claim(claims)).toEqual(['claimed']);
-          return on.store.raiseVersion({ jobId, version });
-        },
-      }),
-    };
-    await on.finish(dispatchAll(racing, { jobs: [], reason: 'wake', partitions: [1] }));
-    expect(on.stateOf(blocked?.id ?? '')).toBe('claimed');
-    expect(scene.heldIn(1).map(({ id }) => id)).toEqual([blocked?.id]);
-  });
-});
-
-describe('a dispatcher that dies', () => {
-  it('between giving a lock back and dropping the place leaves both to the next one', async () => {
-    const scene = world();
-    const { on } = scene;
-    const jobs = await on.put(scene.jobIn(0), scene.jobIn(0));
-    await scene.run();
-    const [started] = await on.startEverywhere();
-    if (started === undefined) throw new Error('nothing started');
-    const ended = await on.end(started);
-    const dying = on.dispatcher({
-      store: storeWith(on.store, { commit: () => Promise.reject(new Error('died')) }),
-    });
-    await expect(on.finish(dispatchAll(dying, { jobs: [ended], reason: 'stream' }))).rejects.toThrow('died');
-    expect(on.store.inspectLock(CATS)).toBeUndefined();
-    expect(scene.heldIn(0).map(({ id }) => id)).toEqual([ended.id]);
-    await scene.run({ jobs: [ended], reason: 'stream' });
-    expect(scene.running()).toEqual(jobs.map(({ id }) => id).filter((id) => id !== ended.id));
-  });
-
-  it('before it could give a lock back leaves it to whoever settles the claim', async () => {
-    const scene = world();
-    const { on } = scene;
-    const [first, second] = await on.put(scene.jobIn(0), scene.jobIn(1));
-    await scene.run();
-    const [started] = await on.startEverywhere();
-    if (started === undefined) throw new Error('nothing started');
-    const ended = await on.end(started);
-    const dying = on.dispatcher({
-      store: storeWith(on.store, { releaseLock: () => Promise.reject(new Error('died')) }),
-    });
-    await expect(on.finish(dispatchAll(dying, { jobs: [ended], reason: 'stream' }))).rejects.toThrow('died');
-    expect(on.store.inspectLock(CATS)?.holder?.jobId).toBe(started.job.id);
-    await scene.run({ jobs: [ended], reason: 'stream' });
-    const other = started.job.id === first?.id ? second : first;
-    expect(scene.running()).toEqual([other?.id]);
   });
 });
 

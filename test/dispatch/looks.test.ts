@@ -152,37 +152,6 @@ async function looking({
 }
 
 describe('looks at other partitions', () => {
-  it('are taken again after a quarter of the time that it has taken, within half a second and a quarter of a minute', async () => {
-    const on = await looking();
-    for (let step = 0; step < 1_500; step += 1) {
-      await on.look();
-      await on.advance(100);
-    }
-    const [first, ...later] = on.reads.map(({ atMs }) => atMs);
-    expect(first).toBeLessThan(100);
-    for (const [at, atMs] of later.entries()) {
-      const beforeMs = on.reads[at]?.atMs ?? 0;
-      const pauseMs = Math.min(15_000, Math.max(500, (beforeMs - (first ?? 0)) / 4));
-      expect(atMs - beforeMs).toBeGreaterThanOrEqual(pauseMs - 1);
-      expect(atMs - beforeMs).toBeLessThan(pauseMs + 101);
-    }
-    expect(later.length).toBeGreaterThan(15);
-  });
-
-  it('are followed by one wake each, for when the next one is due', async () => {
-    const on = await looking();
-    for (let step = 0; step < 600; step += 1) {
-      await on.look();
-      await on.advance(100);
-    }
-    expect(on.wakes.map(({ atMs }) => atMs)).toEqual(on.reads.map(({ atMs }) => atMs));
-    for (const [at, { atMs, delayMs }] of on.wakes.slice(0, -1).entries()) {
-      const nextMs = on.reads[at + 1]?.atMs ?? 0;
-      expect(atMs + delayMs).toBeLessThanOrEqual(nextMs);
-      expect(atMs + delayMs).toBeGreaterThan(nextMs - 101);
-    }
-  });
-
   it('read so many at once, and the others within moments: only then those again', async () => {
     const on = await looking({ ever: 400 });
     for (let step = 0; step < 70; step += 1) {
@@ -252,21 +221,6 @@ describe('a partition that has come', () => {
     expect(await on.look()).toMatchObject({ behind: [], isNews: false, ofKeys: new Map([[key, 1]]) });
   });
 
-  it('is news also where nothing of it is in the way', async () => {
-    const on = await looking();
-    await on.come(1);
-    expect(await on.look()).toMatchObject({ behind: [1], isNews: true });
-  });
-
-  it('has not come to the next declaration by that', async () => {
-    const on = await looking();
-    await on.come(1);
-    await on.hold(1, keysIn(0, 2, 1));
-    await on.look();
-    expect(await on.look()).toMatchObject({ behind: [] });
-    expect(await on.look({ since: SINCE + 1 })).toMatchObject({ behind: [1] });
-  });
-
   it('ends the handover when nothing of any is in the way: that is noted beside what was known', async () => {
     const on = await looking();
     await on.come(1);
@@ -291,23 +245,6 @@ describe('what is in the way of a partition', () => {
     await on.look({ controls });
     return on.look({ controls });
   };
-
-  it('are jobs of its own keys, in all others together', async () => {
-    const on = await looking({ partitions: 3 });
-    const [mine = '', also = ''] = keysIn(0, 3, 2);
-    const [third = ''] = keysIn(2, 3, 1);
-    await on.come(1);
-    await on.come(2);
-    await on.hold(1, [mine, mine, also, third, ...keysIn(1, 3, 2)]);
-    await on.hold(2, [mine]);
-    const { ofKeys } = await seen(on);
-    expect(ofKeys).toEqual(
-      new Map([
-        [mine, 3],
-        [also, 1],
-      ]),
-    );
-  });
 
   it('is nothing where a partition runs what is its own, as much as its share', async () => {
     const on = await looking({ more: { maxConcurrency: 16 } });
@@ -375,17 +312,6 @@ describe('what is in the way of a partition', () => {
     await on.come(1);
     await on.hold(1, keysIn(1, 2, 6));
     expect((await seen(on)).above).toEqual(new Map([['fleet/images', 2]]));
-  });
-
-  it('is what runs on capacity that was lent, where there is one partition by now: its lender has all of it again', async () => {
-    const on = await looking({
-      partitions: 1,
-      ever: 2,
-      loans: { 1: [{ ...loan(0, 1, 4), scopes: [{ scope: 'fleet/images', under: '16/1' }] }] },
-    });
-    await on.come(1);
-    await on.hold(1, keysIn(0, 1, 3));
-    expect((await seen(on)).above).toEqual(new Map([['fleet/images', 3]]));
   });
 });
 
@@ -502,13 +428,6 @@ describe('explain, of a job that waits for others', () => {
     return on;
   };
 
-  it('reads nothing of others where none is waited for', async () => {
-    const on = await running({}, 8);
-    const carried = { version: SINCE, moved: 0, isDone: true, isHandedOver: true };
-    expect(await waits(on, {}, { carried })).toEqual([]);
-    expect(on.reads).toEqual([]);
-  });
-
   it('names no cap that has room beside what runs elsewhere, and names it once that is full', async () => {
     const on = await running({ more: { tiers: [{ tier: 'standard', maxConcurrency: 12 }] } }, 8);
     // Six each: two are above.
@@ -516,30 +435,6 @@ describe('explain, of a job that waits for others', () => {
     expect(await waits(on)).toEqual([]);
     await on.hold(0, keysIn(0, 2, 1));
     expect(await waits(on)).toEqual([cap('tier/standard')]);
-  });
-
-  it('counts what its partition was lent, until the loan ends', async () => {
-    const on = await running({}, 10);
-    await on.hold(0, keysIn(0, 2, 6));
-    expect(await waits(on)).toEqual([cap('fleet/images')]);
-    const lent: Loan = {
-      loanId: 'lent',
-      from: 1,
-      to: 0,
-      units: 1,
-      scopes: [{ scope: 'fleet/images', under: '16/2' }],
-      expiresAtMs: LATER_MS,
-    };
-    expect(await waits(on, {}, { loans: [lent] })).toEqual([]);
-    expect(await waits(on, {}, { loans: [{ ...lent, expiresAtMs: NOW_MS }] })).toEqual([cap('fleet/images')]);
-  });
-
-  it('names fleets of its type only', async () => {
-    const fleets = { images: { types: ['resize'], slots: 16 }, boxes: { types: ['index'], slots: 16 } };
-    const on = await running({ more: { types: { resize: {}, index: {} }, fleets } }, 10);
-    await on.hold(0, keysIn(0, 2, 6));
-    expect(await waits(on)).toEqual([cap('fleet/images')]);
-    expect(await waits(on, { type: 'index' })).toEqual([]);
   });
 
   it("names an operator's cap of a fleet where that is full, and nobody without a part in it", async () => {
@@ -553,30 +448,6 @@ describe('explain, of a job that waits for others', () => {
     const alone = await running({}, 4);
     await alone.hold(0, keysIn(0, 2, 4));
     expect(await waits(alone, {}, { controls })).toEqual([]);
-  });
-
-  it('names of several those that have a part in it', async () => {
-    const on = await looking({ partitions: 3, more: { fairness: { maxConcurrencyPerKey: 2 } } });
-    const [mine = ''] = keysIn(0, 3, 1);
-    await on.come(1);
-    await on.come(2);
-    // Of sixteen slots the partitions have six, five and five.
-    await on.hold(0, keysIn(0, 3, 5).slice(1));
-    await on.hold(1, keysIn(1, 3, 7));
-    await on.hold(2, [mine, mine]);
-    const parts = [
-      { why: 'handover', partition: 1, holds: 'cap', name: 'fleet/images' },
-      { why: 'handover', partition: 2, holds: 'cap', name: `key/${mine}` },
-    ];
-    expect(await waits(on, { fairnessKey: mine })).toEqual(parts);
-    const controls = [{ scope: 'fleet/images', paused: false, maxConcurrency: 9 }];
-    expect(await waits(on, { fairnessKey: mine }, { controls })).toEqual(parts);
-  });
-
-  it('names no cap that only its own partition fills', async () => {
-    const on = await running({ more: { maxConcurrency: 8 } }, 4);
-    await on.hold(0, keysIn(0, 2, 4));
-    expect(await waits(on)).toEqual([]);
   });
 
   it("names its key's cap, the operator's before the declared one, counted here and elsewhere", async () => {

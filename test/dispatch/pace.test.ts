@@ -72,12 +72,6 @@ describe('where slots are free', () => {
     expect(pace.leftMs()).toBe(0);
   });
 
-  it('lines are read at each pace where a hundred jobs a second wait in a hundred and fifty of them', () => {
-    const { lastingMs } = scene();
-    const passes = Math.ceil(10_000 / PACE_MS);
-    expect(lastingMs(10_000, { admitted: 17 })).toBeGreaterThanOrEqual(passes - 4);
-  });
-
   it.each([
     ['one job a second', { admitted: 0.17 }],
     ['one job a second, with one line', { admitted: 0.17, lines: 1 }],
@@ -86,35 +80,6 @@ describe('where slots are free', () => {
     const { lastingMs } = scene();
     lastingMs(3_000, own);
     expect(lastingMs(10_000, own)).toBe(0);
-  });
-
-  it('lines are read at each second pace where half as much comes for as many of them', () => {
-    const { lastingMs } = scene();
-    lastingMs(10_000, { admitted: 8 });
-    const passes = Math.ceil(10_000 / PACE_MS);
-    expect(lastingMs(10_000, { admitted: 8 })).toBeLessThanOrEqual(passes * 0.6);
-  });
-
-  it('lines that were just read are not read again before the next pace, however much comes', () => {
-    const { pace, pass, lastingMs, later } = scene();
-    lastingMs(10_000, { admitted: 500 });
-    pass({ admitted: 500 }, true);
-    later(PACE_MS / 4);
-    expect(pace.isTimeToRead()).toBe(false);
-  });
-
-  it('lines are left alone at its beginning where a job comes now and then', () => {
-    const { pace, pass, later } = scene();
-    pass({ admitted: 1, lines: 10 });
-    later(PACE_MS);
-    expect([pace.isTimeToRead(), pace.wantsLetters()]).toEqual([false, true]);
-  });
-
-  it('lines are left alone once nothing comes any more', () => {
-    const { lastingMs } = scene();
-    lastingMs(5_000, { admitted: 17 });
-    lastingMs(10_000, {});
-    expect(lastingMs(10_000, {})).toBe(0);
   });
 });
 

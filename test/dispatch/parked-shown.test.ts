@@ -7,14 +7,13 @@ import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { type JobFilter, type KeyView, listJobs, listKeys } from '../../lib/dispatch/inspect.ts';
 import type { OperateContext } from '../../lib/dispatch/operate.ts';
 import { countParked } from '../../lib/dispatch/parked-lines.ts';
-import { retimeJob } from '../../lib/dispatch/retime.ts';
 import { allOf } from '../client/desk.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { timesOf } from '../fixtures/times.ts';
 import { seeded } from '../simulation/random.ts';
 import { albums, behind } from './albums.ts';
-import { type Stage, storeWith } from './stage.ts';
+import type { Stage } from './stage.ts';
 
 const isWanted = (filter: JobFilter, job: Job): boolean =>
   (filter.type ?? job.type) === job.type &&
@@ -73,30 +72,6 @@ describe('jobs that are parked', () => {
     expect(shown.slice(-parked.length).map(({ id }) => id)).toEqual(parked.map(({ id }) => id));
   });
 
-  it('are counted with their key exactly, as long as no more than a hundred wait for one conflict key', async () => {
-    const on = albums();
-    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 30);
-    await behind(on, { fairnessKey: 'ben', resourceId: 'beach' }, 5);
-    await behind(on, { fairnessKey: 'ben', resourceId: 'forest' }, 12);
-    await behind(on, { fairnessKey: 'ben', resourceId: 'forest', mode: 'onDemand' }, 9);
-    expect(parkedCount(on)).toBeGreaterThan(30);
-    await expectShown(on);
-  });
-
-  it('are counted as the first ones of their key where more wait, and it is said that there may be more', async () => {
-    const on = albums();
-    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 300);
-    await behind(on, { fairnessKey: 'ben', resourceId: 'beach' }, 12);
-    await behind(on, { fairnessKey: 'cid', resourceId: 'forest' }, 12);
-    const keys = new Map((await keysOf(on.operator())).map((key) => [key.fairnessKey, key]));
-    for (const fairnessKey of ['ann', 'ben']) {
-      expect(keys.get(fairnessKey)).toMatchObject({ more: true });
-      expect(keys.get(fairnessKey)?.waiting).toBeGreaterThanOrEqual(4);
-      expect(keys.get(fairnessKey)?.waiting).toBeLessThanOrEqual(waitingIn(on, { fairnessKey }).length);
-    }
-    expect(keys.get('cid')).toMatchObject({ waiting: 11, more: false });
-  });
-
   it.each([
     ['of no key’s own', { idlePolicy: 'none', keyTtlMs: null }, 'beach'],
     ['too long to be named with a key', {}, 'x'.repeat(140)],
@@ -106,78 +81,6 @@ describe('jobs that are parked', () => {
     expect(parkedCount(on)).toBeGreaterThan(40);
     await expectShown(on);
     expect(await depthOf(on.main, 0, LOOK_BOUNDS)).toMatchObject({ isLeast: true });
-  });
-
-  it('are shown of a key of which nothing else is known any more', async () => {
-    const on = albums({ fairness: { idlePolicy: 'none', keyTtlMs: null } });
-    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 40);
-    const left = waitingIn(on).filter(({ id }) => on.store.inspectLine(id)?.startsWith('ready/'));
-    for (const { id } of left)
-      await on.store.cancelJob({ jobId: id, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 1_000_000 });
-    const line = { type: 'resize', mode: 'queued', fairnessKey: 'ann' } as const;
-    await on.store.retireLine({ partition: 0, line, announcedAtMs: on.time.nowMs });
-    const asked = { partition: 0, type: 'resize', fairnessKeys: ['ann'] };
-    expect(await on.store.readBacklogs(asked)).toEqual([undefined]);
-    expect(waitingIn(on).length).toBeGreaterThan(20);
-    await expectShown(on);
-  });
-
-  it('are shown of more keys than one page has, and of more than a key names', async () => {
-    const on = albums();
-    for (let at = 0; at < 130; at += 1)
-      await behind(
-        on,
-        { fairnessKey: `key-${at % 3}`, resourceId: at % 2 ? `\uFF5E${at}` : `\u{1F600}${at}` },
-        12,
-      );
-    expect(parkedCount(on)).toBeGreaterThan(130);
-    await expectShown(on);
-  });
-
-  it('are not shown where they have a place, until they are moved', async () => {
-    const on = albums();
-    const jobs = await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 40);
-    const [running] = [...on.store.everyJob()].filter(({ state }) => state === 'running');
-    if (running === undefined) throw new Error('none runs');
-    // The next one gets a place where it stands, and has not started.
-    await on.pass({ jobs: [await on.end({ job: running })], reason: 'stream' });
-    expect(on.states(jobs)).toContain('claimed');
-    const [mail] = await on.put(on.job({ type: 'mail', fairnessKey: 'ann' }));
-    if (mail === undefined) throw new Error('none was put');
-    await on.pass({ jobs: [mail], reason: 'stream' });
-    await expectShown(on);
-    expect((await listed(on.operator(), { type: 'mail' })).length).toBe(0);
-    const moved = await retimeJob({ ...on.submitter(), queue: on.queue }, mail.id, on.time.nowMs - 1_000);
-    expect(moved.kind).toBe('moved');
-    expect(idsOf(await listed(on.operator(), { type: 'mail' }))).toEqual([mail.id]);
-    expect((await keysOf(on.operator())).find(({ type }) => type === 'mail')).toMatchObject({ waiting: 1 });
-  });
-
-  it('are shown though their type is not declared any more', async () => {
-    const on = albums();
-    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 30);
-    const { configuration, ...context } = on.operator();
-    const types = configuration.types.filter(({ type }) => type !== 'resize');
-    await expectShown(on, {
-      ...context,
-      configuration: { ...configuration, types },
-      formerTypes: ['resize'],
-    });
-  });
-
-  it('are not read one by one where others are asked for', async () => {
-    const on = albums();
-    await behind(on, { fairnessKey: 'ann', resourceId: 'beach' }, 200);
-    const [mail] = await on.put(on.job({ type: 'mail', fairnessKey: 'ben' }));
-    const read: string[] = [];
-    const store = storeWith(on.store, {
-      getJobs: (asked) => {
-        read.push(...asked.ids);
-        return on.store.getJobs(asked);
-      },
-    });
-    expect(idsOf(await listed({ ...on.operator(), store }, { fairnessKey: 'ben' }))).toEqual([mail?.id]);
-    expect(read).toEqual([mail?.id]);
   });
 
   it.each(Array.from({ length: timesOf(6) }, (_, at) => at + 1))(

@@ -1,11 +1,8 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { toPark } from '../../lib/dispatch/parking.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreUnavailable } from '../../lib/store/errors.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { LOCKED_KEY } from './locked.ts';
 import { type Stage, type Started, stage, storeWith } from './stage.ts';
@@ -137,100 +134,6 @@ describe('parking', () => {
     const [next] = await on.startAll('images');
     expect(jobs.map(({ id }) => id)).toContain(next?.job.id);
     expect(cancelled).not.toContain(next?.job.id);
-  });
-
-  it('lets no type at its cap hold up another one behind it', async () => {
-    const on = stage({
-      pool: {
-        types: {
-          index: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue', maxConcurrency: 1 },
-          resize: { defaultCostMs: 1_000, timeoutMs: 30_000, conflictGroup: 'catalogue' },
-        },
-        tiers: [{ tier: 'standard' }],
-        fleets: { images: { types: ['index', 'resize'], slots: SLOTS } },
-      },
-    });
-    const blocker = on.job({ type: 'resize', resourceId: 'photos', priority: 10 });
-    const parked = [
-      ...Array.from({ length: 30 }, () => on.job({ type: 'index', resourceId: 'photos', priority: 9 })),
-      ...Array.from({ length: 20 }, () => on.job({ type: 'resize', resourceId: 'photos' })),
-    ];
-    await on.put(blocker, ...parked);
-    await passes(on, on.main);
-    expect(on.stateOf(blocker.id)).toBe('claimed');
-    // Another one takes the place of those of its type.
-    const other = on.job({ type: 'index', priority: 10 });
-    await on.put(other);
-    const [running] = await on.startAll('images');
-    if (running === undefined) throw new Error('nothing runs');
-    await on.pass({ jobs: [await on.end(running), other], reason: 'stream' });
-    const claimed = parked.filter(({ id }) => on.stateOf(id) === 'claimed');
-    expect(on.stateOf(other.id)).toBe('claimed');
-    expect(claimed.map(({ type }) => type)).toEqual(['resize']);
-  });
-
-  it('lets no key at its cap hold up another one behind it', async () => {
-    const on = conflicting();
-    const job = (fairnessKey: string, priority: number): Job =>
-      on.job({ fairnessKey, priority, resourceId: 'photos' });
-    const blocker = job('blocker', 10);
-    const capped = Array.from({ length: 150 }, () => job('capped', 9));
-    const free = Array.from({ length: 20 }, () => job('free', 0));
-    const context = on.dispatcher({ budget: { ...on.main.budget, parkKept: 0 } });
-    await on.put(blocker, ...capped, ...free);
-    await passes(on, context);
-    expect(on.stateOf(blocker.id)).toBe('claimed');
-    await on.store.changeControl({ partition: 0, scope: 'key/capped', change: { paused: true } });
-    const [running] = await on.startAll('images');
-    if (running === undefined) throw new Error('nothing runs');
-    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, context);
-    expect(free.filter(({ id }) => on.stateOf(id) === 'claimed')).toHaveLength(1);
-    expect(capped.filter(({ id }) => on.stateOf(id) !== 'pending')).toEqual([]);
-    // What was read stays parked, and is not met again where it cannot start.
-    expect(await on.pass({}, context)).toMatchObject({ kind: 'done', admitted: 0 });
-  });
-
-  it('loses no job, wherever a dispatcher dies', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.tuple(fc.nat(60), fc.boolean()), { maxLength: 12 }),
-        fc.integer({ min: 12, max: 40 }),
-        async (deaths, count) => {
-          const on = conflicting();
-          const jobs = await on.put(
-            ...Array.from({ length: count }, (_, at) => on.job(at % 7 === 6 ? {} : { resourceId: 'photos' })),
-          );
-          const left = [...deaths];
-          for (let round = 0; round < 20 * count; round += 1) {
-            const death = left.shift();
-            let calls = 0;
-            const dying = new Proxy<JobStore>(on.store, {
-              get: (target, name) => {
-                const method: unknown = Reflect.get(target, name, target);
-                if (typeof method !== 'function') return method;
-                return async (...parameters: readonly unknown[]) => {
-                  calls += 1;
-                  const [at, isApplied] = death ?? [];
-                  if (at !== undefined && calls > at) {
-                    if (isApplied === true && calls === at + 1) await method.apply(target, parameters);
-                    throw new StoreUnavailable('dead');
-                  }
-                  return method.apply(target, parameters);
-                };
-              },
-            });
-            const context = on.dispatcher({ store: dying, budget: { ...on.main.budget, parkKept: 1 } });
-            await on.finish(dispatch(context, 0, { jobs: [], reason: 'wake' })).catch(() => undefined);
-            for (const started of await on.startAll('images')) await on.end(started);
-            if (on.states(jobs).every((state) => state === 'succeeded')) return;
-            // Leases run out, and what was reserved is looked at.
-            await on.advance(61_000);
-          }
-          expect(on.states(jobs).filter((state) => state !== 'succeeded')).toEqual([]);
-        },
-      ),
-      { numRuns: 30 },
-    );
   });
 
   it('remembers those that were moved back longer than hints are remembered', async () => {

@@ -55,13 +55,6 @@ describe('caps of a pool in partitions', () => {
     expect(counts(on)).toEqual(expected);
   });
 
-  it("of a key are the key's, in its partition", async () => {
-    const on = stage({ pool: pool({ fairness: { maxConcurrencyPerKey: 2 } }) });
-    await filled(on, 10);
-    await tick(on);
-    expect(counts(on)).toEqual([2, 2, 2]);
-  });
-
   it('that an operator puts are shared out too, also below the number of partitions', async () => {
     const on = stage({ pool: pool() });
     await filled(on, 10);
@@ -152,18 +145,6 @@ describe('a pool in partitions', () => {
     const later = on.anotherClient({ configuration: { ...on.configuration, partitions: 2 } });
     const { jobId } = await later.retry(letter.id);
     expect(on.store.inspectJob(jobId)?.partition).toBe(partitionOf(letter.fairnessKey, 2));
-  });
-
-  it('gives no two claims the same id', async () => {
-    const on = stage({ pool: pool(), budget: { batchJobs: 2 } });
-    await filled(on, 8);
-    await tick(on);
-    expect(await on.startEverywhere()).toHaveLength(24);
-    const claims = [...on.store.everyJob()].flatMap(({ claim }) =>
-      claim === undefined ? [] : [claim.claimId],
-    );
-    expect(claims).toHaveLength(24);
-    expect(new Set(claims).size).toBe(24);
   });
 
   it('is listed, paused, drained and explained as one', async () => {

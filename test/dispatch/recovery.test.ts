@@ -5,11 +5,8 @@ import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { batchIdOf, claimIdOf, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { attemptStatusOf, isAttemptOver } from '../../lib/core/life-cycle.ts';
-import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { newestOf } from '../../lib/dispatch/settle/settled.ts';
 import { RAMP_FIRST } from '../../lib/dispatch/settle/silence.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreThrottled } from '../../lib/store/errors.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
@@ -75,32 +72,6 @@ function counted(on: Stage): { readonly store: JobStore; readonly reads: () => n
 }
 
 describe('a reservation', () => {
-  it('is not looked at before its time', async () => {
-    const on = setting();
-    await running(on);
-    const { store, reads } = counted(on);
-    const context = on.dispatcher({ store });
-    await on.advance(on.main.budget.checkAfterMs - 1);
-    await on.pass({}, context);
-    expect(reads()).toBe(0);
-    await on.advance(1);
-    await on.pass({}, context);
-    expect(reads()).toBe(1);
-  });
-
-  it('is looked at again only after as long', async () => {
-    const on = setting({ timeoutMs: 600_000 });
-    await running(on);
-    const { store, reads } = counted(on);
-    const context = on.dispatcher({ store });
-    for (let minute = 0; minute < 5; minute += 1) {
-      await untilChecked(on);
-      await on.pass({}, context);
-      await on.pass({}, context);
-    }
-    expect(reads()).toBe(5);
-  });
-
   it('is looked at in its turn, so many in one pass, those that have waited longest first', async () => {
     const on = setting({ timeoutMs: 600_000 }, 10, { checkMax: 2, batchJobs: 1 });
     for (let n = 0; n < 5; n += 1) {
@@ -117,30 +88,6 @@ describe('a reservation', () => {
   });
 });
 
-describe('of two reservations', () => {
-  it('the one whose time came first is looked at first, though it was made later', async () => {
-    const on = setting({ timeoutMs: 600_000 }, 10, { checkMax: 1 });
-    const early = await claimed(on);
-    await on.advance(on.main.budget.checkAfterMs - 30_000);
-    const late = await claimed(on);
-    await on.startAll('images');
-    await on.advance(30_000);
-    // Looks at the early one, which is then due a minute later; the late one half a minute later.
-    await on.pass();
-    await untilChecked(on);
-    const looked: string[] = [];
-    const store = storeWith(on.store, {
-      lookUpJobs: async ({ ids }) => {
-        looked.push(...ids);
-        return on.store.getJobs({ ids });
-      },
-    });
-    await on.pass({}, on.dispatcher({ store }));
-    expect(looked).toEqual([late.id]);
-    expect(looked).not.toContain(early.id);
-  });
-});
-
 describe('a look at what is in flight that somebody asked for', () => {
   /** Runs passes during which somebody leaves a letter. */
   async function woken(on: Stage): Promise<number> {
@@ -152,13 +99,6 @@ describe('a look at what is in flight that somebody asked for', () => {
     return (await on.pass({}, on.dispatcher({ store }))).passes;
   }
 
-  it('sends nothing again before its time', async () => {
-    const on = setting();
-    await claimed(on);
-    expect(await woken(on)).toBe(2);
-    expect(on.queue.sizeOf('images')).toBe(1);
-  });
-
   it('takes no place away whose start may still come', async () => {
     const on = setting({}, 1);
     const job = on.job();
@@ -167,20 +107,6 @@ describe('a look at what is in flight that somebody asked for', () => {
     expect(await woken(on)).toBe(2);
     expect([on.store.inspectJob(job.id)?.version, on.held().length]).toEqual([1, 1]);
     expect(await on.startAll('images')).toHaveLength(1);
-  });
-
-  it('takes no place away whose claim may still come', async () => {
-    const on = stage({ pool: lockedPool(1) });
-    const job = await neverClaimed(on);
-    expect(await woken(on)).toBe(2);
-    expect([on.store.inspectJob(job.id)?.version, on.held().length]).toEqual([1, 1]);
-  });
-
-  it('settles what has ended', async () => {
-    const on = setting();
-    await on.end(await running(on));
-    await woken(on);
-    expect(on.held()).toEqual([]);
   });
 
   it('settles all that has ended, however little one pass checks of itself', async () => {
@@ -208,32 +134,6 @@ describe('a look at what is in flight that somebody asked for', () => {
   });
 });
 
-describe('a claimed job', () => {
-  it('whose message is lost is sent again, until somebody starts it', async () => {
-    const on = stage({ pool: lockedPool(4) });
-    await on.put(lockedJob(on));
-    await on.pass();
-    const [job] = [...on.store.everyJob()];
-    expect(job?.state).toBe('claimed');
-    await on.queue.receive('images', 10, 0, 3_600_000);
-    await untilChecked(on);
-    await on.pass();
-    const [started] = await on.startAll('images');
-    expect(started?.message).toEqual({ jobId: job?.id, claimId: job?.claim?.claimId });
-    expect(on.held()).toHaveLength(1);
-  });
-
-  it('that is sent again is still started once', async () => {
-    const on = stage({ pool: lockedPool(4) });
-    await on.put(lockedJob(on));
-    await on.pass();
-    await untilChecked(on);
-    await on.pass();
-    expect(on.queue.sizeOf('images')).toBe(2);
-    expect(await on.startAll('images')).toHaveLength(1);
-  });
-});
-
 describe('a job that its fleet was told of', () => {
   it('whose message is lost is told of again, for the place that it has, until somebody starts it', async () => {
     const on = setting();
@@ -256,21 +156,6 @@ describe('a job that its fleet was told of', () => {
     expect(on.held()).toHaveLength(1);
   });
 
-  it('whose message was not accepted is told of again', async () => {
-    const on = setting();
-    const queue = new Proxy(on.queue, {
-      get: (target, name) =>
-        name === 'send'
-          ? (_: string, messages: unknown) => Promise.resolve(messages)
-          : Reflect.get(target, name),
-    });
-    const [job] = await on.put(on.job());
-    expect((await on.pass({}, on.dispatcher({ queue }))).admitted).toBe(1);
-    await untilChecked(on);
-    await on.pass();
-    expect((await on.startAll('images')).map((started) => started.job.id)).toEqual([job?.id]);
-  });
-
   it('whose queue fails holds up nobody', async () => {
     const on = setting();
     const queue = new Proxy(on.queue, {
@@ -281,39 +166,9 @@ describe('a job that its fleet was told of', () => {
     expect((await on.pass({}, on.dispatcher({ queue }))).kind).toBe('done');
     expect(on.logged.map(({ message }) => message)).toContain('messages could not be sent');
   });
-
-  it('that is told of again is still started once', async () => {
-    const on = setting();
-    const job = await claimed(on);
-    await untilChecked(on);
-    await on.pass();
-    expect(on.queue.sizeOf('images')).toBe(2);
-    expect(await on.startAll('images')).toHaveLength(1);
-    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3, attempt: 1 });
-    expect(on.held()).toHaveLength(1);
-  });
 });
 
 describe('a job that was told of, and whose place is looked at', () => {
-  it('is started by a worker of a former version, which starts only what is claimed', async () => {
-    const on = setting({}, 1);
-    const job = await claimed(on);
-    const begin = async (): Promise<readonly string[]> => {
-      const kinds: string[] = [];
-      for (const { message } of toldJobs(await on.queue.receive('images', 10, 0, 3_600_000))) {
-        const { jobId, claimId } = message;
-        const former = { jobId, claimId, workerId: 'former', incarnation: 'one', nowMs: on.time.nowMs };
-        kinds.push((await on.store.startJob(former)).kind);
-      }
-      return kinds;
-    };
-    expect(await begin()).toEqual(['superseded']);
-    await untilChecked(on);
-    await on.pass();
-    expect(await begin()).toEqual(['started']);
-    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3 });
-  });
-
   it('keeps its place when its start arrives while it is claimed', async () => {
     const on = setting({}, 1);
     const job = await claimed(on);
@@ -325,31 +180,9 @@ describe('a job that was told of, and whose place is looked at', () => {
     expect(on.held()).toMatchObject([{ id: job.id, version: 1 }]);
     expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3 });
   });
-
-  it('is started by the first message, too, which comes later than its claim', async () => {
-    const on = setting({}, 1);
-    const job = await claimed(on);
-    const late = onlyJob((await on.queue.receive('images', 1, 0, 3_600_000))[0]);
-    await untilChecked(on);
-    await on.pass();
-    const start = { ...late, workerId: 'w', incarnation: 'i', nowMs: on.time.nowMs };
-    expect((await on.store.startJob(start)).kind).toBe('started');
-    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'running', version: 3 });
-  });
 });
 
 describe('a job that was reserved and never claimed', () => {
-  it('goes on counting until its time, and is claimed for a new place then', async () => {
-    const on = stage({ pool: lockedPool(1) });
-    const job = await neverClaimed(on);
-    expect((await on.pass()).admitted).toBe(0);
-    await untilChecked(on);
-    await on.pass();
-    await on.pass();
-    expect(on.store.inspectJob(job.id)?.state).toBe('claimed');
-    expect(on.held().map(({ version }) => version)).toEqual([2]);
-  });
-
   it('has its version raised before its place is given away, so that a late claim fails', async () => {
     const on = stage({ pool: lockedPool(1) });
     const job = await neverClaimed(on);
@@ -406,30 +239,6 @@ describe('a job that was reserved and never claimed', () => {
 });
 
 describe('of jobs whose worker is lost, one that', () => {
-  const lostAndTaken = async (onWorkerLost: 'retry' | 'resume') => {
-    const on = setting({ onWorkerLost }, 1);
-    const { job } = await running(on);
-    await on.advance(10);
-    await on.put(on.job());
-    const worker = { workerId: 'worker', incarnation: 'worker-1' };
-    expect(await on.store.saveCheckpoint({ job, worker, checkpoint: { page: 3 } })).toBe('applied');
-    await on.advance(TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS);
-    await on.pass();
-    const [next] = await on.startAll('images');
-    return { job, next };
-  };
-
-  it('is resumed comes before those that became ready after it, with its checkpoint', async () => {
-    const { job, next } = await lostAndTaken('resume');
-    expect(next?.job).toMatchObject({ id: job.id, workersLost: 1, checkpoint: { page: 3 } });
-  });
-
-  it('is tried again comes before them, too, and begins anew', async () => {
-    const { job, next } = await lostAndTaken('retry');
-    expect(next?.job).toMatchObject({ id: job.id, workersLost: 1 });
-    expect(next?.job).not.toHaveProperty('checkpoint');
-  });
-
   it('is resumed is taken away first, where one pass may not take all', async () => {
     const types = {
       short: { timeoutMs: TIMEOUT_MS },
@@ -460,14 +269,6 @@ describe('of jobs whose worker is lost, one that', () => {
 
 describe('a running job', () => {
   const leasePassed = TIMEOUT_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
-
-  it('is left alone until no function can be running it any more', async () => {
-    const on = setting();
-    const { job } = await running(on);
-    await on.advance(leasePassed - 1);
-    await on.pass();
-    expect([on.stateOf(job.id), on.held().length]).toEqual(['running', 1]);
-  });
 
   it('is left alone as long as a function may be running it by any clock, though it is checked, and taken when that is over', async () => {
     // It may have four seconds left when its reservation is checked.
@@ -571,27 +372,6 @@ describe('a running job', () => {
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(leasePassed - earlierMs);
   });
 
-  it('whose worker is gone starts again, as the same attempt', async () => {
-    const on = setting();
-    const { job } = await running(on);
-    await on.advance(leasePassed);
-    await on.pass();
-    await on.pass();
-    const [again] = await on.startAll('images');
-    expect(again?.job).toMatchObject({ id: job.id, attempt: 1, workersLost: 1 });
-  });
-
-  it('whose worker is gone takes the place it gives back before those that came meanwhile', async () => {
-    const on = setting({}, 1);
-    const { job } = await running(on);
-    await on.advance(1_000);
-    await on.put(on.job(), on.job());
-    await on.advance(leasePassed);
-    await on.pass();
-    const [again] = await on.startAll('images');
-    expect(again?.job).toMatchObject({ id: job.id, workersLost: 1, readyAtMs: job.readyAtMs });
-  });
-
   it('whose worker is gone starts again in the pass that finds it, whether or not the index shows it', async () => {
     const on = setting({}, 1);
     const { job } = await running(on);
@@ -601,62 +381,6 @@ describe('a running job', () => {
     expect(report).toMatchObject({ settled: 1, admitted: 1 });
     expect([on.stateOf(job.id), on.store.inspectJob(job.id)?.workersLost]).toEqual(['claimed', 1]);
     expect((await on.startAll('images')).map((again) => again.job.id)).toEqual([job.id]);
-  });
-
-  it('whose worker was given up cannot end it any more', async () => {
-    const on = setting();
-    const started = await running(on);
-    await on.advance(leasePassed);
-    await on.pass();
-    await expect(on.end(started)).rejects.toThrow('superseded');
-    expect(on.stateOf(started.job.id)).toBe('claimed');
-  });
-
-  it('of a process is left alone while its heartbeats come, and taken when they end', async () => {
-    const on = setting({}, null);
-    const record = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };
-    const beat = () =>
-      on.store.registerWorker({ partition: 0, record: { ...record, expiresAtMs: on.time.nowMs + 90_000 } });
-    await beat();
-    const { job } = await running(on);
-    for (let minute = 0; minute < 5; minute += 1) {
-      await untilChecked(on);
-      await on.store.heartbeat({ partition: 0, record: { ...record, expiresAtMs: on.time.nowMs + 90_000 } });
-      await on.pass();
-    }
-    expect(on.stateOf(job.id)).toBe('running');
-    await on.advance(90_000);
-    for (let look = 0; look < 5; look += 1) {
-      await on.pass();
-      await on.advance(5_000);
-    }
-    expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
-  });
-
-  it('that ended meanwhile is settled, though its hint was lost', async () => {
-    const on = setting();
-    const started = await running(on);
-    await on.advance(400);
-    await on.end(started);
-    expect((await on.pass()).settled).toBe(0);
-    await untilChecked(on);
-    expect((await on.pass()).settled).toBe(1);
-    expect(on.held()).toEqual([]);
-    expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(400);
-    expect(
-      await on.store.getEstimates({ partition: 0, ids: [{ type: 'resize', resourceId: '' }] }),
-    ).toMatchObject([{ samples: 1 }]);
-  });
-
-  it('that ended meanwhile is settled at once when a letter asks for it, whatever brings the next pass', async () => {
-    const on = setting();
-    const started = await running(on);
-    await on.advance(400);
-    await on.end(started);
-    expect((await on.pass({ reason: 'wake' })).settled).toBe(0);
-    await lookAtAll(on);
-    expect((await on.pass({ reason: 'wake' }, on.dispatcher())).settled).toBe(1);
-    expect(on.held()).toEqual([]);
   });
 
   it('that ended meanwhile and was tried again is settled by the image of its later life', async () => {
@@ -675,17 +399,6 @@ describe('a running job', () => {
     expect(report).toMatchObject({ settled: 1, admitted: 1 });
     expect(on.held()).toHaveLength(1);
     expect(on.store.inspect(0).ledgers.get('tenant-a')?.settledCostMs).toBe(300);
-  });
-
-  it('that ended meanwhile and was tried again is a candidate at once, whether or not the index shows it', async () => {
-    const on = setting();
-    const started = await running(on);
-    const error = { name: 'E', message: '' };
-    const again = await on.end(started, { kind: 'retry', error, runAtMs: on.time.nowMs });
-    await on.store.promote({ jobs: [again], nowMs: on.time.nowMs });
-    const store = storeWith(on.store, { readLine: async () => ({ jobs: [] }) });
-    await untilChecked(on);
-    expect(await on.pass({}, on.dispatcher({ store }))).toMatchObject({ settled: 1, admitted: 1 });
   });
 
   it('that is there no more gives its place back', async () => {
@@ -713,15 +426,6 @@ describe('a running job', () => {
     expect(on.held().filter(({ id }) => id === bad.id)).toHaveLength(1);
     expect(on.stateOf(bad.id)).toBe('running');
     expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
-  });
-
-  it('of a type that is not configured any more fails when its worker is gone', async () => {
-    const on = setting();
-    const { job } = await running(on);
-    await on.advance(20 * 60_000);
-    const configuration = { ...on.configuration, types: [] };
-    await on.finish(dispatchAll(on.dispatcher({ configuration }), { jobs: [], reason: 'tick' }));
-    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
   });
 });
 
@@ -860,24 +564,6 @@ describe('after an outage', () => {
     return count;
   }
 
-  it('messages of claims are sent again in batches that double, and nothing is left out', async () => {
-    const on = stage({ pool: lockedPool(200) });
-    await unheard(
-      on,
-      manyOf(150, () => lockedJob(on)),
-    );
-    await on.pass({ reason: 'wake' });
-    expect(await toldAgain(on)).toBe(20);
-    await on.advance(1_900);
-    await on.pass({ reason: 'wake' });
-    expect(await toldAgain(on)).toBe(60);
-    heedsWakes(on);
-    await on.advance(10_000);
-    await on.pass({ reason: 'wake' });
-    await on.advance(10_000);
-    expect(await on.startAll('images')).toHaveLength(150);
-  });
-
   it('jobs that nobody has started are told of again in batches that double, and nothing is left out', async () => {
     const on = setting({}, 200);
     await unheard(
@@ -915,22 +601,6 @@ describe('after an outage', () => {
     await on.advance(1_900);
     await on.pass({ reason: 'wake' }, on.dispatcher({ store: watched }));
     expect(order).toEqual(['raised']);
-  });
-
-  it('a tick whose look ahead fails makes its pass all the same', async () => {
-    const on = setting();
-    const [job] = await on.put(on.job());
-    let reads = 0;
-    const store = storeWith(on.store, {
-      readDue: async (asked) => {
-        reads += 1;
-        if (reads === 1) throw new StoreThrottled('readDue: too many requests');
-        return on.store.readDue(asked);
-      },
-    });
-    const ticked = on.finish(dispatchAll(on.dispatcher({ store }), { jobs: [], reason: 'tick' }));
-    await expect(ticked).rejects.toThrow('too many requests');
-    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
   });
 });
 
@@ -990,14 +660,5 @@ describe('the judgement of a place', () => {
     const planned = { claimId: claimIdOf(reservation.batchId, 0), version: entry.version };
     expect(attemptStatusOf(planned, image)).toEqual(judgement);
     expect(isAttemptOver(planned, image)).toBe(judgement.kind === 'ended' || judgement.kind === 'gone');
-  });
-});
-
-describe('the newest images', () => {
-  it('win, in whatever order they come', () => {
-    const [one, other] = [aJob(), aJob()];
-    const later = { ...one, version: 3 };
-    expect([...newestOf([later, other, one]).values()]).toEqual([later, other]);
-    expect([...newestOf([one, other, later]).values()]).toEqual([later, other]);
   });
 });

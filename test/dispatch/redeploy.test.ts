@@ -58,25 +58,6 @@ const states = (on: Redeployed, jobs: readonly { readonly id: string }[]) =>
   );
 
 describe('jobs that wait', () => {
-  it.each<readonly [string, PoolInput, PoolInput]>([
-    ['a conflict group is taken away', pool({ conflictGroup: 'catalogue' }), pool({})],
-    ['a conflict group is renamed', pool({ conflictGroup: 'catalogue' }), pool({ conflictGroup: 'album' })],
-    ['a conflict group is added', pool({}), pool({ conflictGroup: 'album' })],
-    [
-      'the type moves to another tier',
-      pool({ conflictGroup: 'catalogue' }),
-      pool({ conflictGroup: 'catalogue', tier: 'low' }),
-    ],
-    ['a tier is renamed', pool({}), pool({ tier: 'normal' }, { tiers: [{ tier: 'normal' }] })],
-    ['the fleet is renamed', pool({}), pool({}, { fleets: { pictures: { types: ['resize'], slots: 2 } } })],
-  ])('all run when %s', async (_, before, after) => {
-    const { on, warm, jobs } = await claimedUnder(before, 30);
-    await on.deploy(after);
-    await drain(on, warm);
-    expect(states(on, jobs)).toEqual({ succeeded: 30 });
-    expect(on.held()).toEqual([]);
-  });
-
   it('leave the line of a conflict group that is gone in steps, and it shows how far they are', async () => {
     const on = await redeployed(pool({ conflictGroup: 'catalogue' }));
     const jobs = await many(on, 700);
@@ -164,27 +145,6 @@ describe('jobs that are claimed', () => {
     expect(on.store.inspectJob(jobId)).toMatchObject({ state: 'claimed', claim: { claimId, declared } });
   });
 
-  it('for a fleet that is gone wait again at once, and a message that is late starts nothing', async () => {
-    const { on, warm, jobs } = await claimedUnder(pool({ maxConcurrency: 4 }), 8);
-    const late = toldJobs(await on.queue.receive('images', 10, 0, 60_000));
-    expect(late).toHaveLength(4);
-    await on.deploy(pool({ maxConcurrency: 4 }, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
-    await on.pass({}, warm);
-    expect(await on.startAll('pictures')).toHaveLength(4);
-    for (const { message } of late) {
-      const [given] = await on.store.getJobs({ ids: [message.jobId] });
-      expect(given?.history?.entries).toEqual([
-        { kind: 'notClaimed', atMs: expect.any(Number), claimId: message.claimId },
-      ]);
-      expect(given?.version).toBeGreaterThan(message.toClaim?.version ?? Infinity);
-      const start = { ...message, workerId: 'w', incarnation: 'i', nowMs: on.clock.nowMs() };
-      expect(await on.store.startJob(start)).toEqual({ kind: 'superseded' });
-    }
-    await on.advance(100_000);
-    await drain(on, warm);
-    expect(states(on, jobs)).toEqual({ succeeded: 8 });
-  });
-
   it('with a lock, for a fleet that is gone, wait again at once, which their histories tell', async () => {
     const locked = (fleet: string): PoolInput => ({
       ...lockedPool(4),
@@ -252,87 +212,6 @@ describe('jobs that are claimed', () => {
 });
 
 describe('jobs that run', () => {
-  it.each<readonly [string, Type, Type]>([
-    ['added', {}, { conflictGroup: 'album' }],
-    ['renamed', { conflictGroup: 'album' }, { conflictGroup: 'albums' }],
-  ])('keep others from their resource when its conflict group is %s', async (_, before, after) => {
-    const on = await redeployed(pool(before));
-    const warm = await on.process();
-    await many(on, 1);
-    await on.pass({}, warm);
-    const [running] = await on.startAll('images');
-    await on.deploy(pool(after));
-    const [next] = await many(on, 1);
-    await on.pass({}, warm);
-    expect(on.stateOf(next?.id ?? '')).toBe('pending');
-    expect((await explainJob(await on.operatorNow(), next?.id ?? ''))?.waitsFor).toMatchObject([
-      { why: 'conflict', holder: running?.job.id },
-    ]);
-    if (running === undefined) throw new Error('nothing runs');
-    await on.pass({ jobs: [await on.end(running)], reason: 'stream' }, warm);
-    expect(on.stateOf(next?.id ?? '')).toBe('claimed');
-  });
-
-  it('count in the tier and the caps that they were claimed under', async () => {
-    const tiers = (high: number) => [{ tier: 'high', maxConcurrency: high }, { tier: 'low' }];
-    const on = await redeployed(pool({ tier: 'high' }, { tiers: tiers(2) }));
-    const warm = await on.process();
-    await many(on, 2);
-    await on.pass({}, warm);
-    await on.deploy(pool({ tier: 'low' }, { tiers: tiers(2) }));
-    await many(on, 4);
-    await on.pass({}, warm);
-    const held = Map.groupBy(on.held(), ({ tier }) => tier);
-    expect([held.get('high')?.length, held.get('low')?.length]).toEqual([2, 2]);
-  });
-
-  it('are tried again by the policy that they were claimed under, also when their worker is lost', async () => {
-    const patient = pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } });
-    const {
-      on,
-      warm,
-      jobs: [job],
-    } = await claimedUnder(patient, 1);
-    await on.startAll('images');
-    await on.deploy(pool({ onWorkerLost: 'fail' }));
-    await on.advance(120_000);
-    await on.pass({}, warm);
-    await on.advance(61_000);
-    await on.pass({}, warm);
-    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
-    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1 });
-    // It is told of by what is declared by now.
-    expect(await on.startAll('images')).toHaveLength(1);
-    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ workersLost: 1, claim: { declared: 2 } });
-  });
-
-  it('in a function whose fleet is gone are taken from it when its own time is over, though its message went with the fleet', async () => {
-    const {
-      on,
-      warm,
-      jobs: [job],
-    } = await claimedUnder(pool({ timeoutMs: 10_000, onWorkerLost: 'retry' }), 1);
-    await on.startAll('images');
-    const { runUntilMs = Number.NaN } = on.store.inspectJob(job?.id ?? '') ?? {};
-    await on.advance(2_000);
-    const renamed = { fleets: { pictures: { types: ['resize'], slots: 4 } } };
-    await on.deploy(pool({ timeoutMs: 10_000, onWorkerLost: 'retry' }, renamed));
-    await on.pass({ reason: 'wake' }, warm);
-    expect(on.stateOf(job?.id ?? '')).toBe('running');
-    const takenAtMs = runUntilMs + CLOCK_SKEW_MAX_MS;
-    await on.advance(takenAtMs - 1 - on.clock.nowMs());
-    await on.pass({ reason: 'wake' }, warm);
-    expect(on.stateOf(job?.id ?? '')).toBe('running');
-    await on.advance(1);
-    // Its reservation would be checked much later.
-    await on.pass({ reason: 'wake', partitions: [0] }, warm);
-    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
-    expect(on.store.inspectJob(job?.id ?? '')?.workersLost).toBe(1);
-    expect(on.held()).toMatchObject([{ id: job?.id, fleet: 'pictures' }]);
-    expect(await on.startAll('pictures')).toMatchObject([{ job: { claim: { fleet: 'pictures' } } }]);
-    expect(on.wakes.some((atMs) => atMs >= takenAtMs && atMs <= takenAtMs + 1_000)).toBe(true);
-  });
-
   it('in functions whose fleet is gone are taken when their own times are over, each, also long after they would be checked', async () => {
     const type = { timeoutMs: 300_000, onWorkerLost: 'retry' } as const;
     const { on, warm, jobs } = await claimedUnder(pool(type), 2);
@@ -354,21 +233,6 @@ describe('jobs that run', () => {
       await on.pass({ reason: 'wake', partitions: [0] }, warm);
     }
     expect(jobs.map(({ id }) => store.inspectJob(id)?.workersLost)).toEqual([1, 1]);
-  });
-
-  it('in a function whose fleet is gone are taken at its end also where another job of their reservation has ended just now', async () => {
-    const type = { timeoutMs: 30_000, onWorkerLost: 'retry' } as const;
-    const { on, warm, jobs } = await claimedUnder(pool(type), 2);
-    expect(on.store.inspect(0).reservations.size).toBe(1);
-    const [lost, ended] = await on.startAll('images');
-    if (lost === undefined || ended === undefined) throw new Error('nothing was started');
-    const { runUntilMs = Number.NaN } = on.store.inspectJob(lost.job.id) ?? {};
-    await on.deploy(pool(type, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
-    await on.pass({ jobs: [await on.end(ended)], reason: 'stream' }, warm);
-    await on.advance(runUntilMs + CLOCK_SKEW_MAX_MS + 1_000 - on.clock.nowMs());
-    await on.pass({ reason: 'wake', partitions: [0] }, warm);
-    expect(on.store.inspectJob(lost.job.id)?.workersLost).toBe(1);
-    expect(states(on, jobs)).toEqual({ claimed: 1, succeeded: 1 });
   });
 
   it('are tried again by that policy also when the message of their function says that it died', async () => {
@@ -415,35 +279,6 @@ describe('jobs that run', () => {
     const worker = { workerId: 'w', incarnation: 'i' };
     expect(await on.finish(runJob({ ...context, worker }, { resize }, onlyJob(received)))).toBe('succeeded');
     expect(on.stateOf(job?.id ?? '')).toBe('succeeded');
-  });
-
-  it('are tried again by the policy that they were claimed under, also when their worker could not read it at first', async () => {
-    const on = await redeployed(pool({ retry: { maxAttempts: 3 } }));
-    const [job] = await many(on, 1);
-    await on.pass({}, await on.process());
-    await on.deploy(pool({ retry: { maxAttempts: 1 } }));
-    const { configuration } = await on.declarations.current();
-    const [received] = await on.queue.receive('images', 1, 0, 60_000);
-    if (received === undefined) throw new Error('nothing was sent');
-    let reads = 0;
-    const worker = {
-      store: on.store,
-      configuration,
-      typeUnder: async (version: number, type: string) => {
-        reads += 1;
-        if (reads === 1) throw new StoreUnavailable('no answer');
-        return on.declarations.typeUnder(version, type);
-      },
-      clock: on.clock,
-      random: on.random,
-      log: on.log,
-      worker: { workerId: 'w', incarnation: 'i' },
-    };
-    const fails = async () => {
-      throw new Error('it broke');
-    };
-    expect(await on.finish(runJob(worker, { resize: fails }, onlyJob(received)))).toBe('retry');
-    expect(on.stateOf(job?.id ?? '')).toBe('scheduled');
   });
 
   it('are not failed by a worker that began before their type was declared: they come again', async () => {

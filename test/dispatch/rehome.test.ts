@@ -1,15 +1,11 @@
 /** How jobs of keys that live somewhere else are moved: all of them, in bounded steps, and none that still counts here. */
 import { describe, expect, it } from 'vitest';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import type { Job } from '../../lib/core/job.ts';
 import { carry } from '../../lib/dispatch/carry.ts';
 import type { StrangersMemory } from '../../lib/dispatch/partition-cache.ts';
 import { CommitLostError } from '../../lib/dispatch/pass/commits.ts';
 import {
-  haveKeysMoved,
   type InFlight,
   inFlightOf,
-  livesIn,
   type Strangers,
   sendHome,
   sendStrangersHome,
@@ -17,18 +13,7 @@ import {
   walkHome,
 } from '../../lib/dispatch/rehome.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
-import {
-  commitsOf,
-  DEPLOYED,
-  keysIn,
-  MINUTE_MS,
-  type Moving,
-  moving,
-  NO_JOBS,
-  pool,
-  waiting,
-} from './moving.ts';
-import { stage } from './stage.ts';
+import { commitsOf, DEPLOYED, keysIn, MINUTE_MS, type Moving, moving, NO_JOBS, waiting } from './moving.ts';
 
 const NOTHING_HELD: InFlight = { held: NO_JOBS, confirm: async () => {} };
 
@@ -69,22 +54,6 @@ describe('a walk through the keys lines', () => {
     expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
   });
 
-  it('moves some hundreds in a step, and all in the end, also where a step ends between two lines', async () => {
-    const on = moving();
-    const jobs = await waiting(on, keysIn(1, 2, 20), 100);
-    const steps = await walk(on);
-    expect(Math.max(...steps.map(({ moved }) => moved))).toBeLessThan(1_000);
-    expect(steps.reduce((sum, { moved }) => sum + moved, 0)).toBe(jobs.length);
-    expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
-  });
-
-  it('ends a step that has moved enough before the next keys', async () => {
-    const on = moving();
-    await waiting(on, keysIn(1, 2, 150), 5);
-    const [first, second] = (await walk(on)).filter(({ moved }) => moved > 0);
-    expect([first?.moved, second?.moved]).toEqual([500, 250]);
-  });
-
   it('reads a bounded number of keys in a step, of which all live here, and goes on behind them', async () => {
     const on = moving();
     const { store } = on;
@@ -103,17 +72,6 @@ describe('a walk through the keys lines', () => {
     // Lines of keys that live here are none of its business.
     expect(on.asked('readLine').length).toBe(jobs.length);
     expect(new Set(on.homesOf(jobs))).toEqual(new Set([1]));
-  });
-
-  it('goes on with the type where it stood, and begins again where that is gone by now', async () => {
-    const on = moving();
-    const jobs = await waiting(on, keysIn(1, 2, 1));
-    await walk(on, { type: 'resize' });
-    expect(on.asked('readKeys').map(({ type }) => type)).toEqual(['resize']);
-    expect(on.homesOf(jobs)).toEqual([1]);
-    const other = await waiting(on, keysIn(1, 2, 1), 1, { type: 'index' });
-    await walk(on, { type: 'gone', after: '~' });
-    expect(on.homesOf(other)).toEqual([1]);
   });
 
   it('moves jobs of types that are gone, too: they may come back', async () => {
@@ -142,26 +100,7 @@ describe('a walk through the keys lines', () => {
   });
 });
 
-describe('keys of a partition that is none any more', () => {
-  it('live somewhere else, also where an older release has declared, which noted one number only', () => {
-    const on = moving(1);
-    const deployed = { ...DEPLOYED, partitionsEver: 2, partitionNumbers: [2] };
-    expect([0, 1].map((partition) => haveKeysMoved({ ...on.context, deployed }, partition))).toEqual([
-      false,
-      true,
-    ]);
-  });
-});
-
 describe('jobs that are sent home', () => {
-  it('are counted over all partitions, and each of these is woken', async () => {
-    const on = moving(3);
-    const jobs = await waiting(on, [...keysIn(1, 3, 3), ...keysIn(2, 3, 2)]);
-    expect(await on.finish(sendHome(on.context, jobs, NOTHING_HELD))).toBe(5);
-    await on.advance(2_000);
-    expect(on.wakes).toHaveLength(2);
-  });
-
   it('are none where another commit came first: it may have started them since what is in flight was read', async () => {
     const on = moving();
     const jobs = await waiting(on, keysIn(1, 2, 2));
@@ -172,20 +111,6 @@ describe('jobs that are sent home', () => {
     await expect(on.finish(walkHome(on.context, 0, late(), undefined))).rejects.toThrow(CommitLostError);
     expect(on.homesOf(jobs)).toEqual([0, 0]);
     expect(on.asked('rehome')).toEqual([]);
-  });
-
-  it('are not those that have moved on, and for these nobody is woken', async () => {
-    const on = moving();
-    const jobs = await waiting(on, keysIn(1, 2, 2));
-    for (const { id } of jobs)
-      await on.store.cancelJob({
-        jobId: id,
-        nowMs: on.time.nowMs,
-        expiresAtMs: on.time.nowMs + MINUTE_MS,
-      });
-    expect(await on.finish(sendHome(on.context, jobs, NOTHING_HELD))).toBe(0);
-    await on.advance(2_000);
-    expect(on.wakes).toEqual([]);
   });
 });
 
@@ -213,14 +138,6 @@ describe('what a pass meets that lives somewhere else', () => {
         on.time.nowMs,
       ),
     );
-
-  it('are jobs, but those that hold capacity by now', async () => {
-    const on = moving();
-    const [held, free] = await waiting(on, keysIn(1, 2, 1), 2);
-    if (held === undefined || free === undefined) throw new Error('no jobs');
-    expect(await send(on, { jobs: [held, free] }, memory(), 0, new Set([held.id]))).toBe(1);
-    expect(on.homesOf([held, free])).toEqual([0, 1]);
-  });
 
   it('are keys, some at a time, each once a minute, and again at once where it got somewhere', async () => {
     const on = moving();
@@ -328,44 +245,5 @@ describe('a partition that comes to the declaration', () => {
       CommitLostError,
     );
     expect(on.homesOf(jobs)).toEqual([0]);
-  });
-});
-
-describe('a key', () => {
-  it('has no jobs where it does not live, also for a dispatcher to which keys have never moved', () => {
-    // Whoever knows a newer declaration stores a job where its key is going to live.
-    const lives = livesIn(
-      { configuration: resolveConfiguration(pool(2)), deployed: { partitionNumbers: [2] } },
-      0,
-    );
-    expect([...keysIn(0, 2, 1), ...keysIn(1, 2, 1)].map((fairnessKey) => lives({ fairnessKey }))).toEqual([
-      true,
-      false,
-    ]);
-  });
-});
-
-describe('a hint from before a deployment', () => {
-  it('of a job whose key has moved starts nothing where the job stood', async () => {
-    const few = (partitions: number): PoolInput => ({
-      ...pool(partitions),
-      fleets: { images: { types: ['resize', 'index'], slots: 2 } },
-    });
-    const on = stage({ pool: few(1), store: { indexLagMs: 10 * MINUTE_MS } });
-    const before = on.dispatcher();
-    const [here = '', there = ''] = [...keysIn(0, 2, 1), ...keysIn(1, 2, 1)];
-    const first = await waiting(on, [here], 2);
-    await on.pass({ jobs: first, reason: 'ingest' }, before);
-    const running = await on.startAll('images');
-    const told = await waiting(on, [there]);
-    await on.pass({ jobs: told, reason: 'stream' }, before);
-    await on.store.rehome({ jobs: told, partition: 1, nowMs: on.time.nowMs });
-    const ended: Job[] = [];
-    for (const job of running) ended.push(await on.end(job));
-    const deployed = { ...DEPLOYED, partitionsEver: 2, partitionNumbers: [1, 2], sharedSince: 0 };
-    const after = { ...before, configuration: resolveConfiguration(few(2)), deployed };
-    await on.pass({ jobs: ended, reason: 'stream' }, after);
-    expect(told.map(({ id }) => on.stateOf(id))).toEqual(['pending']);
-    expect(on.held()).toEqual([]);
   });
 });

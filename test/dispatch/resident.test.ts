@@ -1,7 +1,6 @@
 /** A dispatcher that runs on: it leads its share of the partitions, and somebody else does when it does not. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import type { Job } from '../../lib/core/job.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../lib/core/ring.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
 import { Declarations, deployedParts } from '../../lib/dispatch/declaration.ts';
@@ -11,7 +10,6 @@ import type { ResidentOptions, ResidentReport } from '../../lib/dispatch/residen
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
-import type { Letter } from '../../lib/store/records.ts';
 import { declareIn } from '../fixtures/declared.ts';
 import { SimulatedNode } from '../simulation/node.ts';
 import { type Stage, type StageOptions, stage, storeWith } from './stage.ts';
@@ -153,34 +151,6 @@ describe('a resident', () => {
     expect(passes).toBeLessThanOrEqual(24);
   });
 
-  it('asks for a longer membership while the store answers slowly, and so keeps what it leads', async () => {
-    const on = scene(2);
-    let answerMs = 5_500;
-    const store = storeWith(on.store, {
-      keepDispatcher: async (record) => {
-        const applied = await on.store.keepDispatcher(record);
-        await on.clock.sleep(answerMs);
-        return applied;
-      },
-    });
-    const { stop, ended } = on.start('one', { store });
-    const memberForMs = async (): Promise<number> => {
-      const [member] = await on.store.listDispatchers(on.time.nowMs);
-      return (member?.expiresAtMs ?? 0) - on.time.nowMs;
-    };
-    await on.advance(30_000);
-    const leads = on.leads();
-    await on.advance(270_000);
-    expect([on.holders(), on.leads()]).toEqual([['one', 'one'], leads]);
-    expect(await memberForMs()).toBeGreaterThan(MEMBER_LEASE_MS + CLOCK_SKEW_MS);
-    answerMs = 0;
-    await on.advance(60_000);
-    expect(on.leads()).toEqual(leads);
-    expect(await memberForMs()).toBeLessThanOrEqual(MEMBER_LEASE_MS + CLOCK_SKEW_MS);
-    stop();
-    await on.finish(ended);
-  });
-
   it('says with its membership what waits where it leads, how busy it is, and how its process fares', async () => {
     const on = scene(2);
     const vitals = { eventLoopLagMs: 7, memoryBytes: 50_000_000 };
@@ -201,31 +171,6 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('goes on when what waits cannot be counted, says so, and counts again later', async () => {
-    const on = scene(1);
-    let fails = true;
-    const store = storeWith(on.store, {
-      readLine: (asked) =>
-        fails ? Promise.reject(new StoreThrottled('readLine')) : on.store.readLine(asked),
-    });
-    await on.store.changeControl({ partition: 0, scope: 'pool', change: { paused: true } });
-    await on.put(on.job());
-    const one = on.start('one', { store });
-    await on.advance(3 * ROUND_MS);
-    expect(on.logged.map(({ message }) => message)).toContain(
-      'what waits was not counted; it is tried again',
-    );
-    expect((await on.store.listDispatchers(on.time.nowMs))[0]?.load).not.toHaveProperty('waiting');
-    fails = false;
-    await on.advance(60_000);
-    expect((await on.store.listDispatchers(on.time.nowMs))[0]?.load?.waiting).toEqual({
-      jobs: 1,
-      isLeast: false,
-    });
-    one.stop();
-    expect((await on.finish(one.ended)).end).toBe('stopped');
-  });
-
   it('hears of new jobs by the letters that functions leave, which do not wait for it', async () => {
     const on = scene(1);
     const one = on.start('one');
@@ -236,98 +181,6 @@ describe('a resident', () => {
     expect([report.kind, on.time.nowMs - askedMs]).toEqual(['left', 0]);
     await on.advance(SOON_MS);
     expect(on.states(jobs)).toEqual(['claimed']);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('looks for letters more often while there is something to do, and for ten seconds after', async () => {
-    const on = scene(1);
-    let looks = 0;
-    const store = storeWith(on.store, {
-      readLetters: (partition) => {
-        looks += 1;
-        return on.store.readLetters(partition);
-      },
-    });
-    const one = on.start('one', { store });
-    const looksIn = async (ms: number): Promise<number> => {
-      const before = looks;
-      await on.advance(ms);
-      return looks - before;
-    };
-    await on.advance(12_000);
-    expect(await looksIn(1_000)).toBe(4);
-    await on.store.putLetter({ partition: 0, letter: {}, nowMs: on.time.nowMs });
-    await on.advance(SOON_MS);
-    expect(await looksIn(1_000)).toBeGreaterThan(30);
-    await on.advance(7_000);
-    expect(await looksIn(1_000)).toBeGreaterThan(30);
-    await on.advance(12_000);
-    expect(await looksIn(1_000)).toBe(4);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('reads what a letter names, and nothing else', async () => {
-    const on = scene(1);
-    const verbs: string[] = [];
-    const store = new Proxy(on.store, {
-      get: (_, name) => {
-        const verb: unknown = Reflect.get(on.store, name, on.store);
-        if (typeof verb !== 'function') return verb;
-        return (...asked: unknown[]): unknown => {
-          verbs.push(String(name));
-          return verb.apply(on.store, asked);
-        };
-      },
-    });
-    const put = (letter: Letter) => on.store.putLetter({ partition: 0, letter, nowMs: on.time.nowMs });
-    const one = on.start('one', { store });
-    await on.advance(SOON_MS);
-    for (let at = 0; at < 12; at += 1) {
-      const [job] = (await on.put(on.job({ fairnessKey: `key-${at}` }))) as [Job];
-      await put({ jobIds: [job.id] });
-      await on.advance(SOON_MS);
-      const [started] = await on.startAll('images');
-      if (started === undefined) throw new Error('nothing started');
-      await put({ jobIds: [(await on.end(started)).id] });
-      await on.advance(SOON_MS);
-    }
-    expect(on.held()).toEqual([]);
-    verbs.length = 0;
-    const [job] = (await on.put(on.job({ fairnessKey: 'key-3' }))) as [Job];
-    await put({ jobIds: [job.id] });
-    await on.advance(SOON_MS);
-    expect(on.stateOf(job.id)).toBe('claimed');
-    const reads = (verb: string): number => verbs.filter((each) => each === verb).length;
-    // The line of its key, and no other one.
-    expect({ looks: reads('lookUpJobs'), lines: reads('readLine') }).toEqual({ looks: 1, lines: 1 });
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('settles what it is told of by hints, without a look', async () => {
-    let looks = 0;
-    const on = scene(1, {
-      pool: {
-        types: { resize: { timeoutMs: 600_000 } },
-        fleets: { images: { types: ['resize'], slots: 40 } },
-      },
-    });
-    const store = storeWith<JobStore>(on.store, {
-      lookUpJobs: (asked) => {
-        looks += 1;
-        return on.store.lookUpJobs(asked);
-      },
-    });
-    const one = on.start('one', { store });
-    await on.put(...Array.from({ length: 20 }, () => on.job()));
-    await on.advance(3_000);
-    const ended = await Promise.all((await on.startEverywhere()).map((each) => on.end(each)));
-    looks = 0;
-    expect((await on.pass({ reason: 'stream', jobs: ended })).kind).toBe('left');
-    await on.advance(SOON_MS);
-    expect([ended.length, on.held(), looks]).toEqual([20, [], 0]);
     one.stop();
     await on.finish(one.ended);
   });
@@ -357,46 +210,6 @@ describe('a resident', () => {
     await on.finish(one.ended);
   });
 
-  it('settles what it hears of only by letters', async () => {
-    const on = scene(1);
-    await on.put(on.job());
-    const one = on.start('one');
-    await on.advance(SOON_MS);
-    const [started] = await on.startAll('images');
-    if (started === undefined) throw new Error('nothing started');
-    const ended = await on.end(started);
-    await dispatch(on.main, 0, { jobs: [ended], reason: 'stream' });
-    await on.advance(SOON_MS);
-    expect(on.held()).toEqual([]);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('starts a job of which a letter shows the image, though the index does not show it yet', async () => {
-    const on = scene(1, { store: { indexLagMs: 1_000 } });
-    const one = on.start('one');
-    await on.advance(SOON_MS);
-    const jobs = await on.put(on.job());
-    await dispatch(on.main, 0, { jobs, reason: 'ingest' });
-    await on.advance(SOON_MS);
-    expect(on.states(jobs)).toEqual(['claimed']);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
-  it('starts future jobs at their time, though nobody wakes it', async () => {
-    const on = scene(1);
-    const runAtMs = on.time.nowMs + 40_000;
-    const jobs = await on.put(on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs }));
-    const one = on.start('one');
-    await on.advance(39_999);
-    expect(on.states(jobs)).toEqual(['scheduled']);
-    await on.advance(1 + SOON_MS);
-    expect(on.states(jobs)).toEqual(['claimed']);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
   it('finds what nobody told it of within its longest pause', async () => {
     const on = scene(1);
     const one = on.start('one', { passEveryMs: 2_000 });
@@ -414,6 +227,19 @@ describe('a resident', () => {
     const later = await on.put(on.job());
     await on.advance(2_000 + SOON_MS);
     expect(on.states(later)).toEqual(['claimed']);
+    one.stop();
+    await on.finish(one.ended);
+  });
+
+  it('starts future jobs at their time, though nobody wakes it', async () => {
+    const on = scene(1);
+    const runAtMs = on.time.nowMs + 40_000;
+    const jobs = await on.put(on.job({ state: 'scheduled', runAtMs, readyAtMs: runAtMs }));
+    const one = on.start('one');
+    await on.advance(39_999);
+    expect(on.states(jobs)).toEqual(['scheduled']);
+    await on.advance(1 + SOON_MS);
+    expect(on.states(jobs)).toEqual(['claimed']);
     one.stop();
     await on.finish(one.ended);
   });
@@ -436,26 +262,6 @@ describe('a resident', () => {
     }
     // A function takes over at once, and looks up what is in flight.
     expect((await on.pass()).kind).toBe('done');
-  });
-
-  it('that ends has written down what it had decided', async () => {
-    const on = scene(1);
-    const jobs = await on.put(on.job(), on.job());
-    const slowly = storeWith(on.store, {
-      commit: async (request) => {
-        await on.clock.sleep(3_000);
-        return on.store.commit(request);
-      },
-    });
-    const one = on.start('one', { store: slowly });
-    await on.advance(1_000);
-    expect(on.states(jobs)).toEqual(['pending', 'pending']);
-    one.stop();
-    await on.finish(one.ended);
-    expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
-    // Their fleet was told, too.
-    expect(await on.startAll('images')).toHaveLength(2);
-    expect(on.holders()).toEqual([undefined]);
   });
 
   it('does not wait for ever for a request that hangs: its lead expires', async () => {
@@ -537,19 +343,6 @@ describe('residents', () => {
     for (const each of [one, two]) await on.finish(each.ended);
   });
 
-  it('take over from one that ends within a round', async () => {
-    const on = scene(4);
-    const one = on.start('one');
-    const two = on.start('two');
-    await on.advance(3 * ROUND_MS);
-    one.stop();
-    await on.finish(one.ended);
-    await on.advance(ROUND_MS + SOON_MS);
-    expect(on.holders()).toEqual(['two', 'two', 'two', 'two']);
-    two.stop();
-    await on.finish(two.ended);
-  });
-
   it('take over from one that died once its membership and its leads are over, and lose no letter', async () => {
     const on = scene(4);
     const one = on.start('one');
@@ -564,17 +357,6 @@ describe('residents', () => {
     expect(on.states(jobs)).toEqual(['claimed']);
     two.stop();
     await on.finish(two.ended);
-  });
-
-  it('leave a partition to functions while its leader is gone and its lead is over', async () => {
-    const on = scene(1);
-    const one = on.start('one');
-    await on.advance(SOON_MS);
-    one.node.kill();
-    const [job] = await on.put(on.job());
-    await on.advance(DISPATCH_BUDGET.leadMs);
-    await on.pass();
-    expect(on.stateOf(job?.id ?? '')).toBe('claimed');
   });
 
   it('that were frozen while another took over change nothing, and take their share again', async () => {
@@ -638,27 +420,6 @@ describe('residents', () => {
     expect(await on.members()).toEqual([]);
   });
 
-  it('whose pass fails release the lead at once, and hear what was said meanwhile when they have it again', async () => {
-    const on = scene(1);
-    let isBroken = true;
-    const broken = storeWith(on.store, {
-      loadPartition: async ({ partition, nowMs }) => {
-        if (isBroken) throw new StoreThrottled('loadPartition: too many requests');
-        return on.store.loadPartition({ partition, nowMs });
-      },
-    });
-    const one = on.start('one', { store: broken });
-    await on.advance(SOON_MS);
-    expect(on.holders()).toEqual([undefined]);
-    expect((await on.pass()).kind).toBe('done');
-    isBroken = false;
-    const jobs = await on.put(on.job());
-    await on.advance(1_000 + SOON_MS);
-    expect([on.holders(), on.states(jobs)]).toEqual([['one'], ['claimed']]);
-    one.stop();
-    await on.finish(one.ended);
-  });
-
   it('that cannot make their passes leave the lead to others, and are stood in for', async () => {
     const on = scene(4);
     const shares = on.shares('one', 'two');
@@ -684,43 +445,5 @@ describe('residents', () => {
     expect(on.holders()).toEqual(shares);
     for (const each of [one, two]) each.stop();
     for (const each of [one, two]) await on.finish(each.ended);
-  });
-
-  it('that were killed and begin again have their partitions once their former leads are over, and the former life, should it wake, leads nothing', async () => {
-    const on = scene(2);
-    const former = on.start('one');
-    await on.advance(SOON_MS);
-    const before = on.leads();
-    // Whether it is gone for good or stands still, nobody can see.
-    former.node.freeze(2 * MEMBER_LEASE_MS);
-    const jobs = await on.put(on.job(), on.job());
-    const later = on.start('one');
-    await on.advance(DISPATCH_BUDGET.leadMs + SOON_MS);
-    const leads = on.leads();
-    expect(on.holders()).toEqual(['one', 'one']);
-    expect(leads.filter((lead) => before.includes(lead))).toEqual([]);
-    expect(on.states(jobs)).toEqual(['claimed', 'claimed']);
-    await on.advance(2 * MEMBER_LEASE_MS);
-    expect((await on.finish(former.ended)).end).toBe('superseded');
-    expect(on.leads()).toEqual(leads);
-    later.stop();
-    await on.finish(later.ended);
-  });
-
-  it('of one name are one: the later life goes on, the former one ends', async () => {
-    const on = scene(2);
-    const former = on.start('one');
-    await on.advance(SOON_MS);
-    const later = on.start('one');
-    expect((await on.finish(former.ended)).end).toBe('superseded');
-    await on.advance(SOON_MS);
-    expect(on.holders()).toEqual(['one', 'one']);
-    expect(await on.members()).toEqual(['one']);
-    const jobs = await on.put(on.job());
-    await dispatch(on.main, 0, { jobs, reason: 'ingest' });
-    await on.advance(SOON_MS);
-    expect(on.states(jobs)).toEqual(['claimed']);
-    later.stop();
-    await on.finish(later.ended);
   });
 });

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { changeControl } from '../../lib/dispatch/operate.ts';
 import { redeployed } from './redeployed.ts';
 import { type Stage, stage } from './stage.ts';
 import { watch } from './watch.ts';
@@ -46,18 +45,6 @@ const running = (on: Pick<Stage, 'store' | 'stateOf'>, type: string): number =>
   ).length;
 
 describe('jobs of a type that limits them for a resource', () => {
-  it('run as many at once as may, and those behind them start', async () => {
-    const { on, own } = watched(pool());
-    await album(on, 40);
-    await on.put(on.job({ type: 'render', resourceId: 'another' }), on.job({ type: 'render' }));
-    await on.put(on.job({ type: 'other', resourceId: 'album' }));
-    await on.pass();
-    expect(own.most.get('resource render album')).toBe(CAP);
-    expect(running(on, 'render')).toBe(CAP + 2);
-    expect(running(on, 'other')).toBe(1);
-    own.expectNothingWrong();
-  });
-
   // Of each line, a pass reads the first few of its parked jobs: what is behind those must follow, too.
   it.each([
     { cap: CAP, ended: 1, keys: 7 },
@@ -121,36 +108,6 @@ describe('jobs of a type that limits them for a resource', () => {
     await on.pass({}, on.dispatcher());
     expect((await on.store.listParked({ partition: 0, limit: 10 })).marks).toHaveLength(1);
   });
-
-  it('follow the one that started, where a pause ends and there is room for several', async () => {
-    const { on, own } = watched(pool());
-    const jobs = await album(on, 30, { fairnessKey: 'tenant' });
-    await on.pass();
-    await on.pass();
-    await changeControl(on.operator(), { type: 'render' }, { paused: true });
-    const images = [];
-    for (const each of await on.startAll('images')) images.push(await on.end(each));
-    await on.pass({ jobs: images, reason: 'stream' });
-    expect(running(on, 'render')).toBe(0);
-    await changeControl(on.operator(), { type: 'render' }, { paused: false });
-    await on.pass();
-    expect(running(on, 'render')).toBe(CAP);
-    expect(jobs).toHaveLength(30);
-    own.expectNothingWrong();
-  });
-
-  it('count those that were claimed before there was a limit', async () => {
-    const { types, ...rest } = pool();
-    const on = await redeployed({ ...rest, types: { ...types, render: { timeoutMs: 600_000 } } });
-    const of = { type: 'render', resourceId: 'album' };
-    await on.submitNow(...Array.from({ length: CAP - 1 }, () => on.job(of)));
-    await on.finish(dispatchAll(await on.process(), { jobs: [], reason: 'tick' }));
-    expect(running(on, 'render')).toBe(CAP - 1);
-    await on.deploy(pool());
-    await on.submitNow(...Array.from({ length: 5 }, () => on.job(of)));
-    await on.finish(dispatchAll(await on.process(), { jobs: [], reason: 'tick' }));
-    expect(running(on, 'render')).toBe(CAP);
-  });
 });
 
 describe('in several partitions', () => {
@@ -158,22 +115,6 @@ describe('in several partitions', () => {
     const keys = Array.from({ length: 100 }, (_, at) => `key-${at}`);
     return keys.find((key) => partitionOf(key, partitions) === partition) ?? '';
   };
-  const all = (on: Stage) => on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
-
-  it('each lets its share of them run, without a lock', async () => {
-    const { on, own } = watched(pool({ partitions: 2 }, 5));
-    for (const partition of [0, 1]) await album(on, 20, { partition, fairnessKey: keyIn(partition, 2) });
-    await all(on);
-    const active = [...on.store.everyJob()].filter(({ id }) => on.stateOf(id) === 'claimed');
-    expect([0, 1].map((partition) => active.filter((job) => job.partition === partition).length)).toEqual([
-      3, 2,
-    ]);
-    expect(own.most.get('resource render album')).toBe(5);
-    const held = [...on.store.inspect(0).reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
-    const [conflictKey = ''] = held.map((entry) => entry.conflictKey);
-    expect(conflictKey).not.toBe('');
-    expect(await on.store.readLocks([conflictKey])).toEqual([undefined]);
-  });
 
   it('nothing starts beyond the limit where there come to be more of them while jobs run', async () => {
     const on = await redeployed(pool({}, 4));

@@ -2,7 +2,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
 import { type RetimeContext, retimeJob } from '../../lib/dispatch/retime.ts';
-import { QueueUnavailable } from '../../lib/queue/errors.ts';
 import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import { lockedJob, lockedPool } from './locked.ts';
@@ -37,19 +36,6 @@ function racing(on: Stage, times: number, happens: (seen: MovingJob) => Promise<
 }
 
 describe('a job that is moved', () => {
-  it('starts at its new time, and no older one, however often it was moved', async () => {
-    const on = stage();
-    const [job] = [scheduledIn(on, 10_000)];
-    await on.put(job);
-    for (const inMs of [5_000, HOUR_MS, 40_000]) expect((await move(on, job, inMs)).kind).toBe('moved');
-    await on.advance(39_999);
-    await on.pass();
-    expect(on.stateOf(job.id)).toBe('scheduled');
-    await on.advance(1);
-    await on.pass();
-    expect(on.stateOf(job.id)).toBe('claimed');
-  });
-
   it('starts at once when its time is past, though its line was retired while it waited', async () => {
     const on = stage();
     const job = scheduledIn(on, HOUR_MS);
@@ -103,53 +89,6 @@ describe('a job that is moved', () => {
       expect((await on.startAll('images')).map((started) => started.job.id)).toEqual([next.id]);
     },
   );
-
-  it('is not promoted by a dispatcher that has read its older time', async () => {
-    const on = stage();
-    const job = scheduledIn(on, 1_000);
-    await on.put(job);
-    await on.advance(1_000);
-    const promote: JobStore['promote'] = async (asked) => {
-      await move(on, job, HOUR_MS);
-      return on.store.promote(asked);
-    };
-    await on.pass({}, on.dispatcher({ store: storeWith(on.store, { promote }) }));
-    expect(on.stateOf(job.id)).toBe('scheduled');
-  });
-
-  it('gains no place in its line by a time that is long past', async () => {
-    const on = stage({
-      pool: {
-        types: { resize: {} },
-        tiers: [{ tier: 'standard' }],
-        fleets: { all: { types: ['resize'], slots: 1 } },
-      },
-    });
-    const [first, moved] = [on.job(), scheduledIn(on, HOUR_MS)];
-    await on.put(first, moved);
-    await on.advance(5);
-    await move(on, moved, -365 * 24 * HOUR_MS);
-    await on.pass();
-    expect(on.states([first, moved])).toEqual(['claimed', 'pending']);
-  });
-
-  it('keeps its place when it is ready and asked for now', async () => {
-    const on = stage({
-      pool: {
-        types: { resize: {} },
-        tiers: [{ tier: 'standard' }],
-        fleets: { all: { types: ['resize'], slots: 1 } },
-      },
-    });
-    const first = on.job();
-    await on.put(first);
-    await on.advance(5);
-    const second = on.job();
-    await on.put(second);
-    await move(on, first, 0);
-    await on.pass();
-    expect(on.states([first, second])).toEqual(['claimed', 'pending']);
-  });
 });
 
 describe('whoever must look', () => {
@@ -174,16 +113,6 @@ describe('whoever must look', () => {
     await on.advance(120_000);
     expect(on.wakes).toEqual([]);
   });
-
-  it('finds the job though the wake was lost', async () => {
-    const on = stage();
-    const job = scheduledIn(on, HOUR_MS);
-    await on.put(job);
-    const queue = { sendWake: () => Promise.reject(new QueueUnavailable('no answer')) };
-    expect((await move(on, job, 0, { queue })).kind).toBe('moved');
-    await on.pass();
-    expect(on.stateOf(job.id)).toBe('claimed');
-  });
 });
 
 describe('a move that meets another change', () => {
@@ -207,17 +136,6 @@ describe('a move that meets another change', () => {
     await retimeJob(context, job.id, on.time.nowMs);
     expect(on.stateOf(job.id)).toBe('pending');
     expect(context.announced.size).toBe(1);
-  });
-
-  it('comes too late for a job that was claimed meanwhile, and says so', async () => {
-    const on = stage({ pool: lockedPool(4) });
-    const job = lockedJob(on);
-    await on.put(job);
-    const store = racing(on, 1, () => on.pass());
-    expect(await move(on, job, HOUR_MS, { store })).toMatchObject({
-      kind: 'tooLate',
-      job: { state: 'claimed' },
-    });
   });
 
   it('comes too late for a job that was started meanwhile, and not for one that a fleet was told of', async () => {
@@ -256,44 +174,5 @@ describe('a move that meets another change', () => {
       move(on, job, 0, { store: racing(on, 5, (seen) => move(on, { ...job, ...seen }, HOUR_MS)) }),
     ).rejects.toThrow(/moved on at each of 5 tries, nothing was changed/);
     expect(on.stateOf(job.id)).toBe('scheduled');
-  });
-
-  it('that comes late undoes no later move', async () => {
-    const on = stage();
-    const job = on.job();
-    await on.put(job);
-    const late = Promise.withResolvers<void>();
-    const store = storeWith(on.store, {
-      retimeJob: async ({ job: seen, runAtMs, nowMs }) => {
-        await late.promise;
-        return on.store.retimeJob({ job: seen, runAtMs, nowMs });
-      },
-    });
-    // Its caller is gone: nobody asks again.
-    const first = store.retimeJob({ job, runAtMs: on.time.nowMs + 5, nowMs: on.time.nowMs });
-    await move(on, job, HOUR_MS);
-    late.resolve();
-    expect((await first).kind).toBe('superseded');
-    expect(on.store.inspectJob(job.id)?.runAtMs).toBe(on.time.nowMs + HOUR_MS);
-  });
-});
-
-describe('what cannot be moved', () => {
-  it('is said of a job that runs, and of one that has ended', async () => {
-    const on = stage();
-    const job = on.job();
-    await on.put(job);
-    await on.pass();
-    const [started] = await on.startEverywhere();
-    if (started === undefined) throw new Error('nothing started');
-    expect(await move(on, job, HOUR_MS)).toMatchObject({ kind: 'tooLate', job: { state: 'running' } });
-    await on.end(started);
-    expect(await move(on, job, HOUR_MS)).toMatchObject({ kind: 'tooLate', job: { state: 'succeeded' } });
-    expect(on.wakes).toEqual([]);
-  });
-
-  it('is said of no job', async () => {
-    const on = stage();
-    expect(await move(on, on.job(), 0)).toEqual({ kind: 'missing' });
   });
 });

@@ -93,24 +93,6 @@ describe('a settlement of several commits', () => {
     expect(new Set(on.states(next))).toEqual(new Set(['pending']));
   });
 
-  it('that somebody else overtook while lines were read slowly is waited for by nobody but the pass', async () => {
-    const { on, over, next } = await ended();
-    let commits = 0;
-    const { context, order } = slowly(on, {
-      commit: async (request) => {
-        commits += 1;
-        return commits > 1 ? 'lost' : on.store.commit(request);
-      },
-      readLine: async (request) => {
-        await on.clock.sleep(10 * COMMIT_MS);
-        return on.store.readLine(request);
-      },
-    });
-    const report = await on.pass({ reason: 'stream', jobs: [...over, ...next] }, context);
-    expect(report.kind).toBe('lost');
-    expect(order).not.toContain('send');
-  });
-
   it('that could not be written fails the pass, which has told of nothing', async () => {
     const { on, over, next } = await ended();
     const { context, order } = slowly(on, {
@@ -120,29 +102,5 @@ describe('a settlement of several commits', () => {
       'too many requests',
     );
     expect(order).not.toContain('send');
-  });
-
-  it('is written before the lead is given back where nothing starts', async () => {
-    const { on, over } = await ended();
-    const { context, order } = slowly(on);
-    const report = await on.pass({ reason: 'wake', jobs: over }, context);
-    expect(report).toMatchObject({ kind: 'done', settled: KEYS, admitted: 0 });
-    const before = order.slice(0, order.indexOf('stopLeading'));
-    const count = (what: string): number => before.filter((each) => each === what).length;
-    expect(count('committed')).toBeGreaterThanOrEqual(3);
-    expect(count('committed')).toBe(count('commit'));
-    expect(on.held()).toEqual([]);
-  });
-
-  it('is at its end before the lead is given back, also where the plan fails meanwhile', async () => {
-    const { on, over, next } = await ended();
-    const { context, order } = slowly(on, {
-      readLine: async () => Promise.reject(new StoreThrottled('readLine: too many requests')),
-    });
-    await expect(on.pass({ reason: 'wake', jobs: [...over, ...next] }, context)).rejects.toThrow('readLine');
-    const given = order.indexOf('stopLeading');
-    expect(given).toBeGreaterThan(0);
-    expect(order.slice(0, given).filter((each) => each === 'commit').length).toBeGreaterThan(1);
-    expect(order.slice(given)).not.toContain('committed');
   });
 });

@@ -66,16 +66,6 @@ describe('a line', () => {
     expect(writes).toEqual([startMs, startMs + ANNOUNCE_EVERY_MS]);
   });
 
-  it('is announced for each type, mode and key by itself', async () => {
-    const on = stage();
-    const { store, verbs } = watched(on);
-    const context = on.submitter({ store });
-    await submit(context, [on.job(), on.job({ mode: 'onDemand' })]);
-    expect(verbs[0]).toBe('announce tenant-a,tenant-a');
-    const { keys } = await on.store.readKeys({ partition: 0, type: 'resize', limit: 10 });
-    expect(keys[0]?.lines).toEqual([{ mode: 'queued' }, { mode: 'onDemand' }]);
-  });
-
   it('that could not be announced is tried again with the next job, and no job is put before', async () => {
     const on = stage();
     const context = on.submitter();
@@ -86,12 +76,6 @@ describe('a line', () => {
     await expect(submit(failing, [on.job()])).rejects.toThrow('busy');
     expect([...on.store.everyJob()]).toEqual([]);
     await submit(context, [on.job()]);
-    expect((await on.store.readKeys({ partition: 0, type: 'resize', limit: 10 })).keys).toHaveLength(1);
-  });
-
-  it('of a job for later is announced too', async () => {
-    const on = stage();
-    await on.put(on.job({ state: 'scheduled', runAtMs: on.time.nowMs + 1_000 }));
     expect((await on.store.readKeys({ partition: 0, type: 'resize', limit: 10 })).keys).toHaveLength(1);
   });
 
@@ -148,21 +132,6 @@ describe('a submitter that is stopped for long between announcing a line and put
     expect(on.stateOf(job.id)).toBe('claimed');
   });
 
-  it('announces it again also when the store gives no answer', async () => {
-    const on = stage();
-    const createJobs = late(on, async (jobs: readonly Job[]) => {
-      await on.store.createJobs(jobs);
-      throw new StoreThrottled('no answer');
-    });
-    const job = on.job({ fairnessKey: 'paused' });
-    const submitted = submit(on.submitter({ store: storeWith(on.store, { createJobs }) }), [job]);
-    submitted.catch(() => undefined);
-    await minutesGoBy(on, 14);
-    await expect(submitted).rejects.toThrow('no answer');
-    await on.pass({}, on.dispatcher());
-    expect(on.stateOf(job.id)).toBe('claimed');
-  });
-
   it('and so does whoever moves a job to now, or makes a new one of a dead letter', async () => {
     const on = stage();
     const [failed] = await on.put(on.job({ fairnessKey: 'failed' }));
@@ -183,19 +152,6 @@ describe('a submitter that is stopped for long between announcing a line and put
     await minutesGoBy(on, 2);
     expect((await done).map(({ kind }) => kind)).toEqual(['moved', 'redriven']);
     expect([await linesOf(on, 'failed'), await linesOf(on, 'moved')]).toEqual([1, 1]);
-  });
-
-  it('does not when it was fast enough', async () => {
-    const on = stage();
-    const { store, verbs } = watched(on);
-    const slow = storeWith(store, {
-      createJobs: async (jobs) => {
-        await on.advance(ANNOUNCE_EVERY_MS - 1);
-        return store.createJobs(jobs);
-      },
-    });
-    await submit(on.submitter({ store: slow }), [on.job({ fairnessKey: 'a' })]);
-    expect(verbs).toEqual(['announce a', 'create a']);
   });
 });
 
@@ -234,32 +190,6 @@ describe('a job that a hint shows long after it was ready', () => {
     await on.advance(1);
     await announceLate(context, jobs);
     expect(verbs).toEqual(['announce a', 'announce a']);
-  });
-
-  it('is one of a thousand at most', async () => {
-    const on = stage();
-    const jobs = Array.from({ length: 1_005 }, (_, n) => on.job({ fairnessKey: `k${n}`, readyAtMs: 0 }));
-    const context = on.submitter();
-    await announceLate(context, jobs);
-    expect(context.announced.size).toBe(1_000);
-  });
-});
-
-describe('submitting', () => {
-  it('nothing asks the store for nothing', async () => {
-    const on = stage();
-    const { store, verbs } = watched(on);
-    expect(await submit(on.submitter({ store }), [])).toEqual([]);
-    expect(verbs).toEqual([]);
-  });
-
-  it('answers in the order of the jobs, each created once', async () => {
-    const on = stage();
-    const one = on.job();
-    const [first] = await submit(on.submitter(), [one]);
-    const outcomes = await submit(on.submitter(), [on.job(), one, { ...one, contentHash: 'other' }]);
-    expect(first).toEqual({ kind: 'created', job: one });
-    expect(outcomes.map(({ kind }) => kind)).toEqual(['created', 'repeated', 'conflict']);
   });
 });
 

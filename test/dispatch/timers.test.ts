@@ -101,33 +101,6 @@ describe('a tick that looks ahead', () => {
     await schedule(on, [30, 5_000]);
     expect(await wakesOf(on, slowStore(on, 40).store)).toEqual([40, 5_040]);
   });
-
-  it('starts five thousand jobs, each within a second of its time', { timeout: LONG_MS }, async () => {
-    const on = stage({ pool: poolOf(6_000) });
-    const random = seeded(7);
-    const jobs = await schedule(
-      on,
-      range(5_000).map(() => 1 + Math.floor(random() * (WINDOW_MS - 1))),
-    );
-    let runs = Promise.resolve<unknown>(undefined);
-    on.queue.onWake(() => {
-      // What is told of starts at once.
-      runs = runs
-        .then(() => dispatchAll(on.main, { jobs: [], reason: 'wake', partitions: [0] }))
-        .then(() => on.startEverywhere());
-    });
-    await on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
-    await on.advance(WINDOW_MS + 1_000);
-    await on.finish(runs);
-    const lateMs = (atMsOf: (job: Job) => number | undefined): readonly number[] =>
-      jobs.map(({ id, runAtMs }) => {
-        const job = on.store.inspectJob(id);
-        return ((job && atMsOf(job)) ?? Number.NaN) - runAtMs;
-      });
-    // None is told of before its time, and each has started soon after it.
-    expect(Math.min(...lateMs(({ claim }) => claim?.claimedAtMs))).toBeGreaterThanOrEqual(0);
-    expect(Math.max(...lateMs(({ startedAtMs }) => startedAtMs))).toBeLessThan(1_000);
-  });
 });
 
 describe('a tick whose look ahead fails', () => {
@@ -193,39 +166,5 @@ describe('a pass over a crowd that became due at one instant', () => {
     }
     const inOrder = jobs.toSorted((a, b) => compareRanked(a, b, on.configuration.score));
     expect(starts).toEqual(inOrder.slice(0, 40).map(({ id }) => id));
-  });
-
-  it('reads the due line once when nothing is due, and never again what it has promoted', async () => {
-    const on = stage({ pool: poolOf(100), budget: { promoteMax: 7 }, store: { indexLagMs: 500 } });
-    const { store, reads } = slowStore(on, 0);
-    const context = on.dispatcher({ store });
-    await on.pass({}, context);
-    expect(reads.count).toBe(1);
-    await schedule(
-      on,
-      range(50).map(() => 0),
-    );
-    await on.advance(1_000);
-    const asked: (readonly string[])[] = [];
-    const watching = on.dispatcher({
-      store: storeWith(store, {
-        promote: async ({ jobs: due, nowMs }) => {
-          asked.push(due.map(({ id }) => id));
-          return on.store.promote({ jobs: due, nowMs });
-        },
-      }),
-    });
-    expect(await on.pass({}, watching)).toMatchObject({ kind: 'done', passes: 1, admitted: 50 });
-    expect(asked.map((ids) => ids.length)).toEqual([7, 7, 7, 7, 7, 7, 7, 1]);
-    expect(new Set(asked.flat()).size).toBe(50);
-  });
-
-  it('that is larger than a pass promotes plans with what it has, and goes on', async () => {
-    const on = stage({ pool: poolOf(100), budget: { promoteMax: 2 } });
-    await schedule(
-      on,
-      range(50).map(() => 0),
-    );
-    expect(await on.pass()).toMatchObject({ kind: 'done', passes: 3, admitted: 50 });
   });
 });

@@ -54,52 +54,6 @@ async function workOff(on: Stage, context: DispatchContext = on.main): Promise<v
 }
 
 describe('a weight that an operator puts', () => {
-  it('in the middle of a backlog decides the very next pass, however far behind the key stands', async () => {
-    const on = stage({ pool: poolWith({}) });
-    await backlog(on);
-    await on.pass();
-    expect(admittedOf(on, LAST)).toBe(0);
-    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 2 } });
-    await workOff(on);
-    // Half of its share is charged: all that is free goes to it.
-    expect(admittedOf(on, LAST)).toBe(SLOTS);
-  });
-
-  it('is taken away again, and counts no more from the next pass on', async () => {
-    const on = stage({ pool: poolWith({}) });
-    await backlog(on, 3 * SLOTS);
-    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: 2 } });
-    await on.pass();
-    expect(admittedOf(on, LAST)).toBe(SLOTS);
-    await on.store.changeControl({ partition: 0, scope: `key/${LAST}`, change: { weight: null } });
-    await workOff(on);
-    expect(admittedOf(on, LAST)).toBe(0);
-  });
-
-  it('holds a light key back at once', async () => {
-    const on = stage({ pool: poolWith({}) });
-    await backlog(on);
-    await on.store.changeControl({ partition: 0, scope: `key/${keyOf(0)}`, change: { weight: 0.5 } });
-    await on.pass();
-    expect([admittedOf(on, keyOf(0)), admittedOf(on, keyOf(1))]).toEqual([0, 1]);
-  });
-
-  it('is what a new key is lifted by', async () => {
-    const on = stage({ pool: poolWith({}) });
-    await backlog(on);
-    await on.pass();
-    await workOff(on);
-    await on.store.changeControl({ partition: 0, scope: 'key/new', change: { weight: 4 } });
-    const waiting = on.job({ fairnessKey: 'new' });
-    await on.put(waiting);
-    for (let round = 0; round < 3 && on.stateOf(waiting.id) === 'pending'; round += 1) {
-      const ended: Job[] = [];
-      for (const started of await on.startAll('images')) ended.push(await on.end(started));
-      await on.pass({ jobs: [...ended, waiting], reason: 'stream' });
-    }
-    expect(on.store.inspect(0).ledgers.get('new')?.settledCostMs).toBeGreaterThanOrEqual(4 * 100_000);
-  });
-
   it('costs one read of these keys every few seconds, where the keys line is long', async () => {
     const on = stage({ pool: poolWith({}), leads: true });
     await backlog(on);
@@ -133,16 +87,5 @@ describe('a weight that a deployment changes', () => {
     expect(admittedOf(on, LAST)).toBe(0);
     await workOff(on, deployed(on, poolWith({ [LAST]: 3 })));
     expect(admittedOf(on, LAST)).toBe(SLOTS);
-  });
-
-  it('of all keys but one leaves the others in their order, and puts that one where it belongs', async () => {
-    const on = stage({ pool: poolWith({}) });
-    await backlog(on);
-    const later = deployed(on, poolWith({ [LAST]: 2.1 }, 2));
-    await on.pass({}, later);
-    // 102.49 s / 2.1 is 48.8 s, 100 s / 2 is 50 s: one job of 1 s takes it to 49.3 s, two to 49.8 s, three beyond.
-    expect(admittedOf(on, LAST)).toBe(3);
-    expect([0, 1, 8].map((at) => admittedOf(on, keyOf(at)))).toEqual([1, 1, 1]);
-    expect(admittedOf(on, keyOf(9))).toBe(0);
   });
 });

@@ -10,8 +10,6 @@ import { aJob } from '../fixtures/factories/job.ts';
 import { type ProcessStage, processStage } from './process-stage.ts';
 
 const TEST_MS = 120_000;
-/** Longer than the lease of 6 s, and than its record is believed by anybody. */
-const BUSY_MS = 14_000;
 const ENDLESS_TIMEOUT_MS = 2_000;
 
 const configuration = resolveConfiguration({
@@ -54,43 +52,6 @@ const staged = (test: (on: ProcessStage) => Promise<void>) => async (): Promise<
 };
 
 describe.concurrent('a worker process whose handler keeps the event loop busy', () => {
-  it(
-    'for longer than its lease keeps its jobs, each runs once, and caps and conflicts hold',
-    {
-      timeout: TEST_MS,
-    },
-    staged(async (on) => {
-      const workers = ['one', 'two', 'three'].map((name) => on.start('busy-process.ts', name));
-      const payload = { forMs: BUSY_MS };
-      const shelves = ['a', 'a', 'b'];
-      const ids = await put(
-        on,
-        shelves.map((resourceId) => ({ type: 'block', payload, resourceId })),
-      );
-      await on.dispatchUntil(
-        ids,
-        (jobs) => jobs.length === ids.length && jobs.every((job) => isTerminal(job.state)),
-      );
-      const jobs = await on.context.store.getJobs({ ids });
-      expect(jobs.map((job) => [job?.state, job?.workersLost])).toEqual(ids.map(() => ['succeeded', 0]));
-      const entries = on.journal();
-      for (const id of ids) {
-        expect(entries.filter(({ jobId }) => jobId === id).map(({ what }) => what)).toEqual(['begin', 'end']);
-      }
-      const shelfOf = (id: string): string | undefined => shelves[ids.indexOf(id)];
-      const running: string[] = [];
-      for (const { what, jobId } of entries) {
-        if (what === 'end') running.splice(running.indexOf(jobId), 1);
-        else {
-          expect(running.map(shelfOf)).not.toContain(shelfOf(jobId));
-          running.push(jobId);
-        }
-        expect(running.length).toBeLessThanOrEqual(2);
-      }
-      expect(await Promise.all(workers.map(stop))).toEqual([0, 0, 0]);
-    }),
-  );
-
   const endless =
     (type: 'spin' | 'hang', launcher: readonly string[] = []) =>
     async (on: ProcessStage): Promise<void> => {

@@ -153,48 +153,6 @@ describe('the client on AWS', () => {
     WAIT_MS,
   );
 
-  it(
-    'moves a job away, nearer and back, and wakes whoever is to look at it',
-    async () => {
-      // Wakes of its own: others may have left some.
-      const own = await createQueue(sqs, 'moves');
-      const mover = SchedulerClient.fromEnvironment(clientConfiguration, {
-        FAIRLEAD_TABLE: table.table,
-        FAIRLEAD_WAKE_QUEUE: own.url,
-      });
-      const { jobId } = await client.submit({ type: 'resize', fairnessKey: 'tenant-b' });
-      const later = new Date(Date.now() + TTL_MS).toISOString();
-      expect(await mover.retime(jobId, { runAt: later })).toMatchObject({
-        state: 'scheduled',
-        runAtMs: Date.parse(later),
-      });
-      expect((await client.explain(jobId)).waitsFor).toEqual([{ why: 'time', untilMs: Date.parse(later) }]);
-      await pass();
-      expect((await client.get(jobId)).state).toBe('scheduled');
-      const soon = new Date(Date.now() + 1_500).toISOString();
-      await mover.retime(jobId, { runAt: soon });
-      await own.take();
-      expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
-      await mover.retime(jobId, { runAt: later });
-      expect(await mover.retime(jobId, { runAt: new Date(0).toISOString() })).toMatchObject({
-        state: 'pending',
-      });
-      await own.take();
-      await pass([], [jobId]);
-      expect((await client.explain(jobId)).waitsFor).toMatchObject([{ why: 'worker' }]);
-      // The fleet may have been told of another one before.
-      while ((await client.get(jobId)).state !== 'succeeded')
-        await pass([await work({ kind: 'succeeded', result: null })]);
-      expect(await errorOf(mover.retime(jobId, { runAt: later }))).toMatchObject({
-        name: 'JobStateError',
-        state: 'succeeded',
-      });
-      mover.destroy();
-      await own.drop();
-    },
-    WAIT_MS,
-  );
-
   it('speaks from the command line, too', async () => {
     let out = '';
     const print = (text: string): void => {

@@ -1,4 +1,4 @@
-/** A worker process is killed: how soon its job begins on another one. `killed-processes.long.test.ts` does it 20 times. */
+/** A worker process is killed: how soon its job begins on another one. The simulation kills thousands. */
 import { describe, expect, it } from 'vitest';
 import { restartOf, SOONEST_MS } from './killing.ts';
 

@@ -44,17 +44,7 @@ const SECOND: RedeployPool = {
   },
 };
 
-/** The fleet of processes is gone; functions take its type. */
-const THIRD: RedeployPool = {
-  ...SECOND,
-  fleets: { general: { types: ['print', 'ship', 'pack'], slots: 4 } },
-};
-
-/** As many slots as before, divided among four partitions, then among two. */
-const QUARTERS: RedeployPool = { ...THIRD, partitions: 4 };
-const HALVES: RedeployPool = { ...THIRD, partitions: 2 };
-
-const POOLS = { FIRST, SECOND, THIRD, QUARTERS, HALVES } as const;
+const POOLS = { FIRST, SECOND } as const;
 
 export type PoolName = keyof typeof POOLS;
 

@@ -11,9 +11,12 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import type { DynamoJobStoreOptions } from '../../lib/store/dynamodb/items.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
-import { finish, startNext } from '../contract/racers.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob } from '../fixtures/factories/job.ts';
+
+const WORKER = { workerId: 'worker', incarnation: '1' };
+const HIDE_MS = 60_000;
+const KEPT_MS = 3_600_000;
 
 export interface TableStage {
   readonly table: TestTable;
@@ -66,12 +69,21 @@ export async function tableStage(
     startAll: async (fleet) => {
       const started: Job[] = [];
       for (;;) {
-        const jobs = await startNext(store, queue, 0, { fleet, nowMs: clock.nowMs });
-        if (jobs.length === 0) return started;
-        started.push(...jobs);
+        const [received] = await queue.receive(fleet, 1, 0, HIDE_MS);
+        if (received === undefined) return started;
+        await queue.delete(fleet, [received.receipt]);
+        for (const message of received.jobs) {
+          const outcome = await store.startJob({ ...WORKER, ...message, nowMs: clock.nowMs() });
+          if (outcome.kind === 'started') started.push(outcome.job);
+        }
       }
     },
-    end: (job) => finish(store, job, clock.nowMs()),
+    end: async (job) => {
+      const [verdict, nowMs] = [{ kind: 'succeeded', result: null } as const, clock.nowMs()];
+      const ended = await store.finishJob({ ...WORKER, job, verdict, nowMs, expiresAtMs: nowMs + KEPT_MS });
+      if (ended.kind !== 'finished') throw new Error(`${job.id} was taken from its worker`);
+      return { ...ended.job, payload: job.payload };
+    },
     advance: (ms) => {
       aheadMs += ms;
     },

@@ -19,8 +19,6 @@ import {
   mailPk,
   requestKey,
   reservationKey,
-  scheduleKey,
-  scheduleSpecKey,
   workerKey,
 } from '../../lib/store/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
@@ -32,7 +30,6 @@ import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { lineOf } from '../fixtures/factories/ready-line.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
-import { aSchedule } from '../fixtures/factories/schedule.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { tableStage } from './table-stage.ts';
 
@@ -231,44 +228,6 @@ describe('a job that cannot be read', () => {
       .toMatchObject([{ id: job.id, error, workersLost: 0, payload: null }]);
     expect(told).toEqual([]);
   });
-});
-
-describe('a schedule that cannot be read', () => {
-  const dueIds = async () =>
-    (await store.readDueSchedules({ partition, fromMs: -1, untilMs: NOW_MS * 2, limit: 9 })).schedules.map(
-      ({ id }) => id,
-    );
-  const FORMS: readonly (readonly [string, string, (id: string) => Promise<unknown>])[] = [
-    ['text', 'how far it is', (id) => damage(scheduleKey(id), 'text', '{')],
-    ['revision', 'its revision', (id) => damage(scheduleKey(id), 'revision', 'two')],
-    ['text.when', 'what was asked for', (id) => damage(scheduleSpecKey(id), 'text', '{}')],
-    [
-      'spec',
-      'the half that is gone',
-      (id) => documents.send(new DeleteCommand({ TableName: table.table, Key: scheduleSpecKey(id) })),
-    ],
-  ];
-
-  it.each(FORMS)(
-    '(%s, %s) is set aside with its reason, and goes when it is deleted',
-    async (field, _, spoil) => {
-      const [bad, good] = [`bad-${partition}`, `good-${partition}`];
-      for (const id of [bad, good])
-        expect(await store.putSchedule({ record: aSchedule({ id, partition }), seen: 0 })).toBe('applied');
-      await spoil(bad);
-      await expect.poll(dueIds).toEqual([bad, good]);
-      const found = await store.getSchedules({ ids: [bad, good], unreadable: () => {} });
-      expect(found.map((record) => record?.state.id)).toEqual([undefined, good]);
-      await expect.poll(dueIds).toEqual([good]);
-      expect(told).toMatchObject([{ key: `schedule/${bad} schedule`, line: `schedules/${partition}` }]);
-      expect(told[0]?.reason).toContain(`attribute ${field} `);
-      expect(await store.listUnreadable(partition)).toEqual(told);
-      expect(await store.discardSchedule(bad)).toBe('applied');
-      expect(await store.listUnreadable(partition)).toEqual([]);
-      expect(await store.putSchedule({ record: aSchedule({ id: bad, partition }), seen: 0 })).toBe('applied');
-      await expect.poll(dueIds).toEqual([bad, good]);
-    },
-  );
 });
 
 describe("a partition's item that cannot be read", () => {

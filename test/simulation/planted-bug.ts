@@ -23,3 +23,6 @@ export interface Planted extends Sabotage {
   readonly changes?: readonly Mutation[];
   readonly foundBy: FoundBy;
 }
+
+/** A test, by its file and what its name has in it, or begins with. */
+export const byTest = (file: string, name: string): FoundBy => ({ test: `test/${file}.test.ts`, name });

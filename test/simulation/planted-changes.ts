@@ -1,6 +1,6 @@
 /** Bugs that are planted as changes of the sources: about what starts next, and whether anything does. */
 import { always, at, becomes, change, compared, dropped, never, within } from './mutation.ts';
-import type { Planted } from './planted-bug.ts';
+import { byTest, type Planted } from './planted-bug.ts';
 import { COMMIT_CHANGES } from './planted-commits.ts';
 import { SCHEDULE_CHANGES } from './planted-schedules.ts';
 import { SMALL_PRINT_CHANGES } from './planted-small-print.ts';
@@ -83,10 +83,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'first-page-of-keys': {
     removes: 'what is behind the first page of a keys line',
-    foundBy: {
-      test: 'test/dispatch/blocked.test.ts',
-      name: 'because each is at its cap keep no other key waiting',
-    },
+    foundBy: byTest('dispatch/blocked', 'because each is at its cap keep no other key waiting'),
     changes: [change(at('first-page-of-keys'), becomes('undefined'))],
   },
   'untold-losses': {
@@ -96,10 +93,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'unbounded-marker': {
     removes: 'the bound on what the page says of reservations',
-    foundBy: {
-      test: 'test/store/bounds.test.ts',
-      name: 'stays as small, however many reservations there are, and means the same',
-    },
+    foundBy: byTest(
+      'store/bounds',
+      'stays as small, however many reservations there are, and means the same',
+    ),
     changes: [change(at('unbounded-marker'), never)],
   },
   'tiers-in-one-batch': {
@@ -162,27 +159,18 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'looks-noted-first': {
     removes:
       'the message of a look before its note: one that is noted and was not sent keeps the present one from coming again',
-    foundBy: {
-      test: 'test/dispatch/worker-looks.test.ts',
-      name: 'go on with the message that comes again, where sendLook fails',
-    },
+    foundBy: byTest('dispatch/worker-looks', 'go on with the message that comes again, where sendLook fails'),
     changes: [change(at('looks-noted-first'), becomes('$.catch(() => {})'), 'CallExpression')],
   },
   'looks-of-others-too': {
     removes:
       'what a look at the workers was noted for: each copy of its message goes on by itself, and so do the copies of those',
-    foundBy: {
-      test: 'test/dispatch/worker-looks.test.ts',
-      name: 'do not multiply where each message comes three times, 4000 ms apart',
-    },
+    foundBy: byTest('dispatch/worker-looks', 'do not multiply where each message comes three times, 4000'),
     changes: [change(at('looks-of-others-too'), becomes('state.lookout === undefined'), 'BinaryExpression')],
   },
   'announcements-of-others-last': {
     removes: 'the time of another one’s announcement: whoever meets it trusts it as if it had made it then',
-    foundBy: {
-      test: 'test/dispatch/submit.test.ts',
-      name: 'that somebody else has announced is only looked at, for as long as that announcement holds',
-    },
+    foundBy: byTest('dispatch/submit', 'that somebody else has announced is only looked at, for as long as'),
     changes: [change(at('announcements-of-others-last'), becomes('$2'), 'CallExpression', 4)],
   },
   guarantees: {
@@ -224,7 +212,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'gone-forgotten': {
     removes: 'a key that has left the page is none of its base',
-    foundBy: { test: 'test/store/page.test.ts', name: 'that have left it are not what its base says' },
+    foundBy: byTest('store/page', 'that have left it are not what its base says'),
     changes: [change(at('gone-forgotten'), dropped, 'BinaryExpression')],
   },
   'base-of-a-refused-commit': {
@@ -247,7 +235,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
-    foundBy: { test: 'test/dispatch/moved-back.test.ts', name: 'is read by its name' },
+    foundBy: byTest('dispatch/moved-back', 'is read by its name'),
     changes: [change(at('moved-back'), always)],
   },
   'fractions-of-cost': {
@@ -271,10 +259,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'view-of-another-version': {
     removes:
       'the version of what a leader remembers: it believes that also where another dispatcher has committed since',
-    foundBy: {
-      test: 'test/dispatch/memory.test.ts',
-      name: 'what a pass leaves is there for the next one, or not',
-    },
+    foundBy: byTest('dispatch/memory', 'what a pass leaves is there for the next one, or not'),
     changes: [change(at('view-of-another-version'), always)],
   },
   'raises-forgotten': {
@@ -312,12 +297,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'credit-unbounded': {
     removes: 'the bound on how far a key may stay below the others',
-    foundBy: { test: 'test/core/presence.test.ts', name: 'starves the others for seconds' },
+    foundBy: byTest('core/presence', 'starves the others for seconds'),
     changes: [change(at('credit-unbounded'), never)],
   },
   'level-with-the-least': {
     removes: 'the place of keys that arrive behind the key with the least share',
-    foundBy: { test: 'test/core/presence.test.ts', name: 'holds nobody back' },
+    foundBy: byTest('core/presence', 'holds nobody back'),
     changes: [change(at('level-with-the-least'), becomes('$1'), 'BinaryExpression')],
   },
   'away-by-its-head': {
@@ -336,24 +321,24 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'explained-without-raises': {
     removes: 'raised shares from what explain says of the next pass',
-    foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
+    foundBy: byTest('dispatch/explain', 'is started by'),
     changes: [change(at('explained-without-raises'), dropped)],
   },
   'explained-without-due': {
     removes: 'what has become due from what explain says of the next pass',
-    foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
+    foundBy: byTest('dispatch/explain', 'is started by'),
     changes: [change(at('explained-without-due'), dropped, 'SpreadElement')],
   },
   'explained-without-locks': {
     removes: 'locks of other partitions from what explain says of the next pass',
-    foundBy: { test: 'test/dispatch/explain.test.ts', name: 'is started by' },
+    foundBy: byTest('dispatch/explain', 'is started by'),
     changes: [
       change(at('explained-without-locks'), becomes('state.keptBack !== undefined'), 'BinaryExpression', 2),
     ],
   },
   'unknown-claims-lent': {
     removes: 'claims that were not answered from what is held when capacity is lent',
-    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'has just filled, be its claims unknown' },
+    foundBy: byTest('dispatch/loans', 'has just filled, be its claims unknown'),
     changes: [
       change(
         at('unknown-claims-lent'),
@@ -363,20 +348,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'marks-not-renewed': {
     removes: 'renewing the mark of a blocked line',
-    foundBy: { test: 'test/dispatch/parked-lines.test.ts', name: 'their mark outlives a look' },
+    foundBy: byTest('dispatch/parked-lines', 'their mark outlives a look'),
     changes: [change(at('marks-not-renewed'), becomes('$1 === Infinity'), 'BinaryExpression')],
   },
   'retired-while-parked': {
     removes: 'announcing the lines of jobs that come back from blocked lines',
-    foundBy: { test: 'test/dispatch/parked-lines.test.ts', name: 'a line that is retired meanwhile' },
+    foundBy: byTest('dispatch/parked-lines', 'a line that is retired meanwhile'),
     changes: [change(at('retired-while-parked'), becomes('$4()'), 'CallExpression')],
   },
   'loss-by-own-clock': {
     removes: 'the instant of a loss as its item has it: it is charged by the own clock',
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'whose loss another dispatcher has noted a little earlier',
-    },
+    foundBy: byTest('dispatch/recovery', 'whose loss another dispatcher has noted a little earlier'),
     changes: [change(at('loss-by-own-clock'), becomes('$2'), 'LogicalExpression')],
   },
   'retired-in-between': {
@@ -413,10 +395,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'parked-not-moved-back': {
     removes: 'moving the first parked jobs of a free conflict key back into their lines',
-    foundBy: {
-      test: 'test/dispatch/loans.test.ts',
-      name: 'asks for jobs that are parked, once their conflict key is free',
-    },
+    foundBy: byTest('dispatch/loans', 'asks for jobs that are parked, once their conflict key is free'),
     changes: [
       change(
         within(
@@ -430,15 +409,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'has what its former one runs taken from it' },
+    foundBy: byTest('dispatch/recovery', 'has what its former one runs taken from it'),
     changes: [change(at('former-life'), dropped, 'BinaryExpression', 2)],
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'nothing is declared lost until the partition has been read for a lease',
-    },
+    foundBy: byTest('dispatch/recovery', 'nothing is declared lost until the partition has been read for a'),
     changes: [
       change(
         within(
@@ -452,7 +428,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'checkpoint-claim': {
     removes: 'claim, worker and incarnation in the condition of a checkpoint',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'are refused from another life of the worker' },
+    foundBy: byTest('contract/memory', 'are refused from another life of the worker'),
     changes: [
       change(
         within(
@@ -509,10 +485,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'claims-of-gone-fleets': {
     removes: 'giving claims back whose fleet is gone',
-    foundBy: {
-      test: 'test/dispatch/redeploy.test.ts',
-      name: 'with a lock, for a fleet that is gone, wait again at once',
-    },
+    foundBy: byTest('dispatch/redeploy', 'with a lock, for a fleet that is gone, wait again at once'),
     changes: [change(at('claims-of-gone-fleets'), never, 'UnaryExpression')],
   },
   'carry-one-step': {
@@ -537,10 +510,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'terms-of-the-dead': {
     removes: 'the terms of its claim from an attempt whose function died',
-    foundBy: {
-      test: 'test/dispatch/redeploy.test.ts',
-      name: 'also when the message of their function says that it died',
-    },
+    foundBy: byTest('dispatch/redeploy', 'also when the message of their function says that it died'),
     changes: [
       change(
         at('terms-of-the-dead'),
@@ -570,7 +540,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'overtaken-unseen': {
     removes:
       'the look at chosen jobs that an index shows, and that other dispatchers may have started before',
-    foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'tells of none that has ended' },
+    foundBy: byTest('dispatch/overtaken', 'tells of none that has ended'),
     changes: [
       change(
         within(
@@ -584,25 +554,22 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'outdated-heads': {
     removes: 'what a process knows not to wait from what it reads of an index that lags',
-    foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'reads none of them again' },
+    foundBy: byTest('dispatch/overtaken', 'reads none of them again'),
     changes: [change(at('outdated-heads'), becomes('read.jobs'))],
   },
   'told-heads-hide-others': {
     removes: 'the look behind parked jobs that have a place',
-    foundBy: { test: 'test/dispatch/resource-caps.test.ts', name: '12 of 12 end at once' },
+    foundBy: byTest('dispatch/resource-caps', '12 of 12 end at once'),
     changes: [change(at('told-heads-hide-others'), dropped, 'Property', 4)],
   },
   'locks-are-forgotten': {
     removes: 'that a place which was reserved under another declaration may have needed a lock',
-    foundBy: {
-      test: 'test/dispatch/handover.test.ts',
-      name: 'does not start beside one of its conflict key',
-    },
+    foundBy: byTest('dispatch/handover', 'does not start beside one of its conflict key'),
     changes: [change(at('locks-are-forgotten'), becomes('$1 === undefined'), 'BinaryExpression')],
   },
   'planned-for-ever': {
     removes: 'the time for which a start may claim what was planned',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'planned a day ago' },
+    foundBy: byTest('contract/memory', 'planned a day ago'),
     changes: [
       change(
         within(
@@ -653,26 +620,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'fleet-limits-alone': {
     removes: "what other partitions have in flight above an operator's cap of a fleet",
-    foundBy: {
-      test: 'test/dispatch/handover.test.ts',
-      name: "counts together towards an operator's cap of a fleet, and explain names each that has a part in it",
-    },
+    foundBy: byTest('dispatch/handover', "counts together towards an operator's cap of a fleet, and"),
     changes: [change(at('fleet-limits-alone'), dropped)],
   },
   'fleet-limits-whole': {
     removes: "what others have in flight from an operator's cap of a fleet here",
-    foundBy: {
-      test: 'test/dispatch/handover.test.ts',
-      name: "counts together towards an operator's cap of a fleet, and explain names each that has a part in it",
-    },
+    foundBy: byTest('dispatch/handover', "counts together towards an operator's cap of a fleet, and"),
     changes: [change(at('fleet-limits-whole'), never, 'LogicalExpression')],
   },
   'stale-looks': {
     removes: 'the look at what was declared of whoever lists and redrives jobs',
-    foundBy: {
-      test: 'test/dispatch/handover.test.ts',
-      name: 'sees, and puts into the queue again, what is in all partitions a second after it',
-    },
+    foundBy: byTest('dispatch/handover', 'sees, and puts into the queue again, what is in all partitions a'),
     changes: [change(at('stale-looks'), dropped, 'Identifier', 2)],
   },
   'early-reads-believed': {
@@ -686,44 +644,32 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'lost-not-shown': {
     removes:
       'the images of jobs that wait again after their worker was lost, from the pass that takes them away',
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'whose worker is gone starts again in the pass that finds it, whether or not the index shows it',
-    },
+    foundBy: byTest('dispatch/recovery', 'whose worker is gone starts again in the pass that finds it'),
     changes: [change(at('lost-not-shown'), becomes('($, [])'), 'AwaitExpression')],
   },
   'never-asks': {
     removes: 'what a partition that asks for capacity lacks, from its request',
-    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'each time that it asks' },
+    foundBy: byTest('dispatch/loans', 'each time that it asks'),
     changes: [change(at('never-asks'), becomes('[]'), 'Property', 2)],
   },
   'boundless-loans': {
     removes: 'the bound on what one commit lends and gives back',
-    foundBy: { test: 'test/dispatch/loans.test.ts', name: 'is one of very many' },
+    foundBy: byTest('dispatch/loans', 'is one of very many'),
     changes: [change(at('boundless-loans'), becomes('Infinity'))],
   },
   'let-go-unheard': {
     removes: 'the pass that follows a lost claim of a job behind which others are parked',
-    foundBy: {
-      test: 'test/dispatch/parking.test.ts',
-      name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
-    },
+    foundBy: byTest('dispatch/parking', 'keeps nothing parked behind jobs whose claim was lost, though no'),
     changes: [change(at('let-go-unheard'), dropped)],
   },
   'let-go-forgotten': {
     removes: 'the conflict key of a job whose claim was lost from what may have been let go',
-    foundBy: {
-      test: 'test/dispatch/parking.test.ts',
-      name: 'keeps nothing parked behind jobs whose claim was lost, though no hint tells that they are gone',
-    },
+    foundBy: byTest('dispatch/parking', 'keeps nothing parked behind jobs whose claim was lost, though no'),
     changes: [change(at('let-go-forgotten'), dropped, 'ExpressionStatement')],
   },
   'charged-twice-in-a-page': {
     removes: 'the bytes of a ledger from those of a page, once it is charged again',
-    foundBy: {
-      test: 'test/store/page-ledgers.test.ts',
-      name: 'however they were charged: keys of which a base is written',
-    },
+    foundBy: byTest('store/page-ledgers', 'however they were charged: keys of which a base is written'),
     changes: [change(at('charged-twice-in-a-page'), becomes('$1'), 'BinaryExpression')],
   },
   'hints-behind-holes': {
@@ -733,7 +679,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'own-end-unchecked': {
     removes: "the look at a function's attempt when its own time ends",
-    foundBy: { test: 'test/dispatch/recovery.test.ts', name: 'is looked at again when its own time ends' },
+    foundBy: byTest('dispatch/recovery', 'is looked at again when its own time ends'),
     changes: [
       change(at('own-end-unchecked'), becomes('$2'), 'LogicalExpression'),
       change(at('own-end-unchecked-2'), dropped),
@@ -741,26 +687,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'end-by-own-clock': {
     removes: "what clocks differ from the time that a function's attempt may run",
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'as long as a function may be running it by any clock',
-    },
+    foundBy: byTest('dispatch/recovery', 'as long as a function may be running it by any clock'),
     changes: [change(at('end-by-own-clock'), becomes('$1'), 'BinaryExpression', 3)],
   },
   'just-registered': {
     removes: 'what clocks differ from whether a worker may have come after the workers were read',
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'if its worker came after the workers were read',
-    },
+    foundBy: byTest('dispatch/recovery', 'if its worker came after the workers were read'),
     changes: [change(at('just-registered'), becomes('$1'), 'BinaryExpression', 2)],
   },
   'looks-up-in-turn': {
     removes: 'looking up all that is in flight for whoever left word',
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'settles all that has ended, however little one pass checks of itself',
-    },
+    foundBy: byTest('dispatch/recovery', 'settles all that has ended, however little one pass checks of'),
     changes: [change(at('looks-up-in-turn'), never, 'ConditionalExpression')],
   },
   'newest-partition': {
@@ -789,10 +726,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'in-flight-unseen': {
     removes: 'that a ledger does not expire while a job of its key runs',
-    foundBy: {
-      test: 'test/dispatch/expired-ledger.test.ts',
-      name: 'a ledger is kept while a job of its key runs',
-    },
+    foundBy: byTest('dispatch/expired-ledger', 'a ledger is kept while a job of its key runs'),
     changes: [change(at('in-flight-unseen'), dropped)],
   },
   'started-after-lease': {
@@ -805,43 +739,37 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'shares-alone': {
     removes: 'what runs in other partitions above their shares: each counts its own share alone',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'holds for all partitions together' },
+    foundBy: byTest('dispatch/handover', 'holds for all partitions together'),
     changes: [change(at('shares-alone'), dropped)],
   },
   'key-twice': {
     removes: 'jobs of a key that run where it lived before, for its cap',
-    foundBy: {
-      test: 'test/dispatch/handover.test.ts',
-      name: 'has its jobs in flight counted towards its cap',
-    },
+    foundBy: byTest('dispatch/handover', 'has its jobs in flight counted towards its cap'),
     changes: [change(at('key-twice'), never)],
   },
   'lockless-neighbour': {
     removes: 'the conflict keys of jobs that others have claimed by a former declaration',
-    foundBy: {
-      test: 'test/dispatch/handover.test.ts',
-      name: 'exclude those that began in the only partition',
-    },
+    foundBy: byTest('dispatch/handover', 'exclude those that began in the only partition'),
     changes: [change(at('lockless-neighbour'), dropped)],
   },
   'first-to-come': {
     removes: 'the wait for partitions that have not come to the declaration',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'start nothing, say so' },
+    foundBy: byTest('dispatch/handover', 'start nothing, say so'),
     changes: [change(at('first-to-come'), never)],
   },
   'read-too-early': {
     removes: 'the read of a partition after its note was seen: what stood before may be taken for all',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'believe only a read' },
+    foundBy: byTest('dispatch/handover', 'believe only a read'),
     changes: [change(at('read-too-early'), dropped)],
   },
   'stranger-claimed': {
     removes: 'the partition of a key: jobs start wherever they stand',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'has its waiting jobs there' },
+    foundBy: byTest('dispatch/handover', 'has its waiting jobs there'),
     changes: [change(at('stranger-claimed'), always, 'ArrowFunctionExpression')],
   },
   'announced-late': {
     removes: 'the announcement of a line in the new partition before a job is moved there',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'loses no job to a dispatcher that dies' },
+    foundBy: byTest('dispatch/handover', 'loses no job to a dispatcher that dies'),
     changes: [
       change(
         at('announced-late'),
@@ -852,108 +780,78 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deaf-resident': {
     removes: 'the look at the declaration of a dispatcher that runs on',
-    foundBy: { test: 'test/dispatch/resident.test.ts', name: 'comes to a newer declaration' },
+    foundBy: byTest('dispatch/resident', 'comes to a newer declaration'),
     changes: [change(at('deaf-resident'), dropped)],
   },
   'unheard-end': {
     removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
-    foundBy: { test: 'test/dispatch/redeploy.test.ts', name: 'in functions whose fleet is gone are taken' },
+    foundBy: byTest('dispatch/redeploy', 'in functions whose fleet is gone are taken'),
     changes: [change(at('unheard-end'), never, 'IfStatement', 2)],
   },
   'moved-uncharged': {
     removes: 'the wait of an attempt that is over for its charge, before its job is moved',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'keeps an attempt that is over where it ran' },
+    foundBy: byTest('dispatch/handover', 'keeps an attempt that is over where it ran'),
     changes: [change(at('moved-uncharged'), always, 'ArrowFunctionExpression')],
   },
   'lock-of-before': {
     removes: 'locks of what was claimed when there were more partitions, once there is one',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'their lock is given back' },
+    foundBy: byTest('dispatch/handover', 'their lock is given back'),
     changes: [change(at('lock-of-before'), becomes('[]'), 'CallExpression', 2)],
   },
   'controls-left': {
     removes: 'controls of keys, which stay where the keys lived',
-    foundBy: { test: 'test/dispatch/handover.test.ts', name: 'has its pauses there' },
+    foundBy: byTest('dispatch/handover', 'has its pauses there'),
     changes: [change(at('controls-left'), dropped)],
   },
   'borrowed-and-above': {
     removes:
       'what a partition has borrowed from what it may have in flight, once the loan has ended and was not given back',
-    foundBy: {
-      test: 'test/dispatch/looks.test.ts',
-      name: 'is not what runs on capacity that was lent to its partition',
-    },
+    foundBy: byTest('dispatch/looks', 'is not what runs on capacity that was lent to its partition'),
     changes: [change(at('borrowed-and-above'), becomes('Infinity'), 'MemberExpression', 2)],
   },
   'comes-and-plans-on': {
     removes: 'the difference between what was planned before a partition came and what it plans from then on',
-    foundBy: {
-      test: 'test/dispatch/looks.test.ts',
-      name: 'is nothing where a partition runs what is its own',
-    },
+    foundBy: byTest('dispatch/looks', 'is nothing where a partition runs what is its own'),
     changes: [change(at('comes-and-plans-on'), compared('<='), 'BinaryExpression')],
   },
   'come-to-any': {
     removes: 'the version of the declaration that a partition has come to',
-    foundBy: {
-      test: 'test/dispatch/looks.test.ts',
-      name: 'is one that has come to this declaration, not to an earlier one',
-    },
+    foundBy: byTest('dispatch/looks', 'is one that has come to this declaration, not to an earlier one'),
     changes: [change(at('come-to-any'), dropped, 'BinaryExpression', 2)],
   },
   'let-go-of-all': {
     removes: 'conflict keys that others hold still: all are taken to be free',
-    foundBy: {
-      test: 'test/dispatch/looks.test.ts',
-      name: 'are conflict keys that were claimed before it came',
-    },
+    foundBy: byTest('dispatch/looks', 'are conflict keys that were claimed before it came'),
     changes: [change(at('let-go-of-all'), always, 'IfStatement')],
   },
   'cut-looks': {
     removes: 'the soon look at those that were not read so far',
-    foundBy: {
-      test: 'test/dispatch/looks.test.ts',
-      name: 'read so many at once, and the others within moments',
-    },
+    foundBy: byTest('dispatch/looks', 'read so many at once, and the others within moments'),
     changes: [change(at('cut-looks'), dropped)],
   },
   'cut-line-left': {
     removes: 'the return to a line of which a part was moved, unless it is the last that was read',
-    foundBy: {
-      test: 'test/dispatch/rehome.test.ts',
-      name: 'also where that is not the last one that it read',
-    },
+    foundBy: byTest('dispatch/rehome', 'also where that is not the last one that it read'),
     changes: [change(at('cut-line-left'), becomes('$1 = $2'))],
   },
   'retired-with-jobs': {
     removes: 'the look whether a line is empty before it is retired',
-    foundBy: {
-      test: 'test/dispatch/rehome.test.ts',
-      name: 'are no lines to retire in which a job stands',
-    },
+    foundBy: byTest('dispatch/rehome', 'are no lines to retire in which a job stands'),
     changes: [change(at('retired-with-jobs'), dropped, 'BinaryExpression')],
   },
   'steps-from-the-front': {
     removes: 'the place at which a step of a declaration ended',
-    foundBy: {
-      test: 'test/dispatch/carry.test.ts',
-      name: 'go on where the last one stood',
-    },
+    foundBy: byTest('dispatch/carry', 'go on where the last one stood'),
     changes: [change(at('steps-from-the-front'), dropped)],
   },
   'handover-again': {
     removes: 'what is known of a handover when the next declaration comes',
-    foundBy: {
-      test: 'test/dispatch/carry.test.ts',
-      name: 'is the one of its step alone where partitions',
-    },
+    foundBy: byTest('dispatch/carry', 'is the one of its step alone where partitions'),
     changes: [change(at('handover-again'), becomes('$1 > 0'), 'BinaryExpression', 2)],
   },
   'held-and-moved': {
     removes: 'the wait of a parked job for the charge of its earlier attempt, before it is moved',
-    foundBy: {
-      test: 'test/dispatch/carry.test.ts',
-      name: 'stay while an attempt of theirs counts here',
-    },
+    foundBy: byTest('dispatch/carry', 'stay while an attempt of theirs counts here'),
     changes: [change(at('held-and-moved'), dropped, 'UnaryExpression', 2)],
   },
   'raised-twice': {
@@ -1000,7 +898,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'looked-before-release': {
     removes:
       'the look for letters after the lead is released: a letter that comes in between is not acted on',
-    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'that comes at the stopLeading of a lead' },
+    foundBy: byTest('dispatch/letters', 'that comes at the stopLeading of a lead'),
     changes: [
       change(at('looked-before-release'), dropped),
       change(
@@ -1014,7 +912,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'names-unread': {
     removes: 'the jobs that letters name',
-    foundBy: { test: 'test/dispatch/lead.test.ts', name: 'hears of jobs by letters' },
+    foundBy: byTest('dispatch/lead', 'hears of jobs by letters'),
     changes: [change(at('names-unread'), dropped, 'SpreadElement', 2)],
   },
   'deleted-before-the-commit': {
@@ -1033,7 +931,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'deleted-though-refused': {
     removes:
       'the letters of a pass whose commit was refused: they are deleted, and it forgets what they said',
-    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'stays if that commit is refused' },
+    foundBy: byTest('dispatch/letters', 'stays if that commit is refused'),
     changes: [
       change(
         at('deleted-though-refused'),
@@ -1045,7 +943,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deletes-of-others': {
     removes: 'which letters a pass has acted on: it deletes all that are there',
-    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'that comes at the commit of a lead' },
+    foundBy: byTest('dispatch/letters', 'that comes at the commit of a lead'),
     changes: [
       change(
         at('deletes-of-others'),
@@ -1055,13 +953,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'lost-and-gone': {
     removes: 'the letter and the wake of a dispatcher whose commits were refused three times',
-    foundBy: { test: 'test/dispatch/letters.test.ts', name: 'leaves a letter, then sends a wake' },
+    foundBy: byTest('dispatch/letters', 'leaves a letter, then sends a wake'),
     changes: [change(at('lost-and-gone'), dropped)],
   },
   'woken-for-nothing': {
     removes:
       'the commit of a run that was woken, where it has nothing to write: what was planned before is not void',
-    foundBy: { test: 'test/dispatch/lead.test.ts', name: 'commits though it has nothing to write' },
+    foundBy: byTest('dispatch/lead', 'commits though it has nothing to write'),
     changes: [change(at('woken-for-nothing'), never)],
   },
   'unreadable-says-nothing': {
@@ -1090,17 +988,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'moved-unconfirmed': {
     removes: 'the commit that proves what is in flight before a job is moved to another partition',
-    foundBy: { test: 'test/dispatch/rehome.test.ts', name: 'are none where another commit came first' },
+    foundBy: byTest('dispatch/rehome', 'are none where another commit came first'),
     changes: [change(at('moved-unconfirmed'), dropped)],
   },
   'told-and-believed': {
     removes: 'the look at a job that hints told of, and that nobody has read: it may not wait any more',
-    foundBy: { test: 'test/dispatch/overtaken.test.ts', name: 'tells of none that has ended' },
+    foundBy: byTest('dispatch/overtaken', 'tells of none that has ended'),
     changes: [change(at('told-and-believed'), always, 'BinaryExpression')],
   },
   'claim-version': {
     removes: 'the version in the condition of a claim',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'makes every claim fail that was planned before' },
+    foundBy: byTest('contract/memory', 'makes every claim fail that was planned before'),
     changes: [
       change(
         at('claim-version'),
@@ -1111,10 +1009,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'promote-version': {
     // Either is enough: the version alone, or the time of the job as it is.
     removes: 'the version and the time in the condition of a promotion',
-    foundBy: {
-      test: 'test/contract/memory.test.ts',
-      name: 'makes what was planned with the older time fail',
-    },
+    foundBy: byTest('contract/memory', 'makes what was planned with the older time fail'),
     changes: [
       change(
         at('promote-version'),
@@ -1124,15 +1019,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    foundBy: {
-      test: 'test/dispatch/recovery.test.ts',
-      name: 'has its version raised before its place is given away',
-    },
+    foundBy: byTest('dispatch/recovery', 'has its version raised before its place is given away'),
     changes: [change(at('raise-before-give-up'), always)],
   },
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
-    foundBy: { test: 'test/dispatch/pass.test.ts', name: 'without an answer goes on counting' },
+    foundBy: byTest('dispatch/pass', 'without an answer goes on counting'),
     changes: [change(at('unknown-claims-lent'), becomes("outcome === 'unknown' ? this.#drop(place) : $"))],
   },
 };

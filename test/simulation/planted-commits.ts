@@ -1,6 +1,6 @@
 /** Bugs that are planted as changes of the sources: about what a commit writes beside the page. */
 import { at, becomes, change, never } from './mutation.ts';
-import type { Planted } from './planted-bug.ts';
+import { byTest, type Planted } from './planted-bug.ts';
 
 const found = (name: string): Planted['foundBy'] => ({
   test: 'test/integration/reservations-ahead.test.ts',
@@ -64,10 +64,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'commit-of-any-version': {
     removes: 'the version from the condition of a commit, in the memory store',
-    foundBy: {
-      test: 'test/contract/memory.test.ts',
-      name: 'changes nothing for a dispatcher whose version another one has raised',
-    },
+    foundBy: byTest('contract/memory', 'changes nothing for a dispatcher whose version another one has'),
     changes: [change(at('commit-version'), never)],
   },
   'page-of-any-version': {
@@ -86,7 +83,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'lent-at-any-version': {
     removes: 'the version of the partition that acts from the condition of a commit that moves capacity',
-    foundBy: { test: 'test/contract/memory.test.ts', name: 'is moved by no commit of an earlier version' },
+    foundBy: byTest('contract/memory', 'is moved by no commit of an earlier version'),
     changes: [
       change(
         at('commit-version'),
@@ -97,10 +94,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'parked-at-the-same-version': {
     removes: 'the version that parking raises, in the memory store',
-    foundBy: {
-      test: 'test/contract/memory.test.ts',
-      name: 'raises the version, and is lost if another commit',
-    },
+    foundBy: byTest('contract/memory', 'raises the version, and is lost if another commit'),
     changes: [change(at('parked-at-the-same-version'), becomes('version'), 'BinaryExpression')],
   },
   'parked-in-the-table-at-the-same-version': {

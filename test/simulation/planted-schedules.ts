@@ -1,6 +1,6 @@
 /** Bugs of schedules that are planted as changes of the sources. */
 import { always, at, becomes, change, dropped, never, within } from './mutation.ts';
-import type { Planted } from './planted-bug.ts';
+import { byTest, type Planted } from './planted-bug.ts';
 
 const FIRING = 'test/dispatch/firing.test.ts';
 const KEPT = 'test/dispatch/firing-kept.test.ts';
@@ -63,7 +63,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'gap-swapped': {
     removes: 'what is asked for of a local time that is skipped: the policies are swapped',
-    foundBy: { test: 'test/core/schedule.test.ts', name: 'where the clock is set forward' },
+    foundBy: byTest('core/schedule', 'where the clock is set forward'),
     changes: [change(at('gap-swapped'), becomes("$1 === 'skip'"), 'BinaryExpression')],
   },
   'random-jitter': {
@@ -88,15 +88,12 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'replaced-goes-on': {
     removes: 'the end of the job that is replaced, which `fairlead simulate` shows',
-    foundBy: { test: 'test/cli/product.test.ts', name: 'does with fires that overlap as the policy says' },
+    foundBy: byTest('cli/product', 'does with fires that overlap as the policy says'),
     changes: [change(at('replaced-goes-on'), becomes('$.slice(1)'), 'CallExpression')],
   },
   'forgotten-open': {
     removes: 'firings whose jobs still run, once the history has no room for them',
-    foundBy: {
-      test: 'test/dispatch/firing-long-jobs.test.ts',
-      name: 'has no second job beside it, if it is to skip',
-    },
+    foundBy: byTest('dispatch/firing-long-jobs', 'has no second job beside it, if it is to skip'),
     changes: [
       change(
         within(
@@ -111,10 +108,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'replaced-once-only': {
     removes: 'the note of what is replaced: who completes a decision of a dead process replaces nothing',
-    foundBy: {
-      test: 'test/dispatch/firing-long-jobs.test.ts',
-      name: 'asks for the end of the old one although whoever decided it died before',
-    },
+    foundBy: byTest('dispatch/firing-long-jobs', 'asks for the end of the old one although whoever decided'),
     changes: [
       change(
         at('replaced-once-only'),
@@ -126,7 +120,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'unheard-by-the-schedule': {
     removes: 'what waits for the end of a job, which `fairlead simulate` shows',
-    foundBy: { test: 'test/cli/product.test.ts', name: 'does with fires that overlap as the policy says' },
+    foundBy: byTest('cli/product', 'does with fires that overlap as the policy says'),
     changes: [change(at('unheard-by-the-schedule'), never)],
   },
   'met-for-ever': {
@@ -205,12 +199,12 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'name-taken-unseen': {
     removes: 'the refusal of a name that was taken while the deployment ran',
-    foundBy: { test: 'test/dispatch/declared-schedules.test.ts', name: 'fails where somebody takes a name' },
+    foundBy: byTest('dispatch/declared-schedules', 'fails where somebody takes a name'),
     changes: [change(at('name-taken-unseen'), dropped)],
   },
   'never-fires-in-simulate': {
     removes: 'the refusal of 30 February in a scenario',
-    foundBy: { test: 'test/cli/simulate-schedules.test.ts', name: '30 February' },
+    foundBy: byTest('cli/simulate-schedules', '30 February'),
     changes: [change(at('never-fires-in-simulate'), never)],
   },
   'home-unwoken': {

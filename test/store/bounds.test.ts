@@ -1,5 +1,4 @@
 /** Each kind of item at its bound, with the longest names; and what keeps the partition summary within its own. */
-import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { costOf } from '../../lib/core/fairness.ts';
@@ -89,7 +88,6 @@ import {
   KEY,
   largestControl,
   largestEstimate,
-  largestHistory,
   largestJob,
   largestLedger,
   largestRejection,
@@ -363,12 +361,6 @@ describe('a request for capacity', () => {
 describe("a job's history", () => {
   const bytesOf = (history: History): number => Buffer.byteLength(encodeHistory(history), 'utf8');
 
-  it('is within its bound with the longest names, and not far from it', () => {
-    const bytes = bytesOf(largestHistory());
-    expect(bytes).toBeLessThanOrEqual(HISTORY_BYTES_MAX);
-    expect(bytes).toBeGreaterThan(HISTORY_BYTES_MAX / 2);
-  });
-
   it('is within its bounds after every entry, keeps the last one, and counts what it drops', () => {
     const anyText = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 600 }),
@@ -480,19 +472,6 @@ describe('a letter', () => {
     for (const item of items) expect(itemBytes(item)).toBeLessThanOrEqual(ITEM_BOUNDS.letter);
     expect(items.flatMap((item) => decodeLetter(item).hints)).toHaveLength(3 * LETTER_JOBS_MAX);
   });
-
-  it.each([
-    ['no bytes', 'text', 'not bytes'],
-    ['no deflate', Buffer.from('text'), 'not what it says as deflate'],
-    ['no JSON', deflateRawSync('['), 'not what it says as deflate'],
-    ['no lists', deflateRawSync('[{},[],0]'), 'not what it says as deflate'],
-    ['no heads', deflateRawSync('[[{"pk":"job/a","sk":"job"}],[],0]'), 'state'],
-    ['no ids', deflateRawSync('[[],[7],0]'), 'not what it says as deflate'],
-  ])('that is %s is refused by name', (_what, letter, message) => {
-    const [item] = letterItems(1);
-    expect(() => decodeLetter({ ...item, letter })).toThrow(MalformedItemError);
-    expect(() => decodeLetter({ ...item, letter })).toThrow(message);
-  });
 });
 
 describe('the partition summary', () => {
@@ -575,32 +554,6 @@ describe('the partition summary', () => {
       const counted = [...ledgers.values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
       const names = JSON.stringify([...ledgers.keys()]);
       expect(counted).toBeGreaterThanOrEqual(Buffer.byteLength(names) - 3 * ledgers.size);
-    }
-  });
-
-  it('keeps the ledgers of ten thousand keys, and lets the longest not charged go where there are more', () => {
-    const charging = (keys: number, at: number): (() => Commit) => {
-      const ledgers = times(90, (each) => {
-        const charged = at * 90 + each;
-        return { fairnessKey: `customer-${charged % keys}`, settledCostMs: charged, lastSeenMs: NOW_MS };
-      });
-      return () => aCommit({ ledgers });
-    };
-    const few = committed(times(120, (at) => charging(10_000, at)));
-    expect(few.changes.flatMap(({ spilled }) => spilled)).toEqual([]);
-    expect(few.page.ledgers.size).toBe(10_000);
-    const many = committed(times(178, (at) => charging(16_020, at)));
-    const left = [...many.page.ledgers.keys()];
-    expect(left.at(-1)).toBe('customer-16019');
-    expect(left.length).toBeGreaterThan(8_000);
-    const spilled = many.changes.flatMap((change) => change.spilled.map(({ fairnessKey }) => fairnessKey));
-    // None is spilled twice, and none that stays: each is where it was charged last.
-    expect(spilled.length + left.length).toBe(16_020);
-    expect(new Set([...spilled, ...left]).size).toBe(16_020);
-    // And the page says of each of them that stands in the base that it has left.
-    for (const { page } of many.changes) {
-      const ofBase = [...(page.base?.ledgers.keys() ?? [])];
-      expect(ofBase.filter((key) => page.ledgers.has(key) === (page.gone?.has(key) ?? false))).toEqual([]);
     }
   });
 

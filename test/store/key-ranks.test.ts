@@ -61,42 +61,6 @@ describe('the ranks of keys', () => {
     expect(ranks.takeMoves(0)).toHaveLength(250);
   });
 
-  it('stay where they are right, where no ledger was seen, and where the key was not seen', () => {
-    const ranks = new KeyRanks();
-    sees(ranks, 't', 'right', 7);
-    sees(ranks, 't', 'never charged', 0);
-    spend(ranks, 100);
-    ranks.sawLedger(0, aLedger({ fairnessKey: 'right', settledCostMs: 7 }));
-    ranks.sawLedger(0, aLedger({ fairnessKey: 'without backlog', settledCostMs: 7 }));
-    expect(ranks.takeMoves(0).map(({ fairnessKey }) => fairnessKey)).toEqual(['other']);
-  });
-
-  it('follow the newest ledger, and are forgotten once taken', () => {
-    const ranks = new KeyRanks();
-    sees(ranks, 't', 'a', 9);
-    ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 2 }));
-    ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 3 }));
-    const moves = [{ type: 't', fairnessKey: 'a', from: costRank(9, 'a'), to: costRank(3, 'a') }];
-    expect(ranks.takeMoves(0)).toEqual(moves);
-    expect(ranks.takeMoves(0)).toEqual([]);
-  });
-
-  it('know a ledger from an earlier pass, and let it move a key back but not to the front', () => {
-    const ranks = new KeyRanks();
-    ranks.sawLedger(0, aLedger({ fairnessKey: 'a', settledCostMs: 5 }));
-    expect(ranks.takeMoves(0)).toEqual([]);
-    sees(ranks, 't', 'a', 1);
-    spend(ranks, 100);
-    expect(ranks.takeMoves(0)).toContainEqual({
-      type: 't',
-      fairnessKey: 'a',
-      from: costRank(1, 'a'),
-      to: costRank(5, 'a'),
-    });
-    sees(ranks, 't', 'a', 9);
-    expect(ranks.takeMoves(0)).toEqual([]);
-  });
-
   it('do not go back by ledgers that may count no more: their keys begin in front', () => {
     const ranks = new KeyRanks();
     const ledger = aLedger({ fairnessKey: 'a', settledCostMs: 5, lastSeenMs: 1_000 });
@@ -117,13 +81,5 @@ describe('the ranks of keys', () => {
       ranks.sawLedger(0, aLedger({ fairnessKey: `k${at}`, settledCostMs: 0 }));
     }
     expect(ranks.takeMoves(0)).toHaveLength(500);
-  });
-
-  it('are apart by partition', () => {
-    const ranks = new KeyRanks();
-    sees(ranks, 't', 'a', 9);
-    ranks.sawLedger(1, aLedger({ fairnessKey: 'a', settledCostMs: 0 }));
-    expect(ranks.takeMoves(0)).toEqual([]);
-    expect(ranks.takeMoves(1)).toEqual([]);
   });
 });

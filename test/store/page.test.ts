@@ -10,14 +10,7 @@ import {
   isOfBase,
 } from '../../lib/store/dynamodb/codec/page.ts';
 import { itemBytes } from '../../lib/store/metering.ts';
-import {
-  EMPTY_PAGE,
-  isPageAlone,
-  nextPage,
-  type Page,
-  type PageChange,
-  reservationsIn,
-} from '../../lib/store/page.ts';
+import { EMPTY_PAGE, isPageAlone, nextPage, type PageChange, reservationsIn } from '../../lib/store/page.ts';
 import type { Ledger, Reservation } from '../../lib/store/records.ts';
 import type { Commit } from '../../lib/store/requests.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -25,7 +18,7 @@ import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { expectSame } from '../fixtures/same.ts';
 import { timesOf } from '../fixtures/times.ts';
-import { diceOf, seeded } from '../simulation/random.ts';
+import { seeded } from '../simulation/random.ts';
 
 /** One pass: ledgers it charges, places it settles, whether it reserves, whether it tidies afterwards. */
 const passes = fc.array(
@@ -203,81 +196,6 @@ describe('a page', () => {
         }
       }),
     );
-  });
-
-  it('means the same, whatever processes that know less of it have put, and whenever that arrives', () => {
-    let anew = 0;
-    let refused = 0;
-    let tidied = 0;
-    for (let seed = 1; seed <= 8; seed += 1) {
-      const dice = diceOf(seeded(seed));
-      const items = new Items<readonly Reservation[]>();
-      const meant = new Map<string, Reservation>();
-      const processes: { page: Page; items: ReadonlyMap<string, readonly Reservation[]> }[] = [];
-      let page = EMPTY_PAGE;
-      let late: (() => void)[] = [];
-      const arriveOrWait = (request: () => void): void => {
-        if (dice.chance(0.5)) request();
-        if (dice.chance(0.5)) late.push(request);
-      };
-      for (let commits = 0; commits < 250; commits += 1) {
-        const at = dice.whole(0, 2);
-        if (processes[at] === undefined || dice.chance(0.4)) processes[at] = { page, items: items.all };
-        const known = processes[at];
-        const { version } = known.page;
-        const seen = reservationsIn(known.page, known.items);
-        const touched = [...new Set(Array.from({ length: 12 }, () => dice.whole(0, seen.length)))].flatMap(
-          (each) => seen[each] ?? [],
-        );
-        const drop = touched.map((reservation) => ({
-          reservation,
-          positions: [...reservation.jobs.keys()].slice(0, dice.pick([1, 1, 1, 2, 12])),
-        }));
-        // So many at first that what the page says of them has no room in it.
-        const makes = commits < 40 ? 12 : dice.pick([0, 1, 2]);
-        const reserve = Array.from({ length: makes }, (_, each) =>
-          aReservation(
-            Array.from({ length: 12 }, (__, id) => ({ id: `${commits}-${at}-${each}-${id}` })),
-            { reservedAtMs: 1_500 * commits, version },
-          ),
-        );
-        const commit = aCommit({ version, drop, reserve });
-        const change = nextPage(known.page, commit, known.items, `${commits}`);
-        const puts = change.ahead.map(
-          ([itemId, reservations]) =>
-            () =>
-              items.put(itemId, reservations, version),
-        );
-        if (reserve.length === 0) anew += change.ahead.length;
-        if (version !== page.version || dice.chance(0.2)) {
-          // It comes too late, or dies before its page.
-          refused += 1;
-          for (const put of puts) arriveOrWait(put);
-        } else {
-          expect(puts.map((put) => put())).toEqual(puts.map(() => true));
-          page = change.page;
-          processes[at] = { page, items: new Map([...known.items, ...change.ahead]) };
-          for (const { reservation, positions } of drop) {
-            const jobs = new Map([...reservation.jobs].filter(([place]) => !positions.includes(place)));
-            if (jobs.size === 0) meant.delete(reservation.batchId);
-            else meant.set(reservation.batchId, { ...reservation, jobs });
-          }
-          for (const each of reserve) meant.set(each.batchId, each);
-        }
-        const reader = page;
-        const unnamed = [...items.all.keys()].filter((itemId) => !reader.named.has(itemId));
-        tidied += unnamed.length;
-        for (const itemId of unnamed) arriveOrWait(() => items.tidy(itemId, reader.version));
-        if (dice.chance(0.3)) {
-          for (const request of late) request();
-          late = late.filter(() => dice.chance(0.5));
-        }
-        const found = reservationsIn(page, items.all);
-        expect(new Map(found.map((each) => [each.batchId, each]))).toEqual(meant);
-      }
-    }
-    for (const count of [refused, tidied]) expect(count).toBeGreaterThan(100);
-    expect(anew).toBeGreaterThan(20);
   });
 
   it('keeps what whole types cost, and leaves what single resources cost to items of their own', () => {

@@ -12,18 +12,7 @@ import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aLookout } from '../../fixtures/factories/lookout.ts';
 import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
 import { aWorkerRecord } from '../../fixtures/factories/worker.ts';
-import {
-  KEY,
-  largestControl,
-  largestEstimate,
-  largestJob,
-  largestLedger,
-  largestRejection,
-  largestRequest,
-  largestReservation,
-  largestWorker,
-  NAME,
-} from '../../fixtures/largest.ts';
+import { KEY, largestJob, NAME } from '../../fixtures/largest.ts';
 import { noise } from '../../fixtures/noise.ts';
 import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';
 
@@ -185,40 +174,6 @@ export function partitionContract(suite: StoreSuite): void {
       expect((await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] }))[0]?.settledCostMs).toBe(11);
     });
 
-    it('makes no large reservation for a dispatcher whose version another one has raised', async () => {
-      const partition = freshPartition();
-      const [refused, made] = [1, 2].map((batch) =>
-        aReservation(times(300, (at) => ({ id: `${batch}-${at}` }))),
-      );
-      if (refused === undefined || made === undefined) throw new Error('no reservations');
-      await commit(partition);
-      expect(await commit(partition, { version: 0, reserve: [refused] })).toBe('lost');
-      expect(await commit(partition, { version: 1, reserve: [made] })).toBe('committed');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([made]);
-      await store.tidy(partition);
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([made]);
-    });
-
-    it('answers every ledger, however many keys there are', async () => {
-      const partition = freshPartition();
-      const keys = times(960, (at) => `customer-of-a-longer-name-${at}-`.padEnd(480, 'x'));
-      for (let from = 0; from < keys.length; from += 60) {
-        const ledgers = keys
-          .slice(from, from + 60)
-          .map((fairnessKey, at) => aLedger({ fairnessKey, settledCostMs: from + at + 0.25 }));
-        await commit(partition, { ledgers });
-      }
-      const again = aLedger({ fairnessKey: keys[3] ?? '', settledCostMs: 77_777 });
-      await commit(partition, { ledgers: [again] });
-      const costs = (await store.getLedgers({ partition, fairnessKeys: keys })).map(
-        (each) => each?.settledCostMs,
-      );
-      expect(costs).toEqual(keys.map((_, at) => (at === 3 ? 77_777 : at + 0.25)));
-      const { ledgers } = await store.loadPartition({ partition, nowMs: NOW_MS });
-      expect(ledgers).toContainEqual(again);
-      expect(ledgers.length).toBeLessThan(keys.length);
-    });
-
     it('answers all that ledgers say, from the partition summary and from items of their own', async () => {
       const partition = freshPartition();
       const says: readonly Partial<Ledger>[] = [
@@ -376,25 +331,6 @@ export function partitionContract(suite: StoreSuite): void {
       expect(await commit(partition, { ledgers })).toBe('committed');
       const keys = ledgers.map((ledger) => ledger.fairnessKey);
       expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
-    });
-
-    it('keeps what hundreds of keys were charged, the latest last, over many commits', async () => {
-      const partition = freshPartition();
-      const charged = new Map<string, Ledger>();
-      for (let at = 0; at < 30; at += 1) {
-        const ledgers = times(at % 3 === 0 ? 60 : 7, (each) =>
-          aLedger({ fairnessKey: `key-${(at * 37 + each) % 400}`, settledCostMs: at * 100 + each }),
-        );
-        for (const ledger of ledgers) {
-          charged.delete(ledger.fairnessKey);
-          charged.set(ledger.fairnessKey, ledger);
-        }
-        expect(await commit(partition, { ledgers })).toBe('committed');
-        const { ledgers: loaded } = await store.loadPartition({ partition, nowMs: NOW_MS });
-        expect(loaded).toEqual([...charged.values()]);
-      }
-      const keys = [...charged.keys()];
-      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual([...charged.values()]);
     });
 
     it('refuses more than that and changes nothing', async () => {
@@ -566,55 +502,6 @@ export function partitionContract(suite: StoreSuite): void {
       expect(await stored(failed.job.id)).toMatchObject({ payload, checkpoint, error });
     });
 
-    it('takes four batches of fifty jobs with the longest names, as many as a pass reserves at once, and the ledgers of their keys', async () => {
-      const partition = freshPartition();
-      const { batchId } = largestReservation();
-      const reserve = times(4, (at) => largestReservation(`${batchId.slice(0, -1)}${at}`));
-      const ledgers = times(45, largestLedger);
-      const estimates = times(45, (at) => largestEstimate(at, at % 2 === 0 ? '' : KEY));
-      expect(await commit(partition, { reserve, ledgers, estimates })).toBe('committed');
-      const state = await store.loadPartition({ partition, nowMs: NOW_MS });
-      expect(state.reservations.toSorted((one, other) => (one.batchId < other.batchId ? -1 : 1))).toEqual(
-        reserve,
-      );
-      const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
-      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
-      await untilLearned(partition, estimates);
-      expect(await store.getEstimates({ partition, ids: estimates })).toEqual(estimates);
-    });
-
-    it('takes a worker with all of its slots busy and all the progress that fits', async () => {
-      const partition = freshPartition();
-      const record = largestWorker();
-      expect(await store.registerWorker({ partition, record })).toBe('applied');
-      expect(await store.heartbeat({ partition, record })).toBe('applied');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([record]);
-    });
-
-    it('takes the longest request for capacity, and refuses one that is larger than an item', async () => {
-      const partition = freshPartition();
-      const request = largestRequest();
-      await store.askForLoan({ partition, request });
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).requests).toEqual([request]);
-      const wants = times(20, () => request.wants).flat();
-      await expect(store.askForLoan({ partition, request: { ...request, wants } })).rejects.toMatchObject({
-        name: 'ItemTooLarge',
-      });
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).requests).toEqual([request]);
-    });
-
-    it('takes the longest rejection and control', async () => {
-      const partition = freshPartition();
-      const rejection = largestRejection();
-      await store.recordRejections([rejection]);
-      expect(await store.listRejections(rejection.sourceId)).toEqual([rejection]);
-      const { scope, ...change } = largestControl;
-      expect(await store.changeControl({ partition, scope, change })).toEqual({
-        kind: 'changed',
-        control: largestControl,
-      });
-    });
-
     it('refuses what is larger than an item, by its name, and writes nothing', async () => {
       const partition = freshPartition();
       const tooLarge = { name: 'ItemTooLarge' };
@@ -648,42 +535,6 @@ export function partitionContract(suite: StoreSuite): void {
         reservations: [],
       });
       expect(await commit(partition, { reserve: [aReservation()] })).toBe('committed');
-    });
-
-    it('keeps what is known of many reservations, however often they are looked at and shrink', async () => {
-      const partition = freshPartition();
-      const loaded = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).reservations;
-      for (let from = 0; from < 240; from += 60) {
-        const reserve = times(60, (at) => aReservation(times(3, (id) => ({ id: `job-${from + at}-${id}` }))));
-        await commit(partition, { reserve });
-      }
-      const batches = await loaded();
-      expect(batches).toHaveLength(240);
-      const meant = new Map<string, Reservation>();
-      for (let round = 0; round < 2; round += 1) {
-        for (let from = 0; from < 240; from += 40) {
-          const some = batches.slice(from, from + 40).map((each) => meant.get(each.batchId) ?? each);
-          const drop = some.slice(0, 20).map((reservation) => ({ reservation, positions: [round] }));
-          const checkAtMs = NOW_MS + 1_000 * round + from;
-          const postpone = some.slice(20).map((reservation) => ({ reservation, checkAtMs }));
-          for (const { reservation } of drop) {
-            const jobs = new Map([...reservation.jobs].filter(([place]) => place !== round));
-            meant.set(reservation.batchId, { ...reservation, jobs });
-          }
-          for (const { reservation } of postpone)
-            meant.set(reservation.batchId, { ...reservation, checkAtMs });
-          expect(await commit(partition, { drop, postpone })).toBe('committed');
-        }
-        // By a process that knows nothing of it, and by the one that wrote it.
-        expect(new Map((await loaded()).map((each) => [each.batchId, each]))).toEqual(meant);
-      }
-      const whole = [...meant.values()].slice(0, 20).map((reservation) => ({
-        reservation,
-        positions: [...reservation.jobs.keys()],
-      }));
-      await commit(partition, { drop: whole });
-      await store.tidy(partition);
-      expect(await loaded()).toHaveLength(220);
     });
   });
 

@@ -3,11 +3,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../../lib/core/job.ts';
 import { type Item, namesIn } from '../../../lib/store/dynamodb/codec/attributes.ts';
-import { decodeBacklog, encodeBacklogLine } from '../../../lib/store/dynamodb/codec/backlog.ts';
-import { ttlSec } from '../../../lib/store/dynamodb/codec/cells.ts';
+import { decodeBacklog } from '../../../lib/store/dynamodb/codec/backlog.ts';
 import { decodeControl } from '../../../lib/store/dynamodb/codec/control.ts';
 import { decodeDispatcher, encodeDispatcher } from '../../../lib/store/dynamodb/codec/dispatcher.ts';
-import { decodeEstimate, encodeEstimate } from '../../../lib/store/dynamodb/codec/estimate.ts';
+import { encodeEstimate } from '../../../lib/store/dynamodb/codec/estimate.ts';
 import {
   decodeJob,
   decodeMovingJob,
@@ -15,15 +14,11 @@ import {
   encodePayload,
 } from '../../../lib/store/dynamodb/codec/job.ts';
 import { decodeLeader } from '../../../lib/store/dynamodb/codec/leader.ts';
-import { decodeLedger, encodeLedger } from '../../../lib/store/dynamodb/codec/ledger.ts';
-import { decodePage, encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
-import { decodeRejection, encodeRejection } from '../../../lib/store/dynamodb/codec/rejection.ts';
+import { decodeLedger } from '../../../lib/store/dynamodb/codec/ledger.ts';
 import {
   decodeReservations,
   encodeReservations,
-  packReservations,
   plainReservations,
-  unpackReservations,
 } from '../../../lib/store/dynamodb/codec/reservation.ts';
 import {
   decodeWorkerRecord,
@@ -32,11 +27,8 @@ import {
 } from '../../../lib/store/dynamodb/codec/worker.ts';
 import { MalformedItemError } from '../../../lib/store/errors.ts';
 import { itemBytes } from '../../../lib/store/metering.ts';
-import { EMPTY_PAGE } from '../../../lib/store/page.ts';
-import type { Reservation } from '../../../lib/store/records.ts';
 import {
   backlogKey,
-  controlKey,
   costRank,
   estimateKey,
   leaderKey,
@@ -49,94 +41,13 @@ import {
 } from '../../../lib/store/schema.ts';
 import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
-import { aRejection } from '../../fixtures/factories/rejection.ts';
-import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
+import { anEstimate } from '../../fixtures/factories/ledger.ts';
+import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { aWorkerRecord } from '../../fixtures/factories/worker.ts';
 
 /** What DynamoDB keeps of an item: attributes that are undefined are not written. */
 const kept = (item: Item): Item =>
   Object.fromEntries(Object.entries(item).filter(([, value]) => value !== undefined));
-
-const text = fc.string({ unit: 'grapheme', maxLength: 40 });
-const json = fc.jsonValue() as fc.Arbitrary<Json>;
-const count = fc.nat({ max: 1_000_000 });
-const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
-const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
-
-const anyEntry = fc
-  .oneof(
-    fc.record({
-      kind: fc.constant('attempt'),
-      attempt: count,
-      claimId: text,
-      fleet: text,
-      claimedAtMs: instant,
-      workerId: text,
-      startedAtMs: instant,
-      endedAtMs: instant,
-      outcome: fc.constantFrom('failed', 'lost'),
-      error: maybe(fc.record({ name: text, message: text })),
-      next: maybe(fc.record({ runAtMs: instant, isFromStart: fc.boolean() })),
-    }),
-    fc.record({
-      kind: fc.constant('moved'),
-      atMs: instant,
-      by: maybe(text),
-      fromMs: instant,
-      toMs: instant,
-    }),
-    fc.record({ kind: fc.constant('notClaimed'), atMs: instant, claimId: text }),
-    fc.record({ kind: fc.constant('givenBack'), atMs: instant, claimId: text, fleet: text }),
-  )
-  .map(kept);
-
-const anyJob: fc.Arbitrary<Job> = fc
-  .record({
-    id: text,
-    type: text,
-    priority: fc.integer({ min: 0, max: 10 }),
-    mode: fc.constantFrom('queued', 'onDemand'),
-    fairnessKey: text,
-    resourceId: maybe(text),
-    readyAtMs: instant,
-    firstReadyAtMs: maybe(instant),
-    version: count,
-    attempt: count,
-    partition: count,
-    state: fc.constantFrom('scheduled', 'pending', 'claimed', 'running', 'succeeded', 'failed', 'cancelled'),
-    payload: json,
-    contentHash: text,
-    runAtMs: instant,
-    submittedAtMs: instant,
-    workersLost: count,
-    claim: maybe(fc.record({ claimId: text, batchId: text, fleet: text, claimedAtMs: instant })),
-    worker: maybe(fc.record({ workerId: text, incarnation: text })),
-    startedAtMs: maybe(instant),
-    finishedAtMs: maybe(instant),
-    result: maybe(json),
-    error: maybe(fc.record({ name: text, message: text })),
-    checkpoint: maybe(json),
-    cancelRequestedAtMs: maybe(instant),
-    cancelRequestedBy: maybe(text),
-    cancelRequestedIn: maybe(fc.constantFrom('scheduled', 'pending', 'claimed', 'running')),
-    traceparent: maybe(text),
-    redriveOf: maybe(text),
-    redriveBy: maybe(text),
-    redrivenAs: maybe(text),
-    redrivenAtMs: maybe(instant),
-    redrivenBy: maybe(text),
-    history: maybe(
-      fc
-        .record({
-          entries: fc.array(anyEntry),
-          lastClaimId: maybe(text),
-          dropped: fc.record({ attempts: count, losses: count, others: count }),
-        })
-        .map(kept),
-    ),
-  })
-  .map((job) => kept({ ...job }) as unknown as Job);
 
 const full: Job = aJob({
   resourceId: 'r',
@@ -155,21 +66,7 @@ function damaged(item: Item, path: string, value: unknown): Item {
   return kept({ ...item, [name]: inner });
 }
 
-const LEDGERS = [aLedger({ settledCostMs: 12.25 }), aLedger({ fairnessKey: 'b', lastSeenMs: NOW_MS - 3 })];
-
 describe('a job item', () => {
-  it('holds every job in full', () => {
-    fc.assert(
-      fc.property(anyJob, (job) => {
-        const decoded = decodeJob(kept(encodeJob(job, undefined)));
-        // JSON knows no negative zero.
-        expect(JSON.stringify(decoded.payload)).toBe(JSON.stringify(job.payload));
-        const json = { payload: 0, result: 0, checkpoint: 0 };
-        expect({ ...decoded, ...json }).toEqual({ ...job, ...json });
-      }),
-    );
-  });
-
   it('holds its payload as text, so that no name in it means anything to the table', () => {
     const payload = JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1, "#x": ":y"}') as Json;
     const item = encodeJob(aJob({ payload }), undefined);
@@ -336,33 +233,6 @@ describe("what stands for a worker's record that cannot be read", () => {
 });
 
 describe('other items', () => {
-  it('hold a reservation by position, whatever was dropped of it', () => {
-    fc.assert(
-      fc.property(fc.uniqueArray(fc.nat({ max: 99 }), { maxLength: 50 }), (positions) => {
-        const sorted = positions.toSorted((a, b) => a - b);
-        const reservation: Reservation = {
-          ...aReservation([]),
-          jobs: new Map(sorted.map((position) => [position, aReservedJob(aJob())])),
-        };
-        const other = aReservation([aJob()]);
-        const [itemId, decoded] = decodeReservations(
-          kept(encodeReservations(3, ['item', [reservation, other]], 7)),
-        );
-        expect([itemId, decoded]).toEqual(['item', [reservation, other]]);
-        expect([...(decoded[0]?.jobs.keys() ?? [])]).toEqual(sorted);
-      }),
-    );
-  });
-
-  it('says under which declaration it was planned, in an item of its own and in a page', () => {
-    const before = aReservation([aJob()]);
-    const planned = aReservation([aJob(), aJob()], { declared: 7 });
-    const both = [before, planned];
-    const read = unpackReservations(JSON.parse(packReservations(both)));
-    expect([...read.values()]).toEqual(both);
-    expect(() => unpackReservations([['1-1', 1, 2, 3, [[], [], []], 'newest']])).toThrow(TypeError);
-  });
-
   it('name what is malformed inside a reservation', () => {
     const item = encodeReservations(0, ['item', [aReservation([aJob(), aJob()])]], 7);
     for (const jobs of [
@@ -403,81 +273,9 @@ describe('other items', () => {
     expect(JSON.stringify(item).length).toBeLessThan(8 * 1024);
   });
 
-  it('hold workers, controls, ledgers, estimates and rejections in full', () => {
-    const worker = aWorkerRecord({
-      occupants: [
-        { claimId: 'c', jobId: 'j', progress: { done: 0.5 } },
-        { claimId: 'd', jobId: 'k' },
-      ],
-    });
-    expect(decodeWorkerRecord(kept(encodeWorkerRecord(0, worker)))).toEqual({
-      ...worker,
-      occupants: worker.occupants.map((occupant) => kept({ ...occupant })),
-    });
-    for (const control of [
-      { scope: 'pool', paused: true },
-      { scope: 'key/a', paused: false, maxConcurrency: 0, weight: 2.5 },
-    ]) {
-      expect(decodeControl({ ...controlKey(0, control.scope), ...control })).toEqual(control);
-    }
-    for (const leads of [[], [0, 3, 12]]) {
-      const dispatcher = aDispatcherRecord({ leads });
-      expect(decodeDispatcher(encodeDispatcher(dispatcher, 1))).toEqual(dispatcher);
-    }
-    for (const ledger of LEDGERS)
-      expect(decodeLedger(encodeLedger(ledgerKey(0, ledger.fairnessKey), ledger, 7))).toEqual(ledger);
-    const reservation = aReservation([
-      { id: 'a\u0001\u2401', fairnessKey: '"' },
-      { id: 'b', resourceId: 'r' },
-    ]);
-    const page = {
-      ...EMPTY_PAGE,
-      version: 7,
-      named: new Set(['7-x', '6-y']),
-      unseenUntilMs: NOW_MS + 5,
-      carried: { version: 3, moved: 8, isDone: false, after: 'a\n', sinceVersion: 4, isHandedOver: true },
-      chargedMean: 1_250,
-      inline: new Map([[reservation.batchId, reservation]]),
-      ledgers: new Map(LEDGERS.map((each) => [each.fairnessKey, each])),
-    };
-    expect(decodePage(encodePage(0, page, ''))).toEqual(page);
-    const estimate = anEstimate({ varianceMs2: 1e-9 });
-    const key = estimateKey(0, estimate.type, estimate.resourceId);
-    expect(decodeEstimate(encodeEstimate(key, estimate, 7))).toEqual(estimate);
-    const rejection = aRejection();
-    expect(decodeRejection(encodeRejection(rejection))).toEqual(rejection);
-  });
-
   it('write a variance below what DynamoDB can hold as none', () => {
     const estimate = anEstimate({ varianceMs2: 1e-200 });
     expect(encodeEstimate(estimateKey(0, 'a', ''), estimate, 1).varianceMs2).toBe(0);
-  });
-
-  it("tell a backlog's modes and parts apart", () => {
-    fc.assert(
-      fc.property(
-        fc.uniqueArray(
-          fc.tuple(fc.constantFrom('queued' as const, 'onDemand' as const), fc.nat({ max: 999 })),
-          {
-            minLength: 1,
-            selector: String,
-          },
-        ),
-        (pairs) => {
-          const lines = pairs.map(([mode, sub]) => ({ mode, sub }));
-          const item = {
-            ...backlogKey(0, 't', 'k'),
-            fairnessKey: 'k',
-            announcedAtMs: 1,
-            rank: '7/k',
-            lines: new Set(lines.map(encodeBacklogLine)),
-          };
-          const decoded = decodeBacklog(item).lines;
-          expect(new Set(decoded.map(encodeBacklogLine))).toEqual(item.lines);
-          expect(decoded).toHaveLength(item.lines.size);
-        },
-      ),
-    );
   });
 
   it('are refused by the name of what is missing', () => {
@@ -528,21 +326,6 @@ describe('ranks and times', () => {
         },
       ),
     );
-  });
-
-  it('stay within their width at both ends', () => {
-    expect(costRank(-5, 'k')).toBe(costRank(0, 'k'));
-    expect(costRank(1e300, 'k')).toBe(costRank(1e15, 'k'));
-  });
-
-  it('stand among ranks that name no more than microseconds', () => {
-    expect(costRank(8_000.25, 'k') > '0000000000008000.249/k').toBe(true);
-    expect(costRank(8_000.25, 'k') < '0000000000008000.251/k').toBe(true);
-  });
-
-  it('let nothing be collected early', () => {
-    expect(ttlSec(1_000)).toBe(1);
-    expect(ttlSec(1_001)).toBe(2);
   });
 });
 
