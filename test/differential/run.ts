@@ -114,8 +114,9 @@ for (let seed = first; seed < first + seeds; seed += 1) {
   if (isExplained) explained += 1;
   const least = isExplained ? await leastOf(scenario) : undefined;
   differing.push({ seed, kind, what, ...(least === undefined ? {} : { least }) });
-  if (least === undefined || values.json) continue;
+  if (values.json) continue;
   console.log(`\nseed ${seed} (${kind}): ${what}`);
+  if (least === undefined) continue;
   console.log(`  least: ${least.what}`);
   console.log(`  not without: ${least.notWithout.join(', ')}`);
   console.log(JSON.stringify(least.scenario));
