@@ -255,6 +255,23 @@ describe('what is in the way of a partition', () => {
     expect(await seen(on, controls)).toBe(NOTHING_ELSEWHERE);
   });
 
+  it('are jobs of its own keys, in all others together', async () => {
+    const on = await looking({ partitions: 3 });
+    const [mine = '', also = ''] = keysIn(0, 3, 2);
+    const [third = ''] = keysIn(2, 3, 1);
+    await on.come(1);
+    await on.come(2);
+    await on.hold(1, [mine, mine, also, third, ...keysIn(1, 3, 2)]);
+    await on.hold(2, [mine]);
+    const { ofKeys } = await seen(on);
+    expect(ofKeys).toEqual(
+      new Map([
+        [mine, 3],
+        [also, 1],
+      ]),
+    );
+  });
+
   it('are conflict keys that were claimed before it came, until they are free: those are told', async () => {
     const on = await looking();
     const free = await on.hold(1, keysIn(1, 2, 1), { conflictKey: 'album/photos' });

@@ -72,6 +72,27 @@ describe('where slots are free', () => {
     expect(pace.leftMs()).toBe(0);
   });
 
+  it('lines are read at each pace where a hundred jobs a second wait in a hundred and fifty of them', () => {
+    const { lastingMs } = scene();
+    const passes = Math.ceil(10_000 / PACE_MS);
+    expect(lastingMs(10_000, { admitted: 17 })).toBeGreaterThanOrEqual(passes - 4);
+  });
+
+  it('lines are read at each second pace where half as much comes for as many of them', () => {
+    const { lastingMs } = scene();
+    lastingMs(10_000, { admitted: 8 });
+    const passes = Math.ceil(10_000 / PACE_MS);
+    expect(lastingMs(10_000, { admitted: 8 })).toBeLessThanOrEqual(passes * 0.6);
+  });
+
+  it('lines that were just read are not read again before the next pace, however much comes', () => {
+    const { pace, pass, lastingMs, later } = scene();
+    lastingMs(10_000, { admitted: 500 });
+    pass({ admitted: 500 }, true);
+    later(PACE_MS / 4);
+    expect(pace.isTimeToRead()).toBe(false);
+  });
+
   it.each([
     ['one job a second', { admitted: 0.17 }],
     ['one job a second, with one line', { admitted: 0.17, lines: 1 }],

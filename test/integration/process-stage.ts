@@ -1,6 +1,6 @@
 /** Real worker processes on the emulator, and a dispatcher in the test itself: it plays the stream and the ticks. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SQSClient } from '@aws-sdk/client-sqs';
@@ -27,8 +27,6 @@ export interface ProcessStage {
   /** Of its processes. */
   readonly environment: NodeJS.ProcessEnv;
   readonly journal: () => readonly Entry[];
-  /** What the process of this name has written to its output. */
-  readonly outputOf: (name: string) => string;
   /** What the wake queue has by now, and soon; taken out of it. */
   readonly takeWakes: () => Promise<readonly string[]>;
   /** Begins a process: `script` beside this file is given a name and the journal; `launcher` is what starts it, if not Node. */
@@ -40,7 +38,6 @@ export interface ProcessStage {
 export async function processStage(configuration: PoolConfiguration, fleet: string): Promise<ProcessStage> {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-processes-'));
   const journalFile = join(folder, 'journal');
-  const outputFile = (name: string): string => join(folder, `${name}.log`);
   const sqs = new SQSClient(clientConfiguration);
   const workers: ChildProcess[] = [];
   const [table, fleetQueue, wakeQueue] = await Promise.all([
@@ -70,14 +67,13 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     context,
     environment: env,
     journal: () => entriesOf(journalFile),
-    outputOf: (name) => readFileSync(outputFile(name), 'utf8'),
     takeWakes: wakeQueue.take,
     start: (script, name, launcher = []) => {
       const path = new URL(`./${script}`, import.meta.url).pathname;
       const [command = process.execPath, ...given] = [...launcher, process.execPath];
       const worker = spawn(command, [...given, path, name, journalFile], {
         env,
-        stdio: ['ignore', openSync(outputFile(name), 'a'), 'inherit'],
+        stdio: ['ignore', 'ignore', 'inherit'],
       });
       workers.push(worker);
       return worker;
