@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { carry } from '../../lib/dispatch/carry.ts';
-import type { StrangersMemory } from '../../lib/dispatch/partition-cache.ts';
 import { CommitLostError } from '../../lib/dispatch/pass/commits.ts';
 import {
   haveKeysMoved,
@@ -17,6 +16,7 @@ import {
   walkHome,
 } from '../../lib/dispatch/rehome.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
+import type { StrangersMemory } from '../../lib/dispatch/view/partition-cache.ts';
 import {
   commitsOf,
   DEPLOYED,

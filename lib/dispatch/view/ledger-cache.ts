@@ -3,17 +3,18 @@
  * them. Ledgers that changed are written with the settlement itself, and what was learned right behind it.
  */
 
-import { type Weights, weightsNow } from '../core/capacity.ts';
-import type { PoolConfiguration } from '../core/configuration.ts';
-import { typesByName } from '../core/conflict.ts';
-import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
-import { correctionMs } from '../core/fairness.ts';
-import type { Job } from '../core/job.ts';
-import type { KeyLedger } from '../core/planner.ts';
-import type { LineStore } from '../store/contract.ts';
-import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../store/records.ts';
-import { type CachedLines, noteMovedBack, type PartitionCache } from './partition-cache.ts';
-import type { Settled } from './settle/settled.ts';
+import { type Weights, weightsNow } from '../../core/capacity.ts';
+import type { PoolConfiguration } from '../../core/configuration.ts';
+import { typesByName } from '../../core/conflict.ts';
+import { expectedCostMs, observe, WHOLE_TYPE } from '../../core/estimate.ts';
+import { correctionMs } from '../../core/fairness.ts';
+import type { Job } from '../../core/job.ts';
+import type { KeyLedger } from '../../core/planner.ts';
+import type { LineStore } from '../../store/contract.ts';
+import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../../store/records.ts';
+import type { Settled } from '../settle/settled.ts';
+import type { PartitionCache } from './partition-cache.ts';
+import type { View } from './view.ts';
 
 /** Names what was learned of a type on a resource. */
 interface EstimateName {
@@ -39,7 +40,7 @@ export class LedgerCache {
   readonly #reading = new Map<string, Promise<void>>();
   #weights: Weights;
   readonly #written: Map<string, EstimateRecord>;
-  readonly #lines: CachedLines;
+  readonly #view: View;
   readonly #typeNames = new Map<string, string>();
   /** By key: since when something of it is in flight. A ledger that counted then does not expire meanwhile. */
   readonly #inFlightSinceMs = new Map<string, number>();
@@ -62,7 +63,7 @@ export class LedgerCache {
     this.#ledgers = cached.ledgers;
     this.#estimates = cached.estimates;
     this.#written = cached.written;
-    this.#lines = cached.lines;
+    this.#view = cached.view;
   }
 
   /** What came with the partition's own read need not be read again. */
@@ -176,7 +177,7 @@ export class LedgerCache {
     const { fairnessKey, settledCostMs } = ledger;
     // What was charged before a reset, or before the ledger expired, is forgiven. Of a ledger that is gone it is not known.
     if (settledCostMs < (this.#ledgers.get(fairnessKey)?.settledCostMs ?? Infinity))
-      noteMovedBack(this.#lines, fairnessKey, this.#nowMs);
+      this.#view.noteMovedBack(fairnessKey, this.#nowMs);
     this.#ledgers.set(fairnessKey, ledger);
   }
 
