@@ -88,7 +88,7 @@ export class Candidates {
   openAtMs: number | undefined;
   /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
   readonly leftBehind: JobImage[] = [];
-  /** How many lines this pass has read from their start. */
+  /** How often this pass has read lines. */
   linesRead = 0;
 
   constructor(context: DispatchContext, input: CandidatesInput) {

@@ -22,7 +22,7 @@
  * `told` until a read comes to it.
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { compareRanked, rankKey } from '../../core/score.ts';
+import { rankKey } from '../../core/score.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { KeyBacklog, Quiet } from '../../store/records.ts';
 import { readyLineName } from '../../store/schema.ts';
@@ -42,14 +42,11 @@ export interface Order {
   /** The name of a job's line. */
   readonly nameOf: (job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>) => string;
   readonly rankOf: (job: JobHead) => string;
-  /** Negative where the one comes before the other in their line: as their ranks do, without the text of one for each. */
-  readonly compare: (one: JobHead, other: JobHead) => number;
 }
 
 export const orderOf = (partition: number, { score }: Pick<PoolConfiguration, 'score'>): Order => ({
   nameOf: (job) => readyLineName(partition, readyLineOf(job)),
   rankOf: (job) => rankKey(job, score),
-  compare: (one, other) => compareRanked(one, other, score),
 });
 
 /** What was read of a line, and what hints changed of it. */
@@ -344,7 +341,7 @@ export class View {
 }
 
 /** R1: a line with jobs in their places, but for those behind what was read of it, where a read of the rest will show them. */
-export function withPlaced(line: Line, coming: readonly Told[], { compare }: Order): Line {
+export function withPlaced(line: Line, coming: readonly Told[], { rankOf }: Pick<Order, 'rankOf'>): Line {
   const versions = new Map(coming.map(({ job }) => [job.id, -Infinity]));
   for (const { id, version } of line.jobs) if (versions.has(id)) versions.set(id, version);
   const news = coming.filter(({ job }) => job.version > (versions.get(job.id) ?? -Infinity));
@@ -354,19 +351,19 @@ export function withPlaced(line: Line, coming: readonly Told[], { compare }: Ord
   for (const { job, rank } of news) {
     // planted: hints-behind-holes
     const isLeftToIndex = line.next !== undefined && rank > (line.untilRank ?? '');
-    if (!isLeftToIndex) jobs.splice(placeIn(jobs, job, compare), 0, job);
+    if (!isLeftToIndex) jobs.splice(placeIn(jobs, rank, rankOf), 0, job);
   }
   return { ...line, jobs };
 }
 
 /** Where a job stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
-function placeIn(jobs: readonly JobHead[], job: JobHead, compare: Order['compare']): number {
+function placeIn(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']): number {
   let from = 0;
   let to = jobs.length;
   while (from < to) {
     const middle = (from + to) >>> 1;
     const other = jobs[middle];
-    if (other !== undefined && compare(other, job) <= 0) from = middle + 1;
+    if (other !== undefined && rankOf(other) <= rank) from = middle + 1;
     else to = middle;
   }
   return from;
