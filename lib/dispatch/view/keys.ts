@@ -55,7 +55,7 @@ export function keyShares(
   };
 }
 
-/** A key, and its share when it was met. */
+/** A key, and what its place says of the shares of keys that were not offered: its own share when it was met, or nothing. */
 export interface KeyInTurn {
   readonly key: KeyBacklog;
   readonly share: number;
@@ -89,7 +89,8 @@ export class BackloggedKeys {
   /**
    * The next keys of a type, those of the least shares first. Their line is in the order of their ranks, which trail: a key that was
    * charged since it got its rank stands in front of others whose turn is sooner. So the line is read on until enough keys have a
-   * share that no key behind can have less of.
+   * share that no key behind can have less of. Before all of that come the keys that hints tell of, whatever their shares: a plan looks at so
+   * many keys and no more, and most that stand in front may have nothing.
    */
   async inTurn(
     type: string,
@@ -98,6 +99,7 @@ export class BackloggedKeys {
   ): Promise<{ readonly keys: readonly KeyInTurn[]; readonly more: boolean }> {
     const turn: Turn = this.#turns.get(type) ?? { met: new Map(), metOf: undefined, waiting: [] };
     const isFirst = !this.#turns.has(type);
+    const told = new Set(isFirst ? toldOf(this.#input.view, type).map(({ job }) => job.fairnessKey) : []);
     this.#turns.set(type, turn);
     let known = await this.#known(type, isFirst);
     for (;;) {
@@ -109,8 +111,11 @@ export class BackloggedKeys {
       while (given < Math.min(count, waiting.length) && (isWhole || (waiting[given]?.share ?? 0) <= behind))
         given += 1;
       if (given === count || isWhole) {
-        turn.waiting = waiting.slice(given);
-        return { keys: waiting.slice(0, given), more: turn.waiting.length > 0 || !isWhole };
+        const behindThem = Map.groupBy(waiting.slice(given), ({ key }) => told.has(key.fairnessKey));
+        turn.waiting = behindThem.get(false) ?? [];
+        // Their shares say nothing of the keys between.
+        const sooner = (behindThem.get(true) ?? []).map(({ key }) => ({ key, share: 0 }));
+        return { keys: [...waiting.slice(0, given), ...sooner], more: turn.waiting.length > 0 || !isWhole };
       }
       known = await this.#readOn(type, known);
     }
