@@ -181,7 +181,7 @@ export class Candidates {
       return { line, jobs: [], known: known?.jobs ?? [], more: false };
     if (known === undefined || known.jobs.length <= opened.offered) {
       this.#isReading = true;
-      known = await this.#read(name, opened, count);
+      known = await this.#read(name, opened, known?.next, count);
     }
     const { offered } = opened;
     const jobs = known.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
@@ -208,23 +208,21 @@ export class Candidates {
     for (const [name] of ahead) this.#usedUp.delete(name);
     await Promise.all(
       ahead.map(([name, line]) =>
-        this.#read(name, this.#opened.get(name) ?? { line, offered: 0, isRead: false }, 0),
+        this.#read(name, this.#opened.get(name) ?? { line, offered: 0, isRead: false }, undefined, 0),
       ),
     );
   }
 
-  /** Reads a line on; or from its start, if that was known to its end: what came since may have come without a hint. */
-  async #read(name: string, opened: Opened, count: number): Promise<Line> {
+  /** Reads a line on; or from its start, also if that was known to its end: what came since may have come without a hint. */
+  async #read(name: string, opened: Opened, after: string | undefined, count: number): Promise<Line> {
     const { partition, nowMs } = this.#input;
     const view = this.#view;
     const all = this.#opened;
-    const known = view.lines.get(name);
-    const after = known !== undefined && opened.offered > 0 ? known.next : undefined;
     const limit = Math.max(count, HEADS_MIN);
     const read = await this.#context.store.readLine({ partition, line: opened.line, limit, after });
     this.linesRead += 1;
     const last = read.jobs.at(-1);
-    const rank = last === undefined ? known?.untilRank : this.#order.rankOf(last);
+    const rank = last === undefined ? view.lines.get(name)?.untilRank : this.#order.rankOf(last);
     const untilRank = read.next === undefined ? undefined : rank;
     await this.#confirm(name, read.jobs, untilRank);
     const before = after === undefined ? undefined : view.lines.get(name);
