@@ -135,11 +135,6 @@ export const BEGUN_VERSION = FIRST_VERSION + ATTEMPT_STEPS;
  */
 export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => version >= BEGUN_VERSION;
 
-/** Whether a job that waited at this version has succeeded right from there, and did not wait anew in between. */
-export const succeededFrom = (version: number, job: Pick<Job, 'state' | 'version'>): boolean =>
-  // planted: ends-taken-for-others
-  job.state === 'succeeded' && job.version === version + ATTEMPT_STEPS;
-
 /**
  * Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line.
  *

@@ -5,8 +5,8 @@ import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
 import type { Deployed } from './declaration.ts';
-import type { PartitionCaches } from './partition-cache.ts';
 import type { AnnouncedLines } from './submit.ts';
+import type { PartitionCaches } from './view/partition-cache.ts';
 
 /** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
 export interface DispatchBudget {

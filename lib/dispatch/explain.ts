@@ -22,14 +22,14 @@ import type { PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import { lockedElsewhere, readDueJobs } from './explain-order.ts';
 import { waitsForOthers } from './handover.ts';
-import { LedgerCache } from './ledger-cache.ts';
 import { type LiveWaitsFor, toldOf } from './live-waits.ts';
 import { movedTo, slotsOfWorkers } from './loans.ts';
 import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
-import { openCache } from './partition-cache.ts';
 import { livesIn } from './rehome.ts';
 import { readyLineOf, tierOf } from './submit.ts';
+import { LedgerCache } from './view/ledger-cache.ts';
+import { openCache } from './view/partition-cache.ts';
 
 export const EXPLAIN_LIMITS = {
   /** Jobs of its own line that are read to find its place. */

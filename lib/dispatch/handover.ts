@@ -24,9 +24,9 @@ import type { Carried, PartitionState } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { roomsOf } from './loans.ts';
-import type { HandoverMemory } from './partition-cache.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { wakeLater } from './timers.ts';
+import type { HandoverMemory } from './view/partition-cache.ts';
 
 /** What keeps jobs of a partition from starting because of what others have in flight. */
 export interface Elsewhere {

@@ -11,11 +11,11 @@ import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/records.
 import type { ReadyLine } from '../store/schema.ts';
 import { type HeldJobs, heldIn, isHeld } from './depth.ts';
 import { underWay } from './handover.ts';
-import { LedgerCache } from './ledger-cache.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { pagesOf } from './pages.ts';
 import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
-import { openCache } from './partition-cache.ts';
+import { LedgerCache } from './view/ledger-cache.ts';
+import { openCache } from './view/partition-cache.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
 export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;

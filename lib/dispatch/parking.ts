@@ -22,9 +22,9 @@ import type { JobHead } from '../store/job-fields.ts';
 import type { ParkedMark } from '../store/records.ts';
 import type { DispatchContext } from './context.ts';
 import { lookAtLocks, needsLocks } from './locks.ts';
-import type { PartitionCache } from './partition-cache.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { asSubmitter, putAnnounced } from './submit.ts';
+import type { PartitionCache } from './view/partition-cache.ts';
 
 /** Marks looked at by one tick. */
 const ROUND_MARKS = 100;

@@ -18,10 +18,10 @@ import type { KeyBacklog, PartitionState } from '../store/records.ts';
 import type { ReadyLine } from '../store/schema.ts';
 import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
-import type { StrangersMemory } from './partition-cache.ts';
 import { type Commits, EMPTY_COMMIT } from './pass/commits.ts';
 import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from './submit.ts';
 import { wakeLater } from './timers.ts';
+import type { StrangersMemory } from './view/partition-cache.ts';
 
 /** Keys that one request reads. */
 const KEYS_PAGE = 100;

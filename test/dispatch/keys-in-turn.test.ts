@@ -1,8 +1,8 @@
 /** Keys of a type in the order of their shares, from a line in the order of ranks that trail. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BackloggedKeys, type KeyShares } from '../../lib/dispatch/backlogged-keys.ts';
-import { openCache } from '../../lib/dispatch/partition-cache.ts';
+import { BackloggedKeys, type KeyShares } from '../../lib/dispatch/view/keys.ts';
+import { View } from '../../lib/dispatch/view/view.ts';
 import type { KeyBacklog } from '../../lib/store/records.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 
@@ -43,7 +43,7 @@ function lineOf(keys: readonly Key[], pageMax = Number.POSITIVE_INFINITY) {
   const backlogged = new BackloggedKeys(store, {
     partition: 0,
     ledgerCache: { weighted: [] },
-    cached: openCache(new Map(), 0, 'one').lines,
+    view: new View(),
     livesHere: () => true,
     nowMs: NOW_MS,
   });

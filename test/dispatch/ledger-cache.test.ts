@@ -5,8 +5,8 @@ import { costOf } from '../../lib/core/fairness.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { DispatchContext } from '../../lib/dispatch/context.ts';
-import { LedgerCache } from '../../lib/dispatch/ledger-cache.ts';
-import { openCache } from '../../lib/dispatch/partition-cache.ts';
+import { LedgerCache } from '../../lib/dispatch/view/ledger-cache.ts';
+import { openCache } from '../../lib/dispatch/view/partition-cache.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
 import type { EstimateRecord } from '../../lib/store/records.ts';
 import { aLedger } from '../fixtures/factories/ledger.ts';
@@ -436,7 +436,7 @@ describe('raised shares', () => {
     const { own, cached } = books();
     const raised = ['tenant-a', 'new'].map((fairnessKey) => ({ fairnessKey, settledCostMs: 5_000 }));
     own.raise(raised, new Set());
-    expect([...cached.lines.movedBack.keys()]).toEqual(['new']);
+    expect([...cached.view.movedBackSince(0)]).toEqual(['new']);
   });
 });
 

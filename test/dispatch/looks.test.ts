@@ -16,8 +16,8 @@ import {
   slotsLess,
   waitsForOthers,
 } from '../../lib/dispatch/handover.ts';
-import type { HandoverMemory } from '../../lib/dispatch/partition-cache.ts';
 import { CommitLostError, Commits } from '../../lib/dispatch/pass/commits.ts';
+import type { HandoverMemory } from '../../lib/dispatch/view/partition-cache.ts';
 import type { Carried, PartitionState, Reservation } from '../../lib/store/records.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';

@@ -5,7 +5,7 @@ import {
   keepCache,
   openCache,
   type PartitionCaches,
-} from '../../lib/dispatch/partition-cache.ts';
+} from '../../lib/dispatch/view/partition-cache.ts';
 
 const VERSION = 7;
 

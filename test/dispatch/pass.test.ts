@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { READ_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
+import { READ_TRUSTED_MS } from '../../lib/dispatch/view/view.ts';
 import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract.ts';
 import type { Commit } from '../../lib/store/requests.ts';

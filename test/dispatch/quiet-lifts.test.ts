@@ -1,7 +1,7 @@
 /** A key that came unseen while nothing seemed to wait starts level with the others once it is found. */
 import { expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { READ_TRUSTED_MS } from '../../lib/dispatch/partition-cache.ts';
+import { READ_TRUSTED_MS } from '../../lib/dispatch/view/view.ts';
 import { type Stage, type Started, stage } from './stage.ts';
 
 const TWO_SLOTS = {

@@ -1,7 +1,6 @@
 /** How jobs of keys that live somewhere else are moved: all of them, in bounded steps, and none that still counts here. */
 import { describe, expect, it } from 'vitest';
 import { carry } from '../../lib/dispatch/carry.ts';
-import type { StrangersMemory } from '../../lib/dispatch/partition-cache.ts';
 import { CommitLostError } from '../../lib/dispatch/pass/commits.ts';
 import {
   type InFlight,
@@ -13,6 +12,7 @@ import {
   walkHome,
 } from '../../lib/dispatch/rehome.ts';
 import { ANNOUNCE_EVERY_MS } from '../../lib/dispatch/submit.ts';
+import type { StrangersMemory } from '../../lib/dispatch/view/partition-cache.ts';
 import { commitsOf, DEPLOYED, keysIn, MINUTE_MS, type Moving, moving, NO_JOBS, waiting } from './moving.ts';
 
 const NOTHING_HELD: InFlight = { held: NO_JOBS, confirm: async () => {} };

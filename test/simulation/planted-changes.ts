@@ -18,40 +18,29 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 16, kind: 'order' },
     changes: [
       change(at('dropped-hint'), dropped),
-      change(at('dropped-hint-2'), becomes('($.recent.clear(), $)')),
+      change(at('dropped-hint-2'), becomes('($.told.clear(), $)')),
     ],
   },
   'changed-since-told': {
-    removes:
-      'the new place of a job in its line, where a read shows that it has changed since a hint told of it',
-    foundBy: {
-      test: 'test/dispatch/hints.test.ts',
-      name: 'has a job where it stands now, if a read shows that it has changed since it was told of',
-    },
+    removes: 'what a read tells of a job that hints told of: its new place, and that it waits no more',
+    foundBy: { test: 'test/dispatch/view.test.ts', name: 'is offered as it is now' },
     changes: [change(at('changed-since-told'), dropped)],
-  },
-  'ends-taken-for-others': {
-    removes:
-      'the version of an end that went straight from what was admitted: a job that waits again stays after its end',
-    foundBy: {
-      test: 'test/dispatch/hints.test.ts',
-      name: 'forgets a job with its end, also where it waited anew after it was admitted',
-    },
-    changes: [change(at('ends-taken-for-others'), compared('>='), 'BinaryExpression', 2)],
   },
   'read-beside-admission': {
     removes:
-      'the look at all that was read while jobs were admitted: what shows them still is remembered as waiting',
+      'the look at all that is known of a line for jobs that were reserved since: what shows them still is offered as waiting',
     foundBy: { bigWorld: 1 },
-    changes: [change(at('read-beside-admission'), becomes('rest'))],
+    changes: [change(at('read-beside-admission'), becomes('line.jobs'), 'CallExpression')],
   },
   'known-from-its-admission': {
     removes: 'the time from its end for which it is known of a job that it does not wait',
     foundBy: {
-      test: 'test/dispatch/hints.test.ts',
-      name: 'knows for a minute from its end that a job does not wait any more',
+      test: 'test/dispatch/view.test.ts',
+      name: 'that a job waits no more count for a minute after the last of them',
     },
-    changes: [change(at('known-from-its-admission'), becomes('[]'), 'Identifier', 6)],
+    changes: [
+      change(at('known-from-its-admission'), becomes('this.versionOf(id) === -Infinity'), 'BinaryExpression'),
+    ],
   },
   'held-and-forgotten': {
     removes: 'the place of a job that is held still, and that a read shows to wait anew',
@@ -60,12 +49,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       name: 'stands in its place once its attempt is settled',
     },
     changes: [
-      change(
-        at('read-beside-admission'),
-        becomes('rest.filter((job) => !this.#isOver(job))'),
-        'CallExpression',
-        2,
-      ),
+      change(at('held-and-forgotten'), becomes('view.noteGone({ ...place.entry, version: Infinity })')),
     ],
   },
   'front-again': {
@@ -84,7 +68,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'first-page-of-keys': {
     removes: 'what is behind the first page of a keys line',
     foundBy: byTest('dispatch/blocked', 'because each is at its cap keep no other key waiting'),
-    changes: [change(at('first-page-of-keys'), becomes('undefined'))],
+    changes: [change(at('first-page-of-keys'), becomes('{ next: undefined }'), 'Identifier', 3)],
   },
   'untold-losses': {
     removes: 'losses of workers from the histories of jobs',
@@ -131,7 +115,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/partition-cache.ts'),
+          () => import('../../lib/dispatch/view/view.ts'),
           (m) => m.READ_TRUSTED_MS,
         ),
         becomes('Infinity'),
@@ -236,7 +220,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
     foundBy: byTest('dispatch/moved-back', 'is read by its name'),
-    changes: [change(at('moved-back'), always)],
+    changes: [change(at('moved-back'), always, 'BinaryExpression')],
   },
   'fractions-of-cost': {
     removes: 'whole units of cost: ties on paper are decided by rounding',
@@ -253,7 +237,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'old-images': {
     removes: 'the versions of images: an old one takes the place of what is known',
-    foundBy: { test: 'test/dispatch/hints.test.ts', name: 'changes nothing: told of' },
+    foundBy: { test: 'test/dispatch/view.test.ts', name: 'change nothing where they are older: told of' },
     changes: [change(at('old-images'), dropped)],
   },
   'view-of-another-version': {
@@ -544,8 +528,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/hinted-jobs.ts'),
-          (m) => m.Overtaken.prototype.among,
+          () => import('../../lib/dispatch/view/candidates.ts'),
+          (m) => m.Candidates.prototype.overtaken,
         ),
         always,
         'IfStatement',
@@ -674,7 +658,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'hints-behind-holes': {
     removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',
-    foundBy: { test: 'test/dispatch/hints.test.ts', name: 'has a job where it stands now, if a read shows' },
+    foundBy: { test: 'test/dispatch/view.test.ts', name: 'leave a job behind all that was read of a line' },
     changes: [change(at('hints-behind-holes'), never, 'BinaryExpression', 2)],
   },
   'own-end-unchecked': {

@@ -13,12 +13,12 @@ import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/di
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { type IngestContext, ingest } from '../../lib/dispatch/ingest.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
-import type { PartitionCaches } from '../../lib/dispatch/partition-cache.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
 import { WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
 import { placeOf } from '../../lib/dispatch/submit.ts';
+import type { PartitionCaches } from '../../lib/dispatch/view/partition-cache.ts';
 import { triggersOf } from '../../lib/dispatch/woken.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';

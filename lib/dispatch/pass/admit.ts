@@ -146,9 +146,9 @@ export class Admission {
   async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
     const unlocked = decisions.filter(({ reserved }) => this.#lockOf(reserved) === undefined);
-    const overtaken = await candidates.overtaken.among(planner, unlocked);
+    const overtaken = await candidates.overtaken(planner, unlocked);
     if (overtaken.length === 0) return decisions;
-    candidates.noteAdmitted(overtaken);
+    candidates.noteGone(overtaken);
     this.lostClaims += overtaken.length;
     const over = new Set(overtaken.map(({ id }) => id));
     const first = decisions.findIndex(({ reserved }) => over.has(reserved.id));
@@ -272,7 +272,7 @@ export class Admission {
   /** Tells the fleets of what is reserved by now: not before, or what starts might not be counted. */
   async #hand(places: readonly ReservedPlace[]): Promise<void> {
     const { context, input, candidates } = this.#pass;
-    candidates.noteAdmitted(places.map(({ decision }) => decision.reserved));
+    candidates.noteGone(places.map(({ decision }) => decision.reserved));
     const locked: ReservedPlace[] = [];
     const told: FleetMessage[] = [];
     for (const place of places) {
@@ -354,7 +354,7 @@ export class Admission {
   #lose(decision: Decision): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
-    candidates.distrust([decision.reserved]);
+    candidates.distrust();
   }
 
   /** The job has moved on: what is parked behind it may be the next. */

@@ -3,10 +3,10 @@ import type { JobHead } from '../../store/job-fields.ts';
 import type { DispatchContext } from '../context.ts';
 import { measure, type PartitionLoad } from '../measure.ts';
 import { park, toPark } from '../parking.ts';
-import { headsOf, keepCache } from '../partition-cache.ts';
 import { inFlightOf } from '../rehome.ts';
 import { stayOnLookout } from '../settle/silence.ts';
 import { wakeLaterAt } from '../timers.ts';
+import { keepCache } from '../view/partition-cache.ts';
 import type { Admission } from './admit.ts';
 import type { PlannedPass } from './plan.ts';
 import type { PassReport } from './scope.ts';
@@ -80,11 +80,11 @@ function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
 async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Promise<number> {
   const { context, partition, commits, cached, candidates, parkedHeads } = pass;
   const known = new Set(parkedHeads.map(({ id }) => id));
-  const groups = headsOf(cached.lines, toPark(blocked, known, context.budget.parkKept));
+  const groups = cached.view.headsOf(toPark(blocked, known, context.budget.parkKept));
   // planted: front-again
   if (groups.size === 0) return 0;
   const jobs = await park(context, partition, commits, groups, { parks, cached });
-  candidates.forget(jobs);
+  candidates.noteParked(jobs);
   context.log.info('jobs were parked', {
     partition,
     parked: jobs.length,

@@ -8,8 +8,8 @@ import type { PassStore } from '../../store/contract.ts';
 import { placesWithout } from '../../store/page.ts';
 import type { EstimateRecord, Ledger, Reservation } from '../../store/records.ts';
 import type { Commit, ParkOutcome } from '../../store/requests.ts';
-import { type LedgerCache, nameOfEstimate } from '../ledger-cache.ts';
 import type { Settled } from '../settle/settled.ts';
+import { type LedgerCache, nameOfEstimate } from '../view/ledger-cache.ts';
 
 /** Another commit came first. The pass ends, and its dispatcher loads the partition again. */
 export class CommitLostError extends Error {

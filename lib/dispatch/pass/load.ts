@@ -5,14 +5,8 @@ import { carry } from '../carry.ts';
 import type { DispatchContext } from '../context.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
-import {
-  forgetLines,
-  forgetMissed,
-  forgetUnlessAt,
-  noteQuiet,
-  noteWhole,
-  READ_TRUSTED_MS,
-} from '../partition-cache.ts';
+import { forgetUnlessAt } from '../view/partition-cache.ts';
+import { READ_TRUSTED_MS } from '../view/view.ts';
 import { Commits } from './commits.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { LedPass, OutdatedPass, PassInput, PassScope } from './scope.ts';
@@ -35,8 +29,8 @@ export const isLedBy = (leader: Leader | undefined, leadBy: string | undefined, 
 export async function load(scope: PassScope): Promise<LoadedPass | LedPass | OutdatedPass> {
   const { context, input, partition, between, nowMs, cached } = scope;
   const { store, clock, deployed } = context;
-  if (input.looksAtAll) forgetMissed(cached.lines);
-  else if (input.readsAnew === true) forgetLines(cached.lines);
+  if (input.looksAtAll) cached.view.miss();
+  else if (input.readsAnew === true) cached.view.forget();
   const isLeading = input.leadBy !== undefined;
   const [state, found, dueEarly, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
@@ -47,15 +41,15 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   ]);
   if (!isLeading && isLedBy(state.leader, undefined, clock.nowMs())) return { kind: 'led' };
   forgetUnlessAt(cached, state.version);
-  const { lines } = cached;
-  lines.sinceMs ??= nowMs;
+  const { view } = cached;
+  view.sinceMs ??= nowMs;
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
   const commits = new Commits(store, partition, state.version);
   const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);
   const carried = isAtRest ? undefined : await carry(context, partition, commits, state);
   // What was moved stands where no pass has read it.
-  if (carried !== undefined) forgetMissed(lines);
+  if (carried !== undefined) view.miss();
   watch(scope, state, carried !== undefined);
   const elsewhere =
     (await between?.lookElsewhere(context, partition, commits, {
@@ -104,22 +98,18 @@ function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
 
 /** What the lines may be trusted for: from when on reads show everything, and whether nothing waited when the last pass ended. */
 function watch(
-  { context, input, partition, between, nowMs, cached: { lines } }: PassScope,
+  { context, input, partition, between, nowMs, cached: { view } }: PassScope,
   { quiet, parks, unseenUntilMs }: PartitionState,
   isCarrying: boolean,
 ): void {
   const { configuration, deployed } = context;
   // What waits in this partition and lives in another is found by reading only.
   const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
-  lines.parks = isBlind;
-  noteWhole(lines, unseenUntilMs, nowMs);
+  view.isBlind = isBlind;
+  view.begin(unseenUntilMs, nowMs);
   if (quiet === undefined || isBlind || isCarrying || input.looksAtAll || input.readsAnew === true) return;
   if (quiet.declared !== deployed?.version || nowMs - quiet.lookedAtMs >= READ_TRUSTED_MS) return;
-  noteQuiet(
-    lines,
-    configuration.types.map(({ type }) => type),
-    quiet,
-  );
+  view.assumeQuiet(configuration.types, quiet);
 }
 
 /**

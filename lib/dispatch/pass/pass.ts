@@ -15,7 +15,7 @@
  */
 import { betweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
-import { openCache } from '../partition-cache.ts';
+import { openCache } from '../view/partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
 import { CommitLostError, type Commits } from './commits.ts';

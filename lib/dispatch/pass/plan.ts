@@ -9,8 +9,8 @@ import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { PartitionState } from '../../store/records.ts';
-import { Candidates } from '../candidates.ts';
 import { slotsOfWorkers } from '../loans.ts';
+import { Candidates } from '../view/candidates.ts';
 import type { SettledPass } from './settle.ts';
 
 export interface PlannedPass extends SettledPass {
@@ -45,7 +45,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     images: [...seen.values()],
     parkedHeads,
     reservations: pass.reservations,
-    cached: pass.cached.lines,
+    view: pass.cached.view,
     justStored: new Set([
       ...(input.justStored ?? []),
       ...[...due.promoted, ...recovery.images].map(({ id }) => id),
@@ -63,9 +63,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
   }
   // What was reserved and never claimed waits again, where only a hint to come shows it.
-  candidates.distrust(
-    recovery.settled.flatMap(({ entry, durationMs }) => (durationMs === undefined ? entry : [])),
-  );
+  if (recovery.settled.some(({ durationMs }) => durationMs === undefined)) candidates.distrust();
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
 }
 

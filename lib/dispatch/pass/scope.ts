@@ -2,7 +2,7 @@
 import type { JobImage } from '../../store/job-fields.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
-import type { PartitionCache } from '../partition-cache.ts';
+import type { PartitionCache } from '../view/partition-cache.ts';
 
 /** What one pass did. */
 export interface PassReport {

@@ -8,7 +8,6 @@ import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/job-fields.ts';
 import type { Reservation } from '../../store/records.ts';
 import type { DispatchContext } from '../context.ts';
-import { LedgerCache } from '../ledger-cache.ts';
 import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
 import { recover, type Settlement } from '../settle/recover.ts';
 import {
@@ -21,6 +20,7 @@ import {
 } from '../settle/settled.ts';
 import { announceLate, asSubmitter } from '../submit.ts';
 import { wakeLater, wakeLaterAt } from '../timers.ts';
+import { LedgerCache } from '../view/ledger-cache.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
 import type { LoadedPass } from './load.ts';
 import { send } from './send.ts';

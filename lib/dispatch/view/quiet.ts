@@ -9,14 +9,12 @@
  * All lines are read again after `READ_TRUSTED_MS`: a job whose every hint was lost starts with the first pass after that. It holds for one
  * declaration, and not while jobs are parked, or keys move between partitions.
  */
-import type { LineName } from '../core/planner.ts';
-import type { Quiet } from '../store/records.ts';
-import type { DispatchContext } from './context.ts';
-import type { CachedKey, CachedLines } from './partition-cache.ts';
+import type { Quiet } from '../../store/records.ts';
+import type { DispatchContext } from '../context.ts';
+import type { Order, View } from './view.ts';
 
 export interface QuietInput {
-  readonly cached: CachedLines;
-  readonly nameOf: (line: LineName) => string;
+  readonly order: Pick<Order, 'nameOf'>;
   readonly nowMs: number;
   /** A read of the lines that began before says too little. */
   readonly unseenUntilMs: number;
@@ -25,38 +23,25 @@ export interface QuietInput {
 /** What is known of the partition if no job is left that is known to wait; undefined: not all lines were read to their ends. */
 export function quietOf(
   { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
-  { cached, nameOf, nowMs, unseenUntilMs }: QuietInput,
+  view: View,
+  { order, nowMs, unseenUntilMs }: QuietInput,
 ): Quiet | undefined {
-  if (cached.parks) return undefined;
+  if (view.isBlind) return undefined;
   let lookedAtMs = nowMs;
   for (const { type } of configuration.types) {
-    const known = cached.keys.get(type);
+    const known = view.keys.get(type);
     if (known === undefined || known.next !== undefined) return undefined;
     lookedAtMs = Math.min(lookedAtMs, known.readAtMs);
-    for (const key of known.keys) {
-      const readAtMs = readToEndAtMs(cached, type, key, nameOf);
-      if (readAtMs === undefined) return undefined;
-      lookedAtMs = Math.min(lookedAtMs, readAtMs);
+    for (const { fairnessKey, lines } of known.keys.values()) {
+      for (const { mode } of lines) {
+        const line = view.lines.get(order.nameOf({ type, mode, fairnessKey }));
+        // planted: quiet-though-the-line-goes-on
+        if (line === undefined || line.next !== undefined) return undefined;
+        lookedAtMs = Math.min(lookedAtMs, line.readAtMs);
+      }
     }
   }
   const declared = deployed === undefined ? {} : { declared: deployed.version };
   // planted: quiet-before-whole
   return lookedAtMs < unseenUntilMs ? undefined : { lookedAtMs, ...declared };
-}
-
-/** When the lines of a key were read, if all of them were, to their ends. */
-function readToEndAtMs(
-  { heads }: CachedLines,
-  type: string,
-  { fairnessKey, lines }: CachedKey,
-  nameOf: QuietInput['nameOf'],
-): number | undefined {
-  let readAtMs = Infinity;
-  for (const { mode } of lines) {
-    const known = heads.get(nameOf({ type, mode, fairnessKey }));
-    // planted: quiet-though-the-line-goes-on
-    if (known === undefined || known.next !== undefined) return undefined;
-    readAtMs = Math.min(readAtMs, known.readAtMs);
-  }
-  return readAtMs;
 }

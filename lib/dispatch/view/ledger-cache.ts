@@ -3,17 +3,17 @@
  * them. Ledgers that changed are written with the settlement itself, and what was learned right behind it.
  */
 
-import { type Weights, weightsNow } from '../core/capacity.ts';
-import type { PoolConfiguration } from '../core/configuration.ts';
-import { typesByName } from '../core/conflict.ts';
-import { expectedCostMs, observe, WHOLE_TYPE } from '../core/estimate.ts';
-import { correctionMs } from '../core/fairness.ts';
-import type { Job } from '../core/job.ts';
-import type { KeyLedger } from '../core/planner.ts';
-import type { LineStore } from '../store/contract.ts';
-import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../store/records.ts';
-import { type CachedLines, noteMovedBack, type PartitionCache } from './partition-cache.ts';
-import type { Settled } from './settle/settled.ts';
+import { type Weights, weightsNow } from '../../core/capacity.ts';
+import type { PoolConfiguration } from '../../core/configuration.ts';
+import { typesByName } from '../../core/conflict.ts';
+import { expectedCostMs, observe, WHOLE_TYPE } from '../../core/estimate.ts';
+import { correctionMs } from '../../core/fairness.ts';
+import type { Job } from '../../core/job.ts';
+import type { KeyLedger } from '../../core/planner.ts';
+import type { LineStore } from '../../store/contract.ts';
+import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../../store/records.ts';
+import type { Settled } from '../settle/settled.ts';
+import type { PartitionCache } from './partition-cache.ts';
 
 /** Names what was learned of a type on a resource. */
 interface EstimateName {
@@ -32,15 +32,12 @@ export class LedgerCache {
   readonly #configuration: PoolConfiguration;
   readonly #partition: number;
   readonly #nowMs: number;
+  /** A resource's learned cost is written when it has moved by this part of itself. Only settlements need it. */
   readonly #newsShare: number;
-  readonly #ledgers: Map<string, Ledger | undefined>;
-  readonly #estimates: Map<string, EstimateRecord | undefined>;
+  readonly #cached: PartitionCache;
   /** By fairness key: the read that will tell its ledger. */
   readonly #reading = new Map<string, Promise<void>>();
   #weights: Weights;
-  readonly #written: Map<string, EstimateRecord>;
-  readonly #lines: CachedLines;
-  readonly #typeNames = new Map<string, string>();
   /** By key: since when something of it is in flight. A ledger that counted then does not expire meanwhile. */
   readonly #inFlightSinceMs = new Map<string, number>();
 
@@ -50,26 +47,22 @@ export class LedgerCache {
     partition: number,
     nowMs: number,
     cached: PartitionCache,
-    /** A resource's learned cost is written when it has moved by this part of itself. Only settlements need it. */
     newsShare = 0,
   ) {
-    this.#newsShare = newsShare;
     this.#store = store;
     this.#configuration = configuration;
-    this.#weights = weightsNow(configuration, []);
     this.#partition = partition;
     this.#nowMs = nowMs;
-    this.#ledgers = cached.ledgers;
-    this.#estimates = cached.estimates;
-    this.#written = cached.written;
-    this.#lines = cached.lines;
+    this.#cached = cached;
+    this.#newsShare = newsShare;
+    this.#weights = weightsNow(configuration, []);
   }
 
   /** What came with the partition's own read need not be read again. */
   know({ ledgers, estimates, controls }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls'>): void {
     this.#weights = weightsNow(this.#configuration, controls);
-    for (const ledger of ledgers) this.#ledgers.set(ledger.fairnessKey, ledger);
-    for (const estimate of estimates) this.#estimates.set(nameOfEstimate(estimate), estimate);
+    for (const ledger of ledgers) this.#cached.ledgers.set(ledger.fairnessKey, ledger);
+    for (const estimate of estimates) this.#cached.estimates.set(nameOfEstimate(estimate), estimate);
   }
 
   noteInFlight(reservations: Iterable<Pick<Reservation, 'reservedAtMs' | 'jobs'>>): void {
@@ -86,7 +79,7 @@ export class LedgerCache {
     const missing = new Set<string>();
     const reads = new Set<Promise<void>>();
     for (const key of fairnessKeys) {
-      if (this.#ledgers.has(key)) continue;
+      if (this.#cached.ledgers.has(key)) continue;
       const read = this.#reading.get(key);
       if (read === undefined) missing.add(key);
       else reads.add(read);
@@ -103,7 +96,7 @@ export class LedgerCache {
 
   async #readNow(fairnessKeys: readonly string[]): Promise<void> {
     const found = await this.#store.getLedgers({ partition: this.#partition, fairnessKeys });
-    for (const [at, key] of fairnessKeys.entries()) this.#ledgers.set(key, found[at]);
+    for (const [at, key] of fairnessKeys.entries()) this.#cached.ledgers.set(key, found[at]);
   }
 
   /** Reads the learned costs that these jobs need and that are not known yet. */
@@ -111,22 +104,22 @@ export class LedgerCache {
     const missing = new Map<string, EstimateName>();
     for (const { type, resourceId } of jobs) {
       for (const id of this.#resourcesOf(resourceId)) {
-        const name = this.#nameOf(type, id);
-        if (!this.#estimates.has(name)) missing.set(name, { type, resourceId: id });
+        const name = nameOfEstimate({ type, resourceId: id });
+        if (!this.#cached.estimates.has(name)) missing.set(name, { type, resourceId: id });
       }
     }
     if (missing.size === 0) return;
     const found = await this.#store.getEstimates({ partition: this.#partition, ids: [...missing.values()] });
-    for (const [at, name] of [...missing.keys()].entries()) this.#estimates.set(name, found[at]);
+    for (const [at, name] of [...missing.keys()].entries()) this.#cached.estimates.set(name, found[at]);
   }
 
   /** Whether it was read which ledger the key has, if any. */
   isKnown(fairnessKey: string): boolean {
-    return this.#ledgers.has(fairnessKey);
+    return this.#cached.ledgers.has(fairnessKey);
   }
 
   ledgerOf(fairnessKey: string): Ledger | undefined {
-    return this.#current(this.#ledgers.get(fairnessKey));
+    return this.#current(this.#cached.ledgers.get(fairnessKey));
   }
 
   /** What the planner is told of a key; undefined: it has no ledger. */
@@ -161,13 +154,15 @@ export class LedgerCache {
 
   /** What an attempt is expected to cost, by what was read. */
   costMs(type: string, resourceId: string | undefined): number {
-    return this.#costMsBy(this.#known(this.#nameOf(type, resourceId ?? WHOLE_TYPE)), type);
+    return this.#costMsBy(this.#known(nameOfEstimate({ type, resourceId: resourceId ?? WHOLE_TYPE })), type);
   }
 
   /** @param own - what is known of the resource, or of the type where the attempt has none */
   #costMsBy(own: EstimateRecord | undefined, type: string): number {
     const declared = typesByName(this.#configuration).get(type);
-    const lent = this.#teachesType ? this.#known(this.#nameOf(type, WHOLE_TYPE)) : undefined;
+    const lent = this.#teachesType
+      ? this.#known(nameOfEstimate({ type, resourceId: WHOLE_TYPE }))
+      : undefined;
     return expectedCostMs(own, lent, declared?.defaultCostMs ?? 0);
   }
 
@@ -175,9 +170,9 @@ export class LedgerCache {
   #change(ledger: Ledger): void {
     const { fairnessKey, settledCostMs } = ledger;
     // What was charged before a reset, or before the ledger expired, is forgiven. Of a ledger that is gone it is not known.
-    if (settledCostMs < (this.#ledgers.get(fairnessKey)?.settledCostMs ?? Infinity))
-      noteMovedBack(this.#lines, fairnessKey, this.#nowMs);
-    this.#ledgers.set(fairnessKey, ledger);
+    if (settledCostMs < (this.#cached.ledgers.get(fairnessKey)?.settledCostMs ?? Infinity))
+      this.#cached.view.noteMovedBack(fairnessKey, this.#nowMs);
+    this.#cached.ledgers.set(fairnessKey, ledger);
   }
 
   /** Charges what an attempt used, and learns from it. Answers what changed. */
@@ -206,15 +201,15 @@ export class LedgerCache {
     const startMs = this.#costMsBy(undefined, type);
     const changed: EstimateRecord[] = [];
     for (const id of this.#resourcesOf(resourceId)) {
-      const name = this.#nameOf(type, id);
+      const name = nameOfEstimate({ type, resourceId: id });
       const learned = observe(this.#known(name), durationMs, startMs, this.#configuration.fairness.alpha);
       const record = { type, resourceId: id, ...learned, lastSeenMs: this.#nowMs };
-      const known = this.#estimates.get(name);
-      if (known !== undefined && !this.#written.has(name)) this.#written.set(name, known);
-      this.#estimates.set(name, record);
+      const known = this.#cached.estimates.get(name);
+      if (known !== undefined && !this.#cached.written.has(name)) this.#cached.written.set(name, known);
+      this.#cached.estimates.set(name, record);
       // Those of whole types stand in the page, which is written anyway.
-      if (id !== WHOLE_TYPE && !this.#isNews(this.#written.get(name), record)) continue;
-      this.#written.set(name, record);
+      if (id !== WHOLE_TYPE && !this.#isNews(this.#cached.written.get(name), record)) continue;
+      this.#cached.written.set(name, record);
       changed.push(record);
     }
     return changed;
@@ -232,7 +227,7 @@ export class LedgerCache {
   }
 
   #known(name: string): EstimateRecord | undefined {
-    const record = this.#estimates.get(name);
+    const record = this.#cached.estimates.get(name);
     const ttlMs = this.#configuration.fairness.estimateTtlMs;
     return record !== undefined && ttlMs !== null && this.#nowMs - record.lastSeenMs > ttlMs
       ? undefined
@@ -247,17 +242,6 @@ export class LedgerCache {
   #resourcesOf(resourceId: string | undefined): readonly string[] {
     if (resourceId === undefined || resourceId === WHOLE_TYPE) return ONLY_TYPE;
     return this.#teachesType ? [resourceId, WHOLE_TYPE] : [resourceId];
-  }
-
-  /** Names of types are needed for every job, so they are made once. */
-  #nameOf(type: string, resourceId: string): string {
-    if (resourceId !== WHOLE_TYPE) return nameOfEstimate({ type, resourceId });
-    let name = this.#typeNames.get(type);
-    if (name === undefined) {
-      name = nameOfEstimate({ type, resourceId });
-      this.#typeNames.set(type, name);
-    }
-    return name;
   }
 
   /** The ledger as it counts now: an idle key's is dropped, and a reset forgives what was charged before it. */
