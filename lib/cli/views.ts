@@ -398,16 +398,32 @@ export function explanationText(explanation: LiveExplanation): string {
     const parts = `priority ${number(priority)}, age ${number(Math.round(age))}, rarity ${number(rarity)}, on demand ${number(Math.round(onDemand))}`;
     lines.push(`score ${number(Math.round(total))} (${parts})`);
   }
-  if (explanation.latestStartAtMs !== undefined) {
-    const { latestStartAtMs } = explanation;
-    lines.push(
-      `as things stand, it starts within ${duration(Math.max(0, latestStartAtMs - explainedAtMs))} at the latest (${instant(latestStartAtMs)})`,
-    );
-  }
+  lines.push(...startsText(explanation));
   if (job.error !== undefined && job.state !== 'succeeded')
     lines.push(`last error: ${printable(error(job))}`);
   if (explanation.partial) lines.push('the backlog is long: others may come first that were not read');
   return lines.join('\n');
+}
+
+/** Beyond this the least that is promised tells a person nothing. */
+const BOUND_SHOWN_MS = 24 * 3_600_000;
+
+/** When it starts: what is promised, where that helps, and what is likely. */
+function startsText(explanation: LiveExplanation): readonly string[] {
+  const { latestStartAtMs, estimatedStartAtMs, explainedAtMs, partial } = explanation;
+  const lines: string[] = [];
+  if (estimatedStartAtMs !== undefined && explanation.waitsFor.length > 0) {
+    const about = duration(Math.max(0, estimatedStartAtMs - explainedAtMs));
+    const when = partial ? `not before ${about} from now` : `in about ${about}`;
+    lines.push(
+      `it starts ${when} (${instant(estimatedStartAtMs)}): an estimate, from what such jobs took so far`,
+    );
+  }
+  if (latestStartAtMs !== undefined && latestStartAtMs - explainedAtMs < BOUND_SHOWN_MS) {
+    const bound = duration(Math.max(0, latestStartAtMs - explainedAtMs));
+    lines.push(`as things stand, it starts within ${bound} at the latest (${instant(latestStartAtMs)})`);
+  }
+  return lines;
 }
 
 function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string {
