@@ -132,9 +132,7 @@ const ATTEMPTS_MAX = 100;
 function required(environment: Readonly<Record<string, string | undefined>>, name: string): string {
   const value = environment[name];
   if (value !== undefined && value !== '') return value;
-  throw new ClientEnvironmentError(
-    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers`,
-  );
+  throw new ClientEnvironmentError(name);
 }
 
 function checkNumber(

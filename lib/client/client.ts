@@ -348,7 +348,7 @@ export class StoreClient {
     const { signal } = optionsOf(SHAPES.options, options);
     const named = await within(signal, () => this.#scopeOf(scope));
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
-      throw new ValidationError('change.weight', 'only a fairnessKey has a weight; name one as the scope');
+      throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
     return this.#control(named, { weight, maxConcurrency }, options);
   }

@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
+import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
@@ -134,7 +135,7 @@ function parseEntry(
   if (Object.hasOwn(entry, '__proto__')) {
     return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
   }
-  const parsed = jobRequest.safeParse(entry);
+  const parsed = jobRequest.safeParse(entry, { error: inWords });
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     if (issue === undefined) return { field: prefix, reason: 'invalid' };

@@ -1,6 +1,7 @@
 /** What a schedule may be asked to be. One rule for the client, the CLI, events and deployments. */
 import { z } from 'zod';
 import { ConfigurationError, show } from '../core/errors.ts';
+import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import {
   filled,
@@ -220,7 +221,7 @@ export const scheduleIdProblem = (id: unknown): string | undefined =>
  * @param types - those that exist; undefined: they are not known here
  */
 export function parseSchedule(given: unknown, nowMs: number, types?: readonly string[]): ParsedSchedule {
-  const parsed = scheduleShape.safeParse(given);
+  const parsed = scheduleShape.safeParse(given, { error: inWords });
   if (!parsed.success) return issueOf(parsed.error, given);
   const { data } = parsed;
   const times = timesOf(data);
@@ -254,7 +255,7 @@ export function parseTimes(
   given: unknown,
   fromMs: number,
 ): { readonly fires: Fires; readonly spec: TimeSpec } | Refused {
-  const parsed = z.strictObject(timeShape).safeParse(given);
+  const parsed = z.strictObject(timeShape).safeParse(given, { error: inWords });
   if (!parsed.success) return issueOf(parsed.error, given);
   const times = timesOf(parsed.data);
   if ('refusal' in times) return times;

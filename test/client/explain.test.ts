@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { explanationText } from '../../lib/cli/views.ts';
+import { explanationText } from '../../lib/cli/explanation.ts';
 import type { LiveExplanation } from '../../lib/dispatch/explain.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { onlyJob } from '../testing/received.ts';
