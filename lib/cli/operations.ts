@@ -5,6 +5,7 @@ import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
 import { isTerminal, type Job } from '../core/job.ts';
 import type { ListedState } from '../dispatch/inspect.ts';
+import { REQUEST_LIMITS } from '../dispatch/request.ts';
 import { explanationText } from './explanation.ts';
 import { type Common, common, type Operator, perform } from './perform.ts';
 import { duration, instant } from './report.ts';
@@ -34,6 +35,8 @@ import {
   jobText,
   keysText,
   redrivenText,
+  rejectionsText,
+  rejectionText,
   submittedText,
   typesText,
   unreadableText,
@@ -47,6 +50,7 @@ export function addOperations(program: Command, operator: Operator): void {
   addSteering(jobs, operator);
   addViews(program, operator);
   addDeadLetters(program, operator);
+  addRejections(program, operator);
   addControls(program, operator);
 }
 
@@ -356,6 +360,9 @@ function addViews(program: Command, operator: Operator): void {
   );
 }
 
+/** An event has no more entries. */
+const REJECTIONS_OF_EVENT = REQUEST_LIMITS.jobsPerEvent;
+
 interface DeadLetterOptions extends Common {
   readonly type?: string;
   readonly key?: string;
@@ -425,6 +432,40 @@ function addDeadLetters(program: Command, operator: Operator): void {
     perform(operator, options, async (client) => {
       const unreadable = await client.unreadable({ signal });
       return { data: { unreadable }, text: unreadableText(unreadable) };
+    }),
+  );
+}
+
+function addRejections(program: Command, operator: Operator): void {
+  const { signal } = operator;
+  const rejections = program
+    .command('rejections')
+    .description('Look at entries of events that were refused, for 30 days.');
+  common(
+    rejections
+      .command('list')
+      .description('List them, latest first.')
+      .option('--limit <number>', 'at most so many', LIMIT),
+  ).action((options: Common & { readonly limit: string }) => {
+    const limit = limitOf(options.limit);
+    return perform(operator, options, async (client) => {
+      const { values, more } = await upTo(limit, client.rejections({}, { signal }));
+      return { data: { rejections: values, more }, text: (width) => rejectionsText(values, more, width) };
+    });
+  });
+  common(
+    rejections
+      .command('show')
+      .description('Show all that is kept of one event: what was wrong with which entry, and what was sent.')
+      .argument('<event>', 'its id'),
+  ).action((eventId: string, options: Common) =>
+    perform(operator, options, async (client) => {
+      const { values } = await upTo(REJECTIONS_OF_EVENT, client.rejections({ eventId }, { signal }));
+      if (values.length === 0)
+        throw new UsageError(
+          `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` names the events`,
+        );
+      return { data: { rejections: values }, text: rejectionText(values) };
     }),
   );
 }

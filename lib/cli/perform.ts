@@ -9,7 +9,7 @@ import type { Job } from '../core/job.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
-import type { UnreadableItem } from '../store/records.ts';
+import type { Rejection, UnreadableItem } from '../store/records.ts';
 import { WIDTH } from './report.ts';
 
 /** A client, and how to close it. */
@@ -58,6 +58,7 @@ export interface Document {
   readonly deadLetters?: readonly Job[];
   readonly redriven?: readonly object[];
   readonly unreadable?: readonly UnreadableItem[];
+  readonly rejections?: readonly Rejection[];
   readonly control?: Control;
   readonly controls?: readonly Control[];
   readonly drained?: true;

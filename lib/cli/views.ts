@@ -7,7 +7,7 @@ import type { Job, MovingJob } from '../core/job.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
 import { leaseInForceMs } from '../dispatch/settle/silence.ts';
-import type { UnreadableItem } from '../store/records.ts';
+import type { Rejection, UnreadableItem } from '../store/records.ts';
 import {
   amount,
   type Column,
@@ -27,6 +27,8 @@ export const errorText = (job: MovingJob): string =>
 
 /** As long as a job's id: an id is not cut, a reason may be. */
 const ID_LETTERS = 32;
+/** Of an event, as the bus names it. */
+const EVENT_LETTERS = 36;
 /** Of an error, as much as tells it from others. */
 const ERROR_LETTERS = 24;
 
@@ -65,6 +67,42 @@ export function unreadableText(items: readonly UnreadableItem[]): string {
       return `met at ${instant(seenAtMs)}${from}\n  ${printable(reason)}`;
     })
     .join('\n');
+}
+
+/** Entries of events that were refused, a row each. */
+export function rejectionsText(rejections: readonly Rejection[], more: boolean, width: number): string {
+  if (rejections.length === 0) return 'nothing was refused in the last 30 days';
+  const rows = rejections.map(({ rejectedAtMs, sourceId, position, field, reason }) => [
+    shortly(rejectedAtMs),
+    sourceId,
+    position,
+    field,
+    reason,
+  ]);
+  const columns = [
+    whole('refused at', 2),
+    words('event', 0, EVENT_LETTERS),
+    amount('entry', 3),
+    words('field', 1),
+    words('why'),
+  ];
+  return withMore(table(columns, rows, width), more);
+}
+
+/** All that is kept of what was refused of an event. */
+export function rejectionText(rejections: readonly Rejection[]): string {
+  return rejections
+    .map(({ sourceId, position, field, reason, rejectedAtMs, detail }) =>
+      fields([
+        ['event', sourceId],
+        ['entry', position],
+        ['field', field === '' ? 'the whole' : field],
+        ['why', reason],
+        ['refused at', instant(rejectedAtMs)],
+        ['sent', detail],
+      ]).join('\n'),
+    )
+    .join('\n\n');
 }
 
 function timeOf(jobs: readonly Job[]): string {

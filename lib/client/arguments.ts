@@ -7,6 +7,7 @@ import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
+import { EVENT_ID_BYTES_MAX } from '../dispatch/ingest.ts';
 import { LISTED_STATES } from '../dispatch/inspect.ts';
 import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../dispatch/request.ts';
 import { ValidationError } from './errors.ts';
@@ -90,6 +91,9 @@ export const SHAPES = {
     .strictObject({ ...only, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
     .optional(),
   deadLetterFilter,
+  rejectionFilter: z.strictObject({
+    eventId: text(EVENT_ID_BYTES_MAX).min(1, 'must not be empty').optional(),
+  }),
   redriveOptions: z
     .strictObject({ ...acting, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
     .optional(),

@@ -55,7 +55,7 @@ export {
   StoreThrottled,
   StoreUnavailable,
 } from '../store/errors.ts';
-export type { DispatcherLoad, UnreadableItem } from '../store/records.ts';
+export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/records.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';

@@ -3,7 +3,7 @@ import type { Job, JobMode } from '../core/job.ts';
 import { awaitEnd, Waiters } from '../dispatch/await-end.ts';
 import { DECLARATION_AGAIN_MS } from '../dispatch/declaration.ts';
 import type { OperateContext } from '../dispatch/operate.ts';
-import { type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
+import { isByDeclaration, type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
 import { submit } from '../dispatch/submit.ts';
 import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
 import type { CancelOutcome, CreateOutcome } from '../store/requests.ts';
@@ -192,7 +192,7 @@ export class Submissions {
     try {
       return { context, asked: checkedRequest(request, context.configuration) };
     } catch (error) {
-      if (!(error instanceof ValidationError) || error.field !== 'type') throw error;
+      if (!(error instanceof ValidationError) || !isByDeclaration(error)) throw error;
       const newest = await this.#contexts.current(DECLARATION_AGAIN_MS);
       if (newest.configuration === context.configuration) throw error;
       return { context: newest, asked: checkedRequest(request, newest.configuration) };

@@ -6,6 +6,7 @@ import { programFor, type Surroundings } from '../../lib/cli/program.ts';
 import { AbortError, ClientEnvironmentError } from '../../lib/client/errors.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Counter, counter, fileOf } from './desk.ts';
 
@@ -72,6 +73,8 @@ async function crowded(): Promise<{
   const dispatcherId = `host/${'d'.repeat(90)}`;
   await at.store.keepDispatcher(aDispatcherRecord({ dispatcherId, expiresAtMs, leads: [0, 1, 2, 3] }));
   const id = `nightly/${'n'.repeat(100)}`;
+  const rejected = { sourceId: 'e'.repeat(512), field: `jobs[3].${'f'.repeat(150)}`, reason: LONG };
+  await at.store.recordRejections([aRejection(rejected)]);
   const put = await at.fairlead('schedules', 'put', id, '--cron', '30 2 * * *', '--type', 'resize');
   if (put.code !== 0) throw new Error(put.error);
   await at.fairlead('schedules', 'run-now', id);
@@ -116,6 +119,8 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   'dead-letters list': [() => [], ['deadLetters', 'more']],
   'dead-letters redrive': [() => ['--all'], ['redriven', 'more']],
   'dead-letters unreadable': [() => [], ['unreadable']],
+  'rejections list': [() => [], ['rejections', 'more']],
+  'rejections show': [() => ['e'.repeat(512)], ['rejections']],
   pause: [() => ['--pool'], ['control']],
   resume: [() => ['--pool'], ['control']],
   drain: [() => ['--tier', 'standard', '--timeout', '2s'], ['drained']],

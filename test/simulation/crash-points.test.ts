@@ -15,6 +15,7 @@ const VERBS = {
   getJobs: true,
   lookUpJobs: true,
   listRejections: true,
+  readRejections: true,
   listUnreadable: true,
   lead: true,
   stopLeading: true,
