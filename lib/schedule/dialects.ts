@@ -115,7 +115,7 @@ const weekdaysOf = (field: string): string =>
 
 /** 0 is Sunday, whichever way it is written there; below 0, it is no weekday. */
 const weekdayOf = (text: string): number =>
-  /^\d$/.test(text) ? (Number(text) + 6) % 7 : DAYS.findIndex((day) => day === text.toUpperCase());
+  /^\d$/.test(text) ? (Number(text) + 6) % 7 : DAYS.indexOf(text.toUpperCase() as (typeof DAYS)[number]);
 const named = (text: string): string => DAYS[weekdayOf(text)] ?? text;
 
 /** One weekday, a range, or a range with a step; over the end of the week, each by itself. */
