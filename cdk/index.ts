@@ -11,7 +11,7 @@ export type { SchedulerGrants } from './grants.ts';
 export type { MoreAttributes, SchedulerAttributes } from './lookup.ts';
 export type { MetricName, SchedulerMetricOptions } from './metrics.ts';
 export { bundlingWithNativeModules, type NativeModulesProps, type Platform } from './native-modules.ts';
-export { type Addressed, type AddressedFleets, queueUrlOutput, schedulerOutputs } from './outputs.ts';
+export { type Addressed, queueUrlOutput, schedulerOutputs } from './outputs.ts';
 export type { SchedulerProps } from './props.ts';
 export { Scheduler } from './scheduler.ts';
 export type { IScheduler } from './scheduler-base.ts';

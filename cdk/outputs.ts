@@ -8,25 +8,27 @@ export interface Addressed {
   readonly bus: { readonly eventBusName: string };
   readonly wakeQueue: { readonly queueUrl: string };
   readonly wakeFunctionArn: string;
-}
-
-/** The same, with its fleets. */
-export interface AddressedFleets extends Addressed {
   readonly fleets: Readonly<
     Record<string, { readonly fleet: string; readonly queue: { readonly queueUrl: string } }>
   >;
 }
 
-/** `TableName`, `BusName`, `WakeQueueUrl` and `WakeFunctionArn`: what `fairlead env` reads. The construct has them itself, under its own path. */
+/** CloudFormation takes 4,096 bytes; the names of more fleets are left out, and `fairlead env` takes any. */
+const OUTPUT_BYTES_MAX = 4_000;
+
+/** `TableName`, `BusName`, `WakeQueueUrl`, `WakeFunctionArn` and `FleetNames`: what `fairlead env` reads. The construct has them itself, under its own path. */
 export function addressOutputs(scope: Construct, scheduler: Addressed): void {
   new CfnOutput(scope, 'TableName', { value: scheduler.table.tableName });
   new CfnOutput(scope, 'BusName', { value: scheduler.bus.eventBusName });
   new CfnOutput(scope, 'WakeQueueUrl', { value: scheduler.wakeQueue.queueUrl });
   new CfnOutput(scope, 'WakeFunctionArn', { value: scheduler.wakeFunctionArn });
+  const names = Object.values(scheduler.fleets).map(({ fleet }) => fleet);
+  const value = JSON.stringify(names);
+  if (Buffer.byteLength(value) <= OUTPUT_BYTES_MAX) new CfnOutput(scope, 'FleetNames', { value });
 }
 
 /** The same under short names of the stack's own, and for each fleet `<Fleet>QueueUrl`, its name in Pascal case. */
-export function schedulerOutputs(scope: Construct, scheduler: AddressedFleets): void {
+export function schedulerOutputs(scope: Construct, scheduler: Addressed): void {
   addressOutputs(scope, scheduler);
   for (const { fleet, queue } of Object.values(scheduler.fleets)) {
     new CfnOutput(scope, queueUrlOutput(fleet), { value: queue.queueUrl });

@@ -67,7 +67,7 @@ export interface SchedulerProps<Type extends string = string> {
   readonly lending?: PoolInput['lending'];
   /**
    * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
-   * large. A deployment that changes it while jobs wait or run is refused; see docs/scale.md.
+   * large. A deployment may change it while jobs wait and run; see docs/scale.md.
    * @default 1: one exact order for the whole pool
    */
   readonly partitions?: PoolInput['partitions'];

@@ -1,18 +1,12 @@
 /** The composition root of the commands that talk to a deployed scheduler. */
-import type { StoreClient } from '../client/client.ts';
 import { ClientEnvironmentError } from '../client/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident/options.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { UnreadableItem } from '../store/records.ts';
 import type { ReadStack } from './env.ts';
 import type { ConnectPublisher } from './outcomes.ts';
+import type { Connection } from './perform.ts';
 import { UsageError } from './usage.ts';
-
-/** A client, and how to close it. */
-export interface Connection {
-  readonly client: StoreClient;
-  readonly close: () => void;
-}
 
 /** What a dispatcher works with, and how to close it. */
 export interface DispatcherConnection {
@@ -51,9 +45,7 @@ const REQUESTS = {
 function requiredSetting(name: string): string {
   const value = process.env[name];
   if (value !== undefined && value !== '') return value;
-  throw new ClientEnvironmentError(
-    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what fairlead env prints`,
-  );
+  throw new ClientEnvironmentError(name);
 }
 
 /** The same, for whoever makes passes: the environment that `schedulerEnvironment()` of the construct answers. */

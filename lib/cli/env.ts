@@ -1,5 +1,7 @@
 /** `fairlead env`: from the outputs of a deployment to the environment of clients, commands and workers. */
 import { type Command, Option } from 'commander';
+import { didYouMean } from '../core/spelling.ts';
+import { type Printing, say } from './perform.ts';
 import { jsonFrom, readText, UsageError } from './usage.ts';
 
 /** Outputs by name, of one stack. */
@@ -19,15 +21,19 @@ export interface EnvWriter {
   readonly out: (text: string) => void;
 }
 
+/** The output that names the fleets, as a JSON array: beside what is to be set. */
+const FLEETS = 'FleetNames';
+
 /** By the output's name, as the construct gives it, what is to be set. */
 const VARIABLES = {
   TableName: 'FAIRLEAD_TABLE',
   BusName: 'FAIRLEAD_BUS',
   WakeQueueUrl: 'FAIRLEAD_WAKE_QUEUE',
   WakeFunctionArn: 'FAIRLEAD_WAKE_FUNCTION',
+  [FLEETS]: FLEETS,
 } as const;
-/** Without the others there is no scheduler; this one an earlier version of the construct did not have. */
-const OPTIONAL = 'FAIRLEAD_WAKE_FUNCTION';
+/** Without the others there is no scheduler. */
+const OPTIONAL: readonly string[] = ['FAIRLEAD_WAKE_FUNCTION', FLEETS];
 
 type OutputName = keyof typeof VARIABLES;
 
@@ -44,7 +50,7 @@ function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
     known[VARIABLES[kind as OutputName]] = value;
     found.set(path, known);
   }
-  const needed = Object.values(VARIABLES).filter((name) => name !== OPTIONAL);
+  const needed = Object.values(VARIABLES).filter((name) => !OPTIONAL.includes(name));
   return new Map([...found].filter(([, known]) => needed.every((name) => name in known)));
 }
 
@@ -96,17 +102,14 @@ const FORMATS = {
   shell: (name: string, value: string) => `export ${name}='${value.replaceAll("'", `'\\''`)}'`,
 } as const;
 
-export type EnvFormat = keyof typeof FORMATS | 'json';
+export type EnvFormat = keyof typeof FORMATS;
 
-export function formatted(environment: Outputs, format: EnvFormat): string {
-  if (format === 'json') return `${JSON.stringify(environment)}\n`;
-  const line = FORMATS[format];
-  return Object.entries(environment)
-    .map(([name, value]) => `${line(name, value)}\n`)
-    .join('');
-}
+export const formatted = (environment: Outputs, format: EnvFormat): string =>
+  Object.entries(environment)
+    .map(([name, value]) => FORMATS[format](name, value))
+    .join('\n');
 
-interface Options {
+interface Options extends Printing {
   readonly stack?: string;
   readonly outputs?: string;
   readonly scheduler?: string;
@@ -122,7 +125,8 @@ async function environment(options: Options, readStack: ReadStack): Promise<Outp
       ? await readStack(stack ?? '')
       : { outputs: outputsIn(outputs, stack), region: undefined };
   const where = outputs === undefined ? `--stack: ${stack}` : `--outputs: ${outputs}`;
-  const known = environmentIn(where, found.outputs, scheduler);
+  const { [FLEETS]: fleets, ...known } = environmentIn(where, found.outputs, scheduler);
+  if (fleet !== undefined && fleets !== undefined) checkFleet(fleet, fleets);
   // The address of a queue on AWS names its region.
   const region = found.region ?? /^https:\/\/sqs\.([a-z0-9-]+)\./.exec(known.FAIRLEAD_WAKE_QUEUE ?? '')?.[1];
   return {
@@ -130,6 +134,15 @@ async function environment(options: Options, readStack: ReadStack): Promise<Outp
     ...(fleet === undefined ? {} : { FAIRLEAD_FLEET: fleet }),
     ...(region === undefined ? {} : { AWS_REGION: region }),
   };
+}
+
+/** @throws UsageError where the scheduler has no fleet of this name */
+function checkFleet(fleet: string, fleets: string): void {
+  const names: unknown = jsonFrom(`the output ${FLEETS}`, fleets);
+  if (!Array.isArray(names) || names.includes(fleet)) return;
+  throw new UsageError(
+    `--fleet: no fleet is called ${JSON.stringify(fleet)}. ${didYouMean(fleet, names.map(String))}The scheduler has: ${names.join(', ')}`,
+  );
 }
 
 /** Adds the command to the program. */
@@ -141,12 +154,14 @@ export function addEnv(program: Command, { readStack, out }: EnvWriter): void {
     .option('--outputs <file>', 'what `cdk deploy --outputs-file` wrote, instead of asking CloudFormation')
     .option('--scheduler <id>', 'the id of the construct, where the stack has several')
     .option('--fleet <fleet>', 'for a worker of this fleet')
-    .addOption(new Option('--format <format>', 'how').choices(['dotenv', 'shell', 'json']).default('dotenv'))
+    .addOption(new Option('--format <format>', 'how').choices(['dotenv', 'shell']).default('dotenv'))
+    .option('--json', 'print one JSON document')
     .addHelpText(
       'after',
       '\nExit codes: 0 done; 1 CloudFormation cannot be asked; 2 there is no such scheduler.',
     )
-    .action(async (options: Options) =>
-      out(formatted(await environment(options, readStack), options.format)),
-    );
+    .action(async (options: Options) => {
+      const found = await environment(options, readStack);
+      say({ out }, options, { data: { environment: found }, text: formatted(found, options.format) });
+    });
 }

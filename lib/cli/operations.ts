@@ -1,13 +1,16 @@
 /** The commands that talk to a deployed scheduler: one for each verb of the client. */
 import type { Command } from 'commander';
-import type { OverrideChange, StoreClient } from '../client/client.ts';
+import type { OverrideChange } from '../client/client.ts';
 import type { DeadLetterFilter } from '../client/dead-letters.ts';
-import { ValidationError } from '../client/errors.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
+import { isTerminal, type Job } from '../core/job.ts';
 import type { ListedState } from '../dispatch/inspect.ts';
-import type { Connection } from './connect.ts';
+import { REQUEST_LIMITS } from '../dispatch/request.ts';
+import { explanationText } from './explanation.ts';
+import { type Common, common, type Operator, perform } from './perform.ts';
+import { duration, instant } from './report.ts';
+import { errorData } from './spoken.ts';
 import {
-  durationMsOf,
   type InstantOptions,
   instantFrom,
   jsonFrom,
@@ -18,6 +21,7 @@ import {
   refusingOthers,
   type ScopeOptions,
   scopeOf,
+  timeoutMsOf,
   UsageError,
 } from './usage.ts';
 import {
@@ -25,44 +29,18 @@ import {
   controlText,
   declarationText,
   dispatchersText,
-  explanationText,
   fleetsText,
   historyText,
-  instant,
   jobsText,
   jobText,
   keysText,
   redrivenText,
+  rejectionsText,
+  rejectionText,
   submittedText,
   typesText,
   unreadableText,
 } from './views.ts';
-
-/** What these commands work with. */
-export interface Operator {
-  readonly connect: (envFile: string | undefined) => Promise<Connection>;
-  /** The user has had enough. */
-  readonly signal?: AbortSignal | undefined;
-  /** Epoch milliseconds. */
-  readonly nowMs: () => number;
-  /** Who asks, unless a command says otherwise. */
-  readonly actor: () => string;
-  readonly out: (text: string) => void;
-  /** Beside the output: progress. */
-  readonly note: (text: string) => void;
-  /** The command did what it could, and not all went well. */
-  readonly partly: () => void;
-}
-
-const EXIT_CODES = `
-Exit codes: 0 done; 1 what was asked for failed; 2 the command or an argument is wrong, nothing was changed;
-3 no such job; 4 the time was up; 130 interrupted.`;
-
-/** What every command here has. */
-interface Common {
-  readonly json?: true;
-  readonly envFile?: string;
-}
 
 /** Adds the commands to the program. */
 export function addOperations(program: Command, operator: Operator): void {
@@ -72,14 +50,8 @@ export function addOperations(program: Command, operator: Operator): void {
   addSteering(jobs, operator);
   addViews(program, operator);
   addDeadLetters(program, operator);
+  addRejections(program, operator);
   addControls(program, operator);
-}
-
-function common(command: Command): Command {
-  return command
-    .option('--json', 'print one JSON document')
-    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
-    .addHelpText('after', EXIT_CODES);
 }
 
 /** What a command has that a job's history tells of. */
@@ -97,27 +69,6 @@ function scoped(command: Command): Command {
     .option('--type <type>', 'a job type')
     .option('--fleet <fleet>', 'a fleet')
     .option('--key <key>', 'a fairness key');
-}
-
-/** What a command says: data for machines, text for people. */
-interface Said {
-  readonly data: unknown;
-  readonly text: string;
-}
-
-/** Connects, does the work, says it, and closes. */
-async function perform(
-  operator: Operator,
-  options: Common,
-  work: (client: StoreClient) => Promise<Said>,
-): Promise<void> {
-  const { client, close } = await operator.connect(options.envFile);
-  try {
-    const { data, text } = await work(client);
-    operator.out(`${options.json === true ? JSON.stringify(data) : text}\n`);
-  } finally {
-    close();
-  }
 }
 
 /** Options of a job that is submitted. */
@@ -200,7 +151,7 @@ function addProducing(jobs: Command, operator: Operator): void {
         const data = entries.map((entry) =>
           entry.kind === 'accepted' ? entry : { ...entry, error: errorData(entry.error) },
         );
-        return { data: { requests: data }, text: submittedText(entries) };
+        return { data: { requests: data }, text: (width) => submittedText(entries, width) };
       });
     }
     if (type === undefined) throw new UsageError('give a type, or --file with many jobs');
@@ -222,12 +173,17 @@ function addProducing(jobs: Command, operator: Operator): void {
       .option('--cancel-on-exit', 'cancel the job if this command gives up'),
   ).action(
     (type: string, options: RequestOptions & { readonly timeout: string; readonly cancelOnExit?: true }) => {
-      const timeoutMs = durationMsOf('--timeout', options.timeout);
+      const timeoutMs = timeoutMsOf(options.timeout);
       const request = requestOf(type, options);
       return perform(operator, options, async (client) => {
         const dieWithWaiter = options.cancelOnExit === true;
-        const job = await client.run(request, { signal, timeoutMs, dieWithWaiter });
-        return { data: job, text: JSON.stringify(job.result ?? null, undefined, 2) };
+        const onProgress = noting(operator, options, ({ id, state }: Job) =>
+          isTerminal(state)
+            ? undefined
+            : `job ${id} is ${state}: waiting for its end, ${duration(timeoutMs)} at most`,
+        );
+        const job = await client.run(request, { signal, timeoutMs, dieWithWaiter, onProgress });
+        return { data: { job }, text: JSON.stringify(job.result ?? null, undefined, 2) };
       });
     },
   );
@@ -239,7 +195,7 @@ function addLooking(jobs: Command, operator: Operator): void {
     (id: string, options: Common) =>
       perform(operator, options, async (client) => {
         const job = await client.get(id, { signal });
-        return { data: job, text: jobText(job) };
+        return { data: { job }, text: jobText(job) };
       }),
   );
   common(
@@ -271,7 +227,7 @@ function addLooking(jobs: Command, operator: Operator): void {
           mode: options.mode as SubmitRequest['mode'],
         };
         const { values, more } = await upTo(limit, client.list(filter, { signal }));
-        return { data: { jobs: values, more }, text: jobsText(values, more) };
+        return { data: { jobs: values, more }, text: (width) => jobsText(values, more, width) };
       });
     },
   );
@@ -279,7 +235,7 @@ function addLooking(jobs: Command, operator: Operator): void {
     (id: string, options: Common) =>
       perform(operator, options, async (client) => {
         const explanation = await client.explain(id, { signal });
-        return { data: explanation, text: explanationText(explanation) };
+        return { data: { explanation }, text: explanationText(explanation) };
       }),
   );
   common(
@@ -290,7 +246,7 @@ function addLooking(jobs: Command, operator: Operator): void {
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
       const history = await client.history(id, { signal });
-      return { data: history, text: historyText(history) };
+      return { data: { history }, text: historyText(history) };
     }),
   );
 }
@@ -327,7 +283,7 @@ function addSteering(jobs: Command, operator: Operator): void {
     return perform(operator, options, async (client) => {
       const job = await client.retime(id, { runAt }, as(options));
       const said = job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
-      return { data: job, text: `${id} ${said}` };
+      return { data: { job }, text: `${id} ${said}` };
     });
   });
   acting(
@@ -359,14 +315,14 @@ function addViews(program: Command, operator: Operator): void {
     const countUpTo = numberOf('--count', options.count);
     return perform(operator, options, async (client) => {
       const { values, more } = await upTo(limit, client.keys({ signal, countUpTo }));
-      return { data: { keys: values, more }, text: keysText(values, more) };
+      return { data: { keys: values, more }, text: (width) => keysText(values, more, width) };
     });
   });
   common(program.command('fleets').description('Show fleets, their slots and their workers.')).action(
     (options: Common) =>
       perform(operator, options, async (client) => {
         const fleets = await client.fleets({ signal });
-        return { data: { fleets }, text: fleetsText(fleets, Date.now()) };
+        return { data: { fleets }, text: (width) => fleetsText(fleets, operator.nowMs(), width) };
       }),
   );
   common(
@@ -376,7 +332,7 @@ function addViews(program: Command, operator: Operator): void {
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
       const types = await client.types({ signal });
-      return { data: { types }, text: typesText(types) };
+      return { data: { types }, text: (width) => typesText(types, width) };
     }),
   );
   common(
@@ -385,8 +341,11 @@ function addViews(program: Command, operator: Operator): void {
       .description('Show who makes the passes: dispatchers that run on, and each partition with what waits.'),
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
-      const dispatchers = await client.dispatchers({ signal });
-      return { data: dispatchers, text: dispatchersText(dispatchers, operator.nowMs()) };
+      const view = await client.dispatchers({ signal });
+      return {
+        data: { dispatchers: view.residents, partitions: view.partitions },
+        text: (width) => dispatchersText(view, operator.nowMs(), width),
+      };
     }),
   );
   common(
@@ -396,10 +355,13 @@ function addViews(program: Command, operator: Operator): void {
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
       const declaration = await client.declaration({ signal });
-      return { data: { declaration }, text: declarationText(declaration) };
+      return { data: { declaration }, text: (width) => declarationText(declaration, width) };
     }),
   );
 }
+
+/** An event has no more entries. */
+const REJECTIONS_OF_EVENT = REQUEST_LIMITS.jobsPerEvent;
 
 interface DeadLetterOptions extends Common {
   readonly type?: string;
@@ -441,7 +403,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
     const limit = limitOf(options.limit);
     return perform(operator, options, async (client) => {
       const { values, more } = await upTo(limit, client.deadLetters(filterOf(options), { signal }));
-      return { data: { deadLetters: values, more }, text: jobsText(values, more) };
+      return { data: { deadLetters: values, more }, text: (width) => jobsText(values, more, width) };
     });
   });
   acting(
@@ -459,7 +421,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
     return perform(operator, options, async (client) => {
       const { values } = await upTo(limit, client.redriveDeadLetters(filter, { signal, limit, actor }));
       const more = values.length === limit;
-      return { data: { redriven: values, more }, text: redrivenText(values, more) };
+      return { data: { redriven: values, more }, text: (width) => redrivenText(values, more, width) };
     });
   });
   common(
@@ -474,6 +436,40 @@ function addDeadLetters(program: Command, operator: Operator): void {
   );
 }
 
+function addRejections(program: Command, operator: Operator): void {
+  const { signal } = operator;
+  const rejections = program
+    .command('rejections')
+    .description('Look at entries of events that were refused, for 30 days.');
+  common(
+    rejections
+      .command('list')
+      .description('List them, latest first.')
+      .option('--limit <number>', 'at most so many', LIMIT),
+  ).action((options: Common & { readonly limit: string }) => {
+    const limit = limitOf(options.limit);
+    return perform(operator, options, async (client) => {
+      const { values, more } = await upTo(limit, client.rejections({}, { signal }));
+      return { data: { rejections: values, more }, text: (width) => rejectionsText(values, more, width) };
+    });
+  });
+  common(
+    rejections
+      .command('show')
+      .description('Show all that is kept of one event: what was wrong with which entry, and what was sent.')
+      .argument('<event>', 'its id'),
+  ).action((eventId: string, options: Common) =>
+    perform(operator, options, async (client) => {
+      const { values } = await upTo(REJECTIONS_OF_EVENT, client.rejections({ eventId }, { signal }));
+      if (values.length === 0)
+        throw new UsageError(
+          `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` names the events`,
+        );
+      return { data: { rejections: values }, text: rejectionText(values) };
+    }),
+  );
+}
+
 function addControls(program: Command, operator: Operator): void {
   const { signal } = operator;
   common(
@@ -482,7 +478,7 @@ function addControls(program: Command, operator: Operator): void {
     const scope = scopeOf(options);
     return perform(operator, options, async (client) => {
       const control = await client.pause(scope, { signal });
-      return { data: control, text: controlText(control) };
+      return { data: { control }, text: controlText(control) };
     });
   });
   common(scoped(program.command('resume').description('End a pause.'))).action(
@@ -490,7 +486,7 @@ function addControls(program: Command, operator: Operator): void {
       const scope = scopeOf(options);
       return perform(operator, options, async (client) => {
         const control = await client.resume(scope, { signal });
-        return { data: control, text: controlText(control) };
+        return { data: { control }, text: controlText(control) };
       });
     },
   );
@@ -500,13 +496,14 @@ function addControls(program: Command, operator: Operator): void {
     ).option('--timeout <duration>', 'how long to wait, such as 30s', '15m'),
   ).action((options: Common & ScopeOptions & { readonly timeout: string }) => {
     const scope = scopeOf(options);
-    const timeoutMs = durationMsOf('--timeout', options.timeout);
+    const timeoutMs = timeoutMsOf(options.timeout);
     return perform(operator, options, async (client) => {
-      let last: number | undefined;
-      const onProgress = (running: number): void => {
-        if (running !== last && options.json !== true) operator.note(`${running} still hold capacity\n`);
-        last = running;
-      };
+      const onProgress = noting(
+        operator,
+        options,
+        (running: number) =>
+          `waiting for the end of ${running} ${running === 1 ? 'job' : 'jobs'}, ${duration(timeoutMs)} at most`,
+      );
       await client.drain(scope, { signal, timeoutMs, onProgress });
       return { data: { drained: true }, text: 'drained: none runs, and it stays paused until it is resumed' };
     });
@@ -563,8 +560,22 @@ function overridden(
 ): Promise<void> {
   return perform(operator, options, async (client) => {
     const control = await client.override(scope, change, { signal: operator.signal });
-    return { data: control, text: controlText(control) };
+    return { data: { control }, text: controlText(control) };
   });
+}
+
+/** Says beside the output what a command waits for, when that has changed; not to machines. */
+function noting<Progress>(
+  { note }: Operator,
+  { json }: Common,
+  textOf: (progress: Progress) => string | undefined,
+): (progress: Progress) => void {
+  let last: string | undefined;
+  return (progress) => {
+    const text = json === true ? undefined : textOf(progress);
+    if (text !== undefined && text !== last) note(`${text}\n`);
+    last = text;
+  };
 }
 
 /** The first of them, and whether there are others. */
@@ -578,10 +589,4 @@ async function upTo<Value>(
     read.push(value);
   }
   return { values: read, more: false };
-}
-
-/** An error as data. */
-export function errorData(error: Error): Readonly<Record<string, unknown>> {
-  const { name, message } = error;
-  return { name, message, ...(error instanceof ValidationError ? { field: error.field } : {}) };
 }

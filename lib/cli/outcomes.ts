@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander';
 import { publishOutcomes } from '../dispatch/outcomes.ts';
 import type { EventBus } from '../events/contract.ts';
 import type { EndedFilter, EndedJobs } from '../store/ended.ts';
+import { type Common, finding, printing, say } from './perform.ts';
 import { instantMsOf } from './usage.ts';
 
 /** What the command works with, and how to close it. */
@@ -25,18 +26,18 @@ export interface Publisher {
   readonly note: (text: string) => void;
 }
 
-interface Options {
+interface Options extends Common {
   readonly since: string;
   readonly until?: string;
   readonly type?: string;
   readonly state?: NonNullable<EndedFilter['state']>;
   readonly dryRun?: true;
-  readonly json?: true;
-  readonly envFile?: string;
 }
 
 /** Of one request to the bus after the other; several requests each. */
 const BATCH = 100;
+/** While the table is read, how far it has come is said so often. */
+const NOTE_EACH_MS = 5_000;
 
 async function publish(options: Options, publisher: Publisher): Promise<void> {
   const { type, state } = options;
@@ -46,27 +47,28 @@ async function publish(options: Options, publisher: Publisher): Promise<void> {
     publisher.note(`passed over: ${message}\n`),
   );
   let outcomes = 0;
+  let notedAtMs = publisher.nowMs();
   try {
     for await (const jobs of ended.endedJobs({ sinceMs, untilMs, type, state })) {
       for (let from = 0; from < jobs.length; from += BATCH) {
         const batch = jobs.slice(from, from + BATCH);
         outcomes += options.dryRun === true ? batch.length : await publishOutcomes(events, batch);
       }
+      if (options.json === true || publisher.nowMs() - notedAtMs < NOTE_EACH_MS) continue;
+      notedAtMs = publisher.nowMs();
+      publisher.note(`reading the table: ${outcomes} outcome events so far\n`);
     }
   } finally {
     close();
   }
-  const told = options.dryRun === true ? 'would be published' : 'published';
-  publisher.out(
-    options.json === true
-      ? `${JSON.stringify({ outcomes, dryRun: options.dryRun === true })}\n`
-      : `${outcomes} outcome events ${told}\n`,
-  );
+  const dryRun = options.dryRun === true;
+  const text = `${outcomes} outcome events ${dryRun ? 'would be published' : 'published'}`;
+  say(publisher, options, { data: { outcomes, dryRun }, text });
 }
 
 /** Adds the commands to the program. */
 export function addOutcomes(program: Command, publisher: Publisher): void {
-  program
+  const command = program
     .command('outcomes')
     .description('The events that tell what became of jobs.')
     .command('publish')
@@ -77,9 +79,8 @@ export function addOutcomes(program: Command, publisher: Publisher): void {
     .option('--until <instant>', 'and before this one; now unless given')
     .option('--type <type>', 'only this job type')
     .addOption(new Option('--state <state>', 'only these').choices(['succeeded', 'failed', 'cancelled']))
-    .option('--dry-run', 'only count them')
-    .option('--json', 'print one JSON document')
-    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .option('--dry-run', 'only count them');
+  finding(printing(command))
     .addHelpText('after', '\nExit codes: 0 done; 1 the table or the bus refuses it; 2 an option is wrong.')
     .action((options: Options) => publish(options, publisher));
 }

@@ -1,71 +1,32 @@
 /** The command line: what it understands, what it prints, how it ends. */
 import { createRequire } from 'node:module';
 import { hostname, userInfo } from 'node:os';
-import { Command, CommanderError } from 'commander';
-import {
-  AbortError,
-  ClientEnvironmentError,
-  ControlChangedError,
-  DrainTimeoutError,
-  IdempotencyConflictError,
-  JobCancelledError,
-  JobFailedError,
-  JobNotFoundError,
-  JobStateError,
-  RunTimeoutError,
-  ScheduleDeclaredError,
-  ScheduleNotFoundError,
-  ValidationError,
-} from '../client/errors.ts';
-import { ConfigurationError } from '../core/errors.ts';
+import { Command } from 'commander';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
-import { DeclarationMissing } from '../dispatch/declaration.ts';
-import { OutcomesUnpublishedError } from '../dispatch/outcomes.ts';
-import { BusMisconfigured } from '../events/errors.ts';
-import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../queue/errors.ts';
 import { readScenarioFile, ScenarioError } from '../simulate/scenario-file.ts';
 import {
-  MalformedItemError,
-  StoreMisconfigured,
-  StoreRefused,
-  StoreThrottled,
-  StoreUnavailable,
-} from '../store/errors.ts';
-import {
   type ConnectDispatcher,
-  type Connection,
   connect,
   connectDispatcher,
   connectPublisher,
   readStack,
-  StackUnreadableError,
 } from './connect.ts';
 import { addDispatcher } from './dispatcher.ts';
 import { addEnv, type ReadStack } from './env.ts';
-import { addOperations, errorData } from './operations.ts';
+import { addOperations } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
-import { printable } from './report.ts';
+import { type Connection, finding, type Printing, printing, say } from './perform.ts';
 import { addSchedules } from './schedules.ts';
+import { EXIT, spoken } from './spoken.ts';
 import { UsageError } from './usage.ts';
 
 /** Where a command writes. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly error: (text: string) => void;
+  /** How wide it is, in letters; undefined: it does not say. */
+  readonly columns?: number | undefined;
 }
-
-/** How a command ends. */
-export const EXIT = {
-  done: 0,
-  /** What was asked for failed, or something is wrong with the program or its surroundings. */
-  failed: 1,
-  /** Something is wrong with what it was asked: an unknown option, a file that is no scenario. */
-  refused: 2,
-  notFound: 3,
-  timedOut: 4,
-  /** As a shell says of a command that its user interrupted. */
-  interrupted: 130,
-} as const;
 
 /** How a command reaches what is outside. */
 export interface Surroundings {
@@ -82,38 +43,6 @@ export interface Surroundings {
   readonly actor?: (() => string) | undefined;
 }
 
-/** Errors that speak for themselves, in one line, and how a command ends with each. */
-const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] = [
-  [ScenarioError, EXIT.refused],
-  [UsageError, EXIT.refused],
-  [ValidationError, EXIT.refused],
-  [ClientEnvironmentError, EXIT.refused],
-  [ConfigurationError, EXIT.refused],
-  [JobNotFoundError, EXIT.notFound],
-  [ScheduleNotFoundError, EXIT.notFound],
-  [ScheduleDeclaredError, EXIT.failed],
-  [RunTimeoutError, EXIT.timedOut],
-  [DrainTimeoutError, EXIT.timedOut],
-  [AbortError, EXIT.interrupted],
-  [IdempotencyConflictError, EXIT.failed],
-  [JobFailedError, EXIT.failed],
-  [JobCancelledError, EXIT.failed],
-  [JobStateError, EXIT.failed],
-  [ControlChangedError, EXIT.failed],
-  [StoreThrottled, EXIT.failed],
-  [StoreUnavailable, EXIT.failed],
-  [StoreMisconfigured, EXIT.failed],
-  [StoreRefused, EXIT.failed],
-  [MalformedItemError, EXIT.failed],
-  [DeclarationMissing, EXIT.failed],
-  [QueueUnavailable, EXIT.failed],
-  [QueueMisconfigured, EXIT.failed],
-  [QueueRefused, EXIT.failed],
-  [StackUnreadableError, EXIT.failed],
-  [OutcomesUnpublishedError, EXIT.failed],
-  [BusMisconfigured, EXIT.failed],
-];
-
 /**
  * Runs a command.
  * @param words Without the interpreter and the script.
@@ -126,61 +55,48 @@ export async function runProgram(
 ): Promise<number> {
   let code: number = EXIT.done;
   const asJson = words.includes('--json');
+  let asked: Command | undefined;
   // With `--json` what commander would say is part of the one document.
-  const program = programFor(asJson ? { ...terminal, error: () => undefined } : terminal);
-  const operator = {
-    ...surroundings,
-    nowMs: surroundings.nowMs ?? Date.now,
-    actor: surroundings.actor ?? userAtHost,
-    connectDispatcher: surroundings.connectDispatcher ?? connectDispatcher,
-    out: terminal.out,
-    note: terminal.error,
-    partly: () => {
-      code = EXIT.failed;
-    },
-  };
-  addOperations(program, operator);
-  addDispatcher(program, operator);
-  addSchedules(program, operator);
-  addOutcomes(program, {
-    ...operator,
-    connectPublisher: surroundings.connectPublisher ?? connectPublisher,
+  const told = asJson ? { ...terminal, error: () => undefined } : terminal;
+  const program = programFor(told, terminal, surroundings, () => {
+    code = EXIT.failed;
   });
-  addEnv(program, { readStack: surroundings.readStack ?? readStack, out: terminal.out });
+  program.hook('preAction', (_, command) => {
+    asked = command;
+    // What is common to commands may stand before the verb.
+    for (const option of program.options) {
+      const name = option.attributeName();
+      const value: unknown = program.getOptionValue(name);
+      if (value === undefined) continue;
+      if (command.options.every((own) => own.attributeName() !== name))
+        throw new UsageError(`${command.name()} has no option ${option.long}`);
+      command.setOptionValue(name, value);
+    }
+  });
   try {
+    if (words.find((word) => !word.startsWith('-')) === COMPLETE) await addCompletion(program);
     await program.parseAsync([...words], { from: 'user' });
     return code;
   } catch (error) {
-    return tellError(error, terminal, asJson);
+    const said = spoken(error, asked);
+    if (asJson && said.code !== EXIT.done) terminal.error(`${JSON.stringify({ error: said.data })}\n`);
+    else if (said.text !== undefined) terminal.error(`fairlead: ${said.text}\n`);
+    return said.code;
   }
 }
 
-/** Says on the standard error what went wrong; answers the exit code. An error that nobody foresaw comes with its stack. */
-function tellError(error: unknown, terminal: Terminal, asJson: boolean): number {
-  const inJson = (told: Error): string => `${JSON.stringify({ error: errorData(told) })}\n`;
-  if (error instanceof CommanderError) {
-    if (error.exitCode === 0) return EXIT.done;
-    if (asJson) terminal.error(inJson(usageErrorOf(error)));
-    return EXIT.refused;
-  }
-  const [, spoken] = SPOKEN.find(([kind]) => error instanceof kind) ?? [];
-  if (error instanceof Error && spoken !== undefined) {
-    // What a scenario file lacks is said in words either way.
-    const isDocument = asJson && !(error instanceof ScenarioError);
-    terminal.error(isDocument ? inJson(error) : `fairlead: ${oneLine(error.message)}\n`);
-    return spoken;
-  }
-  terminal.error(`fairlead: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  return EXIT.failed;
-}
+const COMPLETE = 'complete';
 
-/** Of a command that is missing, commander only shows the help. */
-const usageErrorOf = ({ code, message }: CommanderError): UsageError =>
-  new UsageError(
-    code === 'commander.help'
-      ? 'a command is missing; fairlead --help names those there are'
-      : message.replace(/^error: /, ''),
+/** In the place of the command that only describes it: what shells ask at each key is loaded for nothing else. */
+async function addCompletion(program: Command): Promise<void> {
+  const { default: complete } = await import('@bomb.sh/tab/commander');
+  const commands = program.commands as Command[];
+  commands.splice(
+    commands.findIndex((command) => command.name() === COMPLETE),
+    1,
   );
+  complete(program);
+}
 
 /** As far as there is room for it in a job's history. */
 function userAtHost(): string {
@@ -200,36 +116,65 @@ function userName(): string {
   }
 }
 
-/** Messages quote what others wrote. */
-const oneLine = (message: string): string => printable(message.replace(/\s*[\r\n]+\s*/g, ' '));
-
 /** From its own description, wherever it is installed. */
 const packageVersion = (): string => {
   const { version } = createRequire(import.meta.url)('fairlead/package.json') as { readonly version: string };
   return version;
 };
 
-function programFor(terminal: Terminal): Command {
-  const program = new Command('fairlead')
+/** All commands. Exported for what must hold for each of them. */
+export function programFor(
+  told: Terminal,
+  { out, error: note, columns }: Terminal,
+  surroundings: Surroundings,
+  partly: () => void,
+): Command {
+  const program = finding(printing(new Command('fairlead')))
     .description('Jobs in fair order on DynamoDB, SQS, EventBridge and Lambda.')
     .version(packageVersion(), '--version', 'print the version of this package')
     // Commander would end the process; the caller does that.
     .exitOverride()
-    .configureOutput({ writeOut: terminal.out, writeErr: terminal.error });
+    .configureOutput({ writeOut: told.out, writeErr: told.error });
+  const operator = {
+    ...surroundings,
+    nowMs: surroundings.nowMs ?? Date.now,
+    actor: surroundings.actor ?? userAtHost,
+    connectDispatcher: surroundings.connectDispatcher ?? connectDispatcher,
+    connectPublisher: surroundings.connectPublisher ?? connectPublisher,
+    readStack: surroundings.readStack ?? readStack,
+    out,
+    note,
+    columns,
+    partly,
+  };
+  addOperations(program, operator);
+  addDispatcher(program, operator);
+  addSchedules(program, operator);
+  addOutcomes(program, operator);
+  addEnv(program, operator);
+  addSimulate(program, operator);
   program
-    .command('simulate')
-    .description('Run a scenario file under virtual time, and show what would happen.')
-    .argument('<file>', 'a scenario: see docs/simulate.md')
-    .option('--case <id>', 'run only this case')
-    .option('--json', 'print the results as JSON')
+    .command(COMPLETE)
+    .description('Print a script that completes commands and options: source <(fairlead complete bash).')
+    .argument('<shell>', 'bash, zsh, fish or powershell');
+  return program;
+}
+
+function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns'>): void {
+  printing(
+    program
+      .command('simulate')
+      .description('Run a scenario file under virtual time, and show what would happen.')
+      .argument('<file>', 'a scenario: see docs/simulate.md')
+      .option('--case <id>', 'run only this case'),
+  )
     .addHelpText('after', '\nExit codes: 0 done, 2 the file or the options are wrong, 1 anything else.')
-    .action(async (file: string, options: { readonly case?: string; readonly json?: true }) => {
+    .action(async (file: string, options: Printing & { readonly case?: string }) => {
       // Here, not above: it brings the whole scheduler with it, which other commands would load in vain.
       const { asData, asText, simulate } = await import('./simulate.ts');
       const simulation = await inFile(file, () => simulate(readScenarioFile(file), options.case));
-      terminal.out(`${options.json === true ? JSON.stringify(asData(simulation)) : asText(simulation)}\n`);
+      say(terminal, options, { data: asData(simulation), text: (width) => asText(simulation, width) });
     });
-  return program;
 }
 
 /** Gives an error about a file the file's name. */

@@ -1,16 +1,11 @@
 /** The commands about schedules. `next` of an expression needs no deployed scheduler. */
 import type { Command } from 'commander';
-import type { StoreClient } from '../client/client.ts';
 import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
 import type { ScheduleRequest, TimeRequest } from '../dispatch/schedule-request.ts';
-import type { Operator } from './operations.ts';
-import { duration, printable, table } from './report.ts';
+import { type Common, common, type Operator, perform, say } from './perform.ts';
+import { amount, duration, fields, instant, printable, shortly, table, whole, words } from './report.ts';
 import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError } from './usage.ts';
-
-const EXIT_CODES = `
-Exit codes: 0 done; 1 what was asked for failed; 2 the command or an argument is wrong, nothing was changed;
-3 no such schedule; 130 interrupted.`;
 
 /** Adds the commands to the program. */
 export function addSchedules(program: Command, operator: Operator): void {
@@ -20,17 +15,6 @@ export function addSchedules(program: Command, operator: Operator): void {
   addLooking(schedules, operator);
   addSteering(schedules, operator);
 }
-
-interface Common {
-  readonly json?: true;
-  readonly envFile?: string;
-}
-
-const common = (command: Command): Command =>
-  command
-    .option('--json', 'print one JSON document')
-    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
-    .addHelpText('after', EXIT_CODES);
 
 interface PutOptions extends Common, TimeOptions {
   readonly file?: string;
@@ -72,7 +56,7 @@ function addPut(schedules: Command, operator: Operator): void {
   ).action((id: string, options: PutOptions) =>
     perform(operator, options, async (client) => {
       const { outcome, schedule } = await client.schedules.put(id, requestOf(options));
-      return { data: { outcome, schedule }, text: `${outcome}\n${scheduleText(schedule)}` };
+      return { data: { outcome, schedule }, text: (width) => `${outcome}\n${scheduleText(schedule, width)}` };
     }),
   );
 }
@@ -120,7 +104,7 @@ function addLooking(schedules: Command, operator: Operator): void {
         if (more) break;
         found.push(schedule);
       }
-      return { data: { schedules: found, more }, text: schedulesText(found, more) };
+      return { data: { schedules: found, more }, text: (width) => schedulesText(found, more, width) };
     });
   });
   common(
@@ -131,7 +115,7 @@ function addLooking(schedules: Command, operator: Operator): void {
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
       const schedule = await client.schedules.get(id);
-      return { data: { schedule }, text: scheduleText(schedule) };
+      return { data: { schedule }, text: (width) => scheduleText(schedule, width) };
     }),
   );
 }
@@ -146,7 +130,7 @@ function addSteering(schedules: Command, operator: Operator): void {
     ).action((id: string, options: Common) =>
       perform(operator, options, async (client) => {
         const schedule = await client.schedules[verb](id);
-        return { data: { schedule }, text: scheduleText(schedule) };
+        return { data: { schedule }, text: (width) => scheduleText(schedule, width) };
       }),
     );
   }
@@ -169,20 +153,6 @@ function addSteering(schedules: Command, operator: Operator): void {
       return { data: { jobId }, text: jobId };
     }),
   );
-}
-
-async function perform(
-  operator: Operator,
-  options: Common,
-  work: (client: StoreClient) => Promise<{ readonly data: unknown; readonly text: string }>,
-): Promise<void> {
-  const { client, close } = await operator.connect(options.envFile);
-  try {
-    const { data, text } = await work(client);
-    operator.out(`${options.json === true ? JSON.stringify(data) : text}\n`);
-  } finally {
-    close();
-  }
 }
 
 /** How a command says when something fires. */
@@ -257,14 +227,14 @@ function addNext(schedules: Command, operator: Operator): void {
     const count = numberOf('--count', options.count);
     const fromMs = options.from === undefined ? operator.nowMs() : instantMsOf('--from', options.from);
     if (id === undefined) {
-      operator.out(`${said(options, firingsOf(timesOf(options), fromMs, count, options.as))}\n`);
-      return;
+      const found = firingsOf(timesOf(options), fromMs, count, options.as);
+      return say(operator, options, { data: dataOf(found), text: (width) => firingsText(found, width) });
     }
     if (options.as !== undefined || Object.keys(timesOf(options)).length > 0)
       throw new UsageError('next: give either the id of a schedule, or an expression');
     await perform(operator, options, async (client) => {
       const found = await client.schedules.next(id, { from: new Date(fromMs).toISOString(), count });
-      return { data: dataOf(found), text: firingsText(found) };
+      return { data: dataOf(found), text: (width) => firingsText(found, width) };
     });
   });
 }
@@ -280,26 +250,37 @@ const dataOf = ({ firings, policies, jitterMs, state }: FiringsOf) => ({
   ...(state === undefined ? {} : { state }),
 });
 
-const said = ({ json }: Common, found: FiringsOf): string =>
-  json === true ? JSON.stringify(dataOf(found)) : firingsText(found);
+/** Of a pattern with its zone, such as `30 2 * * * Europe/Berlin`. */
+const WHEN_LETTERS = 24;
+/** Of `2027-01-31T08:00:00Z`, and a sign that more follows. */
+const INSTANT_LETTERS = 21;
 
 const MARKS: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
-  moved: 'moved: its local time is skipped on that day',
-  first: 'its local time comes twice: this is the first',
-  second: 'its local time comes twice: this is the second',
+  moved: 'moved: skipped',
+  first: 'first of two',
+  second: 'second of two',
 };
 
 /** Firings as a person reads them, and what the policies about clock changes would do. */
-export function firingsText({ zone, firings, policies, jitterMs = 0, state }: FiringsOf): string {
+export function firingsText(
+  { zone, firings, policies, jitterMs = 0, state }: FiringsOf,
+  width: number,
+): string {
   if (firings.length === 0) return 'it does not fire any more';
+  const isChanged = firings.some(({ change }) => change !== undefined);
   const rows = firings.map(({ utc, local, change, latest }) => [
     local,
-    utc,
-    ...(latest === undefined ? [] : [latest]),
-    change === undefined ? '-' : MARKS[change],
+    shortly(Date.parse(utc)),
+    ...(latest === undefined ? [] : [shortly(Date.parse(latest))]),
+    ...(isChanged ? [change === undefined ? '-' : MARKS[change]] : []),
   ]);
-  const latest = jitterMs === 0 ? [] : ['UTC, at the latest'];
-  const head = [`local time (${printable(zone)})`, 'UTC', ...latest, 'clock change'];
+  const latest = jitterMs === 0 ? [] : [whole('UTC, at the latest', 1)];
+  const columns = [
+    whole(`local time (${printable(zone)})`),
+    whole('UTC', 1),
+    ...latest,
+    ...(isChanged ? [whole('clock change')] : []),
+  ];
   const told = policies.map(({ local, what }) => `  ${local}: ${what}`);
   const changes =
     told.length === 0
@@ -311,32 +292,35 @@ export function firingsText({ zone, firings, policies, jitterMs = 0, state }: Fi
       : `\nA schedule fires later than this by up to ${duration(jitterMs)}, always as much: it follows from its id. Name that: --as <id>.`;
   const stopped =
     state === undefined ? '' : `\nIt is ${state}: it fires at none of these until it is resumed.`;
-  return `${table(head, rows, rows.length)}\n${changes}${later}${stopped}`;
+  return `${table(columns, rows, width)}\n${changes}${later}${stopped}`;
 }
-
-const instant = (atMs: number | undefined): string =>
-  atMs === undefined ? '-' : new Date(atMs).toISOString();
 
 const whenText = ({ spec }: ScheduleView): string =>
   spec.when.kind === 'cron' ? spec.when.expression : `every ${duration(spec.when.everyMs)}`;
 
-function schedulesText(schedules: readonly ScheduleView[], more: boolean): string {
+function schedulesText(schedules: readonly ScheduleView[], more: boolean, width: number): string {
   if (schedules.length === 0) return 'no schedules';
   const rows = schedules.map((each) => [
     each.id,
     each.state,
-    whenText(each),
-    each.spec.timeZone,
+    `${whenText(each)} ${each.spec.timeZone}`,
     each.spec.job.type,
-    instant(each.lastMs),
-    instant(each.nextDueMs),
+    shortly(each.lastMs),
+    shortly(each.nextDueMs),
   ]);
-  const head = ['schedule', 'state', 'when', 'zone', 'type', 'last', 'next'];
-  return `${table(head, rows, rows.length)}${more ? '\n… and more: raise --limit' : ''}`;
+  const columns = [
+    words('schedule'),
+    words('state', 1),
+    words('when', 0, WHEN_LETTERS),
+    words('type', 3),
+    whole('last', 4),
+    whole('next', 2),
+  ];
+  return `${table(columns, rows, width)}${more ? '\n… and more: raise --limit' : ''}`;
 }
 
 /** Everything about one schedule. */
-function scheduleText(schedule: ScheduleView): string {
+function scheduleText(schedule: ScheduleView, width: number): string {
   const rows: (readonly [string, unknown])[] = [
     ['schedule', schedule.id],
     ['state', schedule.state],
@@ -350,16 +334,22 @@ function scheduleText(schedule: ScheduleView): string {
     ['failures in a row', schedule.failures],
   ];
   const firings = schedule.firings.map(({ atMs, untilMs, what, jobId, jobState, lateMs }) => [
-    untilMs === undefined ? instant(atMs) : `${instant(atMs)} to ${instant(untilMs)}`,
+    untilMs === undefined ? shortly(atMs) : `${shortly(atMs)} to ${shortly(untilMs)}`,
     what,
     jobId ?? '-',
     jobState ?? '-',
     lateMs === undefined ? '-' : duration(lateMs),
   ]);
-  const head = ['firing', 'what became of it', 'job', 'state', 'started late by'];
+  const columns = [
+    words('firing', 0, INSTANT_LETTERS),
+    words('what became of it'),
+    whole('job', 1),
+    words('state', 3),
+    amount('started late by', 2),
+  ];
   return [
-    table(['', ''], rows, rows.length),
-    ...(firings.length === 0 ? ['It has not fired yet.'] : [table(head, firings, firings.length)]),
+    ...fields(rows),
+    ...(firings.length === 0 ? ['It has not fired yet.'] : [table(columns, firings, width)]),
     ...schedule.why.map((sentence) => printable(sentence)),
   ].join('\n');
 }

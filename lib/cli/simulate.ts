@@ -15,14 +15,25 @@ import {
 import { caseId, check, pathOf, refuseDuplicates, ScenarioError } from '../simulate/scenario-file.ts';
 import { simulateScoring } from '../simulate/scoring.ts';
 import { simulateTimers } from '../simulate/timers.ts';
-import { chart, duration, number, printable, table } from './report.ts';
+import {
+  amount,
+  type Column,
+  chart,
+  duration,
+  MOST_ROWS,
+  number,
+  printable,
+  table,
+  whole,
+  words,
+} from './report.ts';
 
 /** What one case gave: data, and the same for a person. */
 export interface Simulated {
   readonly id: string;
   readonly result: Readonly<Record<string, unknown>>;
   /** Made when it is asked for: tables and charts take longer than many a case. */
-  readonly text: () => string;
+  readonly text: (width: number) => string;
 }
 
 /** What a file gave. `results` are in the file's order. */
@@ -86,13 +97,16 @@ export async function simulate(file: unknown, only?: string): Promise<Simulation
 }
 
 /** The `--json` output's shape. */
-export function asData({ schema, results }: Simulation): Readonly<Record<string, unknown>> {
+export function asData({ schema, results }: Simulation): {
+  readonly schema: string;
+  readonly results: readonly Readonly<Record<string, unknown>>[];
+} {
   return { schema, results: results.map(({ id, result }) => ({ id, ...result })) };
 }
 
 /** The output for a person. */
-export function asText({ results }: Simulation): string {
-  return results.map(({ id, text }) => `■ ${printable(id)}\n${text()}`).join('\n\n');
+export function asText({ results }: Simulation, width: number): string {
+  return results.map(({ id, text }) => `■ ${printable(id)}\n${text(width)}`).join('\n\n');
 }
 
 async function placed(path: string, run: () => Ran | Promise<Ran>): Promise<Ran> {
@@ -111,11 +125,11 @@ function fairness(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(fairnessScenario, scenario, path);
   return () => {
     const { result, runs } = simulateFairness(checked, path);
-    return { result: { ...result }, text: () => fairnessText(result, runs, checked.untilMs) };
+    return { result: { ...result }, text: (width) => fairnessText(result, runs, checked.untilMs, width) };
   };
 }
 
-function fairnessText(result: FairnessResult, runs: readonly Run[], untilMs: number): string {
+function fairnessText(result: FairnessResult, runs: readonly Run[], untilMs: number, width: number): string {
   const keys = Object.keys(result.accumulated).sort();
   const rows = keys.map((key) => {
     const own = runs.filter(({ group }) => group === key);
@@ -133,11 +147,24 @@ function fairnessText(result: FairnessResult, runs: readonly Run[], untilMs: num
     ];
   });
   return [
-    table(['fairness key', 'arrived', 'started', 'cost (s)', 'mean wait', 'longest wait'], rows),
-    chart(runs, untilMs),
     table(
-      ['started at', 'id'],
+      [
+        words('fairness key'),
+        amount('arrived'),
+        amount('started'),
+        amount('cost (s)'),
+        amount('mean wait', 1),
+        amount('longest wait'),
+      ],
+      rows,
+      width,
+      MOST_ROWS,
+    ),
+    chart(runs, untilMs, width),
+    table(
+      [amount('started at'), whole('id')],
       result.dispatch.map(([atMs, id]) => [duration(atMs), id]),
+      width,
       20,
     ),
   ].join('\n');
@@ -149,10 +176,10 @@ function scoring(scenario: unknown, path: string): ReturnType<Prepare> {
     const { result, runs } = simulateScoring(checked, path);
     return {
       result,
-      text: () => {
-        const text = fieldsText(result);
+      text: (width) => {
+        const text = fieldsText(result, width);
         const lastMs = runs.reduce((last, { endMs, readyAtMs }) => Math.max(last, endMs ?? readyAtMs), 0);
-        return runs.length === 0 ? text : `${chart(runs, lastMs)}\n${text}`;
+        return runs.length === 0 ? text : `${chart(runs, lastMs, width)}\n${text}`;
       },
     };
   };
@@ -162,7 +189,7 @@ function timers(scenario: unknown, path: string): ReturnType<Prepare> {
   const { input } = check(timersCase, scenario, path);
   return () => {
     const result = simulateTimers(input);
-    return { result: { ...result }, text: () => fieldsText({ ...result }) };
+    return { result: { ...result }, text: (width) => fieldsText({ ...result }, width) };
   };
 }
 
@@ -170,17 +197,19 @@ function partitions(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(partitionsCase, scenario, path);
   return () => {
     const result = simulatePartitions(checked, path);
-    return { result, text: () => fieldsText(result) };
+    return { result, text: (width) => fieldsText(result, width) };
   };
 }
 
-function fieldsText(result: Readonly<Record<string, unknown>>): string {
+function fieldsText(result: Readonly<Record<string, unknown>>, width: number): string {
   return Object.entries(result)
     .map(([name, value]) => {
       if (!Array.isArray(value) || value.length === 0) return `${name}: ${plain(value)}`;
       return `${name}:\n${table(
-        ['', ''],
+        [amount(''), words('')],
         value.map((entry, index) => [index + 1, plain(entry)]),
+        width,
+        MOST_ROWS,
       )}`;
     })
     .join('\n');
@@ -200,11 +229,11 @@ function product(scenario: unknown, path: string): ReturnType<Prepare> {
   const checked = check(productScenario, scenario, path);
   return async () => {
     const { result, runs } = await simulateProduct(checked, path);
-    return { result: { ...result }, text: () => productText(result, runs, checked.untilMs) };
+    return { result: { ...result }, text: (width) => productText(result, runs, checked.untilMs, width) };
   };
 }
 
-function productText(result: ProductResult, runs: readonly Run[], untilMs: number): string {
+function productText(result: ProductResult, runs: readonly Run[], untilMs: number, width: number): string {
   const shares = (entries: ProductResult['keys'] | ProductResult['types']): readonly (readonly unknown[])[] =>
     Object.entries(entries).map(([name, share]) => [
       name,
@@ -218,17 +247,6 @@ function productText(result: ProductResult, runs: readonly Run[], untilMs: numbe
       duration(share.waitMeanMs),
       duration(share.waitMaxMs),
     ]);
-  const head = [
-    'submitted',
-    'succeeded',
-    'failed',
-    'cancelled',
-    'running',
-    'waiting',
-    'busy',
-    'mean wait',
-    'longest',
-  ];
   const costs = Object.entries(result.keys).map(([key, { costMs, weight }]) => [
     key,
     duration(costMs),
@@ -243,12 +261,31 @@ function productText(result: ProductResult, runs: readonly Run[], untilMs: numbe
   ]);
   const stuck =
     result.waiting.length === 0 ? [] : [`waiting at the end: ${result.waiting.map(printable).join(', ')}`];
+  const fleetColumns = [
+    words('fleet'),
+    amount('slots at end'),
+    amount('most at once', 1),
+    amount('busy'),
+    amount('of capacity'),
+  ];
   return [
-    table(['fairness key', ...head], shares(result.keys)),
-    chart(runs, untilMs),
-    table(['fairness key', 'cost', 'weight'], costs),
-    table(['type', ...head], shares(result.types)),
-    table(['fleet', 'slots at end', 'most at once', 'busy', 'of capacity'], fleets),
+    table([words('fairness key'), ...SHARE_COLUMNS], shares(result.keys), width, MOST_ROWS),
+    chart(runs, untilMs, width),
+    table([words('fairness key'), amount('cost'), amount('weight')], costs, width, MOST_ROWS),
+    table([words('type'), ...SHARE_COLUMNS], shares(result.types), width, MOST_ROWS),
+    table(fleetColumns, fleets, width, MOST_ROWS),
     ...stuck,
   ].join('\n');
 }
+
+const SHARE_COLUMNS: readonly Column[] = [
+  amount('submitted', 1),
+  amount('succeeded'),
+  amount('failed', 2),
+  amount('cancelled', 6),
+  amount('running', 4),
+  amount('waiting', 3),
+  amount('busy', 5),
+  amount('mean wait'),
+  amount('longest'),
+];

@@ -1,6 +1,7 @@
 /** The command line as a process: its words, its streams, its signals. */
 import { connect, connectDispatcher } from './connect.ts';
-import { EXIT, runProgram } from './program.ts';
+import { runProgram } from './program.ts';
+import { EXIT } from './spoken.ts';
 
 let isTold = false;
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -24,6 +25,7 @@ const code = await runProgram(
   {
     out: (text) => process.stdout.write(text),
     error: (text) => process.stderr.write(text),
+    columns: process.stdout.columns,
   },
   {
     connect: (envFile) => {

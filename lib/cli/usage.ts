@@ -2,6 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { z } from 'zod';
+import { CLIENT_LIMITS } from '../client/arguments.ts';
 import type { Scope } from '../core/scope.ts';
 import { didYouMean } from '../core/spelling.ts';
 
@@ -43,6 +44,13 @@ export function durationMsOf(option: string, text: string): number {
     );
   }
   return Number(amount) * unitMs;
+}
+
+/** What a command waits at most, as the client takes it. */
+export function timeoutMsOf(text: string): number {
+  const ms = durationMsOf('--timeout', text);
+  if (ms > 0 && ms <= CLIENT_LIMITS.timeoutMs) return ms;
+  throw new UsageError(`--timeout: must be more than nothing, and at most 24h, not ${JSON.stringify(text)}`);
 }
 
 /** The last instant of a year with four digits. */

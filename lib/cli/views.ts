@@ -1,31 +1,39 @@
-/** Jobs, keys, fleets and explanations as a person reads them. */
+/** Jobs, keys and fleets as a person reads them. */
 import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job, MovingJob } from '../core/job.ts';
-import { resourceIn } from '../core/scope.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
-import type { LiveExplanation } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
-import type { LiveWaitsFor } from '../dispatch/live-waits.ts';
 import { leaseInForceMs } from '../dispatch/settle/silence.ts';
-import type { UnreadableItem } from '../store/records.ts';
-import { duration, number, printable, table } from './report.ts';
+import type { Rejection, UnreadableItem } from '../store/records.ts';
+import {
+  amount,
+  type Column,
+  duration,
+  fields,
+  instant,
+  number,
+  printable,
+  shortly,
+  table,
+  whole,
+  words,
+} from './report.ts';
 
-/** Ids of those that come first which are named; the others are counted. */
-const NAMED_MAX = 5;
-
-export const instant = (atMs: number | undefined): string =>
-  atMs === undefined ? '-' : new Date(atMs).toISOString();
-
-const error = (job: MovingJob): string =>
+export const errorText = (job: MovingJob): string =>
   job.error === undefined ? '-' : `${job.error.name}: ${job.error.message}`;
 
-const all = (rows: readonly unknown[]): number => Math.max(1, rows.length);
+/** As long as a job's id: an id is not cut, a reason may be. */
+const ID_LETTERS = 32;
+/** Of an event, as the bus names it. */
+const EVENT_LETTERS = 36;
+/** Of an error, as much as tells it from others. */
+const ERROR_LETTERS = 24;
 
 /** A table of jobs, and whether there are others. */
-export function jobsText(jobs: readonly Job[], more: boolean): string {
+export function jobsText(jobs: readonly Job[], more: boolean, width: number): string {
   if (jobs.length === 0) return 'no such jobs';
   const rows = jobs.map((job) => [
     job.id,
@@ -33,20 +41,68 @@ export function jobsText(jobs: readonly Job[], more: boolean): string {
     job.type,
     job.fairnessKey,
     job.priority,
-    instant(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
+    shortly(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
     job.attempt,
-    ...(job.state === 'failed' ? [error(job)] : []),
+    ...(job.state === 'failed' ? [errorText(job)] : []),
   ]);
-  const head = ['job', 'state', 'type', 'key', 'priority', timeOf(jobs), 'attempt'];
-  const errors = jobs.some((job) => job.state === 'failed') ? ['error'] : [];
-  return withMore(table([...head, ...errors], rows, all(rows)), more);
+  const columns = [
+    whole('job'),
+    words('state', 4),
+    words('type'),
+    words('key', 1),
+    amount('priority', 5),
+    whole(timeOf(jobs), 2),
+    amount('attempt', 3),
+    ...(jobs.some((job) => job.state === 'failed') ? [words('error', 0, ERROR_LETTERS)] : []),
+  ];
+  return withMore(table(columns, rows, width), more);
 }
 
 /** Items that cannot be read, and why. */
 export function unreadableText(items: readonly UnreadableItem[]): string {
   if (items.length === 0) return 'every item that was met can be read';
-  const rows = items.map(({ seenAtMs, line, reason }) => [instant(seenAtMs), line ?? '-', reason]);
-  return table(['met at', 'taken out of', 'what is wrong, and what to do'], rows, all(rows));
+  return items
+    .map(({ seenAtMs, line, reason }) => {
+      const from = line === undefined ? '' : `, and taken out of ${printable(line)}`;
+      return `met at ${instant(seenAtMs)}${from}\n  ${printable(reason)}`;
+    })
+    .join('\n');
+}
+
+/** Entries of events that were refused, a row each. */
+export function rejectionsText(rejections: readonly Rejection[], more: boolean, width: number): string {
+  if (rejections.length === 0) return 'nothing was refused in the last 30 days';
+  const rows = rejections.map(({ rejectedAtMs, sourceId, position, field, reason }) => [
+    shortly(rejectedAtMs),
+    sourceId,
+    position,
+    field,
+    reason,
+  ]);
+  const columns = [
+    whole('refused at', 2),
+    words('event', 0, EVENT_LETTERS),
+    amount('entry', 3),
+    words('field', 1),
+    words('why'),
+  ];
+  return withMore(table(columns, rows, width), more);
+}
+
+/** All that is kept of what was refused of an event. */
+export function rejectionText(rejections: readonly Rejection[]): string {
+  return rejections
+    .map(({ sourceId, position, field, reason, rejectedAtMs, detail }) =>
+      fields([
+        ['event', sourceId],
+        ['entry', position],
+        ['field', field === '' ? 'the whole' : field],
+        ['why', reason],
+        ['refused at', instant(rejectedAtMs)],
+        ['sent', detail],
+      ]).join('\n'),
+    )
+    .join('\n\n');
 }
 
 function timeOf(jobs: readonly Job[]): string {
@@ -77,15 +133,13 @@ export function jobText(job: Job): string {
     ['cancel requested', instant(job.cancelRequestedAtMs)],
     ['worker', job.worker?.workerId],
     ['progress', job.progress === undefined ? undefined : JSON.stringify(job.progress)],
-    ['error', job.error === undefined ? undefined : error(job)],
+    ['error', job.error === undefined ? undefined : errorText(job)],
     ['another try of', job.redriveOf],
     ['tried again as', job.redrivenAs],
     ['payload', JSON.stringify(job.payload)],
     ['result', job.result === undefined ? undefined : JSON.stringify(job.result)],
   ];
-  const shown = rows.filter(([, value]) => value !== undefined && value !== '-');
-  const width = Math.max(...shown.map(([name]) => name.length));
-  return shown.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value))}`).join('\n');
+  return fields(rows.filter(([, value]) => value !== undefined && value !== '-')).join('\n');
 }
 
 /** What became of a job, a line for each event. */
@@ -160,9 +214,9 @@ const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
 };
 
 /** What became of each request. */
-export function submittedText(entries: readonly SubmitEntry[]): string {
+export function submittedText(entries: readonly SubmitEntry[], width: number): string {
   const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
-  return table(['request', 'outcome', 'job, or why not'], rows, all(rows));
+  return table([amount('request'), words('outcome'), words('job, or why not', 0, ID_LETTERS)], rows, width);
 }
 
 function outcomeOf(entry: SubmitEntry): readonly string[] {
@@ -170,7 +224,7 @@ function outcomeOf(entry: SubmitEntry): readonly string[] {
   return [entry.repeated ? 'was there' : 'accepted', entry.jobId];
 }
 
-export function redrivenText(entries: readonly RedriveEntry[], more: boolean): string {
+export function redrivenText(entries: readonly RedriveEntry[], more: boolean, width: number): string {
   if (entries.length === 0) return 'no such dead letters';
   const rows = entries.map((entry) => [
     entry.deadLetterId,
@@ -178,10 +232,16 @@ export function redrivenText(entries: readonly RedriveEntry[], more: boolean): s
     entry.kind === 'redriven' ? (entry.repeated ? 'was tried again before' : 'tried again') : 'skipped',
     entry.kind === 'redriven' ? entry.jobId : entry.reason,
   ]);
-  return withMore(table(['dead letter', 'type', 'outcome', 'new job, or why not'], rows, all(rows)), more);
+  const columns = [
+    whole('dead letter', 1),
+    words('type', 2),
+    words('outcome'),
+    words('new job, or why not', 0, ID_LETTERS),
+  ];
+  return withMore(table(columns, rows, width), more);
 }
 
-export function keysText(keys: readonly KeyView[], more: boolean): string {
+export function keysText(keys: readonly KeyView[], more: boolean, width: number): string {
   if (keys.length === 0) return 'no key has jobs';
   const rows = keys.map((key) => [
     key.fairnessKey,
@@ -196,25 +256,25 @@ export function keysText(keys: readonly KeyView[], more: boolean): string {
     key.maxConcurrency,
     key.paused ? 'paused' : 'open',
   ]);
-  const head = [
-    'key',
-    'tier',
-    'type',
-    'waiting',
-    'in flight',
-    'cost settled',
-    'cost in flight',
-    'weight',
-    'share',
-    'cap',
-    'admission',
+  const columns = [
+    words('key'),
+    words('tier', 3),
+    words('type'),
+    amount('waiting'),
+    amount('in flight'),
+    amount('cost settled', 6),
+    amount('cost in flight', 7),
+    amount('weight', 4),
+    amount('share', 1),
+    amount('cap', 5),
+    words('admission', 2),
   ];
-  return withMore(table(head, rows, all(rows)), more);
+  return withMore(table(columns, rows, width), more);
 }
 
-export function declarationText(declaration: DeclarationView): string {
+export function declarationText(declaration: DeclarationView, width: number): string {
   const { version, types, tiers, fleets, formerTypes, partitions } = declaration;
-  const named = [
+  const named: (readonly [string, unknown])[] = [
     ['version', version],
     ['types', types.join(', ')],
     ['tiers', tiers.join(', ')],
@@ -229,12 +289,22 @@ export function declarationText(declaration: DeclarationView): string {
     isDone ? (isHandingOver ? 'waits for others' : 'done') : 'under way',
   ]);
   return [
-    table(['declaration', ''], named, all(named)),
-    table(['partition', 'told of', 'carried over to', 'jobs moved', 'state'], rows, all(rows)),
+    ...fields(named),
+    table(
+      [
+        amount('partition'),
+        amount('told of', 2),
+        amount('carried over to', 3),
+        amount('jobs moved', 1),
+        words('state'),
+      ],
+      rows,
+      width,
+    ),
   ].join('\n');
 }
 
-export function typesText(types: readonly TypeView[]): string {
+export function typesText(types: readonly TypeView[], width: number): string {
   const rows = types.map(({ type, tier, timeoutMs, onWorkerLost, samples, meanMs, ordinarilyWithinMs }) => [
     type,
     tier,
@@ -244,11 +314,19 @@ export function typesText(types: readonly TypeView[]): string {
     spanOf(meanMs),
     spanOf(ordinarilyWithinMs),
   ]);
-  const head = ['type', 'tier', 'timeout', 'worker lost', 'successes', 'takes', 'over within, ordinarily'];
-  return table(head, rows, all(rows));
+  const columns = [
+    words('type'),
+    words('tier', 1),
+    amount('timeout', 2),
+    words('worker lost', 4),
+    amount('successes', 3),
+    amount('takes'),
+    amount('ordinarily within'),
+  ];
+  return table(columns, rows, width);
 }
 
-export function fleetsText(fleets: readonly FleetView[], nowMs: number): string {
+export function fleetsText(fleets: readonly FleetView[], nowMs: number, width: number): string {
   const rows = fleets.map((fleet) => [
     fleet.fleet,
     fleet.types.join(', '),
@@ -269,19 +347,30 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number): string 
       duration(Math.max(0, worker.expiresAtMs - nowMs)),
     ]),
   );
+  const columns = [
+    words('fleet'),
+    words('types', 2),
+    amount('slots'),
+    amount('busy'),
+    amount('cap', 3),
+    words('admission', 1),
+  ];
   return [
-    table(['fleet', 'types', 'slots', 'busy', 'cap', 'admission'], rows, all(rows)),
-    ...(workers.length === 0
-      ? []
-      : [
-          table(
-            ['worker', 'fleet', 'slots', 'runs', 'lag', 'memory', 'lease', 'expires in'],
-            workers,
-            all(workers),
-          ),
-        ]),
+    table(columns, rows, width),
+    ...(workers.length === 0 ? [] : [table(WORKER_COLUMNS, workers, width)]),
   ].join('\n');
 }
+
+const WORKER_COLUMNS: readonly Column[] = [
+  words('worker'),
+  words('fleet', 1),
+  amount('slots'),
+  amount('runs'),
+  amount('lag', 3),
+  amount('memory', 3),
+  amount('lease', 4),
+  amount('expires in', 2),
+];
 
 const counted = (waiting: { readonly jobs: number; readonly isLeast: boolean } | undefined) =>
   waiting === undefined ? undefined : `${waiting.jobs}${waiting.isLeast ? ' or more' : ''}`;
@@ -292,7 +381,11 @@ const listed = (partitions: readonly number[]): string =>
   partitions.length === 0 ? '-' : partitions.join(', ');
 
 /** Who makes the passes. */
-export function dispatchersText({ residents, partitions }: DispatchersView, nowMs: number): string {
+export function dispatchersText(
+  { residents, partitions }: DispatchersView,
+  nowMs: number,
+  width: number,
+): string {
   const running = residents.map(({ dispatcherId, leads, standsBy, load, expiresAtMs }) => [
     dispatcherId,
     listed(leads),
@@ -312,14 +405,34 @@ export function dispatchersText({ residents, partitions }: DispatchersView, nowM
     counted(depth),
     spanOf(waitedMs),
   ]);
-  const head = ['dispatcher', 'leads', 'stands by for', 'waiting', 'longest wait', 'busy', 'lag', 'memory'];
   return [
     running.length === 0
       ? 'no dispatcher runs on: functions make the passes'
-      : table([...head, 'expires in'], running, all(running)),
-    table(['partition', 'led by', 'name', 'for', 'waiting', 'longest wait'], led, all(led)),
+      : table(DISPATCHER_COLUMNS, running, width),
+    table(PARTITION_COLUMNS, led, width),
   ].join('\n');
 }
+
+const DISPATCHER_COLUMNS: readonly Column[] = [
+  words('dispatcher'),
+  words('leads'),
+  words('stands by for', 5),
+  amount('waiting'),
+  amount('longest wait', 1),
+  amount('busy', 2),
+  amount('lag', 4),
+  amount('memory', 4),
+  amount('expires in', 3),
+];
+
+const PARTITION_COLUMNS: readonly Column[] = [
+  amount('partition'),
+  words('led by'),
+  words('name', 1),
+  amount('for', 2),
+  amount('waiting'),
+  amount('longest wait'),
+];
 
 export function controlText({ scope, paused, maxConcurrency, weight }: Control): string {
   const said = [
@@ -334,172 +447,4 @@ export function controlsText(controls: readonly Control[]): string {
   return controls.length === 0
     ? 'no overrides: everything is as configured'
     : controls.map(controlText).join('\n');
-}
-
-/** What is heard of a running job's worker, and when it is given up without more. */
-function heardText({ heardAtMs, givenUpAtMs }: NonNullable<LiveExplanation['runs']>, nowMs: number): string {
-  const when = `${instant(givenUpAtMs)}, in ${duration(givenUpAtMs - nowMs)}`;
-  const since = heardAtMs === undefined ? undefined : `not heard of since ${instant(heardAtMs)}`;
-  if (givenUpAtMs <= nowMs) return `${since ?? 'nothing is heard of it any more'}: the next look gives it up`;
-  if (heardAtMs === undefined || since === undefined)
-    return `if nothing is heard of it, it is given up at ${when}`;
-  // Heartbeats come several times in a lease: half of it without one is silence.
-  return nowMs - heardAtMs > (givenUpAtMs - heardAtMs) / 2
-    ? `${since}, given up at ${when}`
-    : `last heard of ${duration(nowMs - heardAtMs)} ago; if it falls silent, it is given up at ${when}`;
-}
-
-/** Where an attempt takes longer than its type's do, and has not said how far it is. */
-function ordinaryText(
-  { startedAtMs, ordinarilyWithinMs, progress, heardAtMs }: NonNullable<LiveExplanation['runs']>,
-  nowMs: number,
-): readonly string[] {
-  if (ordinarilyWithinMs === undefined || nowMs - startedAtMs <= ordinarilyWithinMs) return [];
-  const silent = progress === undefined ? 'its handler has said nothing so far, and ' : '';
-  const what = heardAtMs === undefined ? 'it may be lost, or stuck' : 'it may be stuck';
-  return [
-    `${silent}attempts of its type are ordinarily over within ${duration(ordinarilyWithinMs)}: ${what}`,
-  ];
-}
-
-/** Why a job is not running, in sentences. */
-export function explanationText(explanation: LiveExplanation): string {
-  const { job, explainedAtMs } = explanation;
-  const resource = job.resourceId === undefined ? '' : `, resource ${printable(job.resourceId)}`;
-  const lines = [
-    `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
-  ];
-  if (job.label !== undefined) lines.push(`label: ${printable(job.label)}`);
-  if (explanation.runs !== undefined) {
-    const { workerId, fleet, startedAtMs, progress } = explanation.runs;
-    lines.push(
-      `it runs on ${printable(workerId)} of fleet ${fleet}, for ${duration(explainedAtMs - startedAtMs)}`,
-      ...(progress === undefined ? [] : [`progress: ${printable(JSON.stringify(progress))}`]),
-      heardText(explanation.runs, explainedAtMs),
-      ...ordinaryText(explanation.runs, explainedAtMs),
-    );
-  }
-  if (job.cancelRequestedAtMs !== undefined && job.state === 'running') {
-    lines.push(`its worker was asked to stop at ${instant(job.cancelRequestedAtMs)}`);
-  }
-  if (explanation.waitsFor.length > 0) {
-    lines.push(
-      'it waits for:',
-      ...explanation.waitsFor.map((each) => `  - ${waitsForText(each, explanation)}`),
-    );
-  }
-  if (explanation.position !== undefined) {
-    const before = `${explanation.positionIsLeast ? 'at least ' : ''}${number(explanation.position)}`;
-    lines.push(`in its own line, ${before} come before it`);
-  }
-  if (explanation.keysBefore.length > 0) lines.push(sharesText(explanation.keysBefore));
-  if (explanation.score !== undefined) {
-    const { total, priority, age, rarity, onDemand } = explanation.score;
-    const parts = `priority ${number(priority)}, age ${number(Math.round(age))}, rarity ${number(rarity)}, on demand ${number(Math.round(onDemand))}`;
-    lines.push(`score ${number(Math.round(total))} (${parts})`);
-  }
-  if (explanation.latestStartAtMs !== undefined) {
-    const { latestStartAtMs } = explanation;
-    lines.push(
-      `as things stand, it starts within ${duration(Math.max(0, latestStartAtMs - explainedAtMs))} at the latest (${instant(latestStartAtMs)})`,
-    );
-  }
-  if (job.error !== undefined && job.state !== 'succeeded')
-    lines.push(`last error: ${printable(error(job))}`);
-  if (explanation.partial) lines.push('the backlog is long: others may come first that were not read');
-  return lines.join('\n');
-}
-
-function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string {
-  const { explainedAtMs } = explanation;
-  switch (waits.why) {
-    case 'time':
-      return `its time: ${instant(waits.untilMs)}, in ${duration(waits.untilMs - explainedAtMs)}`;
-    case 'paused':
-      return `the end of a pause: ${printable(waits.scope)} (see fairlead resume)`;
-    case 'cap':
-      return capText(waits);
-    case 'noSlot':
-      return waits.fleets.length === 0
-        ? `a fleet: none takes the type ${printable(waits.type)}`
-        : `a free slot: ${waits.fleets.map((fleet) => slotText(fleet, explanation)).join('; ')}`;
-    case 'conflict':
-      return `job ${waits.holder}, which holds ${printable(waits.conflictKey)}`;
-    case 'move':
-      return `its move from partition ${waits.partition} to ${waits.home}, where its key lives by now: the next pass makes it`;
-    case 'carry':
-      return `its move out of the line of a conflict group that its type had before declaration ${waits.declared}: the next passes make it`;
-    case 'handover':
-      return handoverText(waits);
-    case 'otherTurn':
-      return `${printable(waits.conflictKey)}, which partition ${waits.partition} has in turn for ${duration(waits.untilMs - explainedAtMs)}`;
-    case 'unknownType':
-      return `a type that this pool does not have any more: ${printable(waits.type)}`;
-    case 'turn':
-      return turnText(waits.before);
-    case 'pass':
-      return 'the next pass, which starts it';
-    case 'promotion':
-      return `its place in line: due for ${duration(explainedAtMs - waits.dueSinceMs)}, the soonest due jobs go first, and there are many`;
-    case 'announcement':
-      return `the announcement of its line: whoever put it was stopped on the way; the next job of ${printable(waits.fairnessKey)} makes up for it`;
-    case 'index':
-      return 'the index, which does not show it yet';
-    case 'worker':
-      return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
-  }
-}
-
-function capText({ scope, running, cap, split }: Extract<LiveWaitsFor, { readonly why: 'cap' }>): string {
-  const of = resourceIn(scope);
-  return of === undefined
-    ? `room under a cap: ${printable(scope)} runs ${running} of at most ${cap}${splitText(split)}`
-    : `resource ${printable(of.resourceId)}: ${running} of ${cap} running of type ${printable(of.type)}${splitText(split)}`;
-}
-
-function handoverText({
-  partition,
-  holds,
-  name = '',
-}: Extract<LiveWaitsFor, { readonly why: 'handover' }>): string {
-  switch (holds) {
-    case 'declaration':
-      return `partition ${partition}, which has not come to the newest declaration`;
-    case 'cap':
-      return `jobs in partition ${partition} that began before the last deployment: they take what ${printable(name)} allows`;
-    case 'conflict':
-      return `a job in partition ${partition} that began before the last deployment, and holds ${printable(name)}`;
-  }
-}
-
-/** Partitions are counted from 0, as in the names of lines. */
-function splitText(split: Extract<LiveWaitsFor, { readonly why: 'cap' }>['split']): string {
-  if (split === undefined) return '';
-  return `, the share of partition ${split.partition} in the pool's ${split.cap}, which ${split.partitions} partitions divide`;
-}
-
-function slotText(fleet: string, { fleets }: LiveExplanation): string {
-  const found = fleets.find((each) => each.fleet === fleet);
-  if (found === undefined) return fleet;
-  if (found.paused) return `${fleet} is paused`;
-  if (found.workers === 0) return `${fleet} has no live worker`;
-  const { maxConcurrency: cap } = found;
-  if (cap !== undefined && found.busy >= cap)
-    return `${fleet} may run ${cap} at once here, and runs ${found.busy}`;
-  return `${fleet} has ${found.busy} of ${found.slots} busy`;
-}
-
-function turnText(before: readonly string[]): string {
-  if (before.length === 0) return 'its turn: others come first';
-  const others = before.length > NAMED_MAX ? ` and ${before.length - NAMED_MAX} more` : '';
-  return `its turn: first come ${before.slice(0, NAMED_MAX).join(', ')}${others}`;
-}
-
-function sharesText(keysBefore: LiveExplanation['keysBefore']): string {
-  const named =
-    keysBefore.length > NAMED_MAX
-      ? [...keysBefore.slice(0, NAMED_MAX - 1), ...keysBefore.slice(-1)]
-      : keysBefore;
-  const shares = named.map((key) => `${printable(key.fairnessKey)} ${duration(key.shareMs)}`).join(', ');
-  return `keys with the least share come first: ${shares}`;
 }

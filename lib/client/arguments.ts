@@ -3,9 +3,11 @@ import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
-import { JOB_ID_BYTES_MAX, JOB_MODES } from '../core/job.ts';
+import { inWords } from '../core/issues.ts';
+import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
+import { EVENT_ID_BYTES_MAX } from '../dispatch/ingest.ts';
 import { LISTED_STATES } from '../dispatch/inspect.ts';
 import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../dispatch/request.ts';
 import { ValidationError } from './errors.ts';
@@ -48,6 +50,8 @@ const instant = z.iso.datetime({
   error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
 });
 
+const isFunction = (value: unknown): boolean => typeof value === 'function';
+
 const only = { signal };
 const acting = {
   signal,
@@ -67,7 +71,14 @@ export const SHAPES = {
   traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
   options: z.strictObject(only).optional(),
   actorOptions: z.strictObject(acting).optional(),
-  runOptions: z.strictObject({ ...only, timeoutMs, dieWithWaiter: z.boolean().optional() }).optional(),
+  runOptions: z
+    .strictObject({
+      ...only,
+      timeoutMs,
+      dieWithWaiter: z.boolean().optional(),
+      onProgress: z.custom<(job: Job) => void>(isFunction, 'must be a function').optional(),
+    })
+    .optional(),
   retime: z.strictObject({ runAt: instant }),
   listFilter: z.strictObject({
     ...filter,
@@ -80,6 +91,9 @@ export const SHAPES = {
     .strictObject({ ...only, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
     .optional(),
   deadLetterFilter,
+  rejectionFilter: z.strictObject({
+    eventId: text(EVENT_ID_BYTES_MAX).min(1, 'must not be empty').optional(),
+  }),
   redriveOptions: z
     .strictObject({ ...acting, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
     .optional(),
@@ -97,9 +111,7 @@ export const SHAPES = {
     .strictObject({
       ...only,
       timeoutMs,
-      onProgress: z
-        .custom<(running: number) => void>((value) => typeof value === 'function', 'must be a function')
-        .optional(),
+      onProgress: z.custom<(running: number) => void>(isFunction, 'must be a function').optional(),
     })
     .optional(),
   nextOptions: z
@@ -139,7 +151,7 @@ export function checked<Shape extends z.ZodType>(
   field: string,
 ): z.output<Shape> {
   try {
-    const parsed = shape.safeParse(value);
+    const parsed = shape.safeParse(value, { error: inWords });
     if (parsed.success) return parsed.data;
     const issue = parsed.error.issues[0];
     if (issue?.code === 'unrecognized_keys') {

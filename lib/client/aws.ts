@@ -55,7 +55,7 @@ export {
   StoreThrottled,
   StoreUnavailable,
 } from '../store/errors.ts';
-export type { DispatcherLoad, UnreadableItem } from '../store/records.ts';
+export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/records.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
@@ -132,9 +132,7 @@ const ATTEMPTS_MAX = 100;
 function required(environment: Readonly<Record<string, string | undefined>>, name: string): string {
   const value = environment[name];
   if (value !== undefined && value !== '') return value;
-  throw new ClientEnvironmentError(
-    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers`,
-  );
+  throw new ClientEnvironmentError(name);
 }
 
 function checkNumber(

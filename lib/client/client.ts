@@ -20,7 +20,8 @@ import {
 import { changeControl, drain, partitionsOf, readControls } from '../dispatch/operate.ts';
 import { redriveJob } from '../dispatch/redrive.ts';
 import { retimeJob } from '../dispatch/retime.ts';
-import type { UnreadableItem } from '../store/records.ts';
+import type { OperateStore } from '../store/contract.ts';
+import type { Rejection, UnreadableItem } from '../store/records.ts';
 import type { CancelOutcome } from '../store/requests.ts';
 import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
@@ -85,6 +86,26 @@ export interface DrainCallOptions extends CallOptions {
   readonly timeoutMs?: number | undefined;
   /** Hears how many jobs of the scope hold capacity, each time that was looked up. */
   readonly onProgress?: ((running: number) => void) | undefined;
+}
+
+export interface RejectionFilter {
+  /** Only entries of this event. */
+  readonly eventId?: string | undefined;
+}
+
+const REJECTIONS_PAGE = 100;
+
+async function* rejectionsIn(
+  store: Pick<OperateStore, 'listRejections' | 'readRejections'>,
+  eventId: string | undefined,
+): AsyncGenerator<Rejection> {
+  if (eventId !== undefined) return yield* await store.listRejections(eventId);
+  let after: string | undefined;
+  do {
+    const page = await store.readRejections({ limit: REJECTIONS_PAGE, after });
+    yield* page.rejections;
+    after = page.next;
+  } while (after !== undefined);
 }
 
 const DRAIN_TIMEOUT_MS = 900_000;
@@ -261,6 +282,16 @@ export class StoreClient {
     return eachWithin(signal, this.#deadLetters(filter));
   }
 
+  /**
+   * Entries of events that were refused, each with its reason and what was sent, as far as that is kept: latest first, from an index
+   * that may lag behind by about a second; those of one event exactly, in the event's order. Kept for 30 days.
+   */
+  rejections(filter: RejectionFilter = {}, options?: CallOptions): AsyncIterableIterator<Rejection> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const { eventId } = checked(SHAPES.rejectionFilter, filter, 'filter');
+    return eachWithin(signal, rejectionsIn(this.#parts.store, eventId));
+  }
+
   /** Items of the table that cannot be read, with what is wrong and what to do; 1,000 of each partition at most. */
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -348,7 +379,7 @@ export class StoreClient {
     const { signal } = optionsOf(SHAPES.options, options);
     const named = await within(signal, () => this.#scopeOf(scope));
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
-      throw new ValidationError('change.weight', 'only a fairnessKey has a weight; name one as the scope');
+      throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
     return this.#control(named, { weight, maxConcurrency }, options);
   }

@@ -95,6 +95,14 @@ export class JobCancelledError extends Error {
   }
 }
 
+/** What became of a job that is waited for no more. */
+const cancelText = (cancel: 'cancelled' | 'requested' | undefined): string =>
+  cancel === 'cancelled'
+    ? 'it was cancelled and will not run'
+    : cancel === 'requested'
+      ? 'its worker was asked to stop'
+      : 'it goes on: wait longer, or cancel it';
+
 /** The job had not ended when the time was up. */
 export class RunTimeoutError extends Error {
   override readonly name = 'RunTimeoutError';
@@ -111,14 +119,8 @@ export class RunTimeoutError extends Error {
     cancel: 'cancelled' | 'requested' | undefined,
     options?: ErrorOptions,
   ) {
-    const after =
-      cancel === 'cancelled'
-        ? 'it was cancelled and will not run'
-        : cancel === 'requested'
-          ? 'its worker was asked to stop'
-          : 'it goes on: wait longer, or cancel it';
     super(
-      `job ${seen.jobId} had not ended after ${timeoutMs} ms (${seen.state ?? 'not seen'}); ${after}`,
+      `job ${seen.jobId} had not ended after ${timeoutMs} ms (${seen.state ?? 'not seen'}); ${cancelText(cancel)}`,
       options,
     );
     this.jobId = seen.jobId;
@@ -149,17 +151,37 @@ export class DrainTimeoutError extends Error {
 /** The caller's signal was aborted. A write that was under way may have been applied. `cause` is the signal's reason. */
 export class AbortError extends Error {
   override readonly name = 'AbortError';
+  /** Of `run`: the job that was waited for; undefined: nothing was submitted. */
+  readonly jobId: string | undefined;
+  /** What became of the request to cancel that job; undefined if it goes on. */
+  readonly cancel: 'cancelled' | 'requested' | undefined;
 
-  constructor(reason: unknown) {
-    super('the call was aborted by its signal; a write that was under way may have been applied', {
-      cause: reason,
-    });
+  constructor(
+    reason: unknown,
+    run?: { readonly jobId: string; readonly cancel: 'cancelled' | 'requested' | undefined },
+  ) {
+    const what =
+      run === undefined
+        ? 'a write that was under way may have been applied'
+        : `job ${run.jobId}: ${cancelText(run.cancel)}`;
+    super(`the call was aborted by its signal; ${what}`, { cause: reason });
+    this.jobId = run?.jobId;
+    this.cancel = run?.cancel;
   }
 }
 
 /** What the client needs to find the scheduler is not there. */
 export class ClientEnvironmentError extends Error {
   override readonly name = 'ClientEnvironmentError';
+  /** The variable of the environment that is missing. */
+  readonly setting: string;
+
+  constructor(setting: string) {
+    super(
+      `${setting} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what \`fairlead env\` prints`,
+    );
+    this.setting = setting;
+  }
 }
 
 /** No schedule has this id. */

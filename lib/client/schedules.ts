@@ -211,8 +211,7 @@ function askedOf(id: string, request: unknown): Json {
 }
 
 function specOf(id: string, asked: unknown, { configuration, nowMs }: OperateContext): ScheduleSpec {
-  const types = configuration.types.map(({ type }) => type);
-  const parsed = parseSchedule(asked, nowMs(), types);
+  const parsed = parseSchedule(asked, nowMs(), configuration.types);
   if ('spec' in parsed) return parsed.spec;
   throw new ValidationError(parsed.refusal.field, `${parsed.refusal.reason} (schedule ${id})`);
 }

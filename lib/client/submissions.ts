@@ -3,7 +3,7 @@ import type { Job, JobMode } from '../core/job.ts';
 import { awaitEnd, Waiters } from '../dispatch/await-end.ts';
 import { DECLARATION_AGAIN_MS } from '../dispatch/declaration.ts';
 import type { OperateContext } from '../dispatch/operate.ts';
-import { type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
+import { isByDeclaration, type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
 import { submit } from '../dispatch/submit.ts';
 import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
 import type { CancelOutcome, CreateOutcome } from '../store/requests.ts';
@@ -76,6 +76,8 @@ export interface RunOptions extends CallOptions {
    * @default false
    */
   readonly dieWithWaiter?: boolean | undefined;
+  /** Hears of the job as soon as it is stored, and each time that it was looked up. */
+  readonly onProgress?: ((job: Job) => void) | undefined;
 }
 
 const RUN_TIMEOUT_MS = 300_000;
@@ -148,6 +150,7 @@ export class Submissions {
       signal,
       timeoutMs = RUN_TIMEOUT_MS,
       dieWithWaiter = false,
+      onProgress,
     } = optionsOf(SHAPES.runOptions, options);
     const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
     const { context, asked } = await within(signal, () => this.#asked(request));
@@ -166,14 +169,15 @@ export class Submissions {
     try {
       const [outcome] = await this.#store(context, [job]);
       const stored = resultOf(outcome, job).job;
-      const end = await awaitEnd(context, stored, { untilMonotonicMs, signal });
+      onProgress?.(stored);
+      const end = await awaitEnd(context, stored, { untilMonotonicMs, signal, onProgress });
       if (end.kind === 'missing') throw new JobNotFoundError(job.id);
       if (end.kind === 'ended') return succeeded(end.job);
       const cancel = leave() ? await this.#cancel(job.id, GAVE_UP) : undefined;
-      if (end.kind === 'aborted') throw new AbortError(signal?.reason);
       // It ended while the time ran out: there is a result after all.
       if (cancel?.kind === 'ended') return succeeded(cancel.job);
       const asking = cancel?.kind === 'missing' ? undefined : cancel?.kind;
+      if (end.kind === 'aborted') throw new AbortError(signal?.reason, { jobId: job.id, cancel: asking });
       throw new RunTimeoutError({ jobId: job.id, state: end.job.state }, timeoutMs, asking, {
         cause: end.cause,
       });
@@ -188,7 +192,7 @@ export class Submissions {
     try {
       return { context, asked: checkedRequest(request, context.configuration) };
     } catch (error) {
-      if (!(error instanceof ValidationError) || error.field !== 'type') throw error;
+      if (!(error instanceof ValidationError) || !isByDeclaration(error)) throw error;
       const newest = await this.#contexts.current(DECLARATION_AGAIN_MS);
       if (newest.configuration === context.configuration) throw error;
       return { context: newest, asked: checkedRequest(request, newest.configuration) };

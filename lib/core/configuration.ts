@@ -28,6 +28,10 @@ export interface ErrorRule {
   readonly maxAttempts?: number | undefined;
 }
 
+/** What a type may require of its jobs. */
+export const REQUIRABLE = ['resourceId', 'fairnessKey'] as const;
+export type RequiredField = (typeof REQUIRABLE)[number];
+
 /** One kind of work. */
 export interface JobTypeConfiguration {
   readonly type: string;
@@ -37,6 +41,8 @@ export interface JobTypeConfiguration {
   readonly conflictGroup: string | null;
   /** Running jobs of this type on one resource; absent: no limit. Not beside a conflict group, which lets one run. */
   readonly maxConcurrencyPerResource?: number | undefined;
+  /** What each job and schedule of this type must name; absent: nothing. What was accepted before goes on. */
+  readonly requires?: readonly RequiredField[] | undefined;
   /** What an attempt costs until the estimate has learned better. */
   readonly defaultCostMs: number;
   readonly timeoutMs: number;

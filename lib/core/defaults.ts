@@ -6,16 +6,18 @@
  * and the way out. Fields that nobody knows are refused too: a misspelt cap must not become "no cap".
  */
 import { BATCH_SIZE_MAX } from './capacity.ts';
-import type {
-  ErrorRule,
-  FairnessConfiguration,
-  FleetConfiguration,
-  JobTypeConfiguration,
-  LendingConfiguration,
-  PoolConfiguration,
-  RetryPolicy,
-  ScoreCoefficients,
-  TierConfiguration,
+import {
+  type ErrorRule,
+  type FairnessConfiguration,
+  type FleetConfiguration,
+  type JobTypeConfiguration,
+  type LendingConfiguration,
+  type PoolConfiguration,
+  REQUIRABLE,
+  type RequiredField,
+  type RetryPolicy,
+  type ScoreCoefficients,
+  type TierConfiguration,
 } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
 import { requireSplittable } from './partition.ts';
@@ -43,6 +45,8 @@ export interface JobTypeInput {
   readonly conflictGroup?: string | null | undefined;
   /** Running jobs on one `resourceId`, at least 1; each partition has a share of it. Null: no limit. */
   readonly maxConcurrencyPerResource?: number | null | undefined;
+  /** Jobs and schedules that do not name these are refused. @default - none */
+  readonly requires?: readonly RequiredField[] | undefined;
   readonly defaultCostMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
@@ -254,6 +258,7 @@ function readType(
     'maxConcurrency',
     'conflictGroup',
     'maxConcurrencyPerResource',
+    'requires',
     'defaultCostMs',
     'timeoutMs',
     'retry',
@@ -269,6 +274,7 @@ function readType(
     ),
     conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
     ...readPerResource(path, fields),
+    ...readRequires(`${path}.requires`, fields.get('requires')),
     defaultCostMs: readNumber(
       `${path}.defaultCostMs`,
       fields.get('defaultCostMs'),
@@ -333,6 +339,17 @@ function readPerResource(
     `cannot stand beside the conflict group ${JSON.stringify(group)}, which lets one job of a resource run at a time`,
     'Leave out one of them.',
   );
+}
+
+function readRequires(path: string, value: unknown): Pick<JobTypeConfiguration, 'requires'> {
+  if (value === undefined) return {};
+  const seen = new Set<string>();
+  const requires = readArray(path, value, REQUIRABLE.length).map((each, at) => {
+    const field = readChoice(`${path}[${at}]`, each, REQUIRABLE, undefined);
+    refuseRepeated(`${path}[${at}]`, field, seen);
+    return field;
+  });
+  return requires.length === 0 ? {} : { requires };
 }
 
 function readRetry(path: string, value: unknown): RetryPolicy {

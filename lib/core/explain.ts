@@ -22,6 +22,8 @@ export interface ExplainState {
   readonly overrides?: readonly Control[] | undefined;
   /** Every place of every reservation. */
   readonly inFlight: readonly ReservedJob[];
+  /** By id of what is in flight: when it was reserved, in epoch ms. What is missing was reserved now. */
+  readonly reservedAtMs?: ReadonlyMap<string, number> | undefined;
   /** Slots that nothing holds. */
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
   /** Of the keys with backlog, settled. */
@@ -60,6 +62,11 @@ export interface Explanation {
   readonly blocker: string | undefined;
   /** Epoch ms, by the bound of `starvationBoundMs` and as things stand; undefined where nothing is promised, as long as it is paused. */
   readonly latestStartAtMs: number | undefined;
+  /**
+   * Epoch ms, an estimate: its start, if what runs and what comes first takes as long as such jobs took so far, and nothing else is
+   * submitted. Undefined where it has not come to its time, or where nothing that ends lets it start.
+   */
+  readonly estimatedStartAtMs: number | undefined;
 }
 
 /** At most so many of those that come first are named. */
@@ -69,12 +76,24 @@ const BEFORE_MAX = 100;
 export function explain(job: Explained, state: ExplainState, nowMs: number): Explanation {
   const idle = { id: job.id, state: job.state, position: undefined, score: undefined, blocker: undefined };
   if (isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
-    return { ...idle, waitsFor: [], key: undefined, latestStartAtMs: undefined };
+    return {
+      ...idle,
+      waitsFor: [],
+      key: undefined,
+      latestStartAtMs: undefined,
+      estimatedStartAtMs: undefined,
+    };
   }
   const untilMs = job.state === 'scheduled' ? job.runAtMs : job.readyAtMs;
   if (untilMs > nowMs) {
     const latestStartAtMs = latestStart({ ...job, readyAtMs: untilMs }, state);
-    return { ...idle, waitsFor: [{ why: 'time', untilMs }], key: undefined, latestStartAtMs };
+    return {
+      ...idle,
+      waitsFor: [{ why: 'time', untilMs }],
+      key: undefined,
+      latestStartAtMs,
+      estimatedStartAtMs: undefined,
+    };
   }
   const { scheduler, raises } = fill(job, state, nowMs);
   const obstacles = scheduler.obstaclesTo(job);
@@ -91,7 +110,14 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
       ? undefined
       : latestStart(job, state),
   };
-  return { ...told, waitsFor: obstacles.length > 0 ? obstacles : [turnOf(job, scheduler, raises, state)] };
+  const isKept = obstacles.length > 0;
+  const { startsNow, before, started } = planPass(job, scheduler, raises, isKept ? {} : state);
+  const turn: WaitsFor = startsNow ? { why: 'pass' } : { why: 'turn', before };
+  return {
+    ...told,
+    waitsFor: isKept ? obstacles : [turn],
+    estimatedStartAtMs: startsNow ? nowMs : estimatedStart(job, scheduler, started, state, nowMs),
+  };
 }
 
 /** A scheduler that knows what the next pass may know. */
@@ -125,20 +151,55 @@ function fill(
   return { scheduler, raises };
 }
 
-// Plans a pass, as far as the job.
-function turnOf(
+/** Plans a pass, as far as the job. */
+function planPass(
   job: WaitingJob,
   scheduler: Scheduler,
   raises: Raises,
   { raised }: Pick<ExplainState, 'raised'>,
-): WaitsFor {
-  const before: string[] = [];
+): { readonly startsNow: boolean; readonly before: readonly string[]; readonly started: readonly string[] } {
+  const started: string[] = [];
   for (;;) {
     const next = nextOf(scheduler, raises, raised);
-    if (next === undefined) return { why: 'turn', before };
-    if (next.reserved.id === job.id) return { why: 'pass' };
-    if (before.length < BEFORE_MAX) before.push(next.reserved.id);
+    const startsNow = next?.reserved.id === job.id;
+    if (next === undefined || startsNow) return { startsNow, before: started.slice(0, BEFORE_MAX), started };
+    started.push(next.reserved.id);
   }
+}
+
+/** Lets jobs end one after the other, each after what such jobs took so far, and plans on, until the job starts. Each job ends once. */
+function estimatedStart(
+  job: WaitingJob,
+  scheduler: Scheduler,
+  started: readonly string[],
+  { inFlight, reservedAtMs, waiting, costMs }: ExplainState,
+  nowMs: number,
+): number | undefined {
+  const waitingById = new Map(waiting.map((each) => [each.id, each]));
+  const ends: { readonly atMs: number; readonly id: string; readonly usedMs: number }[] = [];
+  const startAt = (id: string, atMs: number): void => {
+    const { type = '', resourceId } = waitingById.get(id) ?? {};
+    const usedMs = costMs(type, resourceId);
+    ends.push({ id, usedMs, atMs: atMs + usedMs });
+  };
+  for (const { id, estimatedCostMs: usedMs } of inFlight)
+    ends.push({ id, usedMs, atMs: Math.max(nowMs, (reservedAtMs?.get(id) ?? nowMs) + usedMs) });
+  for (const id of started) startAt(id, nowMs);
+  while (ends.length > 0) {
+    const atMs = ends.reduce((least, end) => Math.min(least, end.atMs), Number.POSITIVE_INFINITY);
+    for (let at = ends.length - 1; at >= 0; at -= 1) {
+      const end = ends[at];
+      if (end === undefined || end.atMs > atMs) continue;
+      ends.splice(at, 1);
+      scheduler.settle(end.id, { nowMs: atMs, usedMs: end.usedMs, succeeded: true });
+    }
+    scheduler.beginPass(atMs);
+    for (let next = scheduler.next(); next !== undefined; next = scheduler.next()) {
+      if (next.reserved.id === job.id) return atMs;
+      startAt(next.reserved.id, atMs);
+    }
+  }
+  return undefined;
 }
 
 function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['raised']): Decision | undefined {

@@ -129,15 +129,15 @@ export function readChoice<Choice extends string>(
   path: string,
   value: unknown,
   choices: readonly Choice[],
-  byDefault: Choice,
+  byDefault: Choice | undefined,
 ): Choice {
-  if (value === undefined) return byDefault;
+  if (value === undefined && byDefault !== undefined) return byDefault;
   const chosen = choices.find((choice) => choice === value);
   if (chosen !== undefined) return chosen;
   throw new ConfigurationError(
     path,
     value,
     `must be one of ${choices.join(', ')}`,
-    `Leave it out for ${byDefault}.`,
+    `Leave it out${byDefault === undefined ? '' : ` for ${byDefault}`}.`,
   );
 }

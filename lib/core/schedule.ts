@@ -286,7 +286,7 @@ function cronFires(
 
 // The hour is the fourth field from the end, whether seconds lead or not.
 function isInterval(expression: string): boolean {
-  return /(?:^|\s)[*?]\S*(?:\s+\S+){3}$/.test(expression.trim());
+  return /(?:^|\s)\*\S*(?:\s+\S+){3}$/.test(expression.trim());
 }
 
 interface ClockChanges {

@@ -13,6 +13,8 @@ export interface AwaitOptions {
   /** An instant of the monotonic clock. */
   readonly untilMonotonicMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** Hears of the job each time that it was looked up. */
+  readonly onProgress?: ((job: Job) => void) | undefined;
 }
 
 export type AwaitOutcome =
@@ -37,7 +39,7 @@ export async function awaitEnd(
   options: AwaitOptions,
 ): Promise<AwaitOutcome> {
   const { store, clock } = context;
-  const { untilMonotonicMs, signal } = options;
+  const { untilMonotonicMs, signal, onProgress } = options;
   const startedMs = clock.monotonicMs();
   let job = submitted;
   let cause: unknown;
@@ -57,7 +59,9 @@ export async function awaitEnd(
     } catch (error) {
       if (!(error instanceof StoreThrottled) && !(error instanceof StoreUnavailable)) throw error;
       cause = error;
+      continue;
     }
+    onProgress?.(job);
   }
 }
 

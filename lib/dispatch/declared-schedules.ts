@@ -48,13 +48,12 @@ export function checkDeclaredSchedules(
       'must be an object',
       'Name each schedule by its id.',
     );
-  const types = configuration.types.map(({ type }) => type);
   return new Map(
     Object.entries(schedules).map(([id, request]) => {
       const ofName = scheduleIdProblem(id);
       if (ofName !== undefined) throw new ConfigurationError('schedules', id, ofName, 'Name it otherwise.');
       // Since ever: one whose end has passed is declared still, and fires no more.
-      const parsed = parseSchedule(request, 0, types);
+      const parsed = parseSchedule(request, 0, configuration.types);
       if ('spec' in parsed) return [id, parsed.spec] as const;
       const { field, problem, value, wayOut } = parsed.refusal;
       const path = `schedules.${id}${field === '' ? '' : `.${field}`}`;

@@ -131,6 +131,11 @@ export async function explainJob(
       configuration,
       overrides,
       inFlight,
+      reservedAtMs: new Map(
+        state.reservations.flatMap(({ reservedAtMs, jobs }) =>
+          [...jobs.values()].map(({ id }) => [id, reservedAtMs] as const),
+        ),
+      ),
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
       ledgers,
       waiting: read.waiting,
@@ -150,6 +155,9 @@ export async function explainJob(
       explanation.blocker ?? waitsFor.flatMap((each) => (each.why === 'conflict' ? [each.holder] : []))[0],
     positionIsLeast: read.positionIsLeast,
     latestStartAtMs: read.hasParked ? undefined : explanation.latestStartAtMs,
+    estimatedStartAtMs: waitsFor.every((each) => isOfPolicy(each, explanation))
+      ? explanation.estimatedStartAtMs
+      : undefined,
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
@@ -158,6 +166,12 @@ export async function explainJob(
     partial: read.partial,
   };
 }
+
+/** What the partition's own policy keeps it for, and ends when others end: an estimate knows when. */
+const isOfPolicy = (waits: LiveWaitsFor, { blocker }: Explanation): boolean =>
+  waits.why === 'conflict'
+    ? waits.holder === blocker
+    : waits.why === 'cap' || waits.why === 'noSlot' || waits.why === 'turn';
 
 async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const { store, clock } = context;

@@ -7,7 +7,7 @@ import { StoreRefused } from '../store/errors.ts';
 import type { Rejection } from '../store/records.ts';
 import type { CreateOutcome } from '../store/requests.ts';
 import {
-  isOfUnknownType,
+  isByDeclaration,
   jobFrom,
   jobIdOf,
   jobIdOfEvent,
@@ -21,7 +21,7 @@ export const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
 /** How much of a rejected event is kept with it. */
 const REJECTION_DETAIL_CHARS = 8_192;
 /** A longer event id is none of the bus: it would not fit into the record's key. */
-const EVENT_ID_BYTES_MAX = 512;
+export const EVENT_ID_BYTES_MAX = 512;
 
 export interface IngestContext extends SubmitContext {
   readonly events: EventBus;
@@ -115,7 +115,7 @@ async function intakesOf(
   nowMs: number,
 ): Promise<{ readonly context: IngestContext; readonly intakes: readonly Intake[] }> {
   const intakes = messages.map((message) => intakeOf(given, message, nowMs));
-  if (given.newest === undefined || !intakes.some(({ refused }) => refused.some(isOfUnknownType)))
+  if (given.newest === undefined || !intakes.some(({ refused }) => refused.some(isByDeclaration)))
     return { context: given, intakes };
   const context = await given.newest();
   if (context.configuration === given.configuration) return { context, intakes };
@@ -201,6 +201,11 @@ async function submitIntakes(
   return new Map(alone);
 }
 
+/** In the log, a line for each. */
+export function tellRejection(log: Log, { sourceId, position, field, reason }: Rejection): void {
+  log.warn('a request was rejected', { eventId: sourceId, position, field, reason });
+}
+
 /** The record first, then its event: whoever hears of a rejection can look it up. */
 async function recordRejections(
   context: IngestContext,
@@ -213,6 +218,7 @@ async function recordRejections(
     const unsent = await context.events.publish(
       rejections.map(({ rejection }) => ({ kind: 'rejected' as const, detail: rejection })),
     );
+    for (const { rejection } of rejections) tellRejection(context.log, rejection);
     const lost = new Set(unsent.map((event) => event.detail));
     for (const { messageId, rejection } of rejections) if (lost.has(rejection)) failed.add(messageId);
   } catch (error) {

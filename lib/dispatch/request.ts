@@ -3,8 +3,14 @@
  */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
-import type { PoolConfiguration } from '../core/configuration.ts';
+import {
+  type JobTypeConfiguration,
+  type PoolConfiguration,
+  REQUIRABLE,
+  type RequiredField,
+} from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
+import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
@@ -42,11 +48,24 @@ export interface RequestRefusal {
   readonly reason: string;
 }
 
-const UNKNOWN_TYPE = 'unknown job type';
+/** Whether a newer declaration may accept what was refused: it decides which types there are, and what each requires. */
+export const isByDeclaration = ({ field }: Pick<RequestRefusal, 'field'>): boolean =>
+  ['type', ...REQUIRABLE].includes(field.slice(field.lastIndexOf('.') + 1));
 
-/** Whether a newer declaration may know what was refused. */
-export const isOfUnknownType = ({ reason }: Pick<RequestRefusal, 'reason'>): boolean =>
-  reason.startsWith(UNKNOWN_TYPE);
+/** What a type requires and a job, or a schedule, does not name; undefined: nothing. An empty key names nobody. */
+export function missingOf(
+  { type, requires = [] }: Pick<JobTypeConfiguration, 'type' | 'requires'>,
+  named: { readonly [field in RequiredField]?: string | undefined },
+): { readonly field: RequiredField; readonly reason: string } | undefined {
+  const field = requires.find((each) => named[each] === undefined || named[each] === '');
+  if (field === undefined) return undefined;
+  return { field, reason: `is missing: jobs of type ${show(type)} must name ${NAMES[field]}` };
+}
+
+const NAMES: Readonly<Record<RequiredField, string>> = {
+  resourceId: 'what they work on',
+  fairnessKey: 'whose share they count against',
+};
 
 /** What an event's detail asks for: each entry is accepted or refused by itself. */
 export interface ParsedRequests {
@@ -134,7 +153,7 @@ function parseEntry(
   if (Object.hasOwn(entry, '__proto__')) {
     return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
   }
-  const parsed = jobRequest.safeParse(entry);
+  const parsed = jobRequest.safeParse(entry, { error: inWords });
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     if (issue === undefined) return { field: prefix, reason: 'invalid' };
@@ -147,13 +166,16 @@ function parseEntry(
     return { field: joinPath(prefix, issue.path), reason };
   }
   const { type, payload = null, runAt, ...rest } = parsed.data;
-  if (!configuration.types.some((known) => known.type === type)) {
+  const declared = configuration.types.find((known) => known.type === type);
+  if (declared === undefined) {
     const known = configuration.types.map((each) => each.type).join(', ');
     return {
       field: joinPath(prefix, ['type']),
-      reason: `${UNKNOWN_TYPE} ${show(type)}; this pool has: ${known}`,
+      reason: `unknown job type ${show(type)}; this pool has: ${known}`,
     };
   }
+  const missing = missingOf(declared, rest);
+  if (missing !== undefined) return { ...missing, field: joinPath(prefix, [missing.field]) };
   if (isDeeperThan(payload, REQUEST_LIMITS.payloadLevels)) {
     return {
       field: joinPath(prefix, ['payload']),

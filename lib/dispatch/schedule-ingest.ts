@@ -7,7 +7,8 @@ import { traceparentOfXRay } from '../core/trace.ts';
 import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { Rejection } from '../store/records.ts';
-import { REJECTION_TTL_MS } from './ingest.ts';
+import { REJECTION_TTL_MS, tellRejection } from './ingest.ts';
+import { isByDeclaration } from './request.ts';
 import { parseSchedule, scheduleIdProblem } from './schedule-request.ts';
 import {
   deleteSchedule,
@@ -164,22 +165,18 @@ async function parsedByNewest(
   schedule: unknown,
 ): Promise<{ readonly context: ScheduleIngestContext; readonly parsed: Parsed }> {
   const parsed = parsedBy(given, schedule);
-  if (!('refusal' in parsed) || parsed.refusal.field !== 'type' || given.newest === undefined)
+  if (!('refusal' in parsed) || !isByDeclaration(parsed.refusal) || given.newest === undefined)
     return { context: given, parsed };
   const context = { ...given, ...(await given.newest()) };
   return { context, parsed: parsedBy(context, schedule) };
 }
 
 const parsedBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
-  parseSchedule(
-    schedule,
-    context.nowMs(),
-    context.configuration.types.map(({ type }) => type),
-  );
+  parseSchedule(schedule, context.nowMs(), context.configuration.types);
 
 /** The record first, then its event: whoever hears of a rejection can look it up. */
 async function reject(
-  { store, events, nowMs }: ScheduleIngestContext,
+  { store, events, log, nowMs }: ScheduleIngestContext,
   { eventId, detail }: ScheduleMessage,
   { field, reason }: Refusal,
 ): Promise<void> {
@@ -193,6 +190,7 @@ async function reject(
     expiresAtMs: nowMs() + REJECTION_TTL_MS,
   };
   await store.recordRejections([rejection]);
+  tellRejection(log, rejection);
   const unsent = await events.publish([{ kind: 'rejected', detail: rejection }]);
   if (unsent.length > 0) throw new Error('the bus did not take the rejection');
 }

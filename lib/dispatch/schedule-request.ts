@@ -1,6 +1,8 @@
 /** What a schedule may be asked to be. One rule for the client, the CLI, events and deployments. */
 import { z } from 'zod';
+import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
+import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import {
   filled,
@@ -21,7 +23,7 @@ import {
 } from '../core/schedule.ts';
 import { didYouMean } from '../core/spelling.ts';
 import { readCron } from '../schedule/croner.ts';
-import { isDeeperThan, keyText, REQUEST_LIMITS, wholeNumber } from './request.ts';
+import { isDeeperThan, keyText, missingOf, REQUEST_LIMITS, wholeNumber } from './request.ts';
 
 export const SCHEDULE_LIMITS = {
   idBytes: 128,
@@ -219,8 +221,12 @@ export const scheduleIdProblem = (id: unknown): string | undefined =>
  *
  * @param types - those that exist; undefined: they are not known here
  */
-export function parseSchedule(given: unknown, nowMs: number, types?: readonly string[]): ParsedSchedule {
-  const parsed = scheduleShape.safeParse(given);
+export function parseSchedule(
+  given: unknown,
+  nowMs: number,
+  types?: readonly Pick<JobTypeConfiguration, 'type' | 'requires'>[],
+): ParsedSchedule {
+  const parsed = scheduleShape.safeParse(given, { error: inWords });
   if (!parsed.success) return issueOf(parsed.error, given);
   const { data } = parsed;
   const times = timesOf(data);
@@ -254,7 +260,7 @@ export function parseTimes(
   given: unknown,
   fromMs: number,
 ): { readonly fires: Fires; readonly spec: TimeSpec } | Refused {
-  const parsed = z.strictObject(timeShape).safeParse(given);
+  const parsed = z.strictObject(timeShape).safeParse(given, { error: inWords });
   if (!parsed.success) return issueOf(parsed.error, given);
   const times = timesOf(parsed.data);
   if ('refusal' in times) return times;
@@ -422,16 +428,17 @@ function templateRefusal(template: Json): Refused | undefined {
 
 function jobPartOf(
   data: z.output<typeof scheduleShape>,
-  types: readonly string[] | undefined,
+  types: readonly Pick<JobTypeConfiguration, 'type' | 'requires'>[] | undefined,
 ): { readonly job: ScheduleSpec['job'] } | Refused {
   const { type, payload, payloadTemplate } = data;
-  if (types !== undefined && !types.includes(type))
-    return refused(
-      'type',
-      'is no job type of this pool',
-      type,
-      `${didYouMean(type, types)}It has: ${types.join(', ')}.`,
-    );
+  const declared = types?.find((each) => each.type === type);
+  if (types !== undefined && declared === undefined) {
+    const names = types.map((each) => each.type);
+    const wayOut = `${didYouMean(type, names)}It has: ${names.join(', ')}.`;
+    return refused('type', 'is no job type of this pool', type, wayOut);
+  }
+  const missing = declared === undefined ? undefined : missingOf(declared, data);
+  if (missing !== undefined) return refused(missing.field, missing.reason, undefined);
   const isTemplate = payloadTemplate !== undefined;
   if (isTemplate && payload !== undefined)
     return refused('payloadTemplate', 'stands beside payload: give one of the two', payloadTemplate);

@@ -1,11 +1,12 @@
 import { Cron } from 'croner';
 import { ConfigurationError } from '../core/errors.ts';
 import type { CronPattern } from '../core/schedule.ts';
+import { foreignDialect } from './dialects.ts';
 
 /**
  * Reads a cron pattern with croner: five fields from minutes, or six from seconds, with lists, ranges, steps, names,
  * `L`, `W` and `#`. It runs on UTC throughout, which has no clock changes: zones are the core's.
- * @throws ConfigurationError if the pattern cannot be read.
+ * @throws ConfigurationError if the pattern cannot be read, or is one of another scheduler.
  */
 export function readCron(expression: string): CronPattern {
   const cron = parse(expression);
@@ -21,6 +22,9 @@ const asWritten = (_: string, field: string, value: string): string =>
   `${field === 'month' ? 'month' : 'day of month'} ${Number(value) + 1} does not exist`;
 
 function parse(expression: string): Cron {
+  const foreign = foreignDialect(expression);
+  if (foreign !== undefined)
+    throw new ConfigurationError('schedule', expression, foreign.problem, foreign.wayOut);
   try {
     const count = expression.trim().split(/\s+/).length;
     // The library also takes instants, and nicknames of its own.

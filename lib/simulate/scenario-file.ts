@@ -7,6 +7,7 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
+import { inWords } from '../core/issues.ts';
 
 /** Files beyond this are refused unread: a simulation keeps its scenario in memory. */
 export const LARGEST_FILE_BYTES = 64 * 1024 * 1024;
@@ -71,7 +72,7 @@ export function check<Schema extends z.ZodType>(
   value: unknown,
   path: string,
 ): z.output<Schema> {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue === undefined) throw new ScenarioError(path, 'is malformed');

@@ -46,6 +46,7 @@ import type {
   LeadOutcome,
   LinePage,
   ParkOutcome,
+  RejectionPage,
   RetimeOutcome,
   StartOutcome,
   StartRequest,
@@ -486,7 +487,13 @@ export interface OperateStore {
    * and who asked for it, as the new job says.
    */
   redrive(request: { readonly deadLetter: MovingJob; readonly job: Job }): Promise<Applied>;
+  /** Of one event, strongly consistent, in the order of their places. */
   listRejections(sourceId: string): Promise<readonly Rejection[]>;
+  /** Of all events, latest first; from the index, so it may lag. */
+  readRejections(request: {
+    readonly limit: number;
+    readonly after?: string | undefined;
+  }): Promise<RejectionPage>;
   /**
    * Declares the version that follows `after` (0: the first), if that is the newest still. All earlier ones stay to be read:
    * what runs goes on under the one that it was claimed under.

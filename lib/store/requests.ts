@@ -4,6 +4,7 @@ import type { Claim, Job, MovingJob } from '../core/job.ts';
 import type { Loan, Return } from '../core/lending.ts';
 import type { PlannedClaim, Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
+import type { Rejection } from './records.ts';
 import {
   type Attendance,
   type Carried,
@@ -141,6 +142,12 @@ export type FinishOutcome =
 export interface LinePage<T> {
   readonly jobs: readonly T[];
   /** Where to read on; absent at the line's end. */
+  readonly next?: string | undefined;
+}
+
+export interface RejectionPage {
+  readonly rejections: readonly Rejection[];
+  /** Where to read on; absent at the end. */
   readonly next?: string | undefined;
 }
 

@@ -284,11 +284,24 @@ export function costRank(settledCostMs: number, fairnessKey: string): string {
 /** Where a failed job stands until somebody deals with it. */
 export const deadLineName = (partition: number): string => `dead/${partition}`;
 
+/** Of all partitions: a request that is refused has none. One index key takes some 1,000 of them a second; their messages wait for more. */
+export const REJECTIONS_LINE = 'rejections';
+
 const LAST_INSTANT_MS = 999_999_999_999_999;
 
 /** As `instantRank`, the latest first. */
 export const latestFirstRank = (atMs: number, id: string): string =>
   instantRank(LAST_INSTANT_MS - Math.floor(atMs), id);
+
+export const rejectionRank = ({
+  rejectedAtMs,
+  sourceId,
+  position,
+}: {
+  readonly rejectedAtMs: number;
+  readonly sourceId: string;
+  readonly position: number;
+}): string => latestFirstRank(rejectedAtMs, `${sourceId}/${position}`);
 
 /** The cost that a rank states. */
 export const costOfRank = (rank: string): number => Number.parseFloat(rank);

@@ -363,6 +363,7 @@ describe('metrics and outputs', () => {
       'JobsBusName',
       'JobsWakeQueueUrl',
       'JobsWakeFunctionArn',
+      'JobsFleetNames',
     ]);
     const other = synthesize({}, schedulerOutputs);
     expect(Object.keys(other.template.toJSON().Outputs).filter((name) => !own.includes(name))).toEqual([
@@ -370,6 +371,7 @@ describe('metrics and outputs', () => {
       'BusName',
       'WakeQueueUrl',
       'WakeFunctionArn',
+      'FleetNames',
       'ImagesQueueUrl',
       'GeneralQueueUrl',
       'GpuQueueUrl',

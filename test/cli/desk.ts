@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { runProgram, type Surroundings } from '../../lib/cli/program.ts';
+import { runProgram, type Surroundings, type Terminal } from '../../lib/cli/program.ts';
 import { type Desk, desk } from '../client/desk.ts';
 import type { StageOptions } from '../dispatch/stage.ts';
 import type { Said } from './run.ts';
@@ -11,7 +11,10 @@ import type { Said } from './run.ts';
 export interface Counter extends Desk {
   readonly fairlead: (...words: readonly string[]) => Promise<Said>;
   /** As `fairlead`, in surroundings of the test's own. */
-  readonly fairleadIn: (own: Partial<Surroundings>, ...words: readonly string[]) => Promise<Said>;
+  readonly fairleadIn: (
+    own: Partial<Surroundings> & Pick<Terminal, 'columns'>,
+    ...words: readonly string[]
+  ) => Promise<Said>;
   /** What a command printed as its one JSON document. */
   readonly data: (...words: readonly string[]) => Promise<Record<string, unknown>>;
   /** Connections that were not closed. */
@@ -32,6 +35,7 @@ export function counter(options: StageOptions = {}): Counter {
         error: (text) => {
           said.error += text;
         },
+        columns: own.columns,
       },
       {
         connect: async () => {

@@ -18,13 +18,13 @@ describe('fairlead dispatchers', () => {
     const at = on();
     const untilMs = at.time.nowMs + 10_000;
     await at.store.lead({ partition: 0, holder: 'function-1', nowMs: at.time.nowMs, untilMs });
-    const { code, out, error } = await at.fairlead('dispatchers');
+    const { code, out, error } = await at.fairlead('dispatchers', '--wide');
     expect({ code, error }).toEqual({ code: 0, error: '' });
     expect(out).toContain('no dispatcher runs on: functions make the passes');
     expect(out).toMatch(/ 0 .* function .* function-1 .* 10 s .* 0 .* - /);
     expect(out).toMatch(/ 1 .* nobody .* - .* - .* 0 .* - /);
     await at.advance(10_000);
-    expect((await at.fairlead('dispatchers')).out).toMatch(/ 0 .* nobody .* - .* - .* 0 .* - /);
+    expect((await at.fairlead('dispatchers', '--wide')).out).toMatch(/ 0 .* nobody .* - .* - .* 0 .* - /);
   });
 
   it('shows what each that runs on leads, stands by for, and how busy it is, and what waits where', async () => {
@@ -53,19 +53,19 @@ describe('fairlead dispatchers', () => {
     });
     await at.put(at.job(), at.job());
     await at.advance(5_000);
-    const { out } = await at.fairlead('dispatchers');
+    const { out } = await at.fairlead('dispatchers', '--wide');
     expect(out).toMatch(/ east .* 0 .* 12 or more .* 1.5 min .* 25.1 % .* 4 ms .* 96 MB .* 10 s /);
     expect(out).toMatch(/ west\/1 /);
     expect(out).toMatch(/ 0 .* resident .* west\/1 .* 15 s .* 2 .* 5 s /);
     const data = (await at.data('dispatchers')) as {
-      readonly residents: readonly { readonly standsBy: readonly number[] }[];
+      readonly dispatchers: readonly { readonly standsBy: readonly number[] }[];
       readonly partitions: unknown;
     };
-    expect(data.residents).toMatchObject([
+    expect(data.dispatchers).toMatchObject([
       { dispatcherId: 'east', leads: [0], load },
       { dispatcherId: 'west/1', leads: [] },
     ]);
-    expect(data.residents.flatMap(({ standsBy }) => standsBy).sort()).toEqual([0, 1]);
+    expect(data.dispatchers.flatMap(({ standsBy }) => standsBy).sort()).toEqual([0, 1]);
     expect(data.partitions).toMatchObject([
       {
         partition: 0,
@@ -87,7 +87,7 @@ describe('fairlead dispatchers', () => {
     });
     await at.put(...Array.from({ length: 40 }, () => at.job({ fairnessKey: 'other', resourceId: 'cats' })));
     await at.pass();
-    expect((await at.fairlead('dispatchers')).out).toContain('or more');
+    expect((await at.fairlead('dispatchers', '--wide')).out).toContain('or more');
   });
 
   it('refuses words that it does not know', async () => {

@@ -29,6 +29,7 @@ const VALUES: readonly (readonly [part: string, value: (scheduler: string) => st
   ['Bus', (of) => `bus-${of}`],
   ['WakeQueue', () => WAKE_URL],
   ['WakeFunction', (of) => `wake-${of}`],
+  ['FleetNames', () => '["pdf","big pdf"]'],
 ];
 
 /** As CloudFormation tells them. */
@@ -93,10 +94,20 @@ describe('fairlead env', { timeout: 60_000 }, () => {
 
   it('prints what a shell, a program and a worker can take', async () => {
     const outputs = outputsOf('Jobs');
-    const json = await env(outputs, '--stack', 'Orders', '--format', 'json', '--fleet', 'pdf');
-    expect(JSON.parse(json.out)).toEqual({ ...WANTED, FAIRLEAD_FLEET: 'pdf' });
+    const json = await env(outputs, '--stack', 'Orders', '--json', '--fleet', 'pdf');
+    expect(JSON.parse(json.out)).toEqual({ environment: { ...WANTED, FAIRLEAD_FLEET: 'pdf' } });
     const shell = await env(outputs, '--stack', 'Orders', '--format', 'shell');
     expect(shell.out).toContain("export FAIRLEAD_TABLE='table-Jobs'\n");
+  });
+
+  it('refuses a fleet that the scheduler does not have, and names those that it has', async () => {
+    const outputs = outputsOf('Jobs');
+    const { code, out, error } = await env(outputs, '--stack', 'Orders', '--fleet', 'pfd');
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(error).toBe(
+      'fairlead: --fleet: no fleet is called "pfd". Did you mean "pdf"? The scheduler has: pdf, big pdf\n',
+    );
+    expect((await env(outputs, '--stack', 'Orders', '--fleet', 'big pdf')).code).toBe(0);
   });
 
   it('reads the file that the CDK writes, without a network', async () => {

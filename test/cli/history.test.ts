@@ -41,9 +41,8 @@ describe('fairlead jobs history', () => {
         ].join('\n'),
       ),
     );
-    expect(await data('jobs', 'history', jobId)).toEqual(
-      JSON.parse(JSON.stringify(await client.history(jobId))),
-    );
+    const { history } = await data('jobs', 'history', jobId);
+    expect(history).toEqual(JSON.parse(JSON.stringify(await client.history(jobId))));
     expect((await fairlead('jobs', 'history', made)).out).toContain(`another try of ${jobId} by ${HERE}`);
   });
 
@@ -98,7 +97,7 @@ describe('fairlead jobs history', () => {
       ]) {
         const { code, error } = await fairlead(...words, '--as', name);
         expect(code).toBe(2);
-        expect(error).toMatch(/options\.actor: must (not be empty|be at most 128 bytes)/);
+        expect(error).toMatch(/--as: must (not be empty|be at most 128 bytes)/);
       }
       expect(everything()).toBe(before);
     },

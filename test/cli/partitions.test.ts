@@ -61,7 +61,9 @@ describe('fairlead jobs explain', () => {
       /resource album\/1: 2 of 2 running of type render, the share of partition [01] in the pool's 4, which 2 partitions divide/,
     );
     expect(await on.data('jobs', 'explain', jobs[2]?.id ?? '')).toMatchObject({
-      waitsFor: [{ why: 'cap', scope: 'resource/render/album/1', cap: 2, running: 2 }],
+      explanation: {
+        waitsFor: [{ why: 'cap', scope: 'resource/render/album/1', cap: 2, running: 2 }],
+      },
     });
   });
 

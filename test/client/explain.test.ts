@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { explanationText } from '../../lib/cli/views.ts';
+import { explanationText } from '../../lib/cli/explanation.ts';
 import type { LiveExplanation } from '../../lib/dispatch/explain.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { onlyJob } from '../testing/received.ts';
@@ -40,6 +40,21 @@ describe('explaining a job', () => {
     expect(position).toBe(0);
     expect(score?.total).toBeGreaterThan(0);
     expect(latestStartAtMs).toBeGreaterThan(scene.time.nowMs);
+  });
+
+  it('says within what time it starts only where that is less than a day, and beside it what is likely', async () => {
+    const scene = desk(NARROW);
+    const [held] = await scene.put(scene.job());
+    await scene.pass();
+    await scene.startEverywhere();
+    const [job] = await scene.put(scene.job());
+    const explanation = await explained(scene, job?.id, /it starts in about 1 s .*: an estimate/);
+    const text = (latestInMs: number): string =>
+      explanationText({ ...explanation, latestStartAtMs: explanation.explainedAtMs + latestInMs });
+    expect(held?.id).not.toBe(job?.id);
+    expect(text(90_000)).toMatch(/within 1\.5 min at the latest/);
+    expect(text(24 * 3_600_000)).not.toMatch(/at the latest/);
+    expect(text(3_240_000.26 * 3_600_000)).not.toMatch(/at the latest|23\d\d-/);
   });
 
   it('whose time has come, unnoticed so far, waits for the next pass too', async () => {

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { allOf, desk, errorOf, POOL } from './desk.ts';
 
@@ -12,6 +14,23 @@ describe('getting a job', () => {
   it('that is not there says so', async () => {
     const { client } = desk();
     expect(await errorOf(client.get('nobody'))).toMatchObject({ name: 'JobNotFoundError', jobId: 'nobody' });
+  });
+});
+
+describe('rejections', () => {
+  it('are read latest first, those of one event in its order, and pages follow each other', async () => {
+    const { client, store } = desk();
+    const many = Array.from({ length: 130 }, (_, at) =>
+      aRejection({ sourceId: 'many', position: at, rejectedAtMs: NOW_MS }),
+    );
+    const later = aRejection({ sourceId: 'one', rejectedAtMs: NOW_MS + 1 });
+    await store.recordRejections([...many, later]);
+    const all = await allOf(client.rejections());
+    expect(all).toHaveLength(131);
+    expect(all[0]).toEqual(later);
+    expect(await allOf(client.rejections({ eventId: 'many' }))).toEqual(many);
+    expect(await allOf(client.rejections({ eventId: 'none' }))).toEqual([]);
+    expect(() => client.rejections({ eventId: '' })).toThrow(/filter\.eventId: must not be empty/);
   });
 });
 

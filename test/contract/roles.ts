@@ -122,6 +122,8 @@ const READ: readonly Verb[] = [
   'getLedgers',
   'listDispatchers',
   'listUnreadable',
+  'listRejections',
+  'readRejections',
   'getSchedules',
   'readDueSchedules',
   'readStoppedSchedules',

@@ -420,6 +420,16 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  readRejections: [
+    {
+      isWeak: true,
+      set: async ({ store, partition }) => {
+        const sourceId = `event-of-${partition}`;
+        await store.recordRejections([0, 1, 2].map((position) => aRejection({ sourceId, position })));
+        return { call: () => store.readRejections({ limit: 2 }), left: async () => undefined };
+      },
+    },
+  ],
   lead: [
     {
       name: 'that is free',

@@ -89,6 +89,7 @@ describe('explain', () => {
         NOW_MS -
         10_000 +
         starvationBoundMs(configuration, { ...load, activeKeys: 1, jobsAhead: 0, conflictsAhead: 0 }),
+      estimatedStartAtMs: NOW_MS,
     });
   });
 
@@ -104,6 +105,42 @@ describe('explain', () => {
       const ready = explain(asked(), state(), NOW_MS).latestStartAtMs;
       expect(told.latestStartAtMs).toBe((ready ?? 0) + 70_000);
     }
+  });
+
+  it('estimates its start from what such jobs took so far, as the policy lets those before it go first', () => {
+    const narrow = {
+      ...configuration,
+      fleets: [{ fleet: 'wide', types: ['clone', 'repack'], slots: 1 }],
+      fairness: FAIRNESS_DEFAULTS,
+    };
+    const full = { configuration: narrow, freeSlotsByFleet: new Map([['wide', 0]]) };
+    const startsIn = (changes: Partial<ExplainState>, own: Partial<Explained> = {}): number | undefined => {
+      const { estimatedStartAtMs } = explain(asked(own), state({ ...full, ...changes }), NOW_MS);
+      return estimatedStartAtMs === undefined ? undefined : estimatedStartAtMs - NOW_MS;
+    };
+    const busy = { inFlight: [running('r', { estimatedCostMs: 4_000 })] };
+    expect(startsIn(busy)).toBe(4_000);
+    expect(startsIn({ ...busy, reservedAtMs: new Map([['r', NOW_MS - 3_000]]) })).toBe(1_000);
+    // What takes longer than such jobs did may end at any moment.
+    expect(startsIn({ ...busy, reservedAtMs: new Map([['r', NOW_MS - 9_000]]) })).toBe(0);
+    const waiting = [
+      job('first', { readyAtMs: NOW_MS - 20_000 }),
+      job('second', { readyAtMs: NOW_MS - 15_000 }),
+      job('later', { readyAtMs: NOW_MS - 1_000 }),
+    ];
+    const costMs = (): number => 60_000;
+    expect(startsIn({ ...busy, waiting, costMs })).toBe(124_000);
+    const album = { type: 'clone', resourceId: 'album' };
+    const holder = running('holder', { conflictKey: 'git/album', estimatedCostMs: 7_000, fleet: 'wide' });
+    const free = { freeSlotsByFleet: new Map([['wide', 3]]) };
+    expect(startsIn({ ...free, configuration, inFlight: [holder] }, album)).toBe(7_000);
+  });
+
+  it('estimates nothing where no end of another job lets it start', () => {
+    const paused = { overrides: [{ scope: 'type/clone', paused: true }], inFlight: [running('r')] };
+    expect(explain(asked(), state(paused), NOW_MS).estimatedStartAtMs).toBeUndefined();
+    const empty = { freeSlotsByFleet: new Map([['wide', 0]]), inFlight: [] };
+    expect(explain(asked(), state(empty), NOW_MS).estimatedStartAtMs).toBeUndefined();
   });
 
   it('says nothing of a job that is claimed, runs or is over', () => {

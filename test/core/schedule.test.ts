@@ -63,7 +63,7 @@ describe('a fixed time, where the clock is set back', () => {
 });
 
 describe('an interval', () => {
-  it.each(['*/30 * * * *', '0 */30 * * * *', '*/30  *  * * *', '*/30 ? * * *'])(
+  it.each(['*/30 * * * *', '0 */30 * * * *', '*/30  *  * * *'])(
     'follows elapsed time over both changes: %s',
     (expression) => {
       const fires = cron(expression, 'Europe/Berlin');

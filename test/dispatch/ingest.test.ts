@@ -94,6 +94,11 @@ describe('a message that is not acceptable', () => {
       expect(records).toEqual(events);
       expect(records[0]).toMatchObject({ position: 0, field, rejectedAtMs: NOW_MS });
       expect(records[0]?.reason).not.toBe('');
+      // What is kept can be found without knowing the event, and the log has a line of it.
+      expect((await on.store.readRejections({ limit: 10 })).rejections).toEqual(events);
+      const { sourceId: eventId, position, reason } = events[0] as Rejection;
+      const line = { message: 'a request was rejected', fields: { eventId, position, field, reason } };
+      expect(on.logged.filter(({ message }) => message === line.message)).toEqual([line]);
     },
   );
 

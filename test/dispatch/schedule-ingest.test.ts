@@ -72,6 +72,9 @@ describe('an event about a schedule', () => {
     const { on, event, deliver } = scene();
     expect(await deliver(event('Pause', detail, 'e'))).toEqual({ failedMessageIds: [], rejected: 1 });
     expect(await on.store.listRejections('e')).toMatchObject([{ sourceId: 'e', field }]);
+    expect(on.logged).toMatchObject([
+      { message: 'a request was rejected', fields: { eventId: 'e', position: 0, field } },
+    ]);
     await on.advance(1);
     expect(on.published).toMatchObject([{ kind: 'rejected', detail: { sourceId: 'e', field } }]);
   });

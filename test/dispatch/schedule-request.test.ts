@@ -3,7 +3,7 @@ import { parseSchedule, scheduleIdProblem } from '../../lib/dispatch/schedule-re
 import { BAD_REST, BAD_TIMES, badRequest, RIGHT_SCHEDULE } from '../fixtures/bad-schedules.ts';
 
 const NOW_MS = Date.UTC(2026, 0);
-const parse = (request: unknown) => parseSchedule(request, NOW_MS, ['work']);
+const parse = (request: unknown) => parseSchedule(request, NOW_MS, [{ type: 'work' }]);
 
 describe('a schedule that is refused', () => {
   it('at least sixty times, on each surface', () => {

@@ -23,6 +23,7 @@ type Verb = keyof JobStore;
 const UNLIKE: Partial<Record<Verb, string>> = {
   discardSchedule: 'in memory, nothing is damaged by writing it',
   listRejections: 'an operator reads them',
+  readRejections: 'an operator reads them',
   listUnreadable: 'an operator reads them',
   readDeadLetters: 'an operator reads them',
   readDeclaration: 'a process reads it once',

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -80,6 +80,35 @@ describe('the package', { timeout: WAIT_MS }, () => {
       expect(paths).toContain(`dist/lib/testing/${path}`);
     for (const folder of ['dist', 'dist/cjs'])
       expect(paths).toContain(`${folder}/lib/worker/guard-thread.js`);
+  });
+
+  it('has no page that leads to a file or a heading which is not in it', async () => {
+    const folder = join(app, 'node_modules/fairlead');
+    const headingsOf = async (path: string): Promise<readonly string[]> =>
+      [...(await readFile(join(folder, path), 'utf8')).matchAll(/^#+ (.*)$/gm)].map(({ 1: title = '' }) =>
+        title
+          .toLowerCase()
+          .replace(/[^\p{L}\p{N} _-]/gu, '')
+          .replaceAll(' ', '-'),
+      );
+    const paths = packed.files.map(({ path }) => path);
+    const broken: string[] = [];
+    let followed = 0;
+    for (const page of paths.filter((path) => path.endsWith('.md'))) {
+      const text = await readFile(join(folder, page), 'utf8');
+      for (const { 1: link = '' } of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+        if (/^https?:/.test(link)) continue;
+        followed += 1;
+        const [file = '', heading] = link.split('#');
+        const path = file === '' ? page : posix.join(posix.dirname(page), file);
+        const isThere =
+          paths.includes(path) &&
+          (heading === undefined || (await headingsOf(path)).includes(heading.toLowerCase()));
+        if (!isThere) broken.push(`${page}: ${link}`);
+      }
+    }
+    expect(broken).toEqual([]);
+    expect(followed).toBeGreaterThan(20);
   });
 
   it('has types that name nothing which whoever installs it does not have', async () => {

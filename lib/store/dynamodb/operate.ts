@@ -15,6 +15,7 @@ import {
   type DeclareOutcome,
   isAsAsked,
   type LinePage,
+  type RejectionPage,
   type RetimeOutcome,
 } from '../requests.ts';
 import {
@@ -24,6 +25,7 @@ import {
   jobKey,
   leaderKey,
   newestDeclarationKey,
+  REJECTIONS_LINE,
   rejectionKey,
   unreadablePk,
 } from '../schema.ts';
@@ -330,6 +332,16 @@ export class DynamoOperateStore implements OperateStore {
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
     const items = await this.#items.collection('listRejections', rejectionKey(sourceId, 0).pk);
     return items.filter((item) => !this.#items.isGone(item)).map(decodeRejection);
+  }
+
+  async readRejections({ limit, after }: RequestOf<'readRejections'>): Promise<RejectionPage> {
+    const { items, next } = await this.#items.heads('readRejections', REJECTIONS_LINE, limit, after);
+    const found = await this.#items.getAll(
+      'readRejections',
+      items.map((item) => ({ pk: String(item[ATTRIBUTE.pk]), sk: String(item[ATTRIBUTE.sk]) })),
+      (item) => (this.#items.isGone(item) ? undefined : decodeRejection(item)),
+    );
+    return { rejections: found.filter((rejection) => rejection !== undefined), next };
   }
 
   async putDeclaration({ text, after, nowMs }: RequestOf<'putDeclaration'>): Promise<DeclareOutcome> {

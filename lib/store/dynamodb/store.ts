@@ -228,6 +228,9 @@ export class DynamoJobStore implements JobStore {
   listRejections(request: RequestOf<'listRejections'>) {
     return this.#operate.listRejections(request);
   }
+  readRejections(request: RequestOf<'readRejections'>) {
+    return this.#operate.readRejections(request);
+  }
   putDeclaration(request: RequestOf<'putDeclaration'>) {
     return this.#operate.putDeclaration(request);
   }

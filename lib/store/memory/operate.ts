@@ -15,9 +15,10 @@ import {
   type DeclareOutcome,
   isAsAsked,
   type LinePage,
+  type RejectionPage,
   type RetimeOutcome,
 } from '../requests.ts';
-import { deadLineName } from '../schema.ts';
+import { deadLineName, rejectionRank } from '../schema.ts';
 import { requireDeclarationFits } from './fits.ts';
 import type { MemoryItems } from './items.ts';
 
@@ -150,6 +151,21 @@ export class MemoryOperateStore implements OperateStore {
       return [...(this.#items.rejections.get(sourceId)?.values() ?? [])]
         .filter((rejection) => rejection.expiresAtMs > nowMs)
         .sort((a, b) => a.position - b.position);
+    });
+  }
+
+  async readRejections({ limit, after = '' }: RequestOf<'readRejections'>): Promise<RejectionPage> {
+    return this.#items.read('readRejections', () => {
+      const nowMs = this.#items.clock();
+      const ranked = [...this.#items.rejections.values()]
+        .flatMap((bySource) => [...bySource.values()])
+        .filter(({ expiresAtMs }) => expiresAtMs > nowMs)
+        .map((rejection) => ({ rejection, rank: rejectionRank(rejection) }))
+        .filter(({ rank }) => rank > after)
+        .sort((one, other) => (one.rank < other.rank ? -1 : 1));
+      const page = ranked.slice(0, limit);
+      const next = ranked.length > page.length ? page.at(-1)?.rank : undefined;
+      return { rejections: page.map(({ rejection }) => rejection), next };
     });
   }
 

@@ -256,6 +256,9 @@ export class MemoryJobStore implements JobStore {
   listRejections(request: RequestOf<'listRejections'>) {
     return this.#operate.listRejections(request);
   }
+  readRejections(request: RequestOf<'readRejections'>) {
+    return this.#operate.readRejections(request);
+  }
   putDeclaration(request: RequestOf<'putDeclaration'>) {
     return this.#operate.putDeclaration(request);
   }

@@ -137,6 +137,24 @@ export function submitContract(suite: StoreSuite): void {
       expect(await store.listRejections(rejection.sourceId)).toHaveLength(1);
     });
 
+    it('are read latest first, in pages, whatever their source', async () => {
+      const rejections = times(5, (at) => aRejection({ rejectedAtMs: NOW_MS + 1_000_000 + at })).reverse();
+      await store.recordRejections(rejections);
+      const own = new Set(rejections.map(({ sourceId }) => sourceId));
+      const read = async () => {
+        const all: (typeof rejections)[number][] = [];
+        let after: string | undefined;
+        do {
+          const page = await store.readRejections({ limit: 3, after });
+          expect(page.rejections.length).toBeLessThanOrEqual(3);
+          all.push(...page.rejections);
+          after = page.next;
+        } while (after !== undefined);
+        return all.filter(({ sourceId }) => own.has(sourceId));
+      };
+      await expect.poll(read).toEqual(rejections);
+    });
+
     it('are none for a source that was never rejected', async () => {
       expect(await store.listRejections('unheard-of')).toEqual([]);
       await store.recordRejections([]);

@@ -1,6 +1,6 @@
 /** A request that was not accepted. */
 import type { Rejection } from '../../records.ts';
-import { rejectionKey } from '../../schema.ts';
+import { REJECTIONS_LINE, rejectionKey, rejectionRank } from '../../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, ttlSec } from './cells.ts';
 
@@ -13,6 +13,8 @@ export const encodeRejection = (rejection: Rejection): Item => ({
   [A.detail]: rejection.detail,
   [A.rejectedAtMs]: rejection.rejectedAtMs,
   [A.expiresAtMs]: rejection.expiresAtMs,
+  [A.line]: REJECTIONS_LINE,
+  [A.rank]: rejectionRank(rejection),
   [A.ttl]: ttlSec(rejection.expiresAtMs),
 });
 

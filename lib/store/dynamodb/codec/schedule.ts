@@ -1,5 +1,6 @@
 /** Schedules as items. What a firing reads and writes is one text beside the few attributes that conditions and lines need. */
 import { z } from 'zod';
+import { inWords } from '../../../core/issues.ts';
 import type {
   Firing,
   FiringEntry,
@@ -236,7 +237,7 @@ function textIn<Shape extends z.ZodType>(item: Item, shape: Shape): z.output<Sha
   } catch (cause) {
     throw malformed(item, 'text', 'is not JSON', { cause });
   }
-  const parsed = shape.safeParse(value);
+  const parsed = shape.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw malformed(item, ['text', ...(issue?.path ?? [])].join('.'), issue?.message ?? 'is invalid');
