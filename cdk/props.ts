@@ -180,7 +180,7 @@ export interface SchedulerProps<Type extends string = string> {
     | undefined;
   /**
    * Ingest invocations at once, 2 to 1,000: a flood of events waits in the queue instead of filling the account.
-   * @default 10
+   * @default 5: half of what a new account may run at once
    */
   readonly ingestConcurrency?: number | undefined;
   /**

@@ -146,7 +146,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       logGroup: props.logGroups?.ingest,
       batchSize: props.ingestBatchSize ?? 10,
       batchingWindow: props.ingestBatchingWindow,
-      concurrency: props.ingestConcurrency ?? 10,
+      concurrency: props.ingestConcurrency ?? 5,
       reservedConcurrency: props.reservedConcurrency?.ingest,
     });
     const dispatch = new Dispatch(this, 'Dispatch', {
