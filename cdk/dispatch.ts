@@ -4,7 +4,7 @@ import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { Alias, FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
+import { Alias, FilterCriteria, FilterRule, StartingPosition } from 'aws-cdk-lib/aws-lambda';
 import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
 import { SqsDlq } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -63,8 +63,6 @@ export class Dispatch extends Construct {
       memorySizeMb: 1_024,
       logGroup: props.logGroup,
       reservedConcurrency: props.reservedConcurrency,
-      // A pass that runs out of time sends itself a wake; a long backlog makes a chain that Lambda would break.
-      recursiveLoop: RecursiveLoop.ALLOW,
       onFailure: new SqsDestination(this.deadLetterQueue),
       // The next tick does what a failed one left.
       retryAttempts: 0,

@@ -42,8 +42,6 @@ export interface FleetProps<Type extends string = string> {
    * What does the work: a function of Node.js 22 or later whose handler is one that `worker()` made, or a version or an
    * alias of one. `WorkerFunction` has everything set. It is given what it needs to find the scheduler in its
    * environment, the rights to start and finish jobs, and the queue as its event source.
-   * If its jobs submit further jobs in long chains, declare it with `RecursiveLoop.ALLOW`: else Lambda takes the
-   * chain for a mistake and breaks it after some 16 links.
    * @default - long-running processes serve the queue: see `grants.work` and `workerEnvironment`
    */
   readonly handler?: IFunction | Version | Alias | undefined;

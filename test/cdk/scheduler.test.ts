@@ -135,10 +135,6 @@ describe('the dispatch function', () => {
       Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [logicalId(scheduler.dispatchFunction), 'Arn'] } })],
     });
   });
-
-  it('may wake itself again and again', () => {
-    expect(functionProperties(scheduler.dispatchFunction)).toMatchObject({ RecursiveLoop: 'Allow' });
-  });
 });
 
 describe('functions', () => {

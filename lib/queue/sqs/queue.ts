@@ -15,6 +15,7 @@ import type {
   UnpublishedOutcomes,
 } from '../contract.ts';
 import { QueueMisconfigured, QueueRefused, QueueUnavailable, UnknownFleet } from '../errors.ts';
+import { withoutLineage } from '../lineage.ts';
 import {
   decodeDispatchMessage,
   encodeDispatchMessage,
@@ -47,7 +48,7 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
   readonly #wakeQueueUrl: string;
 
   constructor(options: SqsJobQueueOptions) {
-    this.#client = options.client;
+    this.#client = withoutLineage(options.client);
     this.#queueUrls = new Map(Object.entries(options.queueUrls));
     this.#wakeQueueUrl = options.wakeQueueUrl;
   }
