@@ -17,7 +17,7 @@ import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { TABLE } from '../lib/store/schema.ts';
 import { type Check, durationWithin, having, listOf, objectOf } from './values.ts';
-import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
+import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 /** When alarms ring. Each has a default that is silent where all is well. */
 export interface AlarmsProps {
@@ -98,7 +98,7 @@ export class SchedulerAlarms extends Construct {
     this.#watchFunctions(scheduler, props);
     this.#watchTable(scheduler);
     this.#watchStandstill(scheduler);
-    scheduler.whenSettled(() => this.#watchDeadLetters(scheduler));
+    this.#watchDeadLetters(scheduler);
   }
 
   /** Those that there are: of dead letters and of what runs, some come when everything is declared. */
@@ -205,18 +205,13 @@ export class SchedulerAlarms extends Construct {
     }
   }
 
-  /** One alarm for every ten queues. */
   #watchDeadLetters({ deadLetterQueues }: WatchedScheduler): void {
-    const queues = Object.values(deadLetterQueues);
-    for (let from = 0; from < queues.length; from += METRICS_OF_ALARM) {
-      const some = queues.slice(from, from + METRICS_OF_ALARM);
-      this.#add(`DeadLetters${from === 0 ? '' : from / METRICS_OF_ALARM}`, {
-        metric: deadLettersIn(some, { period: PERIOD }),
-        from: 1,
-        periods: 1,
-        says: 'Something could not be processed: `fairlead dead-letters` shows jobs; what else is in the queues waits there for 14 days',
-      });
-    }
+    this.#add('DeadLetters', {
+      metric: deadLettersIn(Object.values(deadLetterQueues), { period: PERIOD }),
+      from: 1,
+      periods: 1,
+      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` says which and why, `fairlead queues redrive` tries them again; they are kept for 14 days',
+    });
   }
 
   /** All looks well, and nothing moves. */

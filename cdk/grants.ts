@@ -18,8 +18,10 @@ export interface GrantedParts {
   readonly fleetQueue: (fleet: string) => IQueue;
   /** Calls back with every queue that dispatchers send jobs to: at once with those that are there, later with others. */
   readonly eachFleetQueue: (visit: (queue: IQueue) => void) => void;
-  /** The same for queues that an operator may redrive, each with the one that it stands behind, if there is one. */
-  readonly eachDeadLetterQueue: (visit: (deadLetters: IQueue, queue: IQueue | undefined) => void) => void;
+  /** Dead-letter queues, which an operator may look into and empty. */
+  readonly deadLetterQueues: readonly IQueue[];
+  /** The queues that dead letters go back to. */
+  readonly redriveQueues: readonly IQueue[];
 }
 
 const OUTCOMES = [
@@ -105,23 +107,19 @@ export class SchedulerGrants {
    * what became of jobs.
    */
   operate(grantee: IGrantable): Grant {
-    const { table, wakeQueue, eachDeadLetterQueue } = this.#parts;
-    const grant = combinedGrant([
+    const { table, wakeQueue, deadLetterQueues, redriveQueues } = this.#parts;
+    const look = (queue: IQueue, ...more: readonly string[]): Grant =>
+      QueueGrants.fromQueue(queue).actions(grantee, ['sqs:GetQueueAttributes', ...more]);
+    return combinedGrant([
       grantTable(table, grantee, 'operate'),
       sendMessages(wakeQueue, grantee),
       this.tell(grantee, 'outcomes'),
+      ...deadLetterQueues.flatMap((queue) => [
+        consumeMessages(queue, grantee),
+        look(queue, 'sqs:PurgeQueue'),
+      ]),
+      ...redriveQueues.flatMap((queue) => [sendMessages(queue, grantee), look(queue)]),
     ]);
-    eachDeadLetterQueue((deadLetters, queue) => {
-      consumeMessages(deadLetters, grantee);
-      QueueGrants.fromQueue(deadLetters).actions(grantee, [
-        'sqs:GetQueueAttributes',
-        'sqs:StartMessageMoveTask',
-        'sqs:CancelMessageMoveTask',
-        'sqs:ListMessageMoveTasks',
-      ]);
-      if (queue !== undefined) sendMessages(queue, grantee);
-    });
-    return grant;
   }
 
   /** Of the scheduler's own functions: the rights of a part of it. */

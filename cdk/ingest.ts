@@ -20,6 +20,8 @@ export interface IngestProps {
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
+  /** Receives of an event before it counts as dead. */
+  readonly maxReceiveCount: number;
   readonly batchSize: number;
   readonly batchingWindow?: Duration | undefined;
   /** Invocations at once: what else the account runs, dispatchers and fleets too, must find room beside them. */
@@ -37,6 +39,7 @@ export class Ingest extends Construct {
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
       ...props.queues,
       visibilityTimeout: visibilityFor(TIMEOUT),
+      maxReceiveCount: props.maxReceiveCount,
     });
     this.queue = queue;
     this.deadLetterQueue = deadLetterQueue;

@@ -194,7 +194,7 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly ingestBatchingWindow?: Duration | undefined;
   /**
-   * Deliveries of one message before it goes to its dead-letter queue.
+   * Deliveries of an event to the ingest function before it goes to the dead letters.
    * @default 5
    */
   readonly maxReceiveCount?: number | undefined;

@@ -17,9 +17,6 @@ export interface WatchedScheduler extends SchedulerMetrics {
   whenSettled(effect: () => void): void;
 }
 
-/** What an alarm takes of one expression. */
-export const METRICS_OF_ALARM = 10;
-
 /** Messages in these dead-letter queues. */
 export function deadLettersIn(queues: readonly IQueue[], options?: MathExpressionOptions): MathExpression {
   const metrics = queues.map(

@@ -1,5 +1,6 @@
 /** The deployment's own function: CloudFormation asks it to declare, and is told whether that can work. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
+import { ownQueuesIn } from '../lib/dispatch/declaration-codec.ts';
 import { type Deployment, declare } from '../lib/dispatch/declare.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { declaring } from './composition.ts';
@@ -11,11 +12,12 @@ const REASON_CHARS_MAX = 2_000;
 
 /** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
 function deploymentOf({ ResourceProperties, RequestId }: CloudFormationCustomResourceEvent): Deployment {
-  const { pool, queueUrls, schedules } = ResourceProperties as Readonly<Record<string, unknown>>;
+  const { pool, queueUrls, ownQueues, schedules } = ResourceProperties as Readonly<Record<string, unknown>>;
   const urls = typeof queueUrls === 'object' && queueUrls !== null ? Object.entries(queueUrls) : [];
   return {
     pool: String(pool),
     queueUrls: Object.fromEntries(urls.map(([fleet, url]) => [fleet, String(url)])),
+    ownQueues: ownQueuesIn(ownQueues),
     ...(schedules === undefined ? {} : { schedules: String(schedules) }),
     deployment: RequestId,
   };

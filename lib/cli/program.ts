@@ -37,6 +37,7 @@ import {
   connect,
   connectDispatcher,
   connectPublisher,
+  connectQueues,
   readStack,
   StackUnreadableError,
 } from './connect.ts';
@@ -44,6 +45,7 @@ import { addDispatcher } from './dispatcher.ts';
 import { addEnv, type ReadStack } from './env.ts';
 import { addOperations, errorData } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
+import { addQueues, type ConnectQueues } from './queues.ts';
 import { printable } from './report.ts';
 import { addSchedules } from './schedules.ts';
 import { UsageError } from './usage.ts';
@@ -72,6 +74,7 @@ export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
   readonly connectDispatcher?: ConnectDispatcher | undefined;
   readonly connectPublisher?: ConnectPublisher | undefined;
+  readonly connectQueues?: ConnectQueues | undefined;
   /** Asks CloudFormation, unless given. */
   readonly readStack?: ReadStack | undefined;
   /** The user has had enough. */
@@ -146,6 +149,7 @@ export async function runProgram(
     ...operator,
     connectPublisher: surroundings.connectPublisher ?? connectPublisher,
   });
+  addQueues(program, { ...operator, connectQueues: surroundings.connectQueues ?? connectQueues });
   addEnv(program, { readStack: surroundings.readStack ?? readStack, out: terminal.out });
   try {
     await program.parseAsync([...words], { from: 'user' });

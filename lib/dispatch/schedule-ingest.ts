@@ -7,7 +7,7 @@ import { traceparentOfXRay } from '../core/trace.ts';
 import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { Rejection } from '../store/records.ts';
-import { REJECTION_TTL_MS } from './ingest.ts';
+import { noteRefused, REJECTION_TTL_MS } from './ingest.ts';
 import { parseSchedule, scheduleIdProblem } from './schedule-request.ts';
 import {
   deleteSchedule,
@@ -179,7 +179,7 @@ const parsedBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
 
 /** The record first, then its event: whoever hears of a rejection can look it up. */
 async function reject(
-  { store, events, nowMs }: ScheduleIngestContext,
+  { store, events, nowMs, log }: ScheduleIngestContext,
   { eventId, detail }: ScheduleMessage,
   { field, reason }: Refusal,
 ): Promise<void> {
@@ -194,5 +194,7 @@ async function reject(
   };
   await store.recordRejections([rejection]);
   const unsent = await events.publish([{ kind: 'rejected', detail: rejection }]);
-  if (unsent.length > 0) throw new Error('the bus did not take the rejection');
+  if (unsent.some(({ reason: refused }) => refused === undefined))
+    throw new Error('the bus did not take the rejection');
+  noteRefused(log, unsent);
 }

@@ -21,90 +21,98 @@ const deadLetterQueues = new Set(
     ...resourcesOf(template, 'AWS::Events::Rule').flatMap(([, rule]) =>
       listOf(rule.Properties.Targets).map((target) => referred(at(target, 'DeadLetterConfig', 'Arn'))),
     ),
-    ...resourcesOf(template, 'AWS::Lambda::EventSourceMapping').map(([, mapping]) =>
-      referred(at(mapping.Properties, 'DestinationConfig', 'OnFailure', 'Destination')),
-    ),
-    ...resourcesOf(template, 'AWS::Lambda::EventInvokeConfig').map(([, config]) =>
-      referred(at(config.Properties, 'DestinationConfig', 'OnFailure', 'Destination')),
-    ),
   ].filter((id) => id !== undefined),
 );
 
-describe('behind everything that can fail', () => {
-  it.each([...queues].filter(([id]) => !deadLetterQueues.has(id)))(
-    'queue %s has a dead-letter queue that keeps messages for 14 days',
-    (_, queue) => {
+/** Wakes, and messages to fleets: the items say what there is to do. */
+const isHint = (id: string): boolean => /WakeQueue|Fleets/.test(id);
+
+describe('what must not be lost', () => {
+  it('has a queue of its own, kept for as long as SQS keeps anything, and another one behind it', () => {
+    const guarded = [...queues].filter(([id]) => !deadLetterQueues.has(id) && !isHint(id));
+    expect(guarded.map(([id]) => id.replace(/[0-9A-F]{8}$/, ''))).toEqual([
+      'JobsIngestQueue',
+      'JobsDispatchOutcomeQueue',
+    ]);
+    expect(deadLetterQueues.size).toBe(guarded.length);
+    for (const [, queue] of guarded) {
       const deadLetters = queues.get(deadLetterQueueOf(queue) ?? '');
       expect(deadLetters?.Properties.MessageRetentionPeriod).toBe(14 * 86_400);
-      expect(at(queue.Properties, 'RedrivePolicy', 'maxReceiveCount')).toBe(5);
-    },
-  );
-
-  it('there is one dead-letter queue for each queue and one for the dispatch function, and no queue besides', () => {
-    const working = [...queues.keys()].filter((id) => !deadLetterQueues.has(id));
-    expect(working).toHaveLength(5);
-    expect(deadLetterQueues.size).toBe(6);
+      expect(queue.Properties.MessageRetentionPeriod).toBe(14 * 86_400);
+    }
   });
 
-  it.each(resourcesOf(template, 'AWS::Events::Rule'))(
-    'each target of rule %s has a dead-letter queue and bounded retries',
-    (_, rule) => {
-      const targets = listOf(rule.Properties.Targets);
-      expect(targets).not.toHaveLength(0);
-      for (const target of targets) {
-        expect(queues.has(referred(at(target, 'DeadLetterConfig', 'Arn')) ?? '')).toBe(true);
-        expect(at(target, 'RetryPolicy', 'MaximumRetryAttempts')).toBeTypeOf('number');
-        expect(at(target, 'RetryPolicy', 'MaximumEventAgeInSeconds')).toBeTypeOf('number');
-      }
-    },
-  );
+  it('uses up no delivery where a function is throttled: the tick alone takes outcomes, and no event source does', () => {
+    const [id, outcomes] = [...queues].find(([each]) => /OutcomeQueue[0-9A-F]{8}$/.test(each)) ?? [];
+    expect(at(outcomes, 'Properties', 'RedrivePolicy', 'maxReceiveCount')).toBe(1_000);
+    const sources = resourcesOf(template, 'AWS::Lambda::EventSourceMapping').map(([, { Properties }]) =>
+      referred(Properties.EventSourceArn),
+    );
+    expect(sources).not.toContain(id);
+  });
 
-  it.each(resourcesOf(template, 'AWS::Events::Rule'))(
-    'the dead-letter queue of rule %s lets the rule send to it',
-    (id, rule) => {
-      const wanted = listOf(rule.Properties.Targets).map((target) =>
-        referred(at(target, 'DeadLetterConfig', 'Arn')),
-      );
+  it('lives in the stream for as long as that keeps it, a day, and a record that fails holds up only what follows it', () => {
+    const streams = resourcesOf(template, 'AWS::Lambda::EventSourceMapping').filter(
+      ([, { Properties }]) => Properties.StartingPosition !== undefined,
+    );
+    expect(streams).toHaveLength(1);
+    for (const [, { Properties }] of streams) {
+      expect(Properties.BisectBatchOnFunctionError).toBe(true);
+      // Absent, as -1: until the stream forgets them.
+      for (const bound of ['MaximumRetryAttempts', 'MaximumRecordAgeInSeconds'])
+        expect(Properties[bound] ?? -1, bound).toBe(-1);
+    }
+  });
+
+  it('goes from the bus into the dead letters where its rule cannot deliver it, after bounded retries', () => {
+    const targets = resourcesOf(template, 'AWS::Events::Rule').flatMap(([id, rule]) =>
+      listOf(rule.Properties.Targets).map((target) => [id, target] as const),
+    );
+    for (const [id, target] of targets) {
+      expect(at(target, 'RetryPolicy', 'MaximumRetryAttempts')).toBeTypeOf('number');
+      expect(at(target, 'RetryPolicy', 'MaximumEventAgeInSeconds')).toBeTypeOf('number');
+      const deadLetters = referred(at(target, 'DeadLetterConfig', 'Arn'));
+      expect(deadLetters !== undefined).toBe(id.includes('Requested'));
+      if (deadLetters === undefined) continue;
       const allowed = resourcesOf(template, 'AWS::SQS::QueuePolicy')
         .flatMap(([, policy]) => listOf(at(policy.Properties, 'PolicyDocument', 'Statement')))
         .filter((statement) => referred(at(statement, 'Condition', 'ArnEquals', 'aws:SourceArn')) === id)
         .map((statement) => referred(at(statement, 'Resource')));
-      expect(allowed).toEqual(expect.arrayContaining(wanted));
-    },
-  );
+      expect(allowed).toContain(deadLetters);
+    }
+  });
+});
 
-  it.each(resourcesOf(template, 'AWS::Lambda::EventSourceMapping'))(
-    'event source %s has somewhere to put what fails, and reports single failures',
-    (_, mapping) => {
-      const { Properties: properties } = mapping;
-      const source = queues.get(referred(properties.EventSourceArn) ?? '');
-      expect(properties.FunctionResponseTypes).toEqual(['ReportBatchItemFailures']);
-      if (source !== undefined) {
-        expect(deadLetterQueueOf(source)).toBeDefined();
-        return;
-      }
-      expect(
-        queues.has(referred(at(properties, 'DestinationConfig', 'OnFailure', 'Destination')) ?? ''),
-      ).toBe(true);
-      expect(properties.BisectBatchOnFunctionError).toBe(true);
-      expect(properties.MaximumRetryAttempts).toBe(10);
-      expect(properties.MaximumRecordAgeInSeconds).toBe(3_600);
-    },
-  );
+describe('a hint', () => {
+  it('leaves no dead letter, whatever it came by, and is dropped after a day', () => {
+    const hints = [...queues].filter(([id]) => isHint(id));
+    expect(hints).toHaveLength(4);
+    for (const [, { Properties }] of hints) {
+      expect(Properties).not.toHaveProperty('RedrivePolicy');
+      expect(Properties.MessageRetentionPeriod).toBe(86_400);
+    }
+    for (const type of ['AWS::Lambda::EventInvokeConfig', 'AWS::Lambda::EventSourceMapping'])
+      for (const [id, { Properties }] of resourcesOf(template, type))
+        expect([id, Properties.DestinationConfig]).toEqual([id, undefined]);
+  });
 
-  it('asynchronous invocations of the dispatch function that fail are kept, but for wakes by its alias: the stream tells of the same jobs', () => {
+  it('that invokes the dispatch function is tried once, for a minute', () => {
     const configs = resourcesOf(template, 'AWS::Lambda::EventInvokeConfig').map(
       ([, { Properties }]) => Properties,
     );
-    const [own, byAlias] = [true, false].map((isOwn) =>
-      configs.filter(({ Qualifier }) => (Qualifier === '$LATEST') === isOwn),
-    );
-    expect(own).toMatchObject([
-      { MaximumRetryAttempts: 0, DestinationConfig: { OnFailure: { Destination: expect.anything() } } },
-    ]);
-    expect(byAlias).toMatchObject([{ MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 60 }]);
-    expect(byAlias?.[0]).not.toHaveProperty('DestinationConfig');
+    expect(configs).toHaveLength(2);
+    for (const config of configs)
+      expect(config).toMatchObject({ MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 60 });
   });
+});
+
+describe('an event source', () => {
+  it.each(resourcesOf(template, 'AWS::Lambda::EventSourceMapping'))(
+    '%s reports single failures',
+    (_, mapping) => {
+      expect(mapping.Properties.FunctionResponseTypes).toEqual(['ReportBatchItemFailures']);
+    },
+  );
 
   it.each(resourcesOf(template, 'AWS::Lambda::EventSourceMapping'))(
     'a message of event source %s stays hidden for as long as its function may run, with room for retries, or for its end',
@@ -174,12 +182,7 @@ describe('rights', () => {
     };
     const other = synthesize({}, (_, made) => open(made.fleets.gpu?.queue));
     // Then nothing is left that could share one, and a policy of no queue would fail the deployment.
-    const all = synthesize({}, (_, made) =>
-      made.eachFleet(({ queue, deadLetterQueue }) => {
-        open(queue);
-        open(deadLetterQueue);
-      }),
-    );
+    const all = synthesize({}, (_, made) => made.eachFleet(({ queue }) => open(queue)));
     expect(resourcesOf(all.template, 'AWS::SQS::QueuePolicy').filter(([id]) => id.includes('Tls'))).toEqual(
       [],
     );
@@ -196,12 +199,20 @@ describe('rights', () => {
     expect(listOf(at(own, 'Properties', 'PolicyDocument', 'Statement'))).toHaveLength(2);
   });
 
-  it('an operator may redrive every dead-letter queue', () => {
-    const redrivable = statements
-      .filter(([id]) => id.startsWith('Operator'))
-      .filter(([, statement]) => listOf(at(statement, 'Action')).includes('sqs:StartMessageMoveTask'))
-      .flatMap(([, statement]) => listOf(at(statement, 'Resource')).map(referred));
-    expect(new Set(redrivable)).toEqual(deadLetterQueues);
+  it('an operator may empty every dead-letter queue, and send to the one that it stands behind', () => {
+    const mayDo = (action: string): ReadonlySet<string | undefined> =>
+      new Set(
+        statements
+          .filter(
+            ([id, statement]) =>
+              id.startsWith('Operator') && listOf(at(statement, 'Action')).includes(action),
+          )
+          .flatMap(([, statement]) => listOf(at(statement, 'Resource')).map(referred)),
+      );
+    for (const action of ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:PurgeQueue'])
+      expect(mayDo(action)).toEqual(deadLetterQueues);
+    for (const [id, queue] of queues)
+      if (deadLetterQueueOf(queue) !== undefined) expect(mayDo('sqs:SendMessage')).toContain(id);
   });
 });
 

@@ -336,15 +336,8 @@ describe('fleets', () => {
 
 describe('metrics and outputs', () => {
   it('counts the messages of all dead-letter queues', () => {
-    expect(Object.keys(scheduler.deadLetterQueues)).toEqual([
-      'ingest',
-      'wake',
-      'dispatch',
-      'fleet/images',
-      'fleet/general',
-      'fleet/gpu',
-    ]);
-    expect(scheduler.metricDeadLetters().expression).toBe('q0 + q1 + q2 + q3 + q4 + q5');
+    expect(Object.keys(scheduler.deadLetterQueues)).toEqual(['ingest', 'outcomes']);
+    expect(scheduler.metricDeadLetters().expression).toBe('q0 + q1');
   });
 
   it('measures how old waiting events, records and messages are', () => {

@@ -4,10 +4,10 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { publishKept, publishOrKeep } from '../../lib/dispatch/outcomes.ts';
+import { publishOrKeep, publishWaiting } from '../../lib/dispatch/outcomes.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
-import { decodeOutcomes } from '../../lib/queue/message.ts';
-import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
+import type { OutcomeOutbox } from '../../lib/queue/contract.ts';
+import { SqsOutcomeOutbox } from '../../lib/queue/sqs/outbox.ts';
 import { DynamoEndedJobs } from '../../lib/store/dynamodb/ended.ts';
 import {
   clientConfiguration,
@@ -23,7 +23,8 @@ const WAIT_MS = 120_000;
 const NO_LOG = { info: () => {}, warn: () => {} };
 
 let on: TableStage;
-let wakes: TestQueue;
+let waiting: TestQueue;
+let dead: TestQueue;
 let told: TestQueue;
 let bus: TestBus;
 let jobs: readonly Job[];
@@ -38,7 +39,13 @@ const unreachable = new EventBridgeClient({
 
 beforeAll(async () => {
   on = await tableStage(POOL);
-  [wakes, told] = await Promise.all([createQueue(sqs, 'wakes'), createQueue(sqs, 'told')]);
+  [waiting, dead, told] = await Promise.all(
+    ['waiting', 'dead', 'told'].map((kind) => createQueue(sqs, kind)) as [
+      Promise<TestQueue>,
+      Promise<TestQueue>,
+      Promise<TestQueue>,
+    ],
+  );
   bus = await createBus(told);
   await on.put([on.job(), on.job(), on.job()]);
   await on.pass(on.dispatcher());
@@ -46,7 +53,7 @@ beforeAll(async () => {
 }, WAIT_MS);
 afterAll(async () => {
   await bus.drop();
-  await Promise.all([wakes.drop(), told.drop(), on.drop()]);
+  await Promise.all([waiting.drop(), dead.drop(), told.drop(), on.drop()]);
   for (const client of [sqs, reachable, unreachable]) client.destroy();
 });
 
@@ -54,20 +61,26 @@ it('outcomes that the bus did not take come back from the queue, and are told wi
   timeout: WAIT_MS,
 }, async () => {
   expect(jobs).toHaveLength(3);
-  const outbox = new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl: wakes.url });
+  const queue = { queueUrl: waiting.url, deadLetterQueueUrl: dead.url };
+  const real = new SqsOutcomeOutbox({ client: sqs, queue });
+  // They are due at once.
+  const outbox: OutcomeOutbox = {
+    keepOutcomes: (unpublished) => real.keepOutcomes(unpublished, 0),
+    setOutcomesAside: (...given) => real.setOutcomesAside(...given),
+    takeOutcomes: () => real.takeOutcomes(),
+    deleteOutcomes: (receipts) => real.deleteOutcomes(receipts),
+  };
   const publisher = (client: EventBridgeClient) => ({
     events: new EventBridgeBus({ client, busName: bus.busName }),
     outbox,
     log: NO_LOG,
     store: on.store,
+    clock: on.clock,
   });
   await publishOrKeep(publisher(unreachable), { jobs });
-  const bodies: string[] = [];
-  while (bodies.length === 0) bodies.push(...(await wakes.take()));
-  const kept = decodeOutcomes(bodies[0] ?? '');
-  expect(kept?.jobIds.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted());
-  if (kept === undefined) return;
-  await publishKept(publisher(reachable), kept);
+  // Still not: they are kept anew.
+  await publishWaiting(publisher(unreachable));
+  await publishWaiting(publisher(reachable));
   const events: string[] = [];
   while (events.length < jobs.length) events.push(...(await told.take()));
   const details = events.map(
@@ -76,6 +89,11 @@ it('outcomes that the bus did not take come back from the queue, and are told wi
   expect(details.map(({ id, version }) => `${id} ${version}`).toSorted()).toEqual(
     jobs.map(({ id, version }) => `${id} ${version}`).toSorted(),
   );
+  expect(await real.takeOutcomes()).toEqual([]);
+  await outbox.setOutcomesAside({ jobIds: ['odd'], tries: 1 }, 'MalformedDetail: no');
+  expect((await dead.take()).map((body) => JSON.parse(body))).toEqual([
+    { jobIds: ['odd'], tries: 1, reason: 'MalformedDetail: no' },
+  ]);
 });
 
 it('what ended is found by time, type and state, and nothing else is', { timeout: WAIT_MS }, async () => {

@@ -7,6 +7,7 @@ import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
 import { askingToLead, lambdaForLeads } from '../../lib/queue/lambda/leads.ts';
 import { InvokedWakes, lambdaForWakes } from '../../lib/queue/lambda/wakes.ts';
+import { SqsOutcomeOutbox } from '../../lib/queue/sqs/outbox.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 
 let received: IncomingHttpHeaders[] = [];
@@ -40,10 +41,11 @@ beforeEach(() => {
   return () => vi.unstubAllEnvs();
 });
 
+/** The server that answers here knows no checksums. */
+const sqs = (): SQSClient => new SQSClient({ ...settings, md5: false });
 const queue = (): SqsJobQueue =>
   new SqsJobQueue({
-    // The server that answers here knows no checksums.
-    client: new SQSClient({ ...settings, md5: false }),
+    client: sqs(),
     queueUrls: { images: `${endpoint}/images` },
     wakeQueueUrl: `${endpoint}/wake`,
   });
@@ -52,7 +54,14 @@ it.each([
   ['a job', () => queue().send('images', [{ jobId: 'j', claimId: 'c' }])],
   ['a wake', () => queue().sendWake(0, 0)],
   ['a look', () => queue().sendLook(0, 0, 1)],
-  ['an outcome that is kept', () => queue().keepOutcomes({ jobIds: ['j'], tries: 1 }, 0)],
+  [
+    'an outcome that is kept',
+    () =>
+      new SqsOutcomeOutbox({
+        client: sqs(),
+        queue: { queueUrl: `${endpoint}/outcomes`, deadLetterQueueUrl: `${endpoint}/dead` },
+      }).keepOutcomes({ jobIds: ['j'], tries: 1 }, 0),
+  ],
   [
     'a wake by invocation',
     () =>

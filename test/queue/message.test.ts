@@ -6,6 +6,7 @@ import {
   decodeWake,
   encodeDispatchMessage,
   encodeLook,
+  encodeOutcomes,
   encodeWake,
   MalformedMessageError,
   wakeIn,
@@ -48,10 +49,18 @@ describe('a message of the wake queue', () => {
     const many = wakeIn({ partition: 1, jobIds: Array.from({ length: 51 }, (_, at) => `job-${at}`) });
     expect(many).toMatchObject({ jobIds: { length: 50 } });
   });
+});
 
-  it('of outcomes that are kept names what may be jobs only', () => {
-    const body = JSON.stringify({ asks: 'publish', jobIds: ['one', 'x'.repeat(2_100)], tries: 2 });
+describe('a message of the outbox', () => {
+  it('names what may be jobs and schedules, and its reason for people only', () => {
+    const unpublished = { jobIds: ['one'], scheduleIds: ['nightly'], tries: 2 };
+    expect(decodeOutcomes(encodeOutcomes(unpublished, 'MalformedDetail: no'))).toEqual(unpublished);
+    const body = JSON.stringify({ jobIds: ['one', 'x'.repeat(2_100)], tries: 2 });
     expect(decodeOutcomes(body)).toEqual({ jobIds: ['one'], tries: 2 });
+  });
+
+  it.each(['not JSON', 'null', '7', '{"jobIds":7,"tries":"often"}'])('that says %s names nothing', (body) => {
+    expect(decodeOutcomes(body)).toEqual({ jobIds: [], tries: 1 });
   });
 });
 
