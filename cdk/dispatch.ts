@@ -40,6 +40,8 @@ export class Dispatch extends Construct {
   /** What the bus has not taken, and behind it what it never will. */
   readonly outcomes: GuardedQueue;
   readonly function: NodejsFunction;
+  /** Of the rule that invokes it each minute. */
+  readonly tickRuleName: string;
   /**
    * By this name of the function, whoever may submit tells it of jobs while they are stored. A right to invoke an alias is none to
    * invoke the function by its own name, by which it believes what it is shown.
@@ -97,7 +99,7 @@ export class Dispatch extends Construct {
     this.#letLead();
     // No bound: Lambda may keep two pollers at an idle queue that has none, and keeps five at one that has.
     consumeQueue(this.function, this.wakeQueue, { batchSize: 10 });
-    new Rule(this, 'Tick', {
+    const tick = new Rule(this, 'Tick', {
       description: 'Looks after what no hint came for',
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [
@@ -107,6 +109,7 @@ export class Dispatch extends Construct {
         }),
       ],
     });
+    this.tickRuleName = tick.ruleName;
   }
 
   /** The function invokes itself to lead a partition for a while. */

@@ -99,6 +99,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   override readonly wakeQueue: Queue;
   override readonly wakeFunctionArn: string;
   readonly dispatchFunction: NodejsFunction;
+  /** Of the rule that invokes the dispatch function each minute. */
+  readonly tickRuleName: string;
   readonly ingestFunction: NodejsFunction;
   override readonly grants: SchedulerGrants;
   readonly #pool: PoolDeclaration;
@@ -161,6 +163,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.wakeQueue = dispatch.wakeQueue;
     this.wakeFunctionArn = dispatch.wakeFunction.functionArn;
     this.dispatchFunction = dispatch.function;
+    this.tickRuleName = dispatch.tickRuleName;
     this.#guarded = { ingest, outcomes: dispatch.outcomes };
     this.grants = new SchedulerGrants({
       table: { tableArn: this.table.tableArn, encryptionKey },

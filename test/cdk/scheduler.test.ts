@@ -337,7 +337,7 @@ describe('fleets', () => {
 describe('metrics and outputs', () => {
   it('counts the messages of all dead-letter queues', () => {
     expect(Object.keys(scheduler.deadLetterQueues)).toEqual(['ingest', 'outcomes']);
-    expect(scheduler.metricDeadLetters().expression).toBe('q0 + q1');
+    expect(scheduler.metricDeadLetters().expression).toBe('FILL(q0, 0) + FILL(q1, 0)');
   });
 
   it('measures how old waiting events, records and messages are', () => {
