@@ -56,7 +56,8 @@ import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { ScheduleDeclarations } from './schedules.ts';
 import { checkSources, claimSources } from './sources.ts';
 import { checkTable, schedulerTable } from './table.ts';
-import { warnOfTimeouts } from './timeouts.ts';
+import { checkDeclaration } from './validation.ts';
+import { warnOfMetrics, warnOfTimeouts } from './warnings.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 /** Before whatever else visits a scheduler's parts: it makes the last of them. */
@@ -422,8 +423,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       if (node !== this || this.#isSettled) return;
       this.#isSettled = true;
       this.#makeImplied();
-      this.#pool.encode();
+      checkDeclaration(this.configuration, this.#pool.encode(), this.#schedules.encode());
       warnOfTimeouts(this, this.#pool);
+      warnOfMetrics(this, this.configuration, this.#metricsBy);
       for (const effect of this.#settled) effect();
       this.#tellMetrics();
     };
