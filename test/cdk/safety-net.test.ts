@@ -1,12 +1,32 @@
 /** Sweeps over everything in the template, so that what is added later is held to the same rules. */
 
+import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
-import { AccountPrincipal, AccountRootPrincipal, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
+import {
+  AccountPrincipal,
+  AccountRootPrincipal,
+  ArnPrincipal,
+  type IGrantable,
+  OrganizationPrincipal,
+  PolicyStatement,
+  Role,
+} from 'aws-cdk-lib/aws-iam';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { at, emptyStack, listOf, type Resource, referred, resourcesOf, synthesize } from './stacks.ts';
+import {
+  at,
+  emptyStack,
+  listOf,
+  outputFolder,
+  type Resource,
+  referred,
+  resourcesOf,
+  synthesize,
+  workerFunction,
+} from './stacks.ts';
 
 const { template } = synthesize();
 const queues = new Map(resourcesOf(template, 'AWS::SQS::Queue'));
@@ -213,6 +233,89 @@ describe('rights', () => {
       expect(mayDo(action)).toEqual(deadLetterQueues);
     for (const [id, queue] of queues)
       if (deadLetterQueueOf(queue) !== undefined) expect(mayDo('sqs:SendMessage')).toContain(id);
+  });
+});
+
+describe('a service', () => {
+  /** As the CDK's feature flags are, and as they are not: the library's own statements differ by them. */
+  const stacks = [
+    emptyStack(),
+    new Stack(new App({ context: { 'aws:cdk:bundling-stacks': [] }, outdir: outputFolder() }), 'Test'),
+  ];
+  it.each(stacks)('is let in for resources of this account only, whatever feature flags are set', (stack) => {
+    const scheduler = new Scheduler(stack, 'Jobs', {
+      encryptionKey: new Key(stack, 'Key') as IKey,
+      fleets: { images: { types: ['a'], handler: workerFunction(stack, 'Images') } },
+    });
+    scheduler.grants.putEvents(new AccountPrincipal('222222222222'));
+    const made = Template.fromStack(stack);
+    const policies = [
+      ...resourcesOf(made, 'AWS::KMS::Key').map(([, each]) => at(each.Properties, 'KeyPolicy')),
+      ...resourcesOf(made, 'AWS::SQS::QueuePolicy').map(([, each]) => at(each.Properties, 'PolicyDocument')),
+    ];
+    const toServices = policies
+      .flatMap((policy) => listOf(at(policy, 'Statement')))
+      .filter((statement) => at(statement, 'Principal', 'Service') !== undefined);
+    expect(toServices.length).toBeGreaterThanOrEqual(5);
+    for (const statement of toServices) {
+      const conditions = JSON.stringify(at(statement, 'Condition') ?? {});
+      expect(conditions, JSON.stringify(statement)).toMatch(
+        /aws:SourceAccount|aws:SourceArn|EncryptionContext:aws:logs:arn/,
+      );
+    }
+    for (const [id, { Properties }] of resourcesOf(made, 'AWS::Lambda::Permission'))
+      expect(Properties.SourceArn ?? Properties.SourceAccount, id).toBeDefined();
+  });
+});
+
+describe('a producer of another account', () => {
+  it.each<readonly [string, IGrantable, object]>([
+    ['an account', new AccountPrincipal('222222222222'), { AWS: expect.anything() }],
+    [
+      'a role',
+      new ArnPrincipal('arn:aws:iam::222222222222:role/shop'),
+      { AWS: 'arn:aws:iam::222222222222:role/shop' },
+    ],
+  ])('is let in by the policy of the bus, for requests only: %s', (_, producer, principal) => {
+    const { template: made } = synthesize({ sources: ['shop'] }, (_stack, scheduler) => {
+      expect(scheduler.grants.putEvents(producer).success).toBe(true);
+      // Granted twice, it stands there once.
+      scheduler.grants.putEvents(producer);
+    });
+    const policies = resourcesOf(made, 'AWS::Events::EventBusPolicy');
+    expect(policies).toHaveLength(1);
+    expect(at(policies, 0, 1, 'Properties', 'Statement')).toMatchObject({
+      Effect: 'Allow',
+      Action: 'events:PutEvents',
+      Principal: principal,
+      Condition: {
+        StringEquals: {
+          'events:source': ['shop'],
+          'events:detail-type': expect.arrayContaining(['Job Requested']),
+        },
+      },
+    });
+  });
+
+  it('is let in as a whole organization, and to a bus that is only referred to', () => {
+    const stack = emptyStack();
+    const eventBus = EventBus.fromEventBusName(stack, 'Shared', 'shared');
+    const scheduler = new Scheduler(stack, 'Jobs', { eventBus, sources: ['shop'] });
+    scheduler.grants.putEvents(new OrganizationPrincipal('o-1234567890'));
+    const [[, policy] = []] = resourcesOf(Template.fromStack(stack), 'AWS::Events::EventBusPolicy');
+    expect(policy?.Properties).toMatchObject({
+      EventBusName: 'shared',
+      Statement: {
+        Condition: { StringEquals: { 'aws:PrincipalOrgID': 'o-1234567890', 'events:source': ['shop'] } },
+      },
+    });
+  });
+
+  it('is none in the account itself: a role is let in by its own policy', () => {
+    const { template: made } = synthesize({}, (stack, scheduler) =>
+      scheduler.grants.putEvents(new Role(stack, 'Shop', { assumedBy: new AccountRootPrincipal() })),
+    );
+    expect(resourcesOf(made, 'AWS::Events::EventBusPolicy')).toEqual([]);
   });
 });
 

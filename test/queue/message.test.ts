@@ -49,6 +49,14 @@ describe('a message of the wake queue', () => {
     const many = wakeIn({ partition: 1, jobIds: Array.from({ length: 51 }, (_, at) => `job-${at}`) });
     expect(many).toMatchObject({ jobIds: { length: 50 } });
   });
+
+  it('names fifty jobs at most, and asks for nothing but passes and looks, whatever a producer writes into it', () => {
+    const jobIds = Array.from({ length: 10_000 }, (_, at) => `job-${at}`);
+    expect(decodeWake(JSON.stringify({ partition: 0, jobIds }))).toMatchObject({
+      jobIds: jobIds.slice(0, 50),
+    });
+    expect(decodeWake(JSON.stringify({ asks: 'publish', jobIds }))).toBeUndefined();
+  });
 });
 
 describe('a message of the outbox', () => {
