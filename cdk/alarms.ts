@@ -1,6 +1,9 @@
 /**
  * Alarms for what somebody must look at: what went wrong, and what stands still although nothing went wrong. Missing data
  * alarms only where a tick each minute must leave some.
+ *
+ * CloudWatch hears of the last minutes late. An expression that fills what is missing has a made-up value there, and an alarm that wants all of
+ * its periods to breach would never ring, or never end: so each wants some of its periods (CloudWatch's guide, "Using metric math", on FILL).
  */
 import { Duration, Token } from 'aws-cdk-lib';
 import {
@@ -15,9 +18,10 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { groupsOf } from '../lib/queue/message.ts';
 import { TABLE } from '../lib/store/schema.ts';
 import { type Check, durationWithin, having, listOf, objectOf } from './values.ts';
-import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
+import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 
 /** When alarms ring. Each has a default that is silent where all is well. */
 export interface AlarmsProps {
@@ -35,10 +39,11 @@ interface AlarmsConstructProps extends AlarmsProps {
   readonly scheduler: WatchedScheduler;
 }
 
-/** What to ring for: a metric, the value from which it does, and for how many of its periods. */
+/** What to ring for: a metric, the value from which it does, and in how many of the last periods. */
 interface Watch {
   readonly metric: IMetric;
   readonly from: number;
+  readonly times: number;
   readonly periods: number;
   readonly says: string;
   readonly missing?: TreatMissingData;
@@ -46,6 +51,12 @@ interface Watch {
 
 const PERIOD = Duration.minutes(1);
 const LONG_PERIOD = Duration.minutes(5);
+/** An outcome that the bus does not take is tried again each quarter of an hour at least. */
+const OUTCOMES_PERIOD = Duration.minutes(15);
+/** A message to a fleet is deleted when its function ends, which is in 15 minutes; twice that is too old for any. */
+const FLEET_MESSAGE_AGE = Duration.minutes(30);
+/** What CloudWatch takes of one expression. */
+const METRICS_OF_ALARM = 10;
 /** Failures of fewer jobs are those of these jobs. */
 const JOBS_MIN = 10;
 /** What an alarm may look back over: a day. */
@@ -98,7 +109,9 @@ export class SchedulerAlarms extends Construct {
     this.#watchFunctions(scheduler, props);
     this.#watchTable(scheduler);
     this.#watchStandstill(scheduler);
-    scheduler.whenSettled(() => this.#watchDeadLetters(scheduler));
+    this.#watchDeadLetters(scheduler);
+    this.#watchOutcomes(scheduler);
+    scheduler.whenSettled(() => this.#watchFleets(Object.values(scheduler.fleets)));
   }
 
   /** Those that there are: of dead letters and of what runs, some come when everything is declared. */
@@ -111,6 +124,7 @@ export class SchedulerAlarms extends Construct {
     this.#add('OldestPending', {
       metric: scheduler.metricOldestPending(),
       from: oldestPending.toSeconds(),
+      times: 3,
       periods: 5,
       says: 'A job has been ready for long and was not started: `fairlead jobs explain` says what it waits for',
     });
@@ -126,7 +140,8 @@ export class SchedulerAlarms extends Construct {
         period: LONG_PERIOD,
       }),
       from: failedPercent,
-      periods: 1,
+      times: 1,
+      periods: 2,
       says: 'Many jobs fail for good: `fairlead dead-letters` shows them, and tries them again',
     });
   }
@@ -136,12 +151,14 @@ export class SchedulerAlarms extends Construct {
     this.#add('StreamAge', {
       metric: dispatchFunction.metric('IteratorAge', { statistic: 'Maximum', period: PERIOD }),
       from: lag.toMilliseconds(),
+      times: 3,
       periods: 5,
-      says: 'The dispatch function is behind the stream of the table: outcome events come late',
+      says: 'The dispatch function is behind the stream of the table, and outcome events come late: its log says what fails. After a day the stream forgets; `fairlead outcomes publish` tells what was lost',
     });
     this.#add('IngestAge', {
       metric: ingestQueue.metricApproximateAgeOfOldestMessage({ statistic: 'Maximum', period: PERIOD }),
       from: lag.toSeconds(),
+      times: 3,
       periods: 5,
       says: 'Events wait to become jobs: raise ingestConcurrency, or look at the errors of the ingest function',
     });
@@ -155,22 +172,32 @@ export class SchedulerAlarms extends Construct {
     this.#add('FunctionErrors', {
       metric: ofBoth('Errors', (lambda) => lambda.metricErrors({ period: PERIOD })),
       from: 1,
-      periods: 3,
+      times: 3,
+      periods: 5,
       says: 'The ingest or the dispatch function fails again and again: their logs say why',
     });
     this.#add('FunctionThrottles', {
       metric: ofBoth('Throttles', (lambda) => lambda.metricThrottles({ period: PERIOD })),
       from: 1,
+      times: 3,
       periods: 5,
-      says: "The ingest or the dispatch function finds no room in the account's concurrency: see reservedConcurrency",
+      says: "The ingest or the dispatch function finds no room in the account's concurrency: have the quota raised, or see reservedConcurrency",
     });
     this.#add(
       'NoTick',
       {
-        metric: dispatchFunction.metricInvocations({ period: PERIOD }),
+        // Of the rule, not of the function, which others invoke too.
+        metric: new Metric({
+          namespace: 'AWS/Events',
+          metricName: 'Invocations',
+          dimensionsMap: { RuleName: scheduler.tickRuleName },
+          statistic: 'Sum',
+          period: PERIOD,
+        }),
         from: 1,
+        times: 5,
         periods: 5,
-        says: 'The dispatch function has not run for minutes, although a tick comes each minute: its rule or it is disabled',
+        says: 'No tick has come for minutes, so what is due does not start: enable the rule that invokes the dispatch function each minute',
         missing: TreatMissingData.BREACHING,
       },
       ComparisonOperator.LESS_THAN_THRESHOLD,
@@ -199,24 +226,72 @@ export class SchedulerAlarms extends Construct {
           period: PERIOD,
         }),
         from: 1,
+        times: 3,
         periods: 5,
         says,
       });
     }
   }
 
-  /** One alarm for every ten queues. */
   #watchDeadLetters({ deadLetterQueues }: WatchedScheduler): void {
-    const queues = Object.values(deadLetterQueues);
-    for (let from = 0; from < queues.length; from += METRICS_OF_ALARM) {
-      const some = queues.slice(from, from + METRICS_OF_ALARM);
-      this.#add(`DeadLetters${from === 0 ? '' : from / METRICS_OF_ALARM}`, {
-        metric: deadLettersIn(some, { period: PERIOD }),
+    this.#add('DeadLetters', {
+      metric: deadLettersIn(Object.values(deadLetterQueues), { period: PERIOD }),
+      from: 1,
+      times: 1,
+      periods: 5,
+      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` says which and why, `fairlead queues redrive` tries them again; they are kept for 14 days',
+    });
+  }
+
+  #watchOutcomes(scheduler: WatchedScheduler): void {
+    this.#add('OutcomesUnpublished', {
+      metric: scheduler.metricOutcomesUnpublished({ period: OUTCOMES_PERIOD }),
+      from: 1,
+      times: 2,
+      periods: 3,
+      says: 'The bus has not taken outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and told when it takes them',
+    });
+  }
+
+  /** By function and by queue, as many in one alarm as CloudWatch takes. */
+  #watchFleets(fleets: readonly WatchedFleet[]): void {
+    const functions = fleets.flatMap((fleet) => (fleet.function === undefined ? [] : [fleet.function]));
+    const failures = ['Errors', 'Throttles', 'RecursiveInvocationsDropped'];
+    const perAlarm = Math.floor(METRICS_OF_ALARM / failures.length);
+    for (const [at, some] of [...groupsOf(functions, perAlarm)].entries()) {
+      this.#addAny(`WorkerFunctions${at === 0 ? '' : at}`, {
+        metrics: some.flatMap((lambda) => failures.map((name) => lambda.metric(name, { statistic: 'Sum' }))),
         from: 1,
-        periods: 1,
-        says: 'Something could not be processed: `fairlead dead-letters` shows jobs; what else is in the queues waits there for 14 days',
+        says: 'The function of a fleet fails outside its handlers, finds no room in the account’s concurrency, or is taken for a loop by Lambda: its metrics Errors, Throttles and RecursiveInvocationsDropped say which, its log why',
       });
     }
+    for (const [at, some] of [...groupsOf(fleets, METRICS_OF_ALARM)].entries()) {
+      this.#addAny(`FleetQueueAge${at === 0 ? '' : at}`, {
+        metrics: some.map((fleet) => fleet.metricQueueAge({ statistic: 'Maximum' })),
+        from: FLEET_MESSAGE_AGE.toSeconds(),
+        says: 'A message to a fleet has found no worker for half an hour, though slots are counted for it: see that its event source is enabled, or that its processes run (`fairlead fleets`)',
+      });
+    }
+  }
+
+  /** One alarm for several metrics, any of which rings. */
+  #addAny(
+    id: string,
+    { metrics, from, says }: Pick<Watch, 'from' | 'says'> & { readonly metrics: readonly Metric[] },
+  ): void {
+    const named = metrics.map((metric, at) => [`m${at}`, metric] as const);
+    this.#add(id, {
+      metric: new MathExpression({
+        label: 'Whether any of them is too high',
+        expression: `IF(${named.map(([name]) => `(${zeroed(name)} >= ${from})`).join(' OR ')}, 1, 0)`,
+        usingMetrics: Object.fromEntries(named),
+        period: LONG_PERIOD,
+      }),
+      from: 1,
+      times: 2,
+      periods: 3,
+      says,
+    });
   }
 
   /** All looks well, and nothing moves. */
@@ -247,16 +322,18 @@ export class SchedulerAlarms extends Construct {
         ...at,
       }),
       from: 1,
-      periods: 2,
+      times: 2,
+      periods: 3,
       says: 'Jobs wait that nothing holds back, slots are free, and none starts: look at the logs of the dispatch function and at the fleets’ workers',
     });
     scheduler.whenSettled(() => {
       const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
-      // Whoever runs, ends by the timeout of its type; one period more for what has begun in the last one.
-      const periods = Math.min(DAY_PERIODS, Math.ceil(longestMs / LONG_PERIOD.toMilliseconds()) + 1);
+      // What runs ends by the timeout of its type; one period more for what has begun in the last one, and one that nobody has told of yet.
+      const periods = Math.min(DAY_PERIODS, Math.ceil(longestMs / LONG_PERIOD.toMilliseconds()) + 2);
       this.#add('NothingFinishes', {
         metric: finishes,
         from: 1,
+        times: periods - 1,
         periods,
         says: 'Jobs are running and none has ended for longer than any of them may take: workers hang, or cannot reach the table',
       });
@@ -268,6 +345,7 @@ export class SchedulerAlarms extends Construct {
       metric: watch.metric,
       threshold: watch.from,
       evaluationPeriods: watch.periods,
+      datapointsToAlarm: watch.times,
       comparisonOperator: operator,
       alarmDescription: watch.says,
       treatMissingData: watch.missing ?? TreatMissingData.NOT_BREACHING,

@@ -6,7 +6,7 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import type { MetricOnRequest } from '../lib/metrics/names.ts';
 import type { SchedulerMetricOptions } from './metrics.ts';
 import { type Check, durationWithin, objectOf } from './values.ts';
-import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
+import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 export interface DashboardProps {
   /** @default - generated */
@@ -73,7 +73,6 @@ function rowsOf(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
   const byType = (metricOf: (options: SchedulerMetricOptions) => IMetric): readonly IMetric[] =>
     types.slice(0, LINES_MAX).map((type) => metricOf({ type, label: type }));
   const { dispatchFunction, ingestFunction, ingestQueue } = scheduler;
-  const deadLetters = Object.values(scheduler.deadLetterQueues);
   return [
     [new TextWidget({ markdown: headline(scheduler, types.length), width: 2 * HALF, height: 2 })],
     [
@@ -139,7 +138,7 @@ function rowsOf(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
       ]),
     ],
     [
-      graph('Dead letters', [deadLettersIn(deadLetters.slice(0, METRICS_OF_ALARM))]),
+      graph('Dead letters', [deadLettersIn(Object.values(scheduler.deadLetterQueues))]),
       graph('Outcomes not published at once', [scheduler.metricOutcomesUnpublished()]),
     ],
   ];

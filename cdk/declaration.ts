@@ -8,8 +8,10 @@ import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
+import type { OwnQueueName } from '../lib/dispatch/declaration-codec.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { type SchedulerGrants, sendMessages } from './grants.ts';
+import type { GuardedQueue } from './queues.ts';
 
 const TIMEOUT = Duration.minutes(5);
 /** CloudFormation would wait for an hour for a function that cannot answer. */
@@ -24,6 +26,8 @@ export interface DeclarationProps {
   readonly wakeQueue: Queue;
   /** By fleet; asked for when the app is complete. */
   readonly queues: () => Readonly<Record<string, Queue>>;
+  /** Those whose messages must not be lost. */
+  readonly ownQueues: Readonly<Record<OwnQueueName, GuardedQueue>>;
   readonly grants: SchedulerGrants;
   readonly functions: FunctionSettings;
   readonly logGroup?: ILogGroup | undefined;
@@ -60,6 +64,12 @@ export class Declaration extends Construct {
               Object.entries(props.queues()).map(([fleet, queue]) => [fleet, queue.queueUrl]),
             ),
         }),
+        ownQueues: Object.fromEntries(
+          Object.entries(props.ownQueues).map(([name, { queue, deadLetterQueue }]) => [
+            name,
+            { queueUrl: queue.queueUrl, deadLetterQueueUrl: deadLetterQueue.queueUrl },
+          ]),
+        ),
       },
     });
     // With its rights, not only with the function itself.

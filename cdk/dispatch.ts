@@ -4,9 +4,7 @@ import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
-import { Alias, FilterCriteria, FilterRule, RecursiveLoop, StartingPosition } from 'aws-cdk-lib/aws-lambda';
-import { SqsDestination } from 'aws-cdk-lib/aws-lambda-destinations';
-import { SqsDlq } from 'aws-cdk-lib/aws-lambda-event-sources';
+import { Alias, FilterCriteria, FilterRule, StartingPosition } from 'aws-cdk-lib/aws-lambda';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -16,9 +14,14 @@ import { TABLE } from '../lib/store/schema.ts';
 import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
-import { deadLetterQueue, guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
+import { type GuardedQueue, guardedQueue, hintQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(60);
+
+/** Between two ticks that take what waits for the bus. Whoever takes it hides it for as long. */
+const OUTCOMES_HIDDEN = Duration.minutes(2);
+/** SQS's most: a tick that takes outcomes and fails has done nothing wrong with them. */
+const OUTCOMES_RECEIVED = 1_000;
 
 /** A schedule that has paused itself: the bus is told. Of all items but jobs, it alone has a state. */
 const SCHEDULE_STOPPED_STATE = 'stopped';
@@ -34,10 +37,11 @@ export interface DispatchProps {
 
 export class Dispatch extends Construct {
   readonly wakeQueue: Queue;
-  readonly wakeDeadLetterQueue: Queue;
-  /** Behind the stream, the tick and the function's asynchronous invocations. */
-  readonly deadLetterQueue: Queue;
+  /** What the bus has not taken, and behind it what it never will. */
+  readonly outcomes: GuardedQueue;
   readonly function: NodejsFunction;
+  /** Of the rule that invokes it each minute. */
+  readonly tickRuleName: string;
   /**
    * By this name of the function, whoever may submit tells it of jobs while they are stored. A right to invoke an alias is none to
    * invoke the function by its own name, by which it believes what it is shown.
@@ -46,14 +50,15 @@ export class Dispatch extends Construct {
 
   constructor(scope: Construct, id: string, props: DispatchProps) {
     super(scope, id);
-    const wake = guardedQueue(this, 'WakeQueue', {
+    this.wakeQueue = hintQueue(this, 'WakeQueue', {
       ...props.queues,
       visibilityTimeout: visibilityFor(TIMEOUT),
     });
-    this.wakeQueue = wake.queue;
-    this.wakeDeadLetterQueue = wake.deadLetterQueue;
-    this.deadLetterQueue = deadLetterQueue(this, 'DeadLetters', props.queues);
-    acknowledge(this.deadLetterQueue, 'lastQueue');
+    this.outcomes = guardedQueue(this, 'OutcomeQueue', {
+      ...props.queues,
+      visibilityTimeout: OUTCOMES_HIDDEN,
+      maxReceiveCount: OUTCOMES_RECEIVED,
+    });
 
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
@@ -63,10 +68,7 @@ export class Dispatch extends Construct {
       memorySizeMb: 1_024,
       logGroup: props.logGroup,
       reservedConcurrency: props.reservedConcurrency,
-      // A pass that runs out of time sends itself a wake; a long backlog makes a chain that Lambda would break.
-      recursiveLoop: RecursiveLoop.ALLOW,
-      onFailure: new SqsDestination(this.deadLetterQueue),
-      // The next tick does what a failed one left.
+      // The next tick does what a failed one left, and a lead is asked for again.
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
@@ -75,11 +77,8 @@ export class Dispatch extends Construct {
       startingPosition: StartingPosition.TRIM_HORIZON,
       // A shard has one invocation at a time: where much ends at once, each hears of as much as there is.
       batchSize: 1_000,
+      // Outcome events come from here: a record is tried for as long as the stream keeps it, a day, and by itself where others would fail with it.
       bisectBatchOnError: true,
-      retryAttempts: 10,
-      // Outcome events come from here, so a record is worth more than one pass.
-      maxRecordAge: Duration.hours(1),
-      onFailure: new SqsDlq(this.deadLetterQueue),
       filters: [
         FilterCriteria.filter({
           dynamodb: {
@@ -88,9 +87,7 @@ export class Dispatch extends Construct {
         }),
       ],
     });
-    if (this.function.role !== undefined) {
-      acknowledge(this.function.role, 'streams', 'destinationKey', 'destinationDataKey');
-    }
+    if (this.function.role !== undefined) acknowledge(this.function.role, 'streams');
     this.wakeFunction = new Alias(this, 'Wake', {
       aliasName: 'wake',
       version: this.function.latestVersion,
@@ -101,18 +98,18 @@ export class Dispatch extends Construct {
     });
     this.#letLead();
     // No bound: Lambda may keep two pollers at an idle queue that has none, and keeps five at one that has.
-    consumeQueue(this.function, wake.queue, { batchSize: 10 });
-    new Rule(this, 'Tick', {
+    consumeQueue(this.function, this.wakeQueue, { batchSize: 10 });
+    const tick = new Rule(this, 'Tick', {
       description: 'Looks after what no hint came for',
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [
         new LambdaFunction(this.function, {
-          deadLetterQueue: this.deadLetterQueue,
           retryAttempts: 2,
           maxEventAge: Duration.minutes(1),
         }),
       ],
     });
+    this.tickRuleName = tick.ruleName;
   }
 
   /** The function invokes itself to lead a partition for a while. */

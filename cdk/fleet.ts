@@ -9,7 +9,7 @@ import { consumeQueue } from './event-sources.ts';
 import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
 import { stackWideName } from './names.ts';
-import { fleetVisibilityFor, guardedQueue, type QueueSettings, type SharedTls } from './queues.ts';
+import { fleetVisibilityFor, hintQueue, type QueueSettings, type SharedTls } from './queues.ts';
 import {
   type Check,
   checkedElsewhere,
@@ -42,8 +42,6 @@ export interface FleetProps<Type extends string = string> {
    * What does the work: a function of Node.js 22 or later whose handler is one that `worker()` made, or a version or an
    * alias of one. `WorkerFunction` has everything set. It is given what it needs to find the scheduler in its
    * environment, the rights to start and finish jobs, and the queue as its event source.
-   * If its jobs submit further jobs in long chains, declare it with `RecursiveLoop.ALLOW`: else Lambda takes the
-   * chain for a mistake and breaks it after some 16 links.
    * @default - long-running processes serve the queue: see `grants.work` and `workerEnvironment`
    */
   readonly handler?: IFunction | Version | Alias | undefined;
@@ -117,7 +115,6 @@ export class Fleet extends Construct {
   /** Null: workers register their own. */
   readonly slots: number | null;
   readonly queue: Queue;
-  readonly deadLetterQueue: Queue;
   /** Undefined where long-running processes serve the queue. */
   readonly function: IFunction | undefined;
   readonly #own: Handler['own'];
@@ -131,7 +128,7 @@ export class Fleet extends Construct {
     this.function = handler?.function;
     this.#own = handler?.own;
     const queueName = nameForOthers(this, handler?.function);
-    const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
+    this.queue = hintQueue(this, 'Queue', {
       ...props.queues,
       visibilityTimeout:
         input.visibilityTimeout ??
@@ -139,10 +136,8 @@ export class Fleet extends Construct {
       queueName,
       tls: props.tls,
     });
-    this.queue = queue;
-    this.deadLetterQueue = deadLetterQueue;
     if (handler === undefined) return;
-    const source = queueName === undefined ? queue : namedQueue(this, handler.function, queueName);
+    const source = queueName === undefined ? this.queue : namedQueue(this, handler.function, queueName);
     consumeQueue(handler.function, source, this.eventSource(input));
     props.grants.table(handler.function, 'work');
     this.tell(handler, props.environment);

@@ -9,7 +9,6 @@ import {
   type Architecture,
   type IDestination,
   LoggingFormat,
-  type RecursiveLoop,
   Runtime,
   SystemLogLevel,
   Tracing,
@@ -76,7 +75,6 @@ export interface SchedulerFunctionProps extends FunctionSettings {
   readonly memorySizeMb: number;
   /** @default - a group of its own, which forgets after `logRetention` */
   readonly logGroup?: ILogGroup | undefined;
-  readonly recursiveLoop?: RecursiveLoop | undefined;
   readonly reservedConcurrency?: number | undefined;
   /** Of asynchronous invocations. */
   readonly onFailure?: IDestination | undefined;
@@ -113,7 +111,6 @@ export function schedulerFunction(
     logGroup,
     ...definedOf({
       tracing: props.tracing,
-      recursiveLoop: props.recursiveLoop,
       reservedConcurrentExecutions: props.reservedConcurrency,
       onFailure: props.onFailure,
       retryAttempts: props.retryAttempts,

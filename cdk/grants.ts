@@ -1,8 +1,12 @@
 /** Who may do what with a scheduler, one method a role. */
-import type { IEventBus } from 'aws-cdk-lib/aws-events';
-import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
+import { createHash } from 'node:crypto';
+import { Stack } from 'aws-cdk-lib';
+import { CfnEventBusPolicy, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { Grant, type IGrantable, type IResourceWithPolicy } from 'aws-cdk-lib/aws-iam';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
 import { DETAIL_TYPE, EVENT_SOURCE, SCHEDULE_REQUESTS, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
+import { uniqueId } from './names.ts';
 import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
 /** What grants are about: a scheduler of this app, or one that was deployed by another. */
@@ -18,8 +22,10 @@ export interface GrantedParts {
   readonly fleetQueue: (fleet: string) => IQueue;
   /** Calls back with every queue that dispatchers send jobs to: at once with those that are there, later with others. */
   readonly eachFleetQueue: (visit: (queue: IQueue) => void) => void;
-  /** The same for queues that an operator may redrive, each with the one that it stands behind, if there is one. */
-  readonly eachDeadLetterQueue: (visit: (deadLetters: IQueue, queue: IQueue | undefined) => void) => void;
+  /** Dead-letter queues, which an operator may look into and empty. */
+  readonly deadLetterQueues: readonly IQueue[];
+  /** The queues that dead letters go back to. */
+  readonly redriveQueues: readonly IQueue[];
 }
 
 const OUTCOMES = [
@@ -56,7 +62,8 @@ export class SchedulerGrants {
 
   /**
    * Lets a producer put requests on the bus, `Job Requested` and those about schedules: these only, from the sources that the scheduler takes, and
-   * never from its own, so that nobody can forge what became of a job.
+   * never from its own, so that nobody can forge what became of a job. A producer of another account, or of an organization, is let in by the
+   * policy of the bus; its own account must let it put events there, too.
    */
   putEvents(grantee: IGrantable): Grant {
     const { sources } = this.#parts;
@@ -105,23 +112,19 @@ export class SchedulerGrants {
    * what became of jobs.
    */
   operate(grantee: IGrantable): Grant {
-    const { table, wakeQueue, eachDeadLetterQueue } = this.#parts;
-    const grant = combinedGrant([
+    const { table, wakeQueue, deadLetterQueues, redriveQueues } = this.#parts;
+    const look = (queue: IQueue, ...more: readonly string[]): Grant =>
+      QueueGrants.fromQueue(queue).actions(grantee, ['sqs:GetQueueAttributes', ...more]);
+    return combinedGrant([
       grantTable(table, grantee, 'operate'),
       sendMessages(wakeQueue, grantee),
       this.tell(grantee, 'outcomes'),
+      ...deadLetterQueues.flatMap((queue) => [
+        consumeMessages(queue, grantee),
+        look(queue, 'sqs:PurgeQueue'),
+      ]),
+      ...redriveQueues.flatMap((queue) => [sendMessages(queue, grantee), look(queue)]),
     ]);
-    eachDeadLetterQueue((deadLetters, queue) => {
-      consumeMessages(deadLetters, grantee);
-      QueueGrants.fromQueue(deadLetters).actions(grantee, [
-        'sqs:GetQueueAttributes',
-        'sqs:StartMessageMoveTask',
-        'sqs:CancelMessageMoveTask',
-        'sqs:ListMessageMoveTasks',
-      ]);
-      if (queue !== undefined) sendMessages(queue, grantee);
-    });
-    return grant;
   }
 
   /** Of the scheduler's own functions: the rights of a part of it. */
@@ -138,14 +141,54 @@ export class SchedulerGrants {
   }
 
   #putEvents(grantee: IGrantable, conditions: Record<string, Record<string, unknown>>): Grant {
+    const { bus } = this.#parts;
     // Not `allPutEvents`, which means every bus of the account.
-    return Grant.addToPrincipal({
+    return Grant.addToPrincipalOrResource({
       grantee,
       actions: ['events:PutEvents'],
-      resourceArns: [this.#parts.bus.eventBusArn],
+      resourceArns: [bus.eventBusArn],
       conditions,
+      resource: policyOf(bus, conditions),
     });
   }
+}
+
+/** Each statement of a bus is a resource, by an id that follows from what it says. */
+const SID_DIGITS = 16;
+
+type Conditions = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** The policy of a bus, for those whom policies of this account cannot let in. */
+function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
+  const stack = Stack.of(bus);
+  return {
+    node: bus.node,
+    env: bus.env,
+    stack,
+    applyRemovalPolicy: () => {},
+    with: (...mixins) => bus.with(...mixins),
+    addToResourcePolicy: (given) => {
+      const json = given.toStatementJson() as { readonly Condition?: Conditions };
+      // A principal with conditions of its own, such as an organization, would take the place of ours.
+      const Condition = Object.fromEntries(
+        [...new Set([...Object.keys(json.Condition ?? {}), ...Object.keys(conditions)])].map((operator) => [
+          operator,
+          { ...json.Condition?.[operator], ...conditions[operator] },
+        ]),
+      );
+      const says = { ...json, Condition };
+      const hash = createHash('sha256').update(`${uniqueId(stack)} ${JSON.stringify(stack.resolve(says))}`);
+      const statementId = `Fairlead${hash.digest('hex').slice(0, SID_DIGITS)}`;
+      const policyDependable =
+        bus.node.tryFindChild(statementId) ??
+        new CfnEventBusPolicy(bus as unknown as Construct, statementId, {
+          eventBusName: bus.eventBusName,
+          statementId,
+          statement: says,
+        });
+      return { statementAdded: true, policyDependable };
+    },
+  };
 }
 
 export function sendMessages(queue: IQueue, grantee: IGrantable): Grant {

@@ -1,7 +1,7 @@
 /** From the bus to job items: rule, ingest queue, ingest function. */
 import { Duration } from 'aws-cdk-lib';
-import { type IEventBus, Rule } from 'aws-cdk-lib/aws-events';
-import { SqsQueue } from 'aws-cdk-lib/aws-events-targets';
+import { type IEventBus, Rule, type RuleTargetConfig } from 'aws-cdk-lib/aws-events';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -9,9 +9,13 @@ import { Construct } from 'constructs';
 import { DETAIL_TYPE, SCHEDULE_REQUESTS } from '../lib/events/contract.ts';
 import { consumeQueue } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
+import { allowRules } from './keys.ts';
 import { guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(30);
+
+/** As much as EventBridge takes: what it cannot deliver in a day goes to the dead letters. */
+const RETRIES = { maximumRetryAttempts: 185, maximumEventAgeInSeconds: Duration.hours(24).toSeconds() };
 
 export interface IngestProps {
   readonly bus: IEventBus;
@@ -20,6 +24,8 @@ export interface IngestProps {
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
+  /** Receives of an event before it counts as dead. */
+  readonly maxReceiveCount: number;
   readonly batchSize: number;
   readonly batchingWindow?: Duration | undefined;
   /** Invocations at once: what else the account runs, dispatchers and fleets too, must find room beside them. */
@@ -37,26 +43,21 @@ export class Ingest extends Construct {
     const { queue, deadLetterQueue } = guardedQueue(this, 'Queue', {
       ...props.queues,
       visibilityTimeout: visibilityFor(TIMEOUT),
+      maxReceiveCount: props.maxReceiveCount,
     });
     this.queue = queue;
     this.deadLetterQueue = deadLetterQueue;
 
-    new Rule(this, 'Requested', {
+    const rule = new Rule(this, 'Requested', {
       description: 'Requested jobs go to the ingest queue',
       eventBus: props.bus,
       eventPattern: {
         detailType: [DETAIL_TYPE.requested, ...SCHEDULE_REQUESTS.keys()],
         ...(props.sources.length === 0 ? {} : { source: [...props.sources] }),
       },
-      targets: [
-        new SqsQueue(queue, {
-          // The same events as behind the queue, so one redrive brings both back.
-          deadLetterQueue,
-          retryAttempts: 185,
-          maxEventAge: Duration.hours(24),
-        }),
-      ],
     });
+    rule.addTarget({ bind: () => this.#target(rule.ruleArn) });
+    if (props.queues.encryptionKey !== undefined) allowRules(this, props.queues.encryptionKey);
 
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
@@ -72,5 +73,26 @@ export class Ingest extends Construct {
       maxConcurrency: props.concurrency,
       ...(props.batchingWindow === undefined ? {} : { maxBatchingWindow: props.batchingWindow }),
     });
+  }
+
+  /** By hand: the library's own target lets rules of any account send to a queue with a key, unless a feature flag is set. */
+  #target(ruleArn: string): RuleTargetConfig {
+    for (const queue of [this.queue, this.deadLetterQueue]) {
+      queue.addToResourcePolicy(
+        new PolicyStatement({
+          principals: [new ServicePrincipal('events.amazonaws.com')],
+          actions: ['sqs:SendMessage'],
+          resources: [queue.queueArn],
+          conditions: { ArnEquals: { 'aws:SourceArn': ruleArn } },
+        }),
+      );
+    }
+    return {
+      arn: this.queue.queueArn,
+      targetResource: this.queue,
+      // The same events as behind the queue, so one redrive brings both back.
+      deadLetterConfig: { arn: this.deadLetterQueue.queueArn },
+      retryPolicy: RETRIES,
+    };
   }
 }

@@ -25,8 +25,10 @@ export interface SchedulerAttributes {
   readonly encryptionKeyArn?: string;
   /** By fleet: for `grants.work` and `grants.dispatch`. @default - none */
   readonly fleetQueueArns?: Readonly<Record<string, string>>;
-  /** For `grants.operate`: those that dead letters may be taken from. @default - none */
+  /** For `grants.operate`: the queues that dead letters may be taken from. @default - none */
   readonly deadLetterQueueArns?: readonly string[];
+  /** For `grants.operate`: the queues that dead letters go back to, of events and of outcomes. @default - none */
+  readonly redriveQueueArns?: readonly string[];
 }
 
 /** The parameter's list begins with these, in this order, and ends with the alias. Only ever appended to: a stack may read what another version has written. */
@@ -64,9 +66,8 @@ class DeployedScheduler extends SchedulerBase {
         queueOf(`Fleet ${fleet}`, arn),
       ]),
     );
-    const deadLetters = (attributes.deadLetterQueueArns ?? []).map((arn, at) =>
-      queueOf(`DeadLetters${at}`, arn),
-    );
+    const queuesOf = (id: string, arns: readonly string[] = []): readonly IQueue[] =>
+      arns.map((arn, at) => queueOf(`${id}${at}`, arn));
     this.grants = new SchedulerGrants({
       table: { tableArn, encryptionKey },
       bus: this.bus,
@@ -77,9 +78,8 @@ class DeployedScheduler extends SchedulerBase {
       eachFleetQueue: (visit) => {
         for (const queue of this.#queues.values()) visit(queue);
       },
-      eachDeadLetterQueue: (visit) => {
-        for (const queue of deadLetters) visit(queue, undefined);
-      },
+      deadLetterQueues: queuesOf('DeadLetters', attributes.deadLetterQueueArns),
+      redriveQueues: queuesOf('Redrive', attributes.redriveQueueArns),
     });
   }
 
@@ -144,6 +144,7 @@ const CHECKS: Readonly<Record<keyof SchedulerAttributes, Check>> = {
   encryptionKeyArn: arnOf(KEY),
   fleetQueueArns: recordOf(arnOf(QUEUE)),
   deadLetterQueueArns: listOf(arnOf(QUEUE)),
+  redriveQueueArns: listOf(arnOf(QUEUE)),
 };
 
 /**
@@ -176,12 +177,18 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
 export function fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
   objectOf(CHECKS)('', attributes);
   for (const name of LISTED) CHECKS[name](name, attributes[name]);
-  const { wakeFunctionArn, fleetQueueArns = {}, deadLetterQueueArns = [] } = attributes;
+  const {
+    wakeFunctionArn,
+    fleetQueueArns = {},
+    deadLetterQueueArns = [],
+    redriveQueueArns = [],
+  } = attributes;
   checkTogether([
     ...LISTED.map((name) => [name, attributes[name]] as const),
     ...(wakeFunctionArn === undefined ? [] : [['wakeFunctionArn', wakeFunctionArn] as const]),
     ...Object.entries(fleetQueueArns).map(([fleet, arn]) => [`fleetQueueArns.${fleet}`, arn] as const),
     ...deadLetterQueueArns.map((arn, at) => [`deadLetterQueueArns[${at}]`, arn] as const),
+    ...redriveQueueArns.map((arn, at) => [`redriveQueueArns[${at}]`, arn] as const),
   ]);
   return new DeployedScheduler(scope, id, attributes);
 }

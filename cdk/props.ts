@@ -180,7 +180,7 @@ export interface SchedulerProps<Type extends string = string> {
     | undefined;
   /**
    * Ingest invocations at once, 2 to 1,000: a flood of events waits in the queue instead of filling the account.
-   * @default 10
+   * @default 5: half of what a new account may run at once
    */
   readonly ingestConcurrency?: number | undefined;
   /**
@@ -194,7 +194,7 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly ingestBatchingWindow?: Duration | undefined;
   /**
-   * Deliveries of one message before it goes to its dead-letter queue.
+   * Deliveries of an event to the ingest function before it goes to the dead letters.
    * @default 5
    */
   readonly maxReceiveCount?: number | undefined;

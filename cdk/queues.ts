@@ -1,4 +1,7 @@
-/** A queue never stands alone: what cannot be processed goes to a dead-letter queue of its own. */
+/**
+ * Two kinds of queues. Behind one whose messages must not be lost stands a dead-letter queue of its own. Messages that only hint, wakes and
+ * those to fleets, have none: the items say what there is to do, so a hint that nothing took in a day is dropped.
+ */
 import { Duration, Lazy, RemovalPolicy } from 'aws-cdk-lib';
 import { type AddToResourcePolicyResult, AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
@@ -7,12 +10,12 @@ import { Construct } from 'constructs';
 import { acknowledge } from './acknowledged.ts';
 
 /** As long as SQS keeps anything: the clock of a dead letter began when the message was first sent. */
-const DEAD_LETTER_RETENTION = Duration.days(14);
+const RETENTION = Duration.days(14);
+/** Longer than a message to a fleet may be hidden, which is 12 hours. */
+const HINT_RETENTION = Duration.days(1);
 
 /** What all queues of a scheduler have in common. */
 export interface QueueSettings {
-  /** Receives before a message counts as dead. */
-  readonly maxReceiveCount: number;
   /** @default - encrypted with a key of SQS */
   readonly encryptionKey?: IKey | undefined;
   /** @default RemovalPolicy.DESTROY */
@@ -22,9 +25,16 @@ export interface QueueSettings {
 export interface GuardedQueueProps extends QueueSettings {
   /** How long a received message stays hidden. */
   readonly visibilityTimeout: Duration;
+  /** Receives before a message counts as dead. */
+  readonly maxReceiveCount: number;
+}
+
+export interface HintQueueProps extends QueueSettings {
+  /** How long a received message stays hidden. */
+  readonly visibilityTimeout: Duration;
   /** @default - generated */
   readonly queueName?: string | undefined;
-  /** Keeps both queues to TLS. @default - a policy for each of them */
+  /** Keeps it to TLS. @default - a policy of its own */
   readonly tls?: SharedTls | undefined;
 }
 
@@ -92,24 +102,31 @@ export interface GuardedQueue {
 }
 
 export function guardedQueue(scope: Construct, id: string, props: GuardedQueueProps): GuardedQueue {
-  const { visibilityTimeout, maxReceiveCount, queueName, tls } = props;
-  const deadLetters = deadLetterQueue(scope, `${id}DeadLetters`, props, tls);
-  const queue = queueUnder(tls, scope, id, {
-    ...keptAs(props),
+  const { visibilityTimeout, maxReceiveCount } = props;
+  const kept = { ...keptAs(props), enforceSSL: true, retentionPeriod: RETENTION };
+  const deadLetterQueue = new Queue(scope, `${id}DeadLetters`, kept);
+  const queue = new Queue(scope, id, {
+    ...kept,
     visibilityTimeout,
-    deadLetterQueue: { queue: deadLetters, maxReceiveCount },
-    ...(queueName === undefined ? {} : { queueName }),
+    deadLetterQueue: { queue: deadLetterQueue, maxReceiveCount },
   });
-  return { queue, deadLetterQueue: deadLetters };
+  return { queue, deadLetterQueue };
 }
 
-export function deadLetterQueue(
-  scope: Construct,
-  id: string,
-  settings: QueueSettings,
-  tls?: SharedTls,
-): Queue {
-  return queueUnder(tls, scope, id, { ...keptAs(settings), retentionPeriod: DEAD_LETTER_RETENTION });
+export function hintQueue(scope: Construct, id: string, props: HintQueueProps): Queue {
+  const { visibilityTimeout, queueName, tls } = props;
+  const kept = {
+    ...keptAs(props),
+    visibilityTimeout,
+    retentionPeriod: HINT_RETENTION,
+    ...(queueName === undefined ? {} : { queueName }),
+  };
+  const queue =
+    tls === undefined
+      ? new Queue(scope, id, { ...kept, enforceSSL: true })
+      : tls.cover(new SharingQueue(scope, id, kept));
+  acknowledge(queue, 'hints');
+  return queue;
 }
 
 const keptAs = ({ encryptionKey, removalPolicy }: QueueSettings): QueueProps => ({
@@ -119,11 +136,6 @@ const keptAs = ({ encryptionKey, removalPolicy }: QueueSettings): QueueProps => 
     ? {}
     : { encryptionMasterKey: encryptionKey, dataKeyReuse: Duration.minutes(5) }),
 });
-
-const queueUnder = (tls: SharedTls | undefined, scope: Construct, id: string, props: QueueProps): Queue =>
-  tls === undefined
-    ? new Queue(scope, id, { ...props, enforceSSL: true })
-    : tls.cover(new SharingQueue(scope, id, props));
 
 /**
  * AWS's rule for a queue in front of a function: room for its retries while it is throttled.

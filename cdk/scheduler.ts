@@ -13,12 +13,13 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct, type IConstruct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
+import type { OwnQueueName } from '../lib/dispatch/declaration-codec.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
 import type { AskedMetrics } from '../lib/metrics/contract.ts';
 import {
@@ -35,7 +36,7 @@ import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
 import { Fleet, type FleetProps } from './fleet.ts';
 import type { FunctionSettings } from './function.ts';
-import { SchedulerGrants } from './grants.ts';
+import { consumeMessages, SchedulerGrants, sendMessages } from './grants.ts';
 import { Ingest } from './ingest.ts';
 import { allowLogs } from './keys.ts';
 import { checkLimits, checkNetwork } from './limits.ts';
@@ -50,12 +51,13 @@ import { busName } from './names.ts';
 import { addressOutputs } from './outputs.ts';
 import { PoolDeclaration } from './pool.ts';
 import { declarationOf, type SchedulerProps } from './props.ts';
-import { type QueueSettings, SharedTls } from './queues.ts';
+import { type GuardedQueue, type QueueSettings, SharedTls } from './queues.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { ScheduleDeclarations } from './schedules.ts';
 import { checkSources, claimSources } from './sources.ts';
 import { checkTable, schedulerTable } from './table.ts';
-import { warnOfTimeouts } from './timeouts.ts';
+import { checkDeclaration } from './validation.ts';
+import { warnOfMetrics, warnOfTimeouts } from './warnings.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 /** Before whatever else visits a scheduler's parts: it makes the last of them. */
@@ -98,6 +100,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   override readonly wakeQueue: Queue;
   override readonly wakeFunctionArn: string;
   readonly dispatchFunction: NodejsFunction;
+  /** Of the rule that invokes the dispatch function each minute. */
+  readonly tickRuleName: string;
   readonly ingestFunction: NodejsFunction;
   override readonly grants: SchedulerGrants;
   readonly #pool: PoolDeclaration;
@@ -106,9 +110,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   readonly #fleetsScope: Construct;
   readonly #tls: SharedTls;
   readonly #made = new Map<string, Fleet>();
-  readonly #ownDeadLetterQueues: Readonly<
-    Record<string, readonly [deadLetters: Queue, queue: Queue | undefined]>
-  >;
+  /** What must not be lost: events until they are jobs, and outcomes until the bus takes them. */
+  readonly #guarded: Readonly<Record<OwnQueueName, GuardedQueue>>;
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
   #isSettled = false;
@@ -126,7 +129,6 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     if (props.eventBus !== undefined) claimSources(this, props.eventBus, sources);
 
     this.#queues = {
-      maxReceiveCount: props.maxReceiveCount ?? 5,
       encryptionKey,
       removalPolicy: props.queueRemovalPolicy,
     };
@@ -144,9 +146,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       functions,
       queues: this.#queues,
       logGroup: props.logGroups?.ingest,
+      maxReceiveCount: props.maxReceiveCount ?? 5,
       batchSize: props.ingestBatchSize ?? 10,
       batchingWindow: props.ingestBatchingWindow,
-      concurrency: props.ingestConcurrency ?? 10,
+      concurrency: props.ingestConcurrency ?? 5,
       reservedConcurrency: props.reservedConcurrency?.ingest,
     });
     const dispatch = new Dispatch(this, 'Dispatch', {
@@ -161,11 +164,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.wakeQueue = dispatch.wakeQueue;
     this.wakeFunctionArn = dispatch.wakeFunction.functionArn;
     this.dispatchFunction = dispatch.function;
-    this.#ownDeadLetterQueues = {
-      ingest: [ingest.deadLetterQueue, ingest.queue],
-      wake: [dispatch.wakeDeadLetterQueue, dispatch.wakeQueue],
-      dispatch: [dispatch.deadLetterQueue, undefined],
-    };
+    this.tickRuleName = dispatch.tickRuleName;
+    this.#guarded = { ingest, outcomes: dispatch.outcomes };
     this.grants = new SchedulerGrants({
       table: { tableArn: this.table.tableArn, encryptionKey },
       bus: this.bus,
@@ -174,7 +174,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       wakeFunctionArn: this.wakeFunctionArn,
       fleetQueue: (fleet) => this.fleetNamed(fleet).queue,
       eachFleetQueue: (visit) => this.eachFleet(({ queue }) => visit(queue)),
-      eachDeadLetterQueue: (visit) => this.#eachDeadLetterQueue(visit),
+      deadLetterQueues: Object.values(this.deadLetterQueues),
+      redriveQueues: Object.values(this.#guarded).map(({ queue }) => queue),
     });
     this.#fleetsScope = new Construct(this, 'Fleets');
     this.#tls = new SharedTls(this, 'FleetTls');
@@ -186,6 +187,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       table: this.table,
       wakeQueue: this.wakeQueue,
       queues: () => Object.fromEntries([...this.#made].map(([fleet, { queue }]) => [fleet, queue])),
+      ownQueues: this.#guarded,
       grants: this.grants,
       functions,
       logGroup: props.logGroups?.declare,
@@ -223,13 +225,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return Object.fromEntries(this.#made);
   }
 
-  /** By what they stand behind: `ingest`, `wake`, `dispatch` (stream and tick), `fleet/<fleet>`. */
-  get deadLetterQueues(): Readonly<Record<string, Queue>> {
-    const own = Object.entries(this.#ownDeadLetterQueues).map(([name, [queue]]) => [name, queue] as const);
-    const ofFleets = Object.values(this.fleets).map(
-      (each) => [`fleet/${each.fleet}`, each.deadLetterQueue] as const,
-    );
-    return Object.fromEntries([...own, ...ofFleets]);
+  /** By what they stand behind: `ingest`, the events that ask for jobs; `outcomes`, what the bus has not taken. Hints have none. */
+  get deadLetterQueues(): Readonly<Record<OwnQueueName, Queue>> {
+    const { ingest, outcomes } = this.#guarded;
+    return { ingest: ingest.deadLetterQueue, outcomes: outcomes.deadLetterQueue };
   }
 
   /**
@@ -288,10 +287,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
-  /**
-   * Messages in all dead-letter queues: above zero, somebody must look. An alarm takes ten queues at most;
-   * beyond that (more than seven fleets) use `alarms()`, or watch `deadLetterQueues` one by one.
-   */
+  /** Messages in both dead-letter queues: above zero, somebody must look. `fairlead queues list` does. */
   metricDeadLetters(options?: MathExpressionOptions): MathExpression {
     return deadLettersIn(Object.values(this.deadLetterQueues), options);
   }
@@ -378,11 +374,6 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     }
   }
 
-  #eachDeadLetterQueue(visit: (deadLetters: IQueue, queue: IQueue | undefined) => void): void {
-    for (const [deadLetters, queue] of Object.values(this.#ownDeadLetterQueues)) visit(deadLetters, queue);
-    this.eachFleet(({ deadLetterQueue, queue }) => visit(deadLetterQueue, queue));
-  }
-
   /** Tells each function where everything is, and lets it do its part. */
   #connect({ metrics = [], by = [] }: AskedMetrics): void {
     for (const metric of metrics) this.tell(metric);
@@ -397,6 +388,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.grants.table(this.ingestFunction, 'ingest');
     this.grants.tell(this.ingestFunction, 'rejections');
     this.grants.tell(this.dispatchFunction, 'outcomes');
+    const { queue, deadLetterQueue } = this.#guarded.outcomes;
+    consumeMessages(queue, this.dispatchFunction);
+    for (const each of [queue, deadLetterQueue]) sendMessages(each, this.dispatchFunction);
   }
 
   protected override tell(metric: MetricOnRequest): void {
@@ -429,8 +423,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       if (node !== this || this.#isSettled) return;
       this.#isSettled = true;
       this.#makeImplied();
-      this.#pool.encode();
+      checkDeclaration(this.configuration, this.#pool.encode(), this.#schedules.encode());
       warnOfTimeouts(this, this.#pool);
+      warnOfMetrics(this, this.configuration, this.#metricsBy);
       for (const effect of this.#settled) effect();
       this.#tellMetrics();
     };

@@ -21,8 +21,11 @@ const EVENT_SOURCE_MAX_CONCURRENCY = 1_000;
 /** What a handler keeps of its function's time to record that a job was too slow: a tenth, 1 to 30 seconds. */
 const MARGIN = { share: 0.1, minMs: 1_000, maxMs: 30_000 } as const;
 
-/** CloudFormation hands a resource's properties over in an event of 256 KB, which has an envelope. */
-const PROPERTIES_MAX_BYTES = 240_000;
+/**
+ * An update hands a resource's old properties over with the new ones, in one event of 256 KB, which has an envelope: a declaration that takes
+ * more than half of it could be deployed once, and never be changed. (Lambda takes 1 MB by now; that CloudFormation sends so much is written nowhere.)
+ */
+const PROPERTIES_MAX_BYTES = 120_000;
 /** `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters, and what is around it. */
 const QUEUE_URL_BYTES = 150;
 
@@ -127,20 +130,26 @@ const NAMES_SHOWN = 20;
 const namesShown = (names: readonly string[]): string =>
   `${names.slice(0, NAMES_SHOWN).join(', ')}${names.length > NAMES_SHOWN ? `, and ${names.length - NAMES_SHOWN} more` : ''}`;
 
+/** Those whose messages must not be lost, and the dead letters behind them. */
+const OWN_QUEUES = 4;
+
 /**
  * @throws ConfigurationError if the declaration, with the addresses that are known only when deployed, may be too large to
  * be handed over.
  */
-export function checkDeclaration(pool: PoolConfiguration, encodedPool: string): void {
+export function checkDeclaration(pool: PoolConfiguration, encodedPool: string, encodedSchedules = ''): void {
   const names = pool.fleets.reduce((bytes, { fleet }) => bytes + Buffer.byteLength(JSON.stringify(fleet)), 0);
-  const bytes = encodedPool.length + names + pool.fleets.length * QUEUE_URL_BYTES;
+  const queues = names + (pool.fleets.length + OWN_QUEUES) * QUEUE_URL_BYTES;
+  // It is handed over as a text within a text.
+  const schedules = Buffer.byteLength(JSON.stringify(encodedSchedules));
+  const bytes = encodedPool.length + queues + schedules;
   if (bytes <= PROPERTIES_MAX_BYTES) return;
   throw new ConfigurationError(
-    'fleets',
-    pool.fleets.length,
-    `with their queues and the pool (${encodedPool.length} bytes) they need about ${bytes} bytes of the declaration, ` +
-      `which a deployment hands over in at most ${PROPERTIES_MAX_BYTES}`,
-    'Let fewer, versatile fleets take several types each, or split the work into several schedulers.',
+    '',
+    bytes,
+    `is too large for a deployment, which hands over at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
+      `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}`,
+    'Set weights with operator controls, let versatile fleets take several types each, or split the work into several schedulers.',
   );
 }
 

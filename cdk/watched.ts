@@ -1,6 +1,11 @@
 /** What alarms and dashboards look at. */
 import { Duration } from 'aws-cdk-lib';
-import { MathExpression, type MathExpressionOptions } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  MathExpression,
+  type MathExpressionOptions,
+  type Metric,
+  type MetricOptions,
+} from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
@@ -13,12 +18,18 @@ export interface WatchedScheduler extends SchedulerMetrics {
   readonly ingestFunction: IFunction;
   readonly dispatchFunction: IFunction;
   readonly deadLetterQueues: Readonly<Record<string, IQueue>>;
+  /** Of the rule that invokes the dispatch function each minute. */
+  readonly tickRuleName: string;
+  /** By name, once everything is declared. */
+  readonly fleets: Readonly<Record<string, WatchedFleet>>;
   /** Calls back when everything is declared. */
   whenSettled(effect: () => void): void;
 }
 
-/** What an alarm takes of one expression. */
-export const METRICS_OF_ALARM = 10;
+export interface WatchedFleet {
+  readonly function: IFunction | undefined;
+  metricQueueAge(options?: MetricOptions): Metric;
+}
 
 /** Messages in these dead-letter queues. */
 export function deadLettersIn(queues: readonly IQueue[], options?: MathExpressionOptions): MathExpression {
@@ -30,7 +41,8 @@ export function deadLettersIn(queues: readonly IQueue[], options?: MathExpressio
     label: 'Dead letters',
     period: Duration.minutes(1),
     ...options,
-    expression: metrics.map(([name]) => name).join(' + '),
+    // A queue that nobody has used for some hours tells nothing.
+    expression: metrics.map(([name]) => `FILL(${name}, 0)`).join(' + '),
     usingMetrics: Object.fromEntries(metrics),
   });
 }

@@ -18,6 +18,7 @@ import type { ScheduleIngestContext } from '../lib/dispatch/schedule-ingest.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Metrics } from '../lib/metrics/contract.ts';
 import { askingToLead, lambdaForLeads } from '../lib/queue/lambda/leads.ts';
+import { SqsOutcomeOutbox } from '../lib/queue/sqs/outbox.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';
@@ -87,7 +88,6 @@ function build(
   const declarations = new Declarations({ store, clock: systemClock, log });
   const shared = {
     store,
-    outbox: new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl }),
     events: new EventBridgeBus({
       client: new EventBridgeClient(REQUESTS),
       busName: required('FAIRLEAD_BUS'),
@@ -110,6 +110,7 @@ function build(
     composed = {
       ...shared,
       ...deployedParts(declarations, declared, queueOf),
+      outbox: new SqsOutcomeOutbox({ client: sqs, queue: declared.ownQueues.outcomes }),
       // What was read under another declaration may stand elsewhere under this one.
       caches: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),

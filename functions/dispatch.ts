@@ -6,12 +6,11 @@ import { inspect } from 'node:util';
 import type { Context, DynamoDBRecord, DynamoDBStreamEvent, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { MovingJob } from '../lib/core/job.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
-import { publishKept, publishOrKeep } from '../lib/dispatch/outcomes.ts';
+import { publishOrKeep, publishWaiting } from '../lib/dispatch/outcomes.ts';
 import { lookAtWorkers } from '../lib/dispatch/settle/look.ts';
 import { triggersOf } from '../lib/dispatch/woken.ts';
-import type { UnpublishedOutcomes } from '../lib/queue/contract.ts';
 import { leadIn } from '../lib/queue/lambda/leads.ts';
-import { decodeOutcomes, decodeWake, type LookWake, wakeIn } from '../lib/queue/message.ts';
+import { decodeWake, type LookWake, wakeIn } from '../lib/queue/message.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { changesIn, type JobChange } from '../lib/store/dynamodb/stream.ts';
 import { type Compose, composition, type FunctionContext } from './composition.ts';
@@ -41,19 +40,15 @@ const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
 function asksOf(event: SQSEvent | object): {
   readonly passes: readonly WakeTrigger[];
   readonly looks: readonly LookWake[];
-  readonly outcomes: readonly UnpublishedOutcomes[];
 } {
-  if (!('Records' in event)) return { passes: [{ jobs: [], reason: 'tick' }], looks: [], outcomes: [] };
-  const kept = event.Records.map(({ body }) => decodeOutcomes(body));
-  const outcomes = kept.filter((each) => each !== undefined);
-  const wakes = event.Records.filter((_, at) => kept[at] === undefined).map(({ body }) => decodeWake(body));
+  if (!('Records' in event)) return { passes: [{ jobs: [], reason: 'tick' }], looks: [] };
+  const wakes = event.Records.map(({ body }) => decodeWake(body));
   const named = wakes.filter((wake) => wake !== undefined);
   const looks = named.filter((wake) => wake.asks === 'look');
   const passes = triggersOf(named.filter((wake) => wake.asks === 'pass'));
   return {
     passes: named.length < wakes.length ? [...passes, { jobs: [], reason: 'wake' }] : passes,
     looks,
-    outcomes,
   };
 }
 
@@ -106,11 +101,11 @@ async function dispatchAsked(context: FunctionContext, event: SQSEvent | object)
     await leadWhileBusy(context, led);
     return;
   }
-  const { passes, looks, outcomes } = asksOf(event);
+  const { passes, looks } = asksOf(event);
   const ends = await Promise.allSettled([
     ...passes.map((pass) => dispatchAll(context, pass)),
     ...looks.map(({ partition, atMs }) => lookAtWorkers(context, partition, atMs)),
-    ...outcomes.map((kept) => publishKept(context, kept)),
+    ...(passes.some(({ reason }) => reason === 'tick') ? [publishWaiting(context)] : []),
   ]);
   for (const end of ends) if (end.status === 'rejected') throw end.reason;
 }

@@ -28,7 +28,7 @@ export const DEPLOYMENT = {
     windowMs: 0,
     maxConcurrency: undefined,
   } satisfies SourceFigures as SourceFigures,
-  ingestQueue: { batchSize: 10, windowMs: 0, maxConcurrency: 10 } satisfies SourceFigures as SourceFigures,
+  ingestQueue: { batchSize: 10, windowMs: 0, maxConcurrency: 5 } satisfies SourceFigures as SourceFigures,
   /** A fleet with a function: a message of one or several jobs for each invocation. */
   fleetQueue: { batchSize: 1, windowMs: 0, hasMaxConcurrency: false },
   tickMs: 60_000,

@@ -6,6 +6,7 @@ import type { UnreadableItem } from '../store/records.ts';
 import type { ReadStack } from './env.ts';
 import type { ConnectPublisher } from './outcomes.ts';
 import type { Connection } from './perform.ts';
+import type { ConnectQueues } from './queues.ts';
 import { UsageError } from './usage.ts';
 
 /** What a dispatcher works with, and how to close it. */
@@ -121,6 +122,41 @@ export const connectPublisher: ConnectPublisher = async (envFile, unreadable) =>
       eventBridge.destroy();
     },
   };
+};
+
+/** For whoever looks after dead letters: the queues are those that the table's declaration names. */
+export const connectQueues: ConnectQueues = async (envFile) => {
+  loadEnvironment(envFile);
+  const table = requiredSetting('FAIRLEAD_TABLE');
+  const [{ DynamoDBClient }, { SQSClient }, { Declarations }, { DynamoJobStore }] = await Promise.all([
+    import('@aws-sdk/client-dynamodb'),
+    import('@aws-sdk/client-sqs'),
+    import('../dispatch/declaration.ts'),
+    import('../store/dynamodb/store.ts'),
+  ]);
+  const [{ SqsDeadLetterQueues }, { systemClock }] = await Promise.all([
+    import('../queue/sqs/dead-letters.ts'),
+    import('../runtime/system.ts'),
+  ]);
+  const dynamodb = new DynamoDBClient(REQUESTS);
+  const sqs = new SQSClient(REQUESTS);
+  const close = (): void => {
+    dynamodb.destroy();
+    sqs.destroy();
+  };
+  const store = new DynamoJobStore({
+    client: dynamodb,
+    table,
+    place: (job) => declarations.place(job),
+  });
+  const declarations = new Declarations({ store, clock: systemClock });
+  try {
+    const { ownQueues } = await declarations.current();
+    return { queues: new SqsDeadLetterQueues({ client: sqs, queues: ownQueues }), close };
+  } catch (error) {
+    close();
+    throw error;
+  }
 };
 
 /** CloudFormation could not be asked, or does not know the stack. */

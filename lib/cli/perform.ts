@@ -9,6 +9,7 @@ import type { Job } from '../core/job.ts';
 import type { DispatchersView } from '../dispatch/dispatchers.ts';
 import type { LiveExplanation } from '../dispatch/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
+import type { QueueView } from '../queue/contract.ts';
 import type { Rejection, UnreadableItem } from '../store/records.ts';
 import { WIDTH } from './report.ts';
 
@@ -59,6 +60,10 @@ export interface Document {
   readonly redriven?: readonly object[];
   readonly unreadable?: readonly UnreadableItem[];
   readonly rejections?: readonly Rejection[];
+  readonly queues?: readonly QueueView[];
+  readonly queue?: string;
+  readonly sentBack?: number;
+  readonly purged?: number;
   readonly control?: Control;
   readonly controls?: readonly Control[];
   readonly drained?: true;

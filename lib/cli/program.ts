@@ -9,6 +9,7 @@ import {
   connect,
   connectDispatcher,
   connectPublisher,
+  connectQueues,
   readStack,
 } from './connect.ts';
 import { addDispatcher } from './dispatcher.ts';
@@ -16,6 +17,7 @@ import { addEnv, type ReadStack } from './env.ts';
 import { addOperations } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
 import { type Connection, finding, type Printing, printing, say } from './perform.ts';
+import { addQueues, type ConnectQueues } from './queues.ts';
 import { addSchedules } from './schedules.ts';
 import { EXIT, spoken } from './spoken.ts';
 import { UsageError } from './usage.ts';
@@ -33,6 +35,7 @@ export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
   readonly connectDispatcher?: ConnectDispatcher | undefined;
   readonly connectPublisher?: ConnectPublisher | undefined;
+  readonly connectQueues?: ConnectQueues | undefined;
   /** Asks CloudFormation, unless given. */
   readonly readStack?: ReadStack | undefined;
   /** The user has had enough. */
@@ -141,6 +144,7 @@ export function programFor(
     actor: surroundings.actor ?? userAtHost,
     connectDispatcher: surroundings.connectDispatcher ?? connectDispatcher,
     connectPublisher: surroundings.connectPublisher ?? connectPublisher,
+    connectQueues: surroundings.connectQueues ?? connectQueues,
     readStack: surroundings.readStack ?? readStack,
     out,
     note,
@@ -151,6 +155,7 @@ export function programFor(
   addDispatcher(program, operator);
   addSchedules(program, operator);
   addOutcomes(program, operator);
+  addQueues(program, operator);
   addEnv(program, operator);
   addSimulate(program, operator);
   program

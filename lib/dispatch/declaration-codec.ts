@@ -10,11 +10,34 @@ import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { DECLARATION_CHARS_MAX } from '../store/bounds.ts';
 
+/** A queue, and where what could not be processed of it stands. */
+export interface OwnQueue {
+  readonly queueUrl: string;
+  readonly deadLetterQueueUrl: string;
+}
+
+/** Requests of producers, and outcomes that the bus has not taken. One that the deployment does not name is not there. */
+export type OwnQueues = Readonly<Partial<Record<OwnQueueName, OwnQueue>>>;
+export type OwnQueueName = 'ingest' | 'outcomes';
+
+/** As a deployment, or a table, says them. */
+export function ownQueuesIn(value: unknown): OwnQueues {
+  const named = (['ingest', 'outcomes'] as const).flatMap((name) => {
+    const queue = isRecord(value) ? value[name] : undefined;
+    if (!isRecord(queue)) return [];
+    const { queueUrl, deadLetterQueueUrl } = queue;
+    return [[name, { queueUrl: String(queueUrl), deadLetterQueueUrl: String(deadLetterQueueUrl) }] as const];
+  });
+  return Object.fromEntries(named);
+}
+
 /** All that is declared. */
 export interface DeclaredPool {
   readonly configuration: PoolConfiguration;
   /** By fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
+  /** Queues whose messages must not be lost, by what is in them; see `OwnQueues`. */
+  readonly ownQueues: OwnQueues;
   /** Types that were declared once and are not any more, the latest last: jobs of theirs may wait still. */
   readonly formerTypes: readonly string[];
   /** As many partitions as there ever were: what waits in those that are not any more is not forgotten. */
@@ -68,7 +91,7 @@ export const packDeclaration = (declared: DeclaredPool): string => compress(decl
 export function unpackDeclaration(text: string): DeclaredPool {
   const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
   // What was declared before the number could change says neither.
-  const { partitionNumbers = [partitionsEver], sharedSince = 0 } = rest;
+  const { partitionNumbers = [partitionsEver], sharedSince = 0, ownQueues } = rest;
   if (!isRecord(configuration)) throw unreadable('configuration', 'is not an object');
   if (!isRecord(queueUrls)) throw unreadable('queueUrls', 'is not an object');
   if (!Array.isArray(formerTypes)) throw unreadable('formerTypes', 'is not a list');
@@ -78,6 +101,7 @@ export function unpackDeclaration(text: string): DeclaredPool {
   return {
     configuration: configurationIn(configuration),
     queueUrls: Object.fromEntries(Object.entries(queueUrls).map(([fleet, url]) => [fleet, String(url)])),
+    ownQueues: ownQueuesIn(ownQueues),
     formerTypes: formerTypes.map(String),
     partitionsEver,
     partitionNumbers: partitionNumbers.map(Number),

@@ -10,6 +10,7 @@ import type { ScheduleStore } from '../store/schedules.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,
+  type OwnQueues,
   packDeclaration,
   unpackDeclaration,
 } from './declaration-codec.ts';
@@ -29,6 +30,7 @@ export interface Deployment {
   readonly pool: string;
   /** By fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
+  readonly ownQueues?: OwnQueues | undefined;
   /** As `encodeDeclaredSchedules` wrote them; absent: none. */
   readonly schedules?: string | undefined;
   /** Names this deployment: repeated, it declares once, and not again what others have declared since. */
@@ -51,7 +53,7 @@ const TOLD_AT_ONCE = 32;
  */
 export async function declare(
   context: DeclareContext,
-  { pool, queueUrls, schedules = '{}', deployment }: Deployment,
+  { pool, queueUrls, ownQueues = {}, schedules = '{}', deployment }: Deployment,
 ): Promise<number> {
   const { store, nowMs } = context;
   const configuration = decodeConfiguration(pool);
@@ -72,6 +74,7 @@ export async function declare(
     const declared: DeclaredPool = {
       configuration,
       queueUrls,
+      ownQueues,
       formerTypes: formerTypesOf(configuration, before),
       ...partitionsOver(configuration, before, (newest?.version ?? 0) + 1),
       deployment,

@@ -1,7 +1,7 @@
 /** From messages of the ingest queue to jobs and rejection records. */
 import type { Job } from '../core/job.ts';
 import { traceparentOfXRay } from '../core/trace.ts';
-import type { EventBus } from '../events/contract.ts';
+import type { EventBus, Unpublished } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import { StoreRefused } from '../store/errors.ts';
 import type { Rejection } from '../store/records.ts';
@@ -206,6 +206,17 @@ export function tellRejection(log: Log, { sourceId, position, field, reason }: R
   log.warn('a request was rejected', { eventId: sourceId, position, field, reason });
 }
 
+/** The record tells of a rejection whose event the bus will never take. */
+export function noteRefused(log: Log, unsent: readonly Unpublished[]): void {
+  for (const { event, reason } of unsent) {
+    if (reason === undefined || event.kind !== 'rejected') continue;
+    log.warn('the bus refuses the event of a rejection; its record stays', {
+      sourceId: event.detail.sourceId,
+      reason,
+    });
+  }
+}
+
 /** The record first, then its event: whoever hears of a rejection can look it up. */
 async function recordRejections(
   context: IngestContext,
@@ -219,8 +230,9 @@ async function recordRejections(
       rejections.map(({ rejection }) => ({ kind: 'rejected' as const, detail: rejection })),
     );
     for (const { rejection } of rejections) tellRejection(context.log, rejection);
-    const lost = new Set(unsent.map((event) => event.detail));
+    const lost = new Set(unsent.flatMap(({ event, reason }) => (reason === undefined ? [event.detail] : [])));
     for (const { messageId, rejection } of rejections) if (lost.has(rejection)) failed.add(messageId);
+    noteRefused(context.log, unsent);
   } catch (error) {
     context.log.warn('rejections could not be recorded; their messages will come again', {
       error: messageOf(error),

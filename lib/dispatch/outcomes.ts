@@ -1,10 +1,10 @@
 /** What the bus is told: one event for each job that reached its end, made from the item's own transition. */
 import { isTerminal, type MovingJob } from '../core/job.ts';
 import type { ScheduleState } from '../core/recurring.ts';
-import type { EventBus, OutcomeEvent } from '../events/contract.ts';
+import type { EventBus, OutcomeEvent, Unpublished } from '../events/contract.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { OutcomeOutbox, UnpublishedOutcomes } from '../queue/contract.ts';
-import type { Log } from '../runtime/contract.ts';
+import type { Clock, Log } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
 import { told } from '../store/job-fields.ts';
 
@@ -30,8 +30,9 @@ export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob
   if (outcomes.length === 0) return 0;
   const unsent = await events.publish(outcomes);
   if (unsent.length > 0) {
+    const { reason } = unsent.find((each) => each.reason !== undefined) ?? {};
     throw new OutcomesUnpublishedError(
-      `the bus did not take ${unsent.length} of ${outcomes.length} outcome events; the stream will bring them again`,
+      `the bus did not take ${unsent.length} of ${outcomes.length} outcome events${reason === undefined ? '' : ` (${reason})`}; the stream will bring them again`,
     );
   }
   return outcomes.length;
@@ -56,6 +57,9 @@ export interface PublishContext {
 const KEPT_FIRST_MS = 15_000;
 const KEPT_MAX_MS = 900_000;
 
+/** How long a tick publishes what is kept: the next one goes on. */
+const TICK_MS = 20_000;
+
 const keptMs = (tries: number): number => Math.min(KEPT_MAX_MS, KEPT_FIRST_MS * 2 ** Math.min(tries - 1, 10));
 
 /** What the bus may have to be told of. */
@@ -67,35 +71,45 @@ interface Told {
 
 /**
  * Publishes what ended among these jobs, and stopped among these schedules; what the bus does not take waits in the
- * outbox, and holds up nothing else.
+ * outbox, and holds up nothing else. What it will never take is set aside there, with its reason.
  *
  * @param tries - how often the bus has refused them before
+ * @returns whether the bus took, or will never take, all of them
  * @throws OutcomesUnpublishedError when the outbox does not take them either: they must come again
  */
 export async function publishOrKeep(
   { events, outbox, log, metrics }: PublishContext,
   { jobs, schedules = [] }: Told,
   tries = 0,
-): Promise<void> {
+): Promise<boolean> {
   const told = [...endedOf(jobs).map(eventOf), ...stoppedEvents(schedules)];
-  if (told.length === 0) return;
-  const unsent = await refused(events, told, log);
-  if (unsent.length === 0) return;
+  if (told.length === 0) return true;
+  const unsent = await unpublishedOf(events, told, log);
+  if (unsent.length === 0) return true;
   metrics?.add('outcomesUnpublished', unsent.length);
-  log.warn('the bus did not take outcome events; they wait in the outbox', {
-    outcomes: unsent.length,
-    tries,
-  });
-  const idsOf = (kind: OutcomeEvent['kind']): readonly string[] =>
-    unsent.flatMap((event) => (event.kind === kind && 'id' in event.detail ? [event.detail.id] : []));
-  const scheduleIds = idsOf('stopped');
-  const unpublished = {
-    jobIds: idsOf('outcome'),
-    ...(scheduleIds.length === 0 ? {} : { scheduleIds }),
-    tries: tries + 1,
-  };
+  const kept = unsent.filter(({ reason }) => reason === undefined);
   try {
-    await outbox.keepOutcomes(unpublished, keptMs(tries + 1));
+    for (const { event, reason } of unsent) {
+      if (reason === undefined) continue;
+      log.warn('the bus refuses an outcome event; it stands among the dead letters', {
+        id: 'id' in event.detail ? event.detail.id : event.detail.sourceId,
+        reason,
+      });
+      await outbox.setOutcomesAside(idsOf([event], tries + 1), reason);
+    }
+    if (kept.length === 0) return true;
+    log.warn('the bus did not take outcome events; they wait in the outbox', {
+      outcomes: kept.length,
+      tries,
+    });
+    await outbox.keepOutcomes(
+      idsOf(
+        kept.map(({ event }) => event),
+        tries + 1,
+      ),
+      keptMs(tries + 1),
+    );
+    return false;
   } catch (cause) {
     throw new OutcomesUnpublishedError(
       `neither the bus nor the outbox took ${unsent.length} of ${told.length} outcome events; they will come again`,
@@ -104,18 +118,45 @@ export async function publishOrKeep(
   }
 }
 
-/** Those that were not taken. */
-async function refused(
+function idsOf(events: readonly OutcomeEvent[], tries: number): UnpublishedOutcomes {
+  const idsOfKind = (kind: OutcomeEvent['kind']): readonly string[] =>
+    events.flatMap((event) => (event.kind === kind && 'id' in event.detail ? [event.detail.id] : []));
+  const scheduleIds = idsOfKind('stopped');
+  return { jobIds: idsOfKind('outcome'), ...(scheduleIds.length === 0 ? {} : { scheduleIds }), tries };
+}
+
+async function unpublishedOf(
   events: EventBus,
   told: readonly OutcomeEvent[],
   log: Log,
-): Promise<readonly OutcomeEvent[]> {
+): Promise<readonly Unpublished[]> {
   try {
     return await events.publish(told);
   } catch (error) {
     // Such as a bus that is gone, or that this role may not use: its owner may put that right.
     log.warn('the bus cannot be used', { error: String(error) });
-    return told;
+    return told.map((event) => ({ event }));
+  }
+}
+
+interface KeptContext extends PublishContext {
+  readonly store: Pick<PassStore, 'lookUpJobs' | 'getSchedules'>;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+}
+
+/** Publishes what waits in the outbox and is due, until the bus does not take something, or the tick's time is over. */
+export async function publishWaiting(context: KeptContext): Promise<void> {
+  const { outbox, clock } = context;
+  const sinceMonotonicMs = clock.monotonicMs();
+  while (clock.monotonicMs() - sinceMonotonicMs < TICK_MS) {
+    const taken = await outbox.takeOutcomes();
+    if (taken.length === 0) return;
+    for (const { unpublished, receipt } of taken) {
+      const isDone = await publishKept(context, unpublished);
+      await outbox.deleteOutcomes([receipt]);
+      // The others are seen again in two minutes.
+      if (!isDone) return;
+    }
   }
 }
 
@@ -123,10 +164,10 @@ async function refused(
  * Publishes what waited in the outbox, by the jobs and schedules as they are now. One whose record is gone, or that goes on, has
  * nothing to tell.
  */
-export async function publishKept(
-  context: PublishContext & { readonly store: Pick<PassStore, 'lookUpJobs' | 'getSchedules'> },
+async function publishKept(
+  context: KeptContext,
   { jobIds, scheduleIds = [], tries }: UnpublishedOutcomes,
-): Promise<void> {
+): Promise<boolean> {
   const found = await context.store.lookUpJobs({ ids: jobIds });
   const jobs = found.filter((job) => job !== undefined);
   if (jobs.length < jobIds.length)
@@ -138,5 +179,5 @@ export async function publishKept(
       ? []
       : await context.store.getSchedules({ ids: scheduleIds, unreadable: () => {} });
   const schedules = records.flatMap((record) => (record === undefined ? [] : [record.state]));
-  await publishOrKeep(context, { jobs, schedules }, tries);
+  return publishOrKeep(context, { jobs, schedules }, tries);
 }

@@ -7,7 +7,7 @@ import { traceparentOfXRay } from '../core/trace.ts';
 import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { Rejection } from '../store/records.ts';
-import { REJECTION_TTL_MS, tellRejection } from './ingest.ts';
+import { noteRefused, REJECTION_TTL_MS, tellRejection } from './ingest.ts';
 import { isByDeclaration } from './request.ts';
 import { parseSchedule, scheduleIdProblem } from './schedule-request.ts';
 import {
@@ -192,5 +192,7 @@ async function reject(
   await store.recordRejections([rejection]);
   tellRejection(log, rejection);
   const unsent = await events.publish([{ kind: 'rejected', detail: rejection }]);
-  if (unsent.length > 0) throw new Error('the bus did not take the rejection');
+  if (unsent.some(({ reason: refused }) => refused === undefined))
+    throw new Error('the bus did not take the rejection');
+  noteRefused(log, unsent);
 }

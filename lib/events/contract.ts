@@ -49,7 +49,14 @@ export type OutcomeEvent =
   | { readonly kind: 'rejected'; readonly detail: Rejection }
   | { readonly kind: 'stopped'; readonly detail: ScheduleStoppedDetail };
 
+/** An event that the bus did not accept. */
+export interface Unpublished {
+  readonly event: OutcomeEvent;
+  /** Why the bus will never take it; undefined: it may take it later. */
+  readonly reason?: string | undefined;
+}
+
 export interface EventBus {
   /** Publishes in batches. Answers the events that were not accepted, in their order. */
-  publish(events: readonly OutcomeEvent[]): Promise<readonly OutcomeEvent[]>;
+  publish(events: readonly OutcomeEvent[]): Promise<readonly Unpublished[]>;
 }

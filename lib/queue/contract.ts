@@ -71,10 +71,25 @@ export interface JobQueue {
   sendLook(partition: number, delayMs: number, atMs: number): Promise<void>;
 }
 
-/** Outcomes, and stops of schedules, that the bus did not take, until it does. */
+/**
+ * Outcomes, and stops of schedules, that the bus did not take, until it does. The minute's tick takes them: nothing else empties their
+ * queue, so a function that is throttled or fails uses up no delivery of theirs.
+ */
 export interface OutcomeOutbox {
-  /** Keeps the ids of jobs and schedules of which the bus is to be told, and brings them after `delayMs` (0 to 900,000), at least once. */
+  /** Keeps the ids of jobs and schedules of which the bus is to be told, and shows them after `delayMs` (0 to 900,000), at least once. */
   keepOutcomes(unpublished: UnpublishedOutcomes, delayMs: number): Promise<void>;
+  /** Keeps what the bus will never take among the dead letters, with its reason: a person decides. */
+  setOutcomesAside(unpublished: UnpublishedOutcomes, reason: string): Promise<void>;
+  /** Up to ten of those that are due. Each is hidden for two minutes. */
+  takeOutcomes(): Promise<readonly TakenOutcomes[]>;
+  /** Deletes what was published, or kept anew. */
+  deleteOutcomes(receipts: readonly string[]): Promise<void>;
+}
+
+export interface TakenOutcomes {
+  readonly unpublished: UnpublishedOutcomes;
+  /** Names this delivery, for `deleteOutcomes`. */
+  readonly receipt: string;
 }
 
 export interface UnpublishedOutcomes {
@@ -84,4 +99,35 @@ export interface UnpublishedOutcomes {
   readonly scheduleIds?: readonly string[] | undefined;
   /** How often the bus has refused them. */
   readonly tries: number;
+}
+
+/** A queue whose messages must not be lost, as an operator sees it. Counts are SQS's, about right within a minute. */
+export interface QueueView {
+  /** `ingest`: events that ask for jobs; `outcomes`: those that the bus has not taken. */
+  readonly queue: string;
+  /** Not taken yet, or due later. */
+  readonly waiting: number;
+  /** Taken and not done. */
+  readonly taken: number;
+  readonly deadLetters: number;
+  /** Some of the dead letters. */
+  readonly shown: readonly DeadLetterView[];
+}
+
+export interface DeadLetterView {
+  readonly sentAtMs: number;
+  /** As EventBridge, or the dispatch function, said; undefined: the function did not take it in so many deliveries. */
+  readonly reason?: string | undefined;
+  readonly body: string;
+}
+
+/** Dead letters of the queues whose messages must not be lost. Each knows where it belongs. */
+export interface DeadLetterQueues {
+  /** Names of the queues there are. */
+  readonly names: readonly string[];
+  look(queue: string): Promise<QueueView>;
+  /** Sends up to `max` dead letters back to where they belong. Answers how many: one that was not deleted in time comes twice. */
+  redrive(queue: string, max: number): Promise<number>;
+  /** Deletes all dead letters of the queue for good. SQS takes up to a minute. */
+  purge(queue: string): Promise<void>;
 }

@@ -77,23 +77,27 @@ export function wakeIn(value: unknown): Wake | undefined {
   };
 }
 
-export const encodeOutcomes = ({ jobIds, scheduleIds, tries }: UnpublishedOutcomes): string =>
-  JSON.stringify({ asks: 'publish', jobIds, scheduleIds, tries });
+/** @param reason - why the bus will never take them, for whoever reads the dead letter */
+export const encodeOutcomes = (
+  { jobIds, scheduleIds, tries }: UnpublishedOutcomes,
+  reason?: string,
+): string => JSON.stringify({ jobIds, scheduleIds, tries, reason });
 
-/** Undefined for what is no such message. */
-export function decodeOutcomes(body: string): UnpublishedOutcomes | undefined {
+/** Of a message that names nothing: nothing. */
+export function decodeOutcomes(body: string): UnpublishedOutcomes {
   let value: unknown;
   try {
     value = JSON.parse(body);
   } catch {
-    return undefined;
+    return { jobIds: [], tries: 1 };
   }
-  if (typeof value !== 'object' || value === null || !('asks' in value) || value.asks !== 'publish')
-    return undefined;
-  const jobIds = 'jobIds' in value ? idsIn(value.jobIds) : [];
-  const scheduleIds = 'scheduleIds' in value ? idsIn(value.scheduleIds) : [];
-  const tries = 'tries' in value && Number.isSafeInteger(value.tries) ? Number(value.tries) : 1;
-  return { jobIds, ...(scheduleIds.length === 0 ? {} : { scheduleIds }), tries };
+  const { jobIds, scheduleIds, tries } = Object(value) as Readonly<Record<string, unknown>>;
+  const schedules = idsIn(scheduleIds);
+  return {
+    jobIds: idsIn(jobIds),
+    ...(schedules.length === 0 ? {} : { scheduleIds: schedules }),
+    tries: Number.isSafeInteger(tries) ? Number(tries) : 1,
+  };
 }
 
 /**

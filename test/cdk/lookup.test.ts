@@ -21,6 +21,7 @@ const ATTRIBUTES: SchedulerAttributes = {
   wakeFunctionArn: arn('lambda', 'function:orders-dispatch:wake'),
   fleetQueueArns: { images: arn('sqs', 'images'), general: arn('sqs', 'general'), gpu: arn('sqs', 'gpu') },
   deadLetterQueueArns: [arn('sqs', 'dead')],
+  redriveQueueArns: [arn('sqs', 'ingest')],
 };
 
 const ROLES = ['submit', 'putEvents', 'read', 'operate', 'work', 'dispatch'] as const;
@@ -76,6 +77,7 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
       /^encryptionKeyArn: must be the ARN of a key of KMS, got "alias\/mine"/,
     ],
     ['fleetQueueArns', { gpu: ATTRIBUTES.busArn }, /^fleetQueueArns\.gpu: must be the ARN of a queue/],
+    ['redriveQueueArns', ['dead'], /^redriveQueueArns\[0\]: must be the ARN of a queue, got "dead"/],
     ['deadLetterQueueArns', ['dead'], /^deadLetterQueueArns\[0\]: must be the ARN of a queue, got "dead"/],
     [
       'wakeQueueARN',

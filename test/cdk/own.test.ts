@@ -211,13 +211,13 @@ describe('what becomes of it', { timeout: SYNTH_MS }, () => {
     expect(small.properties('AWS::DynamoDB::GlobalTable')[0]).not.toHaveProperty('WarmThroughput');
   });
 
-  it('a message is delivered as often as it was told, before it is a dead letter', () => {
+  it('an event is delivered as often as it was told, before it is a dead letter', () => {
     const { properties } = made(() => ({ maxReceiveCount: 9, ingestBatchingWindow: Duration.seconds(2) }));
     const counts = properties('AWS::SQS::Queue').flatMap((each) => {
       const count = at(each, 'RedrivePolicy', 'maxReceiveCount');
       return count === undefined ? [] : [count];
     });
-    expect(counts.length).toBeGreaterThan(3);
-    expect(new Set(counts)).toEqual(new Set([9]));
+    // Outcomes have a bound of their own.
+    expect(counts).toEqual([9, 1_000]);
   });
 });

@@ -11,6 +11,7 @@ import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
 import { SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
 import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
+import { readmeBeginning } from '../package/readme.ts';
 import {
   at,
   emptyStack,
@@ -134,10 +135,6 @@ describe('the dispatch function', () => {
       Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [logicalId(scheduler.dispatchFunction), 'Arn'] } })],
     });
   });
-
-  it('may wake itself again and again', () => {
-    expect(functionProperties(scheduler.dispatchFunction)).toMatchObject({ RecursiveLoop: 'Allow' });
-  });
 });
 
 describe('functions', () => {
@@ -183,7 +180,7 @@ describe('functions', () => {
       resourcesOf(of, 'AWS::Lambda::EventSourceMapping').find(
         ([, mapping]) => referred(mapping.Properties.EventSourceArn) === logicalId(scheduler.ingestQueue),
       )?.[1].Properties.ScalingConfig;
-    expect(concurrencyOf(template)).toEqual({ MaximumConcurrency: 10 });
+    expect(concurrencyOf(template)).toEqual({ MaximumConcurrency: 5 });
     expect(concurrencyOf(synthesize({ ingestConcurrency: 2 }).template)).toEqual({ MaximumConcurrency: 2 });
   });
 
@@ -339,15 +336,8 @@ describe('fleets', () => {
 
 describe('metrics and outputs', () => {
   it('counts the messages of all dead-letter queues', () => {
-    expect(Object.keys(scheduler.deadLetterQueues)).toEqual([
-      'ingest',
-      'wake',
-      'dispatch',
-      'fleet/images',
-      'fleet/general',
-      'fleet/gpu',
-    ]);
-    expect(scheduler.metricDeadLetters().expression).toBe('q0 + q1 + q2 + q3 + q4 + q5');
+    expect(Object.keys(scheduler.deadLetterQueues)).toEqual(['ingest', 'outcomes']);
+    expect(scheduler.metricDeadLetters().expression).toBe('FILL(q0, 0) + FILL(q1, 0)');
   });
 
   it('measures how old waiting events, records and messages are', () => {
@@ -389,16 +379,18 @@ describe('metrics and outputs', () => {
   });
 });
 
-describe('the stack of the README in a new account', () => {
+describe('the stack of the README in a new account', async () => {
+  const { files } = await readmeBeginning();
   /** What AWS gives an account that has asked for nothing yet. Of the executions it wants as many unreserved. */
   const QUOTAS = { executions: 10, memoryMb: 3_008 } as const;
   const stack = emptyStack();
+  const [, slots] = /slots: (\d+)/.exec(files['lib/orders-stack.ts'] ?? '') ?? [];
   new Scheduler(stack, 'Jobs', {
     types: { thumbnail: { maxConcurrency: 20 } },
     fleets: {
       images: {
         types: ['thumbnail'],
-        slots: 10,
+        slots: Number(slots),
         handler: new WorkerFunction(stack, 'Images', {
           entry: join(import.meta.dirname, '../../examples/files/images.ts'),
         }),
@@ -417,6 +409,14 @@ describe('the stack of the README in a new account', () => {
         expect([id, properties.ProvisionedConcurrencyConfig]).toEqual([id, undefined]);
     }
     expect(JSON.stringify(made.toJSON())).not.toContain('ProvisionedPollerConfig');
+  });
+
+  it('leaves the dispatch function one execution where ingest and the fleet take all that they may', () => {
+    const ofIngest = resourcesOf(made, 'AWS::Lambda::EventSourceMapping').flatMap(
+      ([, { Properties: properties }]) => Number(at(properties, 'ScalingConfig', 'MaximumConcurrency') ?? 0),
+    );
+    const most = ofIngest.reduce((sum, each) => sum + each, Number(slots));
+    expect(most).toBeLessThan(QUOTAS.executions);
   });
 
   it('leaves nothing behind where its first creation fails', () => {

@@ -1,7 +1,9 @@
 /** The largest pool that is promised: what CloudFormation, IAM and Lambda accept of it. */
+import { createHash } from 'node:crypto';
 import { App, Stack } from 'aws-cdk-lib';
-import { Template } from 'aws-cdk-lib/assertions';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
+import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { at, emptyStack, listOf, type Resource, referred, resourcesOf, workerFunction } from './stacks.ts';
 
@@ -116,6 +118,78 @@ describe('a pool of ten types with a function each', () => {
     const { user, system } = process.cpuUsage(before);
     expect(Object.keys(Resources).length).toBeGreaterThan(60);
     expect(Math.round((user + system) / 1_000)).toBeLessThan(SYNTH_MS);
+  });
+});
+
+describe('a declaration that is accepted', () => {
+  /** Of an event by which CloudFormation invokes a function; beside the properties it has ids, and an address that is signed. */
+  const [EVENT_BYTES, ENVELOPE_BYTES] = [256 * 1_024, 8 * 1_024];
+  const text = (seed: number, length: number): string =>
+    createHash('shake256', { outputLength: length })
+      .update(String(seed))
+      .digest('base64url')
+      .slice(0, length);
+  const propsOf = (weights: number, schedules: number): SchedulerProps => ({
+    types: { report: {} },
+    fairness: {
+      weights: Object.fromEntries(Array.from({ length: weights }, (_, n) => [text(n, 48), n + 1])),
+    },
+    schedules: Object.fromEntries(
+      Array.from({ length: schedules }, (_, n) => [
+        `schedule-${n}`,
+        { every: '1h', type: 'report', payload: text(n, 300) },
+      ]),
+    ),
+  });
+
+  it.each([
+    [10, 0],
+    [2_000, 0],
+    [2_000, 200],
+    [10_000, 0],
+  ])(
+    'can be changed: its old text fits into an event with the new one (%d weights, %d schedules)',
+    (weights, schedules) => {
+      const stack = emptyStack();
+      let made: Template;
+      try {
+        new Scheduler(stack, 'Jobs', propsOf(weights, schedules));
+        made = Template.fromStack(stack);
+      } catch (error) {
+        expect(String(error)).toMatch(/is too large for a deployment, which hands over at most 120000 bytes/);
+        return;
+      }
+      const properties = resourcesOf(made, 'Custom::FairleadDeclaration').map(
+        ([, { Properties }]) => Properties,
+      );
+      expect(2 * Buffer.byteLength(JSON.stringify(properties)) + ENVELOPE_BYTES).toBeLessThan(EVENT_BYTES);
+    },
+  );
+});
+
+describe('metrics that cost by the number of names', () => {
+  const warningsOf = (types: number, ask: (made: Scheduler) => void): readonly string[] => {
+    const stack = emptyStack();
+    const names = Array.from({ length: types }, (_, n) => `type-${n}`);
+    const made = new Scheduler(stack, 'Jobs', { fleets: { all: { types: names } } });
+    ask(made);
+    return Annotations.fromStack(stack)
+      .findWarning('*', Match.stringLikeRegexp('Metrics are told by'))
+      .map(({ entry }) => String(entry.data));
+  };
+
+  it.each<readonly [string, (made: Scheduler) => unknown]>([
+    ['the dashboard', (made) => made.dashboard()],
+    ['a metric by type', (made) => made.metricRunning({ type: 'type-0' })],
+  ])('are said at synth, with what they cost, where %s wants them of many types', (_, ask) => {
+    expect(warningsOf(1_000, ask)).toEqual([
+      expect.stringMatching(/CloudWatch bills up to \$2100 a month for 1000 types.*fairlead:metrics-by-type/),
+    ]);
+    expect(warningsOf(20, ask)).toEqual([]);
+  });
+
+  it('are not said where nobody wants them', () => {
+    expect(warningsOf(1_000, (made) => made.alarms())).toEqual([]);
   });
 });
 

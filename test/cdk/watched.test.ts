@@ -12,7 +12,16 @@ import { Scheduler } from '../../cdk/scheduler.ts';
 import { MetricCollector } from '../../lib/metrics/collector.ts';
 import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE, type MetricScope } from '../../lib/metrics/names.ts';
 import { askedMetricsOf } from '../../lib/runtime/emf.ts';
-import { at, emptyStack, listOf, referred, resourcesOf, type Synthesized, synthesize } from './stacks.ts';
+import {
+  at,
+  emptyStack,
+  listOf,
+  referred,
+  resourcesOf,
+  type Synthesized,
+  synthesize,
+  workerFunction,
+} from './stacks.ts';
 
 /** The first synthesis of a process loads much of the CDK. */
 const SYNTH_MS = 120_000;
@@ -245,7 +254,7 @@ type Values = Readonly<Record<string, number | undefined>>;
 
 /** CloudWatch's metric math, as far as the alarms use it: a period's value of an expression, where metrics may have none. */
 function resultOf(expression: string, values: Values): number {
-  const script = expression.replaceAll(/\bAND\b/g, '&&');
+  const script = expression.replaceAll(/\bAND\b/g, '&&').replaceAll(/\bOR\b/g, '||');
   const math = {
     FILL: (value: number | undefined, instead: number) => value ?? instead,
     IF: (condition: unknown, then: number, otherwise: number) => (condition ? then : otherwise),
@@ -272,9 +281,9 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
       Properties,
     ]),
   );
-  const alarm = (name: string): unknown => {
+  const alarm = (name: string): Readonly<Record<string, unknown>> => {
     if (!alarms.has(name)) throw new Error(`no alarm ${name} among ${[...alarms.keys()].join(', ')}`);
-    return alarms.get(name);
+    return alarms.get(name) ?? {};
   };
   const queries = (name: string): readonly unknown[] => listOf(at(alarm(name), 'Metrics'));
   const expressionOf = (name: string): string =>
@@ -299,22 +308,109 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     return resultOf(expressionOf(name), { ...none, ...values }) >= Number(at(alarm(name), 'Threshold'));
   };
 
-  it('are there for each thing that somebody must look at', () => {
-    expect([...alarms.keys()].toSorted()).toEqual([
-      'DeadLetters',
-      'Failures',
-      'FunctionErrors',
-      'FunctionThrottles',
-      'IngestAge',
-      'NoTick',
-      'NothingFinishes',
-      'NothingStarts',
-      'OldestPending',
+  /** A value of the alarm's metric in a period; undefined: there is none. */
+  const valueIn = (name: string, values: Values): number | undefined =>
+    queries(name).length > 0
+      ? resultOf(expressionOf(name), {
+          ...Object.fromEntries(Object.keys(metricsOf(name)).map((id) => [id, undefined])),
+          ...values,
+        })
+      : values.value;
+  /** What CloudWatch makes of the last periods, the latest last. */
+  const stateAfter = (name: string, periods: readonly Values[]): 'ALARM' | 'OK' => {
+    const { Threshold, ComparisonOperator, TreatMissingData, EvaluationPeriods, DatapointsToAlarm } = alarm(
+      name,
+    ) as Readonly<Record<string, unknown>>;
+    const isBelow = ComparisonOperator === 'LessThanThreshold';
+    const breaching = periods.slice(-Number(EvaluationPeriods)).filter((values) => {
+      const value = valueIn(name, values);
+      if (value === undefined) return TreatMissingData === 'breaching';
+      return isBelow ? value < Number(Threshold) : value >= Number(Threshold);
+    });
+    return breaching.length >= Number(DatapointsToAlarm ?? EvaluationPeriods) ? 'ALARM' : 'OK';
+  };
+
+  /** Whatever can stand still, or go wrong; what CloudWatch hears of it in each period; what the alarm tells to do. */
+  const TABLE = [
+    ['a job waits, and nobody knows why', 'OldestPending', { value: 420 }, /fairlead jobs explain/],
+    ['jobs fail', 'Failures', { failed: 20 }, /fairlead dead-letters/],
+    ['an event could not become a job', 'DeadLetters', { q0: 1 }, /fairlead queues list.*redrive/],
+    ['the bus refuses an outcome for good', 'DeadLetters', { q1: 1 }, /fairlead queues list.*redrive/],
+    [
+      'the bus takes no outcomes',
+      'OutcomesUnpublished',
+      { value: 1 },
+      /log of the dispatch function.*14 days/,
+    ],
+    [
+      'a record of the stream fails each time',
       'StreamAge',
-      'ThrottledHotKeys',
-      'ThrottledQuota',
-      'ThrottledTableLimit',
-    ]);
+      { value: 120_000 },
+      /log.*fairlead outcomes publish/,
+    ],
+    ['events wait to become jobs', 'IngestAge', { value: 120 }, /raise ingestConcurrency/],
+    ['the ingest function fails', 'FunctionErrors', { ingest: 1 }, /logs say why/],
+    ['the dispatch function fails', 'FunctionErrors', { dispatch: 1 }, /logs say why/],
+    ['ingest finds no concurrency', 'FunctionThrottles', { ingest: 1 }, /quota raised/],
+    ['dispatchers find no concurrency', 'FunctionThrottles', { dispatch: 1 }, /quota raised/],
+    ['nothing ticks, though the stream invokes the function', 'NoTick', {}, /enable the rule/],
+    ['a worker function ends in each invocation', 'WorkerFunctions', { m0: 1 }, /Errors.*log/],
+    ['a worker function finds no concurrency', 'WorkerFunctions', { m1: 1 }, /Throttles/],
+    ['Lambda takes a worker for a loop', 'WorkerFunctions', { m2: 1 }, /RecursiveInvocationsDropped/],
+    ['another worker function ends', 'WorkerFunctions', { m3: 1 }, /Errors/],
+    ['the event source of a fleet is disabled', 'FleetQueueAge', { m0: 1_800 }, /event source is enabled/],
+    ['the processes of a fleet are gone', 'FleetQueueAge', { m2: 1_800 }, /fairlead fleets/],
+    ['workers hang', 'NothingFinishes', { running: 4 }, /workers hang/],
+    [
+      'dispatchers start nothing',
+      'NothingStarts',
+      { startable: 1, free: 3 },
+      /logs of the dispatch function/,
+    ],
+    ['a key is hot', 'ThrottledHotKeys', { t0: 1 }, /docs\/scale.md/],
+    ['the account has no more for a table', 'ThrottledQuota', { t1: 1 }, /quota/],
+    ['the table has no more', 'ThrottledTableLimit', { t3: 1 }, /most that somebody has set/],
+  ] as const;
+
+  it.each(TABLE)('when %s, %s rings, and says what to do', (_, name, values, remedy) => {
+    const periods = Number(at(alarm(name), 'EvaluationPeriods'));
+    const isNamed = Object.keys(values).every((id) => id === 'value' || id in metricsOf(name));
+    expect(isNamed, `${name} has no such metric`).toBe(true);
+    const wrong = Array.from<Values>({ length: periods - 1 }).fill(values);
+    const well: Values = name === 'NoTick' ? { value: 1 } : {};
+    // Of the last period nobody has told yet: an expression that fills it has a made-up value there.
+    expect(stateAfter(name, [...wrong, {}])).toBe('ALARM');
+    expect(stateAfter(name, Array.from<Values>({ length: periods }).fill(well))).toBe('OK');
+    expect(stateAfter(name, [...wrong, ...Array.from<Values>({ length: periods - 1 }).fill(well), {}])).toBe(
+      'OK',
+    );
+    expect(String(at(alarm(name), 'AlarmDescription'))).toMatch(remedy);
+  });
+
+  it('are there for what stands in that table, and for nothing else', () => {
+    expect([...alarms.keys()].toSorted()).toEqual([...new Set(TABLE.map(([, name]) => name))].toSorted());
+  });
+
+  it('rings for what one period has told, and the next ones make up: each wants some of its periods', () => {
+    for (const [name, properties] of alarms) {
+      const isFilled = queries(name).some((each) => String(at(each, 'Expression') ?? '').includes('FILL'));
+      if (isFilled)
+        expect(Number(properties.DatapointsToAlarm), name).toBeLessThan(Number(properties.EvaluationPeriods));
+    }
+  });
+
+  it('of fleets look at ten metrics each, however many fleets come', () => {
+    const many = synthesize({}, (stack, scheduler) => {
+      scheduler.alarms();
+      for (let n = 0; n < 18; n += 1)
+        scheduler.addFleet(`fleet-${n}`, { types: ['index'], handler: workerFunction(stack, `Handler${n}`) });
+    });
+    const looked = (part: string): readonly number[] =>
+      resourcesOf(many.template, 'AWS::CloudWatch::Alarm')
+        .filter(([id]) => id.includes(part))
+        .map(([, { Properties }]) => listOf(Properties.Metrics).length - 1);
+    expect(looked('FleetQueueAge')).toEqual([10, 10, 1]);
+    expect(looked('WorkerFunctions')).toEqual([9, 9, 9, 9, 9, 9, 6]);
   });
 
   it('are on the page about metrics, with what they cost: each metric that one looks at is billed', () => {
@@ -328,13 +424,14 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
       expect(page).toContain(`\`${name}\``);
       metrics += looksAt(properties.Metrics);
     }
-    const [fleets, cost] = [
-      Object.keys(made.scheduler.fleets).length,
-      /these look at (\d+), .* is \$([\d.]+) with one fleet/,
-    ];
-    const [, looked, dollars] = cost.exec(page) ?? [];
-    expect(Number(looked)).toBe(metrics - fleets);
-    expect(Number(dollars)).toBeCloseTo((metrics - fleets + 1) * ALARM_METRIC_MONTH, 10);
+    const beside =
+      metrics - looksAt(alarm('WorkerFunctions').Metrics) - looksAt(alarm('FleetQueueAge').Metrics);
+    const [, looked, ofFleet, dollars] =
+      /these look at (\d+), and (\d+) more for each fleet with a function, which is \$([\d.]+) with one;/.exec(
+        page,
+      ) ?? [];
+    expect([Number(looked), Number(ofFleet)]).toEqual([beside, 4]);
+    expect(Number(dollars)).toBeCloseTo((beside + 4) * ALARM_METRIC_MONTH, 10);
   });
 
   it('tell whom they were told to, and what to do', () => {
@@ -349,6 +446,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
       expect(at(properties, 'TreatMissingData'), name).toBe(name === 'NoTick' ? 'breaching' : 'notBreaching');
     expect(alarm('NoTick')).toMatchObject({
       MetricName: 'Invocations',
+      Namespace: 'AWS/Events',
       ComparisonOperator: 'LessThanThreshold',
       Threshold: 1,
       EvaluationPeriods: 5,
@@ -401,7 +499,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     expect(rings('NothingFinishes', { running: 0 })).toBe(false);
     expect(rings('NothingFinishes', {})).toBe(false);
     // The longest type may take an hour: twelve periods, and one more for what has begun in the last.
-    expect(alarm('NothingFinishes')).toMatchObject({ EvaluationPeriods: 13 });
+    expect(alarm('NothingFinishes')).toMatchObject({ DatapointsToAlarm: 13, EvaluationPeriods: 14 });
   });
 
   it('for work that does not begin rings where something could, slots are free, and nothing does', () => {
@@ -410,16 +508,6 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     expect(rings('NothingStarts', { startable: 1, free: 3, started: 1 })).toBe(false);
     expect(rings('NothingStarts', { startable: 1, free: 0 })).toBe(false);
     expect(rings('NothingStarts', { free: 3 })).toBe(false);
-  });
-
-  it('of functions ring for either of them', () => {
-    expect(metricsOf('FunctionErrors')).toEqual({ ingest: 'Errors', dispatch: 'Errors' });
-    expect(metricsOf('FunctionThrottles')).toEqual({ ingest: 'Throttles', dispatch: 'Throttles' });
-    for (const name of ['FunctionErrors', 'FunctionThrottles']) {
-      expect(rings(name, { ingest: 1 })).toBe(true);
-      expect(rings(name, { dispatch: 1 })).toBe(true);
-      expect(rings(name, {})).toBe(false);
-    }
   });
 
   it('of the table tell DynamoDB’s reasons apart, and look at its index too', () => {
@@ -441,26 +529,12 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     }
   });
 
-  it('of dead letters look at every queue, ten in an alarm, also of fleets that come later', () => {
-    const many = synthesize({}, (_, scheduler) => {
-      scheduler.alarms();
-      for (let at = 0; at < 18; at += 1) scheduler.addFleet(`fleet-${at}`, { types: ['index'] });
-    });
-    const watched = resourcesOf(many.template, 'AWS::CloudWatch::Alarm')
-      .filter(([id]) => id.includes('DeadLetters'))
-      .map(([, { Properties }]) =>
-        listOf(Properties.Metrics).flatMap(
-          (each) => referred(at(each, 'MetricStat', 'Metric', 'Dimensions', 0, 'Value')) ?? nameOf(each),
-        ),
-      );
-    expect(watched.map((each) => each.length)).toEqual([10, 10, 4]);
-    expect(new Set(watched.flat()).size).toBe(Object.keys(many.scheduler.deadLetterQueues).length);
+  it('of dead letters look at every queue that has them, however many fleets come', () => {
+    const ids = listOf(at(alarm('DeadLetters'), 'Metrics')).flatMap(
+      (each) => at(each, 'MetricStat', 'Metric', 'Dimensions', 0, 'Value', 'Fn::GetAtt', 0) ?? [],
+    );
+    expect(ids).toHaveLength(Object.keys(made.scheduler.deadLetterQueues).length);
   });
-  /** A queue's name is an attribute of it. */
-  const nameOf = (query: unknown): readonly string[] => {
-    const name = at(query, 'MetricStat', 'Metric', 'Dimensions', 0, 'Value', 'Fn::GetAtt', 0);
-    return name === undefined ? [] : [String(name)];
-  };
 });
 
 describe('a dashboard', { timeout: SYNTH_MS }, () => {

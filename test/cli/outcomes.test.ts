@@ -34,7 +34,7 @@ async function publish(
         events: {
           publish: async (events) => {
             published.push(...events.filter(takes));
-            return events.filter((event) => !takes(event));
+            return events.filter((event) => !takes(event)).map((event) => ({ event }));
           },
         },
         close: () => {

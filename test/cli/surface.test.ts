@@ -95,6 +95,18 @@ const SURROUNDINGS: Partial<Surroundings> = {
     events: { publish: async () => [] },
     close: () => {},
   }),
+  connectQueues: async () => ({
+    queues: {
+      names: ['ingest', 'outcomes'],
+      look: async (queue) => {
+        const shown = [{ sentAtMs: NOW_MS, body: LONG, reason: LONG.slice(0, 60) }];
+        return { queue, waiting: 123_456, taken: 0, deadLetters: 1, shown };
+      },
+      redrive: async () => 1,
+      purge: async () => {},
+    },
+    close: () => {},
+  }),
 };
 
 /** What each command is asked, and what its document may have at its root. */
@@ -135,6 +147,9 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   'schedules resume': [() => [NIGHTLY], ['schedule']],
   'schedules delete': [() => [NIGHTLY], ['deleted']],
   'schedules run-now': [() => [NIGHTLY], ['jobId']],
+  'queues list': [() => [], ['queues']],
+  'queues redrive': [() => ['ingest'], ['queue', 'sentBack']],
+  'queues purge': [() => ['ingest', '--yes'], ['queue', 'purged']],
   'outcomes publish': [() => ['--since', SINCE], ['outcomes', 'dryRun']],
   env: [() => ['--stack', 'Orders'], ['environment']],
   simulate: [() => [fileOf(JSON.stringify(SCENARIO))], ['schema', 'results']],

@@ -107,6 +107,7 @@ function largestPool(): DeclaredPool {
         `https://sqs.eu-central-1.amazonaws.com/123456789012/${randomText(n, 80)}`,
       ]),
     ),
+    ownQueues: { outcomes: { queueUrl: 'https://sqs/outcomes', deadLetterQueueUrl: 'https://sqs/dead' } },
     formerTypes: Array.from({ length: 1_000 }, (_, n) => randomText(30_000 + n, 100)),
     partitionsEver: 4_096,
     partitionNumbers: Array.from({ length: 4_096 }, (_, at) => at + 1),

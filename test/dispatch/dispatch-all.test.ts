@@ -137,7 +137,9 @@ describe('the bus', () => {
   });
 
   it('that takes only some makes all come again', async () => {
-    const events = { publish: async (all: readonly OutcomeEvent[]) => all.slice(1) };
+    const events = {
+      publish: async (all: readonly OutcomeEvent[]) => all.slice(1).map((event) => ({ event })),
+    };
     const jobs = [aJob({ state: 'succeeded' }), aJob({ state: 'failed' })];
     await expect(publishOutcomes(events, jobs)).rejects.toThrow('did not take 1 of 2 outcome events');
   });

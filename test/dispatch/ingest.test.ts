@@ -234,7 +234,7 @@ describe('trouble with the bus', () => {
     const [one, other] = [message({ type: 'nope' }), message({ type: 'neither' })];
     const events = {
       publish: (batch: readonly OutcomeEvent[]) =>
-        on.bus.publish(batch.slice(1)).then(() => batch.slice(0, 1)),
+        on.bus.publish(batch.slice(1)).then(() => batch.slice(0, 1).map((event) => ({ event }))),
     };
     const { report } = await intake([one, other, message(good())], { events }, on);
     expect(report.failedMessageIds).toEqual([one.messageId]);
@@ -244,6 +244,20 @@ describe('trouble with the bus', () => {
         .map(({ sourceId }) => sourceId)
         .sort(),
     ).toEqual([one, other].map(eventIdOf).sort());
+  });
+
+  it('that will never take an event fails no message: the record says why the request was refused', async () => {
+    const bad = message({ type: 'nope' });
+    const events = {
+      publish: async (batch: readonly OutcomeEvent[]) =>
+        batch.map((event) => ({ event, reason: 'MalformedDetail: no' })),
+    };
+    const { on, report } = await intake([bad], { events });
+    expect(report.failedMessageIds).toEqual([]);
+    expect(await on.store.listRejections(eventIdOf(bad))).toHaveLength(1);
+    expect(on.logged).toContainEqual(
+      expect.objectContaining({ message: expect.stringContaining('refuses the event of a rejection') }),
+    );
   });
 
   it('that throws fails the messages whose rejection it should have told', async () => {

@@ -6,9 +6,9 @@ import type { FunctionContext } from '../../functions/composition.ts';
 import { dispatching } from '../../functions/dispatch.ts';
 import { ingesting } from '../../functions/ingest.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { EventBus } from '../../lib/events/contract.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { OutcomeOutbox, UnpublishedOutcomes } from '../../lib/queue/contract.ts';
-import { encodeOutcomes } from '../../lib/queue/message.ts';
 import { encodeJob } from '../../lib/store/dynamodb/codec/job.ts';
 import { encodeScheduleState } from '../../lib/store/dynamodb/codec/schedule.ts';
 import { StoreThrottled } from '../../lib/store/errors.ts';
@@ -20,13 +20,19 @@ let on: Stage;
 /** Of a partition: each commit raises it. */
 const versionOf = (partition: number): number => on.store.inspect(partition).page.version;
 let composed: FunctionContext;
-/** What the bus did not take. */
+/** What the bus did not take, and what it never will. */
 let kept: { readonly unpublished: UnpublishedOutcomes; readonly delayMs: number }[];
+let aside: { readonly unpublished: UnpublishedOutcomes; readonly reason: string }[];
+/** What the outbox shows to those who take from it, until it is deleted. */
+let due: UnpublishedOutcomes[];
 
 /** What the composition root would have built. */
 function compose(changes: Readonly<Record<string, unknown>> = {}): void {
   const outbox: OutcomeOutbox = {
     keepOutcomes: async (unpublished, delayMs) => void kept.push({ unpublished, delayMs }),
+    setOutcomesAside: async (unpublished, reason) => void aside.push({ unpublished, reason }),
+    takeOutcomes: async () => due.map((unpublished, at) => ({ unpublished, receipt: String(at) })),
+    deleteOutcomes: async () => void due.shift(),
   };
   composed = {
     ...on.main,
@@ -47,7 +53,7 @@ const dispatchHandler = (
 const ingestHandler = ingesting(async () => composed);
 
 beforeEach(() => {
-  kept = [];
+  [kept, aside, due] = [[], [], []];
   on = stage();
   compose();
 });
@@ -81,6 +87,16 @@ async function running(): Promise<Job> {
   const [started] = await on.startAll('images');
   if (started === undefined) throw new Error('nothing started');
   return started.job;
+}
+
+async function twoEnded(): Promise<readonly [Job, Job]> {
+  on = stage({ pool: { types: { resize: {} }, fleets: { images: { types: ['resize'], slots: 2 } } } });
+  compose();
+  await on.put(on.job(), on.job());
+  await on.pass();
+  const [one, other] = await Promise.all((await on.startAll('images')).map((each) => on.end(each)));
+  if (one === undefined || other === undefined) throw new Error('two were to start');
+  return [one, other];
 }
 
 describe('the dispatch function', () => {
@@ -124,8 +140,12 @@ describe('the dispatch function', () => {
     ).toHaveLength(2);
   });
 
-  const REFUSING = { publish: async (events: readonly unknown[]) => events };
-  const asMessage = (each: UnpublishedOutcomes): SQSEvent => queueOf(encodeOutcomes(each));
+  const REFUSING: EventBus = { publish: async (events) => events.map((event) => ({ event })) };
+  /** The minute's tick takes what is due. */
+  const tickWith = async (...unpublished: readonly (UnpublishedOutcomes | undefined)[]): Promise<void> => {
+    due = unpublished.filter((each) => each !== undefined);
+    await on.finish(dispatchHandler({ 'detail-type': 'Scheduled Event' }));
+  };
 
   it('keeps an outcome that the bus does not take, and publishes it once it does; the pass is made all the same', async () => {
     compose({ events: REFUSING });
@@ -135,18 +155,46 @@ describe('the dispatch function', () => {
     expect(kept).toEqual([{ unpublished: { jobIds: [ended.id], tries: 1 }, delayMs: 15_000 }]);
     // Still not, and again not: always later, and never for ever.
     for (const delayMs of [30_000, 60_000]) {
-      await on.finish(dispatchHandler(asMessage(kept.at(-1)?.unpublished as UnpublishedOutcomes)));
+      await tickWith(kept.at(-1)?.unpublished);
       expect(kept.at(-1)?.delayMs).toBe(delayMs);
     }
-    await on.finish(dispatchHandler(asMessage({ jobIds: [ended.id], tries: 1_000_000 })));
+    await tickWith({ jobIds: [ended.id], tries: 1_000_000 });
     expect(kept.at(-1)?.delayMs).toBe(900_000);
     expect(on.published).toEqual([]);
     compose();
-    await on.finish(dispatchHandler(asMessage({ jobIds: [ended.id, 'gone'], tries: 3 })));
+    await tickWith({ jobIds: [ended.id, 'gone'], tries: 3 });
+    expect(due).toEqual([]);
     expect(on.published).toMatchObject([
       { detail: { id: ended.id, version: ended.version, state: 'succeeded', result: { pages: 3 } } },
     ]);
     expect(kept).toHaveLength(4);
+  });
+
+  it('takes one after the other of what is kept, until the bus refuses one: the others are seen again', async () => {
+    const [one, other] = await twoEnded();
+    const each = (job: Job) => ({ jobIds: [job.id], tries: 1 });
+    await tickWith(each(one), each(other));
+    expect(on.published).toMatchObject([{ detail: { id: one.id } }, { detail: { id: other.id } }]);
+    compose({ events: REFUSING });
+    await tickWith(each(one), each(other));
+    expect(due).toEqual([each(other)]);
+    expect(kept.map(({ unpublished }) => unpublished.jobIds)).toEqual([[one.id]]);
+  });
+
+  it('sets an outcome aside that the bus will never take, with the reason, and keeps no other back', async () => {
+    const [bad, good] = await twoEnded();
+    const events: EventBus = {
+      publish: async (all) =>
+        all.map((event) =>
+          JSON.stringify(event).includes(bad.id) ? { event, reason: 'too odd' } : { event },
+        ),
+    };
+    compose({ events });
+    await on.finish(dispatchHandler(streamOf(record(itemOf(bad)), record(itemOf(good)))));
+    expect(aside).toEqual([{ unpublished: { jobIds: [bad.id], tries: 1 }, reason: 'too odd' }]);
+    expect(kept.map(({ unpublished }) => unpublished.jobIds)).toEqual([[good.id]]);
+    await tickWith({ jobIds: [bad.id], tries: 1 });
+    expect([aside.length, due.length, kept.length]).toEqual([2, 0, 1]);
   });
 
   it('tells of a schedule that has paused itself, once the bus takes it, and of none that goes on or that somebody has paused', async () => {
@@ -169,9 +217,7 @@ describe('the dispatch function', () => {
     compose();
     const { state } = aSchedule({ id: 'resumed', revision: 2 });
     await on.finish(on.store.saveSchedule({ state, seen: 1 }));
-    await on.finish(
-      dispatchHandler(asMessage({ ...unpublished, scheduleIds: ['failed', 'resumed', 'gone'] })),
-    );
+    await tickWith({ ...unpublished, scheduleIds: ['failed', 'resumed', 'gone'] });
     expect(on.published).toEqual([stopped]);
     await on.finish(dispatchHandler(event));
     expect(on.published.slice(1)).toMatchObject([stopped, { detail: { id: 'resumed', reason: 'type' } }]);
@@ -185,7 +231,10 @@ describe('the dispatch function', () => {
   });
 
   it("is given the stream's batch again when neither the bus nor the outbox takes an outcome", async () => {
-    compose({ events: REFUSING, outbox: { keepOutcomes: () => Promise.reject(new Error('no queue')) } });
+    compose({
+      events: REFUSING,
+      outbox: storeWith(composed.outbox, { keepOutcomes: () => Promise.reject(new Error('no queue')) }),
+    });
     const ended = await on.end({ job: await running() });
     const invoked = on.finish(dispatchHandler(streamOf(record(itemOf(ended)))));
     await expect(invoked).rejects.toMatchObject({ name: 'OutcomesUnpublishedError' });
@@ -341,7 +390,6 @@ describe('the dispatch function', () => {
       const events = [
         streamOf(record(itemOf(forged))),
         queueOf('{"partition":0}'),
-        queueOf(encodeOutcomes({ jobIds: [job.id], tries: 1 })),
         { partition: 0, asks: 'look', atMs: on.clock.nowMs() },
         { asks: 'publish', jobIds: [job.id] },
         {},

@@ -84,7 +84,7 @@ describe('an outcome', () => {
       maxAttempts: 1,
     });
     const event = outcome('4', {});
-    expect(await new EventBridgeBus({ client, busName: bus.busName }).publish([event])).toEqual([event]);
+    expect(await new EventBridgeBus({ client, busName: bus.busName }).publish([event])).toEqual([{ event }]);
     client.destroy();
   });
 

@@ -6,6 +6,7 @@ import {
   decodeWake,
   encodeDispatchMessage,
   encodeLook,
+  encodeOutcomes,
   encodeWake,
   MalformedMessageError,
   wakeIn,
@@ -49,9 +50,25 @@ describe('a message of the wake queue', () => {
     expect(many).toMatchObject({ jobIds: { length: 50 } });
   });
 
-  it('of outcomes that are kept names what may be jobs only', () => {
-    const body = JSON.stringify({ asks: 'publish', jobIds: ['one', 'x'.repeat(2_100)], tries: 2 });
+  it('names fifty jobs at most, and asks for nothing but passes and looks, whatever a producer writes into it', () => {
+    const jobIds = Array.from({ length: 10_000 }, (_, at) => `job-${at}`);
+    expect(decodeWake(JSON.stringify({ partition: 0, jobIds }))).toMatchObject({
+      jobIds: jobIds.slice(0, 50),
+    });
+    expect(decodeWake(JSON.stringify({ asks: 'publish', jobIds }))).toBeUndefined();
+  });
+});
+
+describe('a message of the outbox', () => {
+  it('names what may be jobs and schedules, and its reason for people only', () => {
+    const unpublished = { jobIds: ['one'], scheduleIds: ['nightly'], tries: 2 };
+    expect(decodeOutcomes(encodeOutcomes(unpublished, 'MalformedDetail: no'))).toEqual(unpublished);
+    const body = JSON.stringify({ jobIds: ['one', 'x'.repeat(2_100)], tries: 2 });
     expect(decodeOutcomes(body)).toEqual({ jobIds: ['one'], tries: 2 });
+  });
+
+  it.each(['not JSON', 'null', '7', '{"jobIds":7,"tries":"often"}'])('that says %s names nothing', (body) => {
+    expect(decodeOutcomes(body)).toEqual({ jobIds: [], tries: 1 });
   });
 });
 

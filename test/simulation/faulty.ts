@@ -179,9 +179,9 @@ async function call(
       if (verb === 'claim') {
         return answer(Promise.resolve([...(given as unknown[]), ...rest.map(() => 'unknown')]));
       }
-      if (verb === 'send' || verb === 'publish') {
-        return answer(Promise.resolve([...(given as unknown[]), ...rest]));
-      }
+      if (verb === 'send') return answer(Promise.resolve([...(given as unknown[]), ...rest]));
+      if (verb === 'publish')
+        return answer(Promise.resolve([...(given as unknown[]), ...rest.map((event) => ({ event }))]));
       return fail(unavailable(service, verb));
     }
     case 'crashAfterCall':

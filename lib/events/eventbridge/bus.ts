@@ -11,6 +11,7 @@ import {
   type JobOutcomeDetail,
   type OutcomeEvent,
   SCHEDULE_STOPPED,
+  type Unpublished,
 } from '../contract.ts';
 import { BusMisconfigured } from '../errors.ts';
 
@@ -31,6 +32,9 @@ const REQUEST_BYTES_MAX = 1_000_000;
 /** What remains of an error's message when even the event without its result is too large. */
 const MESSAGE_MAX = 10_000;
 
+/** What a single entry may be told of itself that another try would not change. */
+const REFUSALS: ReadonlySet<string> = new Set(['InvalidArgument', 'MalformedDetail', 'RedactionFailure']);
+
 interface Sized {
   readonly event: OutcomeEvent;
   readonly entry: PutEventsRequestEntry;
@@ -46,19 +50,26 @@ export class EventBridgeBus implements EventBus {
     this.#busName = options.busName;
   }
 
-  async publish(events: readonly OutcomeEvent[]): Promise<readonly OutcomeEvent[]> {
-    const sized = events.map((event) => entryOf(event, this.#busName));
+  async publish(events: readonly OutcomeEvent[]): Promise<readonly Unpublished[]> {
+    const all = events.map((event) => entryOf(event, this.#busName));
+    const sized = all.filter((each) => 'entry' in each);
+    const tooLarge = all.filter((each) => 'reason' in each);
     const answers = await Promise.all(batchesOf(sized).map((batch) => this.#put(batch)));
-    return answers.flat();
+    return [...tooLarge, ...answers.flat()];
   }
 
-  async #put(batch: readonly Sized[]): Promise<readonly OutcomeEvent[]> {
+  /** A batch that is refused as a whole is split, down to the entry that is at fault. */
+  async #put(batch: readonly Sized[]): Promise<readonly Unpublished[]> {
     try {
       const { Entries = [] } = await this.#client.send(
         new PutEventsCommand({ Entries: batch.map((each) => each.entry) }),
       );
       // Answers stand in the order of the entries; only an accepted one has an id.
-      return batch.flatMap(({ event }, index) => (Entries[index]?.EventId === undefined ? [event] : []));
+      return batch.flatMap(({ event }, index) => {
+        const { EventId, ErrorCode = '', ErrorMessage = '' } = Entries[index] ?? {};
+        if (EventId !== undefined) return [];
+        return [REFUSALS.has(ErrorCode) ? { event, reason: `${ErrorCode}: ${ErrorMessage}` } : { event }];
+      });
     } catch (error) {
       if (error instanceof Error && MISCONFIGURATIONS.has(error.name)) {
         throw new BusMisconfigured(
@@ -66,11 +77,29 @@ export class EventBridgeBus implements EventBus {
           { cause: error },
         );
       }
-      // Throttled, refused or unanswered: the caller may publish these again.
-      return batch.map(({ event }) => event);
+      // Throttled or unanswered: the caller may publish these again.
+      if (!isRefusal(error)) return batch.map(({ event }) => ({ event }));
+      const [first] = batch;
+      if (batch.length === 1 && first !== undefined)
+        return [{ event: first.event, reason: `${error.name}: ${error.message}` }];
+      const half = Math.ceil(batch.length / 2);
+      return [...(await this.#put(batch.slice(0, half))), ...(await this.#put(batch.slice(half)))];
     }
   }
 }
+
+/** The request itself is at fault, as far as EventBridge says so. */
+function isRefusal(error: unknown): error is Error {
+  if (!(error instanceof Error) || THROTTLES.has(error.name)) return false;
+  const { $metadata } = error as { readonly $metadata?: { readonly httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode ?? 0;
+  return status >= 400 && status < 500 && !TEMPORARY.has(status);
+}
+
+/** Who asks is not believed, as where its clock is wrong; no answer in time; too many requests. */
+const TEMPORARY: ReadonlySet<number> = new Set([401, 403, 408, 429]);
+
+const THROTTLES: ReadonlySet<string> = new Set(['ThrottlingException', 'LimitExceededException']);
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'ResourceNotFoundException',
@@ -96,7 +125,8 @@ function batchesOf(sized: readonly Sized[]): readonly (readonly Sized[])[] {
   return batches;
 }
 
-function entryOf(event: OutcomeEvent, busName: string): Sized {
+/** As an entry of a request; or why it cannot be one. */
+function entryOf(event: OutcomeEvent, busName: string): Sized | Required<Unpublished> {
   for (const detail of detailsOf(event)) {
     const entry = {
       EventBusName: busName,
@@ -108,9 +138,8 @@ function entryOf(event: OutcomeEvent, busName: string): Sized {
     const bytes = sizeOf(entry);
     if (bytes <= REQUEST_BYTES_MAX) return { event, entry, bytes };
   }
-  throw new RangeError(
-    `an event of ${describe(event)} does not fit into a request even when it is cut; shorten its keys`,
-  );
+  const reason = `it does not fit into a request of ${REQUEST_BYTES_MAX} bytes even when it is cut`;
+  return { event, reason };
 }
 
 /** The detail in ever shorter forms; `omitted` names what a reader has to fetch from the job instead. */

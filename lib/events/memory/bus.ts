@@ -1,5 +1,5 @@
 /** The bus in memory, with what is awkward about EventBridge. */
-import type { EventBus, OutcomeEvent } from '../contract.ts';
+import type { EventBus, OutcomeEvent, Unpublished } from '../contract.ts';
 
 /** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
 export interface BusImitation {
@@ -31,14 +31,16 @@ export class MemoryEventBus implements EventBus {
     this.#imitate = options.imitate ?? {};
   }
 
-  async publish(events: readonly OutcomeEvent[]): Promise<readonly OutcomeEvent[]> {
+  async publish(events: readonly OutcomeEvent[]): Promise<readonly Unpublished[]> {
     await undefined;
-    return events.filter((event) => {
-      if (this.#happens('rejected')) return true;
-      this.#deliver(event);
-      if (this.#happens('duplicated')) this.#deliver(event);
-      return this.#happens('unanswered');
-    });
+    return events
+      .filter((event) => {
+        if (this.#happens('rejected')) return true;
+        this.#deliver(event);
+        if (this.#happens('duplicated')) this.#deliver(event);
+        return this.#happens('unanswered');
+      })
+      .map((event) => ({ event }));
   }
 
   /**

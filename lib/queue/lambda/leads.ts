@@ -4,6 +4,7 @@
  */
 import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 import { LED_PARTITIONS_MAX } from '../../core/partition.ts';
+import { withoutLineage } from '../lineage.ts';
 
 /** Whoever asks waits for the answer before its invocation ends, and a network may have no way to Lambda: it asks again later. */
 const REQUESTS = {
@@ -11,7 +12,7 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
 } as const satisfies LambdaClientConfig;
 
-export const lambdaForLeads = (): LambdaClient => new LambdaClient(REQUESTS);
+export const lambdaForLeads = (): LambdaClient => withoutLineage(new LambdaClient(REQUESTS));
 
 export interface LeadsOptions {
   readonly client: Pick<LambdaClient, 'send'>;

@@ -10,6 +10,7 @@ import {
 } from '@aws-sdk/client-lambda';
 import type { Clock } from '../../runtime/contract.ts';
 import type { JobQueue } from '../contract.ts';
+import { withoutLineage } from '../lineage.ts';
 import { encodeWake } from '../message.ts';
 
 export interface InvokedWakesOptions {
@@ -36,7 +37,7 @@ const REQUESTS = {
 } as const satisfies LambdaClientConfig;
 
 export const lambdaForWakes = (aws: LambdaClientConfig): LambdaClient =>
-  new LambdaClient({ ...aws, ...REQUESTS });
+  withoutLineage(new LambdaClient({ ...aws, ...REQUESTS }));
 
 const ALIAS_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d{12}:function:[\w-]+:[\w-]+$/;
 /** Whether it names an alias: where an earlier version of the construct was deployed, there is none that may be woken. */

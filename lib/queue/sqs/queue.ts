@@ -7,23 +7,18 @@ import {
   SendMessageCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
-import type {
-  DispatchMessage,
-  JobQueue,
-  OutcomeOutbox,
-  ReceivedMessage,
-  UnpublishedOutcomes,
-} from '../contract.ts';
-import { QueueMisconfigured, QueueRefused, QueueUnavailable, UnknownFleet } from '../errors.ts';
+import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import { QueueUnavailable, UnknownFleet } from '../errors.ts';
+import { withoutLineage } from '../lineage.ts';
 import {
   decodeDispatchMessage,
   encodeDispatchMessage,
   encodeLook,
-  encodeOutcomes,
   encodeWake,
   groupsOf,
   MalformedMessageError,
 } from '../message.ts';
+import { translated } from './errors.ts';
 
 export interface SqsJobQueueOptions {
   readonly client: SQSClient;
@@ -41,13 +36,13 @@ const DELAY_MAX_SEC = 15 * 60;
 
 const secondsOf = (ms: number): number => Math.ceil(Math.max(0, ms) / 1000);
 
-export class SqsJobQueue implements JobQueue, OutcomeOutbox {
+export class SqsJobQueue implements JobQueue {
   readonly #client: SQSClient;
   readonly #queueUrls: ReadonlyMap<string, string>;
   readonly #wakeQueueUrl: string;
 
   constructor(options: SqsJobQueueOptions) {
-    this.#client = options.client;
+    this.#client = withoutLineage(options.client);
     this.#queueUrls = new Map(Object.entries(options.queueUrls));
     this.#wakeQueueUrl = options.wakeQueueUrl;
   }
@@ -141,11 +136,6 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
     return this.#sendLater('sendLook', encodeLook(partition, atMs), delayMs);
   }
 
-  /** In the wake queue: whoever hears its messages publishes. */
-  keepOutcomes(unpublished: UnpublishedOutcomes, delayMs: number): Promise<void> {
-    return this.#sendLater('keepOutcomes', encodeOutcomes(unpublished), delayMs);
-  }
-
   async #sendLater(verb: string, MessageBody: string, delayMs: number, signal?: AbortSignal): Promise<void> {
     // Rounded up: a wake that comes early finds nothing due.
     const DelaySeconds = Math.ceil(delayMs / 1000);
@@ -178,7 +168,7 @@ export class SqsJobQueue implements JobQueue, OutcomeOutbox {
   }
 }
 
-/** A message that none of ours has sent is left alone: it comes again, and then goes to the dead letters. */
+/** A message that none of ours has sent is left alone: it comes again until SQS drops it. */
 function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): ReceivedMessage[] {
   if (ReceiptHandle === undefined) return [];
   try {
@@ -188,43 +178,4 @@ function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): Received
     if (error instanceof MalformedMessageError) return [];
     throw error;
   }
-}
-
-const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
-  'QueueDoesNotExist',
-  'AWS.SimpleQueueService.NonExistentQueue',
-  'InvalidAddress',
-  'AccessDenied',
-  'AccessDeniedException',
-  'InvalidClientTokenId',
-  'UnrecognizedClientException',
-  'ExpiredToken',
-  'ExpiredTokenException',
-  'CredentialsProviderError',
-]);
-
-const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
-
-function translated(error: unknown, verb: string, queueUrl: string): Error {
-  const name = error instanceof Error ? error.name : '';
-  const message = error instanceof Error ? error.message : String(error);
-  const options = { cause: error };
-  if (MISCONFIGURATIONS.has(name)) {
-    return new QueueMisconfigured(
-      `${verb}: queue ${queueUrl} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,
-      options,
-    );
-  }
-  const { $metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
-  const status = $metadata?.httpStatusCode ?? 0;
-  if (status >= 400 && status < 500 && status !== 429 && !THROTTLES.has(name)) {
-    return new QueueRefused(
-      `${verb}: queue ${queueUrl} refuses the request (${name}: ${message}); correct it`,
-      options,
-    );
-  }
-  return new QueueUnavailable(
-    `${verb}: no answer from queue ${queueUrl} (${name}: ${message}); repeat it`,
-    options,
-  );
 }

@@ -1,0 +1,159 @@
+/**
+ * Dead letters on SQS. They are moved one by one: SQS's own task knows where a letter belongs only if a queue sent it there, and what a rule of
+ * the bus could not deliver was sent by EventBridge.
+ */
+import {
+  DeleteMessageBatchCommand,
+  GetQueueAttributesCommand,
+  type Message,
+  PurgeQueueCommand,
+  ReceiveMessageCommand,
+  SendMessageCommand,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import type { DeadLetterQueues, DeadLetterView, QueueView } from '../contract.ts';
+import { translated } from './errors.ts';
+
+/** By name: a queue, and the one behind it. */
+type Pairs = Readonly<Record<string, { readonly queueUrl: string; readonly deadLetterQueueUrl: string }>>;
+
+/** SQS's bound on the messages of one request. */
+const BATCH_MAX = 10;
+/** Long enough to ask all of SQS's servers. */
+const WAIT_SEC = 1;
+/** Between taking a letter and deleting it. */
+const HIDE_SEC = 60;
+
+export class SqsDeadLetterQueues implements DeadLetterQueues {
+  readonly #client: SQSClient;
+  readonly #queues: Pairs;
+
+  constructor({ client, queues }: { readonly client: SQSClient; readonly queues: Pairs }) {
+    this.#client = client;
+    this.#queues = queues;
+  }
+
+  get names(): readonly string[] {
+    return Object.keys(this.#queues);
+  }
+
+  async look(queue: string): Promise<QueueView> {
+    const { queueUrl, deadLetterQueueUrl } = this.#pair(queue);
+    const [own, dead] = await Promise.all([queueUrl, deadLetterQueueUrl].map((url) => this.#count(url)));
+    // Seen by whoever asks next, too.
+    const letters = (dead?.waiting ?? 0) === 0 ? [] : await this.#take(deadLetterQueueUrl, BATCH_MAX, 0);
+    return {
+      queue,
+      waiting: own?.waiting ?? 0,
+      taken: own?.taken ?? 0,
+      deadLetters: (dead?.waiting ?? 0) + (dead?.taken ?? 0),
+      shown: letters.map(viewOf),
+    };
+  }
+
+  async redrive(queue: string, max: number): Promise<number> {
+    const { queueUrl, deadLetterQueueUrl } = this.#pair(queue);
+    let moved = 0;
+    while (moved < max) {
+      const letters = await this.#take(deadLetterQueueUrl, Math.min(BATCH_MAX, max - moved), HIDE_SEC);
+      if (letters.length === 0) break;
+      await Promise.all(letters.map((letter) => this.#send(queueUrl, letter)));
+      await this.#call('redrive', deadLetterQueueUrl, () =>
+        this.#client.send(
+          new DeleteMessageBatchCommand({
+            QueueUrl: deadLetterQueueUrl,
+            Entries: letters.map(({ ReceiptHandle }, at) => ({ Id: String(at), ReceiptHandle })),
+          }),
+        ),
+      );
+      moved += letters.length;
+    }
+    return moved;
+  }
+
+  async purge(queue: string): Promise<void> {
+    const { deadLetterQueueUrl: QueueUrl } = this.#pair(queue);
+    await this.#call('purge', QueueUrl, () => this.#client.send(new PurgeQueueCommand({ QueueUrl })));
+  }
+
+  #pair(queue: string): Pairs[string] {
+    const pair = Object.hasOwn(this.#queues, queue) ? this.#queues[queue] : undefined;
+    if (pair !== undefined) return pair;
+    throw new RangeError(`there is no queue ${JSON.stringify(queue)}; there are: ${this.names.join(', ')}`);
+  }
+
+  async #count(QueueUrl: string): Promise<{ readonly waiting: number; readonly taken: number }> {
+    const { Attributes = {} } = await this.#call('look', QueueUrl, () =>
+      this.#client.send(
+        new GetQueueAttributesCommand({
+          QueueUrl,
+          AttributeNames: [
+            'ApproximateNumberOfMessages',
+            'ApproximateNumberOfMessagesDelayed',
+            'ApproximateNumberOfMessagesNotVisible',
+          ],
+        }),
+      ),
+    );
+    const of = (what: string): number =>
+      Number(Attributes[`ApproximateNumberOfMessages${what}` as keyof typeof Attributes] ?? 0);
+    return { waiting: of('') + of('Delayed'), taken: of('NotVisible') };
+  }
+
+  async #take(QueueUrl: string, MaxNumberOfMessages: number, hideSec: number): Promise<readonly Message[]> {
+    const { Messages = [] } = await this.#call('receive', QueueUrl, () =>
+      this.#client.send(
+        new ReceiveMessageCommand({
+          QueueUrl,
+          MaxNumberOfMessages,
+          VisibilityTimeout: hideSec,
+          WaitTimeSeconds: WAIT_SEC,
+          MessageSystemAttributeNames: ['SentTimestamp', 'AWSTraceHeader'],
+          MessageAttributeNames: ['All'],
+        }),
+      ),
+    );
+    return Messages;
+  }
+
+  async #send(QueueUrl: string, { Body = '', Attributes }: Message): Promise<void> {
+    const trace = Attributes?.AWSTraceHeader;
+    const command = new SendMessageCommand({
+      QueueUrl,
+      MessageBody: Body,
+      ...(trace === undefined
+        ? {}
+        : { MessageSystemAttributes: { AWSTraceHeader: { DataType: 'String', StringValue: trace } } }),
+    });
+    await this.#call('redrive', QueueUrl, () => this.#client.send(command));
+  }
+
+  async #call<T>(verb: string, queueUrl: string, send: () => Promise<T>): Promise<T> {
+    try {
+      return await send();
+    } catch (error) {
+      throw translated(error, verb, queueUrl);
+    }
+  }
+}
+
+/** EventBridge says in attributes why it could not deliver; the dispatch function in the body why the bus refuses. */
+function viewOf({ Body = '', Attributes, MessageAttributes = {} }: Message): DeadLetterView {
+  const { ERROR_CODE: code, ERROR_MESSAGE: message } = MessageAttributes;
+  const told = [code?.StringValue, message?.StringValue].filter((each) => each !== undefined).join(': ');
+  const reason = told === '' ? reasonIn(Body) : told;
+  return {
+    sentAtMs: Number(Attributes?.SentTimestamp ?? 0),
+    ...(reason === undefined ? {} : { reason }),
+    body: Body,
+  };
+}
+
+function reasonIn(body: string): string | undefined {
+  try {
+    const { reason } = Object(JSON.parse(body)) as { readonly reason?: unknown };
+    return typeof reason === 'string' ? reason : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,42 @@
+/** What SQS answers, as errors of the queue contract. */
+import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../errors.ts';
+
+const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
+  'QueueDoesNotExist',
+  'AWS.SimpleQueueService.NonExistentQueue',
+  'InvalidAddress',
+  'AccessDenied',
+  'AccessDeniedException',
+  'InvalidClientTokenId',
+  'UnrecognizedClientException',
+  'ExpiredToken',
+  'ExpiredTokenException',
+  'CredentialsProviderError',
+]);
+
+const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
+
+/** An error of SQS as one of ours. */
+export function translated(error: unknown, verb: string, queueUrl: string): Error {
+  const name = error instanceof Error ? error.name : '';
+  const message = error instanceof Error ? error.message : String(error);
+  const options = { cause: error };
+  if (MISCONFIGURATIONS.has(name)) {
+    return new QueueMisconfigured(
+      `${verb}: queue ${queueUrl} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,
+      options,
+    );
+  }
+  const { $metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
+  const status = $metadata?.httpStatusCode ?? 0;
+  if (status >= 400 && status < 500 && status !== 429 && !THROTTLES.has(name)) {
+    return new QueueRefused(
+      `${verb}: queue ${queueUrl} refuses the request (${name}: ${message}); correct it`,
+      options,
+    );
+  }
+  return new QueueUnavailable(
+    `${verb}: no answer from queue ${queueUrl} (${name}: ${message}); repeat it`,
+    options,
+  );
+}

@@ -1,0 +1,40 @@
+/** Rights spread late: a deployment that gives them and uses them must not fail for that. */
+import { expect, it } from 'vitest';
+import { onceAllowed } from '../../functions/declare.ts';
+import { ConfigurationError } from '../../lib/core/errors.ts';
+import { QueueMisconfigured } from '../../lib/queue/errors.ts';
+import { StoreMisconfigured } from '../../lib/store/errors.ts';
+
+/** Fails so often, then answers. What was waited is counted. */
+async function declaring(failures: number, failure: Error) {
+  let tries = 0;
+  let waitedMs = 0;
+  const answer = await onceAllowed(
+    async () => {
+      tries += 1;
+      if (tries <= failures) throw failure;
+      return 'declared';
+    },
+    async (ms) => {
+      waitedMs += ms;
+    },
+  ).catch((error: unknown) => error);
+  return { answer, tries, waitedMs };
+}
+
+it.each([
+  ['the table', new StoreMisconfigured('AccessDeniedException')],
+  ['the wake queue', new QueueMisconfigured('AccessDenied')],
+])('a right to %s that comes within half a minute is waited for', async (_, failure) => {
+  expect(await declaring(5, failure)).toEqual({ answer: 'declared', tries: 6, waitedMs: 30_000 });
+});
+
+it('a right that does not come fails the deployment, and says which', async () => {
+  const failure = new StoreMisconfigured('AccessDeniedException');
+  expect(await declaring(100, failure)).toEqual({ answer: failure, tries: 6, waitedMs: 30_000 });
+});
+
+it('what is refused for another reason fails at once', async () => {
+  const failure = new ConfigurationError('types', 1, 'is wrong', 'Correct it.');
+  expect(await declaring(1, failure)).toEqual({ answer: failure, tries: 1, waitedMs: 0 });
+});

@@ -1,0 +1,88 @@
+/** What is sent from a function begins a chain of its own: Lambda would take jobs that submit jobs for a loop, and end them. */
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
+import { SQSClient } from '@aws-sdk/client-sqs';
+import { afterAll, beforeEach, expect, it, vi } from 'vitest';
+import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
+import { askingToLead, lambdaForLeads } from '../../lib/queue/lambda/leads.ts';
+import { InvokedWakes, lambdaForWakes } from '../../lib/queue/lambda/wakes.ts';
+import { SqsOutcomeOutbox } from '../../lib/queue/sqs/outbox.ts';
+import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
+
+let received: IncomingHttpHeaders[] = [];
+const aws = createServer((request, answer) => {
+  received.push(request.headers);
+  answer.writeHead(202).end('{}');
+});
+await new Promise<void>((listening) => aws.listen(0, '127.0.0.1', listening));
+const endpoint = `http://127.0.0.1:${(aws.address() as AddressInfo).port}`;
+const settings = {
+  endpoint,
+  region: 'eu-central-1',
+  credentials: { accessKeyId: 'a', secretAccessKey: 'b' },
+};
+afterAll(() => {
+  aws.closeAllConnections();
+  aws.close();
+});
+
+beforeEach(() => {
+  received = [];
+  vi.stubEnv('AWS_LAMBDA_FUNCTION_NAME', 'worker');
+  vi.stubEnv('_X_AMZN_TRACE_ID', 'Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=15:a87bd80c:1');
+  for (const [name, value] of [
+    ['AWS_ENDPOINT_URL', endpoint],
+    ['AWS_REGION', 'eu-central-1'],
+    ['AWS_ACCESS_KEY_ID', 'a'],
+    ['AWS_SECRET_ACCESS_KEY', 'b'],
+  ] as const)
+    vi.stubEnv(name, value);
+  return () => vi.unstubAllEnvs();
+});
+
+/** The server that answers here knows no checksums. */
+const sqs = (): SQSClient => new SQSClient({ ...settings, md5: false });
+const queue = (): SqsJobQueue =>
+  new SqsJobQueue({
+    client: sqs(),
+    queueUrls: { images: `${endpoint}/images` },
+    wakeQueueUrl: `${endpoint}/wake`,
+  });
+
+it.each([
+  ['a job', () => queue().send('images', [{ jobId: 'j', claimId: 'c' }])],
+  ['a wake', () => queue().sendWake(0, 0)],
+  ['a look', () => queue().sendLook(0, 0, 1)],
+  [
+    'an outcome that is kept',
+    () =>
+      new SqsOutcomeOutbox({
+        client: sqs(),
+        queue: { queueUrl: `${endpoint}/outcomes`, deadLetterQueueUrl: `${endpoint}/dead` },
+      }).keepOutcomes({ jobIds: ['j'], tries: 1 }, 0),
+  ],
+  [
+    'a wake by invocation',
+    () =>
+      new InvokedWakes({
+        client: lambdaForWakes(settings),
+        functionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch:wake',
+        queue: queue(),
+        clock: { monotonicMs: () => 0 },
+      }).sendWake(0, 0, undefined, ['j']),
+  ],
+  ['a lead', () => askingToLead({ client: lambdaForLeads(), functionName: 'dispatch' })(0)],
+])('%s', async (_, send) => {
+  await send();
+  expect(received).toHaveLength(1);
+  expect(received[0]).not.toHaveProperty('x-amzn-trace-id');
+});
+
+it('the bus is told of the trace as before: Lambda counts no chain through it', async () => {
+  const events = new EventBridgeBus({ client: new EventBridgeClient(settings), busName: 'bus' });
+  await events.publish([
+    { kind: 'stopped', detail: { id: 's', revision: 1, reason: 'type', failures: 0, stoppedAtMs: 1 } },
+  ]);
+  expect(received[0]).toHaveProperty('x-amzn-trace-id');
+});
