@@ -581,7 +581,7 @@ export class CloudWorld {
       configuration: this.#options.configuration,
       clock: this.#clock(),
       random: this.#random,
-      log: { info: silent, warn: silent },
+      log: { info: silent, warn: silent, error: silent },
       fleet,
       slots,
       workerId,
@@ -651,7 +651,7 @@ export class CloudWorld {
       configuration: this.#options.configuration,
       clock: this.#clock(),
       random: this.#random,
-      log: { info: silent, warn: silent },
+      log: { info: silent, warn: silent, error: silent },
       dispatcherId,
       signal: new AbortController().signal,
     }).catch((error: unknown) => this.#fail(error));

@@ -58,8 +58,20 @@ export interface Claim {
 export interface JobError {
   /** Stable, for rules: the error's own name, or `WorkerLost`, `JobTimeout`, `JobUnreadable`. */
   readonly name: string;
+  /** Of what was thrown, and of its causes. */
   readonly message: string;
+  /**
+   * Where what was thrown came from: its first frames, then its causes with theirs, a line each, at most 4 KB. Kept with the attempt:
+   * of one that another follows, in the job's history.
+   */
+  readonly stack?: string | undefined;
 }
+
+/** Of what stands beside a job's error, as JSON in UTF-8. An attempt that fails is billed up to four write units for it. */
+export const ERROR_STACK_BYTES_MAX = 4_096;
+
+/** An error without what is kept with its attempt. */
+export const withoutStack = ({ name, message }: JobError): JobError => ({ name, message });
 
 /** An attempt that is over, and that the job's own fields do not tell of any more, or do not tell in full. */
 export interface AttemptEntry {

@@ -29,6 +29,7 @@ import {
   type JobState,
   type Json,
   type MovingJob,
+  withoutStack,
 } from './job.ts';
 
 /** What may follow each state. A state that follows itself changes its version only, or its time. */
@@ -378,7 +379,9 @@ function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition
     case 'cancelled':
       return moved({ ...job, ...next, state: 'cancelled' });
     case 'retry': {
-      const { error, runAtMs } = verdict;
+      const { runAtMs } = verdict;
+      // The attempt is in the history, and its stack with it.
+      const error = withoutStack(verdict.error);
       // Nobody wants another attempt.
       if (isUnwanted) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;

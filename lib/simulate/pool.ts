@@ -76,7 +76,7 @@ const FUNCTION_MARGIN_MS = 30_000;
 const BEHIND_FUNCTION_MS = 20_000;
 const RECEIVE_MAX = 10;
 
-const SILENT: Log = { info: () => {}, warn: () => {} };
+const SILENT: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** One life of a worker process: it ends without a word. */
 class Life {

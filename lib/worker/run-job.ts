@@ -2,7 +2,14 @@
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
-import { type Job, type JobError, type Json, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
+import {
+  type Job,
+  type JobError,
+  type Json,
+  type MovingJob,
+  TERMINAL_TTL_MS,
+  withoutStack,
+} from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
 import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
@@ -20,6 +27,7 @@ import {
   type Watch,
 } from './attempt-host.ts';
 import type { AttemptStore } from './retrying-store.ts';
+import { jobErrorOf } from './thrown.ts';
 
 /** What a handler is told beside its payload. */
 export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
@@ -111,7 +119,6 @@ export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'relea
 
 const RESULT_BYTES_MAX = 64 * 1024;
 const CHECKPOINT_BYTES_MAX = 64 * 1024;
-const ERROR_CHARS_MAX = 2_048;
 
 /** Thrown into an attempt that takes longer than its type allows. */
 export class JobTimeoutError extends Error {
@@ -137,29 +144,6 @@ export class JobUnreadableError extends Error {
 export class WorkerStoppedError extends Error {
   override readonly name = 'WorkerStopped';
 }
-
-function jobErrorOf(error: unknown): JobError {
-  const named = error instanceof Error ? readText(() => error.name) : undefined;
-  const said = error instanceof Error ? readText(() => error.message) : readText(() => describe(error));
-  return {
-    name: (named === undefined || named === '' ? 'Error' : named.slice(0, 128)).toWellFormed(),
-    message: (said ?? 'the handler threw what cannot be shown as text')
-      .slice(0, ERROR_CHARS_MAX)
-      .toWellFormed(),
-  };
-}
-
-/** What is thrown is the user's: a getter that throws, or an object without a prototype, must not hide that it failed. */
-function readText(read: () => unknown): string | undefined {
-  try {
-    return String(read());
-  } catch {
-    return undefined;
-  }
-}
-
-const describe = (thrown: unknown): string =>
-  typeof thrown === 'object' && thrown !== null ? JSON.stringify(thrown) : String(thrown);
 
 interface Storable {
   readonly what: string;
@@ -191,7 +175,7 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: 
   try {
     text = JSON.stringify(data);
   } catch (cause) {
-    throw new refusal(`${what} is not JSON: ${String(cause)}; ${waysOut[0]}`, { cause });
+    throw new refusal(`${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
   }
   if (text === undefined) throw new refusal(`${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
   const bytes = Buffer.byteLength(text, 'utf8');
@@ -219,6 +203,17 @@ export class MissingHandlerError extends Error {
   override readonly name = 'MissingHandler';
 }
 
+/** What the handler threw, read once: nothing else looks at the value itself. */
+class HandlerThrewError extends Error {
+  override readonly name = 'HandlerThrew';
+  readonly failure: JobError;
+
+  constructor(failure: JobError) {
+    super(failure.message);
+    this.failure = failure;
+  }
+}
+
 /** The attempt was started, and not begun: its handler has not run. */
 class StartedLateError extends Error {
   override readonly name = 'StartedLate';
@@ -230,7 +225,7 @@ const tookTooLong = (timeoutMs: number): JobTimeoutError =>
 /** How a handler ended. */
 type HandlerEnd =
   | { readonly kind: 'returned'; readonly result: Json | undefined }
-  | { readonly kind: 'threw'; readonly error: unknown };
+  | { readonly kind: 'threw'; readonly failure: JobError };
 const LATE = { kind: 'late' } as const;
 
 /**
@@ -308,14 +303,14 @@ async function attempt(
   };
   const settled = running.then(
     (result) => over({ kind: 'returned', result }),
-    (error: unknown) => over({ kind: 'threw', error }),
+    (thrown: unknown) => over({ kind: 'threw', failure: jobErrorOf(thrown) }),
   );
   const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
   try {
     const ended = await first;
     if (ended.kind === 'returned') return storable(ended.result, RESULT);
-    if (ended.kind === 'threw') throw ended.error;
+    if (ended.kind === 'threw') throw new HandlerThrewError(ended.failure);
     const graceIsOver = new Promise<typeof LATE>((resolve) => {
       endGrace = deadlines(graceMs, () => resolve(LATE));
     });
@@ -458,13 +453,7 @@ export async function runJob(
     // By other terms a job may be failed for good that was to be tried again.
     terms ??= await termsOf(context, job);
     ending = endingOf(context, job, terms.type, error);
-    log.info('attempt did not succeed', {
-      jobId: job.id,
-      type: job.type,
-      attempt: job.attempt,
-      ending: ending.kind,
-      ...('error' in ending ? { error: ending.error } : {}),
-    });
+    logEnding(log, job, ending);
   }
   const finished = await writeDown(context, job, ending);
   if (finished.kind === 'superseded') {
@@ -476,6 +465,20 @@ export async function runJob(
   }
   // A retry of a job whose end was asked for is its cancellation.
   return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
+}
+
+/** What has failed is a warning, and an error where no other attempt follows: with all that is known of why. */
+function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: AttemptEnding): void {
+  const fields = { jobId, type, attempt: number };
+  if (ending.kind === 'retry')
+    log.warn('attempt failed; the job is tried again', {
+      ...fields,
+      error: ending.error,
+      againAt: new Date(ending.runAtMs).toISOString(),
+    });
+  else if (ending.kind === 'failed')
+    log.error('attempt failed for good; the job is a dead letter', { ...fields, error: ending.error });
+  else log.info('attempt did not succeed', { ...fields, ending: ending.kind });
 }
 
 /** When a job comes again that met a worker of another deployment. */
@@ -525,7 +528,7 @@ function endingOf(
     const verdict = afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS);
     if (verdict.kind !== 'failed') return { kind: 'released', verdict };
   }
-  const failure = jobErrorOf(error);
+  const failure = error instanceof HandlerThrewError ? error.failure : withoutStack(jobErrorOf(error));
   const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;
   return type === undefined || isFinal
     ? { kind: 'failed', error: failure }

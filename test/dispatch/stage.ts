@@ -90,9 +90,12 @@ export function stage(options: StageOptions = {}) {
   /** Instants at which wakes came. */
   const wakes: number[] = [];
   queue.onWake(() => wakes.push(time.nowMs));
-  const logged: { readonly message: string; readonly fields: unknown }[] = [];
-  const write: Log['info'] = (message, fields) => void logged.push({ message, fields });
-  const log: Log = { info: write, warn: write };
+  const logged: { readonly level: keyof Log; readonly message: string; readonly fields: unknown }[] = [];
+  const writeAs =
+    (level: keyof Log): Log['info'] =>
+    (message, fields) =>
+      void logged.push({ level, message, fields });
+  const log: Log = { info: writeAs('info'), warn: writeAs('warn'), error: writeAs('error') };
 
   let dispatchers = 0;
   /** A dispatch function's process: a memory of its own, and perhaps a store that is wrapped. */

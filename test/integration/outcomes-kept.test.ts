@@ -20,7 +20,7 @@ import { type TableStage, tableStage } from './table-stage.ts';
 
 const POOL = resolveConfiguration({ fleets: { images: { types: ['resize'], slots: 4 } } });
 const WAIT_MS = 120_000;
-const NO_LOG = { info: () => {}, warn: () => {} };
+const NO_LOG = { info: () => {}, warn: () => {}, error: () => {} };
 
 let on: TableStage;
 let wakes: TestQueue;

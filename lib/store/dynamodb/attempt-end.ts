@@ -1,8 +1,7 @@
 /** What the end of an attempt writes. */
 
-import type { JobError, JobState, MovingJob } from '../../core/job.ts';
+import { type JobError, type JobState, type MovingJob, withoutStack } from '../../core/job.ts';
 import { readyAgain, type Verdict } from '../../core/life-cycle.ts';
-import type {} from '../requests.ts';
 import type { Item } from './codec/attributes.ts';
 import { encodeJson, ttlSec } from './codec/cells.ts';
 import { encodeError } from './codec/job.ts';
@@ -51,7 +50,7 @@ export function endOf(
       if (verdict.error === undefined) return { update, values: terminal };
       return {
         update: `${update}, #error = :error`,
-        values: { ...terminal, ':error': encodeError(verdict.error) },
+        values: { ...terminal, ':error': encodeError(withoutStack(verdict.error)) },
       };
     }
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
@@ -71,7 +70,8 @@ export function endOf(
           ...ready?.values,
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
-          ':error': encodeError(verdict.error),
+          // The attempt is in the history, and its stack with it.
+          ':error': encodeError(withoutStack(verdict.error)),
           ...standingValues(dueStanding(running, verdict.runAtMs)),
         },
       };

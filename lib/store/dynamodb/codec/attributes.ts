@@ -132,6 +132,7 @@ export const ATTRIBUTE = {
   rejectedAtMs: 'rejectedAtMs',
   name: 'name',
   message: 'message',
+  stack: 'stack',
   // Notes of items that cannot be read.
   itemPk: 'itemPk',
   itemSk: 'itemSk',

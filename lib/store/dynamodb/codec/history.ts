@@ -1,5 +1,5 @@
 /** A job's history, packed into one attribute of its item. */
-import type { History, HistoryEntry } from '../../../core/job.ts';
+import type { History, HistoryEntry, JobError } from '../../../core/job.ts';
 import { numberIn, textIn } from './cells.ts';
 
 /** Number, claim, fleet, when claimed, worker, when started, when ended, whether lost; then why, and what next, or 0. */
@@ -13,7 +13,7 @@ type AttemptRow = readonly [
   number,
   number,
   0 | 1,
-  readonly [string, string] | 0,
+  readonly [string, string, string?] | 0,
   readonly [number, 0 | 1] | 0,
 ];
 
@@ -33,7 +33,7 @@ function rowOf(entry: HistoryEntry): HistoryRow {
     case 'attempt': {
       const { attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, error, next } = entry;
       const lost = entry.outcome === 'lost' ? 1 : 0;
-      const why = error === undefined ? 0 : ([error.name, error.message] as const);
+      const why = error === undefined ? 0 : errorRow(error);
       const then = next === undefined ? 0 : ([next.runAtMs, next.isFromStart ? 1 : 0] as const);
       return ['a', attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then];
     }
@@ -46,6 +46,14 @@ function rowOf(entry: HistoryEntry): HistoryRow {
     case 'givenBack':
       return ['g', entry.atMs, entry.claimId, entry.fleet];
   }
+}
+
+const errorRow = ({ name, message, stack }: JobError): readonly [string, string, string?] =>
+  stack === undefined ? [name, message] : [name, message, stack];
+
+function errorOfRow([name, message, stack]: readonly [string, string, string?]): JobError {
+  const error = { name: textIn(name), message: textIn(message) };
+  return stack === undefined ? error : { ...error, stack: textIn(stack) };
 }
 
 /** As text, some 150 bytes for each attempt: what is dropped, the last claim or 0, then a row for each entry. */
@@ -86,7 +94,7 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
         startedAtMs: numberIn(startedAtMs),
         endedAtMs: numberIn(endedAtMs),
         outcome: lost === 1 ? 'lost' : 'failed',
-        ...(why === 0 ? {} : { error: { name: textIn(why[0]), message: textIn(why[1]) } }),
+        ...(why === 0 ? {} : { error: errorOfRow(why) }),
         ...(then === 0 ? {} : { next: { runAtMs: numberIn(then[0]), isFromStart: then[1] === 1 } }),
       };
     }

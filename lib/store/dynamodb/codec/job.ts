@@ -52,7 +52,11 @@ export const encodeWorker = (worker: { readonly workerId: string; readonly incar
   [A.incarnation]: worker.incarnation,
 });
 
-export const encodeError = (error: JobError): Item => ({ [A.name]: error.name, [A.message]: error.message });
+export const encodeError = ({ name, message, stack }: JobError): Item => ({
+  [A.name]: name,
+  [A.message]: message,
+  [A.stack]: stack,
+});
 
 /** Where a waiting job stands. */
 export interface Standing {
@@ -317,4 +321,5 @@ export const decodeWorkerIdentity = (
 const decodeError = (cells: Cells): JobError => ({
   name: cells.text(A.name),
   message: cells.text(A.message),
+  ...(cells.has(A.stack) ? { stack: cells.text(A.stack) } : {}),
 });
