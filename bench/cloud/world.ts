@@ -359,6 +359,7 @@ export class CloudWorld {
       // Lambda receives and deletes: its pollers count that.
       receive: (...parameters) => fleets.receive(...parameters),
       delete: (...parameters) => fleets.delete(...parameters),
+      handBack: (...parameters) => fleets.handBack(...parameters),
       // SQS delays by whole seconds.
       sendWake: async (partition, delayMs, ...wake) => {
         await reach('sendWake', 1);

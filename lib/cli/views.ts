@@ -161,6 +161,7 @@ const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
   failed: 'failed',
   cancelled: 'stopped',
   lost: 'its worker was lost',
+  released: 'its worker ended in order, and gave it back',
 };
 
 /** What became of each request. */

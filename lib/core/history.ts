@@ -240,7 +240,8 @@ function presentAttempt(job: MovingJob): JobAttempt | undefined {
   if (worker === undefined || startedAtMs === undefined)
     return { ...common, outcome: state === 'claimed' ? 'claimed' : 'notStarted' };
   const ran = { ...common, workerId: worker.workerId, startedAtMs };
-  if (state === 'running') return { ...ran, outcome: 'running' };
+  if (state === 'running')
+    return { ...ran, outcome: 'running', ...(job.hung === undefined ? {} : { error: job.hung }) };
   const ended = { ...ran, ...(finishedAtMs === undefined ? {} : { endedAtMs: finishedAtMs }) };
   switch (state) {
     case 'succeeded':

@@ -56,7 +56,7 @@ export interface Claim {
 
 /** Why a job failed, or did not happen. */
 export interface JobError {
-  /** Stable, for rules: the error's own name, or `WorkerLost`, `JobTimeout`, `JobUnreadable`. */
+  /** Stable, for rules: the error's own name, or one of `WorkerLost`, `WorkerStopped`, `JobTimeout`, `JobUnreadable`. */
   readonly name: string;
   /** Of what was thrown, and of its causes. */
   readonly message: string;
@@ -83,8 +83,11 @@ export interface AttemptEntry {
   readonly workerId: string;
   readonly startedAtMs: number;
   readonly endedAtMs: number;
-  /** `failed`: its handler did. `lost`: its worker is gone, or gave it back. */
-  readonly outcome: 'failed' | 'lost';
+  /**
+   * `failed`: its handler did, or did not stop when its time was over. `lost`: its worker is gone. `released`: its worker ended in order, and
+   * gave it back.
+   */
+  readonly outcome: 'failed' | 'lost' | 'released';
   /** Why; cut to a bounded size. */
   readonly error?: JobError | undefined;
   /** When the job was to be tried again, and whether anew or from its checkpoint; absent: it was not. */
@@ -163,6 +166,11 @@ export interface MovingJob extends WaitingJob {
    */
   readonly runUntilMs?: number | undefined;
   readonly finishedAtMs?: number | undefined;
+  /**
+   * Why the attempt is given up though its handler goes on: it did not stop when its time was over. What follows comes once its worker is gone,
+   * by `retry`. Written by the worker or its guard; absent from the end of the attempt on.
+   */
+  readonly hung?: JobError | undefined;
   /** What the handler returned. */
   readonly result?: Json | undefined;
   readonly error?: JobError | undefined;

@@ -241,12 +241,13 @@ export class SimulatedPool {
       ...this.#clock,
       sleep: async (ms, signal) => life.ifAlive(await this.time.sleep(ms, signal)),
     };
-    const { send, delete: remove, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
+    const { send, delete: remove, handBack, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
     const options: WorkerProcessOptions = {
       store: heardWhileAlive(this.store, life),
       queue: {
         send,
         delete: remove,
+        handBack,
         sendWake,
         sendLook,
         // Who has vanished takes no more messages.

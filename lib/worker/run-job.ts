@@ -11,7 +11,7 @@ import {
   withoutStack,
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
+import { afterFailure, afterRelease, afterWorkerLost, hungAfter, WORKER_STOPPED } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
@@ -142,7 +142,14 @@ export class JobUnreadableError extends Error {
 
 /** Thrown into attempts when their worker ends before they do. */
 export class WorkerStoppedError extends Error {
-  override readonly name = 'WorkerStopped';
+  override readonly name = WORKER_STOPPED;
+  /** The worker did not end in order: nobody may count on it any more, and it counts as lost. */
+  readonly isLoss: boolean;
+
+  constructor(message: string, options: ErrorOptions & { readonly isLoss?: boolean } = {}) {
+    super(message, options);
+    this.isLoss = options.isLoss === true;
+  }
 }
 
 interface Storable {
@@ -187,7 +194,9 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: 
 /** How long a handler that was told to stop is waited for, unless its process ends before. */
 export const STOP_GRACE_MS = 5_000;
 
-/** Thrown when a handler goes on after it was told to stop: its process must end before its job may run again. */
+/**
+ * Thrown when a handler goes on after it was told to stop, which is its cause: its process must end before its job may run again.
+ */
 export class HandlerHungError extends Error {
   override readonly name = 'HandlerHung';
 }
@@ -214,9 +223,9 @@ class HandlerThrewError extends Error {
   }
 }
 
-/** The attempt was started, and not begun: its handler has not run. */
-class StartedLateError extends Error {
-  override readonly name = 'StartedLate';
+/** The attempt was started, and not begun: its handler has not run, and the job is as it was before. */
+class NotBegunError extends Error {
+  override readonly name = 'NotBegun';
 }
 
 const tookTooLong = (timeoutMs: number): JobTimeoutError =>
@@ -327,6 +336,7 @@ async function attempt(
   }
   throw new HandlerHungError(
     `the handler of job ${job.id} (${job.type}) ran on for ${Math.round(graceMs)} ms after its signal; make it heed the signal`,
+    { cause: told.reason },
   );
 }
 
@@ -370,7 +380,7 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
 function requireWorker({ signal, lookAtLease }: RunContext): void {
   lookAtLease?.();
   if (signal?.aborted)
-    throw new StartedLateError('the worker ended before the handler began', { cause: signal.reason });
+    throw new NotBegunError('the worker ended before the handler began', { cause: signal.reason });
 }
 
 /**
@@ -443,13 +453,16 @@ export async function runJob(
   let ending: AttemptEnding;
   try {
     if (isTooLate(context, time, typeTimeoutMs)) {
-      throw new StartedLateError('the start was answered too late: its function was about to end');
+      throw new NotBegunError('the start was answered too late: its function was about to end');
     }
     if (job.unreadable !== undefined) throw new JobUnreadableError(job.unreadable);
     requireWorker(context);
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
-    if (error instanceof HandlerHungError) throw error;
+    if (error instanceof HandlerHungError) {
+      await noteHung(context, job, time, error);
+      throw error;
+    }
     // By other terms a job may be failed for good that was to be tried again.
     terms ??= await termsOf(context, job);
     ending = endingOf(context, job, terms.type, error);
@@ -481,10 +494,36 @@ function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: 
   else log.info('attempt did not succeed', { ...fields, ending: ending.kind });
 }
 
+/**
+ * A handler that goes on after its time is over has failed by that: it is written down while the process lives. One that was told to stop
+ * for another reason is its worker's loss.
+ */
+async function noteHung(
+  { store, worker, log }: RunContext,
+  job: Job,
+  { timeoutMs }: AttemptTime,
+  { cause, message }: HandlerHungError,
+): Promise<void> {
+  const fields = { jobId: job.id, type: job.type, attempt: job.attempt };
+  log.warn('a handler hangs; its process ends', { ...fields, error: message });
+  if (!(cause instanceof JobTimeoutError)) return;
+  try {
+    const claimId = job.claim?.claimId ?? '';
+    await store.saveHung({ jobId: job.id, claimId, worker, error: hungAfter(timeoutMs) });
+  } catch (error) {
+    log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
+      ...fields,
+      error: String(error),
+    });
+  }
+}
+
 /** When a job comes again that met a worker of another deployment. */
 const ROLLOUT_MS = 60_000;
 /** A deployment declares before it has replaced its last worker: by then it has. */
 const ROLLOUT_MAX_MS = 15 * 60_000;
+/** A job is given back so often before its handler began, where that may go on for ever. */
+const NOT_BEGUN_MAX = ROLLOUT_MAX_MS / ROLLOUT_MS;
 
 /**
  * Whether a worker that has the handler may be about to take this one's place, or the job's type may not be this fleet's any
@@ -501,8 +540,8 @@ function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job
 /** How an attempt ended. */
 type AttemptEnding =
   | Verdict
-  /** The worker ended before the handler did. */
-  | { readonly kind: 'released'; readonly verdict: Verdict }
+  /** The worker ended before the handler did, or could not begin it. */
+  | { readonly kind: 'released'; readonly as: 'released' | 'lost'; readonly verdict: Verdict }
   /** Another attempt holds the job: there is nothing to write. */
   | { readonly kind: 'superseded' };
 
@@ -516,24 +555,37 @@ function endingOf(
   const { clock, random } = context;
   if (error instanceof AttemptCancelledError) return { kind: 'cancelled' };
   if (error instanceof AttemptSupersededError) return { kind: 'superseded' };
-  if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {
-    const lost: JobError = { name: WORKER_LOST, message: error.message };
-    if (type === undefined) return { kind: 'released', verdict: { kind: 'failed', error: lost } };
-    // Where no handler has run, the job is as it was before.
-    const onWorkerLost = error instanceof StartedLateError ? 'resume' : type.onWorkerLost;
-    return { kind: 'released', verdict: afterWorkerLost(job, { ...type, onWorkerLost }, clock.nowMs()) };
+  const nowMs = clock.nowMs();
+  if (error instanceof WorkerStoppedError) {
+    const { isLoss, message } = error;
+    return isLoss
+      ? { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) }
+      : released(message, nowMs, type?.onWorkerLost !== 'resume');
   }
-  if (error instanceof MissingHandlerError && type !== undefined && mayBeRollingOut(context, job)) {
-    const again = { ...type, onWorkerLost: 'resume' } as const;
-    const verdict = afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS);
-    if (verdict.kind !== 'failed') return { kind: 'released', verdict };
+  const mayGiveBack = releasesOf(job) < NOT_BEGUN_MAX;
+  if (error instanceof NotBegunError) {
+    if (mayGiveBack) return released(error.message, nowMs, false);
+    return { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) };
   }
+  const isMissing = error instanceof MissingHandlerError && type !== undefined;
+  if (isMissing && mayGiveBack && mayBeRollingOut(context, job))
+    return released(error.message, nowMs + ROLLOUT_MS, false);
   const failure = error instanceof HandlerThrewError ? error.failure : withoutStack(jobErrorOf(error));
   const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;
   return type === undefined || isFinal
     ? { kind: 'failed', error: failure }
-    : afterFailure(job, failure, type.retry, random(), clock.nowMs());
+    : afterFailure(job, failure, type.retry, random(), nowMs);
 }
+
+const released = (message: string, runAtMs: number, isFromStart: boolean): AttemptEnding => ({
+  kind: 'released',
+  as: 'released',
+  verdict: afterRelease(message, runAtMs, isFromStart),
+});
+
+/** How often workers have given the job back, as far as its history has it. */
+const releasesOf = ({ history }: Job): number =>
+  (history?.entries ?? []).filter((entry) => entry.kind === 'attempt' && entry.outcome === 'released').length;
 
 async function writeDown(context: RunContext, job: Job, ending: AttemptEnding): Promise<FinishOutcome> {
   const { store, clock, worker } = context;
@@ -543,7 +595,7 @@ async function writeDown(context: RunContext, job: Job, ending: AttemptEnding): 
     case 'superseded':
       return { kind: 'superseded' };
     case 'released':
-      return store.loseWorker({ job, verdict: ending.verdict, nowMs, expiresAtMs });
+      return store.loseWorker({ job, verdict: ending.verdict, as: ending.as, nowMs, expiresAtMs });
     default:
       return store.finishJob({ ...worker, job, verdict: ending, nowMs, expiresAtMs });
   }

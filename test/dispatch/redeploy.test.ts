@@ -377,7 +377,7 @@ describe('jobs that run', () => {
     await on.pass({}, await on.process());
     const [received] = await on.queue.receive('images', 1, 0, 60_000);
     if (received === undefined) throw new Error('nothing was sent');
-    const { store, clock, log, declarations } = on;
+    const { store, clock, random, log, declarations } = on;
     const worker = { workerId: 'w', incarnation: 'i' };
     const nowMs = clock.nowMs();
     await store.startJob({ ...onlyJob(received), ...worker, nowMs, runUntilMs: nowMs + 10_000 });
@@ -385,7 +385,8 @@ describe('jobs that run', () => {
     await on.advance(60_000);
     const { configuration } = await declarations.current();
     const typeUnder = declarations.typeUnder.bind(declarations);
-    expect(await endIfDead({ store, configuration, typeUnder, clock, log }, onlyJob(received))).toBe('ended');
+    const context = { store, configuration, typeUnder, clock, random, log };
+    expect(await endIfDead(context, onlyJob(received))).toBe('ended');
     expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 

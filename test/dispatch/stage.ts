@@ -208,7 +208,7 @@ export function stage(options: StageOptions = {}) {
         const before = store.inspectJob(jobId);
         if ((await begin(fleet, 'worker', message)).kind === 'superseded') {
           refused.push(jobId);
-          await endIfDead({ store, configuration, clock, log }, message);
+          await endIfDead({ store, configuration, clock, random, log }, message);
           if (store.inspectJob(jobId) !== before)
             throw new Error(`job ${jobId} was changed by a refused start`);
         }

@@ -37,7 +37,12 @@ export interface ProcessStage {
   readonly drop: () => Promise<void>;
 }
 
-export async function processStage(configuration: PoolConfiguration, fleet: string): Promise<ProcessStage> {
+/** @param checkAfterMs - when a job that nobody has started is told of again */
+export async function processStage(
+  configuration: PoolConfiguration,
+  fleet: string,
+  checkAfterMs = 5_000,
+): Promise<ProcessStage> {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-processes-'));
   const journalFile = join(folder, 'journal');
   const outputFile = (name: string): string => join(folder, `${name}.log`);
@@ -56,7 +61,7 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     configuration,
     clock: systemClock,
     holder: 'the test',
-    budget: { ...DISPATCH_BUDGET, checkAfterMs: 5_000 },
+    budget: { ...DISPATCH_BUDGET, checkAfterMs },
   });
   const env = await fleetEnvironment({
     store,

@@ -1308,8 +1308,7 @@ const shortLived = (store: JobStore, ttlMs: number): JobStore =>
   instead(store, {
     finishJob: (request) => store.finishJob({ ...request, expiresAtMs: request.nowMs + ttlMs }),
     cancelJob: ({ jobId, nowMs, by }) => store.cancelJob({ jobId, nowMs, expiresAtMs: nowMs + ttlMs, by }),
-    loseWorker: ({ job, verdict, nowMs }) =>
-      store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + ttlMs }),
+    loseWorker: (request) => store.loseWorker({ ...request, expiresAtMs: request.nowMs + ttlMs }),
   });
 
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));

@@ -1,6 +1,8 @@
 /** The life of a long-running worker: it registers, runs what it is sent, and ends in order or in time. */
 
 import { afterEach, describe, expect, it } from 'vitest';
+import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
@@ -11,6 +13,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import type { WorkerRecord } from '../../lib/store/records.ts';
 import { LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
+import { RECEIVE_WAIT_MAX_MS } from '../../lib/worker/process/messages.ts';
 import type { WorkerProcessOptions, WorkerReport } from '../../lib/worker/process/options.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
@@ -26,11 +29,16 @@ const TICK_MS = 5_000;
 const TIMEOUT_MS = 600_000;
 
 /** A fleet that processes serve, and dispatchers that hear of everything. */
-function setting(queue?: QueueImitation): Stage {
+function setting(queue?: QueueImitation, type: JobTypeInput = {}): Stage {
   const on = stage({
     pool: {
       types: {
-        resize: { timeoutMs: TIMEOUT_MS, onWorkerLost: 'resume', retry: { jitter: 'none', delayMs: 1_000 } },
+        resize: {
+          timeoutMs: TIMEOUT_MS,
+          onWorkerLost: 'resume',
+          retry: { jitter: 'none', delayMs: 1_000 },
+          ...type,
+        },
       },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize'] } },
@@ -414,7 +422,7 @@ describe('a worker process', () => {
       worker: { workerId: 'worker-1' },
     });
     worker.stop();
-    await on.advance(1_000);
+    await on.advance(RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { succeeded: 5 } });
     expect(on.queue.sizeOf('images')).toBe(0);
   });
@@ -595,9 +603,9 @@ describe('a worker process', () => {
   });
 
   it.each([
-    { lease: {}, mostMs: 12_000 },
-    { lease: { leaseMs: 8_000, heartbeatMs: 1_000 }, mostMs: 5_000 },
-    { lease: { leaseMs: 60_000 }, mostMs: 20_000 },
+    { lease: {}, mostMs: 5_000 },
+    { lease: { leaseMs: 6_500, heartbeatMs: 1_000 }, mostMs: 3_500 },
+    { lease: { leaseMs: 60_000 }, mostMs: 5_000 },
   ])(
     'asks for messages no longer than $mostMs ms: one that has died is not given what others should take',
     async ({ lease, mostMs }) => {
@@ -684,7 +692,26 @@ describe('a shutdown', () => {
     expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
     expect(worker.exits).toEqual([]);
     expect(recordOf(on)).toBeUndefined();
-    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ attempt: 1, workersLost: 1 });
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ attempt: 1, workersLost: 0 });
+  });
+
+  it('takes nothing from the queue that it hides: what it is given when it ends starts elsewhere at once', async () => {
+    const on = setting();
+    // It waits for messages before the other one does, and is served first.
+    const leaving = begin(on, worksFor(on, 60_000), { workerId: 'leaving', shutdownMs: 500 });
+    const [job] = await waitingJobs(on, 1);
+    await on.advance(1_000);
+    begin(on, worksFor(on, 60_000), { workerId: 'lasting' });
+    await on.advance(100);
+    leaving.stop();
+    await on.advance(6_000);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
+      state: 'running',
+      worker: { workerId: 'lasting' },
+      attempt: 1,
+      workersLost: 0,
+    });
+    expect(leaving.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
   });
 
   it('ends the process if a handler goes on, and leaves its record to expire', async () => {
@@ -870,6 +897,40 @@ describe('a worker whose name begins another life', () => {
 });
 
 describe('a worker that has to end', () => {
+  it('because a handler hangs: that is a timeout, which counts as an attempt and follows `retry`, and log, history and error say so', async () => {
+    for (const maxAttempts of [1, 2]) {
+      const on = setting(undefined, { timeoutMs: 20_000, retry: { jitter: 'none', maxAttempts } });
+      const [job] = await waitingJobs(on, 1);
+      let begun = 0;
+      const resize: JobHandler = (...given) => {
+        begun += 1;
+        return hangs(...given);
+      };
+      for (let life = 1; life <= 4; life += 1) {
+        const worker = begin(on, resize, { workerId: `worker-${life}`, shutdownMs: 1_000 });
+        await on.advance(90_000);
+        worker.kill();
+      }
+      expect(begun).toBe(maxAttempts);
+      const { state, workersLost, error, ...rest } = on.store.inspectJob(job?.id ?? '') as Job;
+      expect({ state, workersLost, error }).toMatchObject({
+        state: 'failed',
+        workersLost: 0,
+        error: { name: 'JobTimeout', message: expect.stringContaining('20000 ms') },
+      });
+      const { events } = historyOf({ state, workersLost, error, ...rest });
+      expect(events.slice(1)).toMatchObject(
+        Array.from({ length: maxAttempts }, (_, at) => ({
+          attempt: at + 1,
+          outcome: 'failed',
+          error: { name: 'JobTimeout' },
+        })),
+      );
+      const failed = on.logged.filter(({ message }) => message.startsWith('attempt failed'));
+      expect(failed.map(({ level }) => level)).toEqual(maxAttempts === 1 ? ['error'] : ['warn', 'error']);
+    }
+  });
+
   it('lets the others end when one handler hangs, then ends its process', async () => {
     const on = stage({
       pool: {
@@ -886,7 +947,7 @@ describe('a worker that has to end', () => {
       return payload;
     };
     const worker = begin(on, resize);
-    await on.advance(2_000 + STOP_GRACE_MS + 100);
+    await on.advance(2_000 + STOP_GRACE_MS + RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'hung', outcomes: { succeeded: 1 } });
     expect(worker.exits).toHaveLength(1);
     expect(on.states(jobs)).toEqual(['running', 'succeeded']);
@@ -898,7 +959,7 @@ describe('a worker that has to end', () => {
     const [job] = await waitingJobs(on, 1);
     const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreRefused('too large')) });
     const worker = begin(on, () => 'result', { store });
-    await on.advance(1_000);
+    await on.advance(RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'broken', outcomes: {} });
     expect(worker.exits).toEqual([]);
     expect(recordOf(on)).toBeUndefined();

@@ -32,13 +32,13 @@ export function endOf(
   switch (verdict.kind) {
     case 'succeeded':
       return {
-        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error`,
+        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
         values: { ...terminal, ':result': encodeJson(verdict.result) },
       };
     case 'failed':
       return {
         update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
-          #line = :line, #rank = :rank`,
+          #line = :line, #rank = :rank REMOVE #hung`,
         values: {
           ...terminal,
           ':error': encodeError(verdict.error),
@@ -47,9 +47,9 @@ export function endOf(
       };
     case 'cancelled': {
       const update = `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`;
-      if (verdict.error === undefined) return { update, values: terminal };
+      if (verdict.error === undefined) return { update: `${update} REMOVE #hung`, values: terminal };
       return {
-        update: `${update}, #error = :error`,
+        update: `${update}, #error = :error REMOVE #hung`,
         values: { ...terminal, ':error': encodeError(withoutStack(verdict.error)) },
       };
     }
@@ -58,13 +58,13 @@ export function endOf(
       const isLost = attempt === running.attempt;
       const ready = isLost ? undefined : readyChange(readyAgain(running, verdict.runAtMs));
       const removed = [
+        '#hung',
         ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),
         ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
       ];
-      const removal = removed.length === 0 ? '' : ` REMOVE ${removed.join(', ')}`;
       return {
         update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
-          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`}${removal}`,
+          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`} REMOVE ${removed.join(', ')}`,
         values: {
           ...common,
           ...ready?.values,

@@ -184,7 +184,8 @@ export class Attempts {
       onStarted: (job) => {
         // The start may have been answered after the lease was over: then the job is on its way to another worker.
         // planted: started-after-lease
-        if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');
+        if (!guard.isTrusted())
+          throw new WorkerStoppedError('the lease ended during the start', { isLoss: true });
         this.#occupants.set(claimId, { job });
         deletions.add(receipt);
         noteStart(settings.metrics, settings.configuration, job, settings.clock.nowMs());

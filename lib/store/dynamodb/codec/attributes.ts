@@ -133,6 +133,7 @@ export const ATTRIBUTE = {
   name: 'name',
   message: 'message',
   stack: 'stack',
+  hung: 'hung',
   // Notes of items that cannot be read.
   itemPk: 'itemPk',
   itemSk: 'itemSk',

@@ -81,6 +81,11 @@ type FieldOf<Names extends keyof Job> = {
   readonly [Name in Names]: undefined extends Job[Name] ? never : Name;
 }[Names];
 
+const ERROR: Cell<JobError> = {
+  write: encodeError,
+  read: (cells, name) => decodeError(cells.map(name)),
+};
+
 /** Each field of a job in its attribute. */
 const CELLS: Fields<HeadField | ItemField | ApartField> = {
   state: STATE,
@@ -106,7 +111,8 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   worker: { write: encodeWorker, read: (cells, name) => decodeWorkerIdentity(cells.map(name)) },
   runUntilMs: NUMBER,
   result: JSON_TEXT,
-  error: { write: encodeError, read: (cells, name) => decodeError(cells.map(name)) },
+  error: ERROR,
+  hung: ERROR,
   checkpoint: JSON_TEXT,
   progress: JSON_TEXT,
   cancelRequestedAtMs: NUMBER,
