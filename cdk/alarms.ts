@@ -2,6 +2,7 @@
  * Alarms for what somebody must look at: what went wrong, and what stands still although nothing went wrong. Missing data
  * alarms only where a tick each minute must leave some.
  */
+
 import { Duration, Token } from 'aws-cdk-lib';
 import {
   Alarm,
@@ -15,8 +16,9 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { TABLE } from '../lib/store/schema.ts';
-import { type Check, durationWithin, having, listOf, objectOf } from './values.ts';
+import { durationWithin, having, listOf } from './values.ts';
 import { deadLettersIn, METRICS_OF_ALARM, type WatchedScheduler } from './watched.ts';
 
 /** When alarms ring. Each has a default that is silent where all is well. */

@@ -464,7 +464,7 @@ describe('jobs that run', () => {
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
       state: 'scheduled',
       attempt: 1,
-      workersLost: 1,
+      workersLost: 0,
     });
   });
 });

@@ -999,14 +999,9 @@ describe('two workers of which one is killed', () => {
 describe('a worker that cannot work', () => {
   it.each<readonly [string, Partial<WorkerProcessOptions>, RegExp]>([
     ['a fleet that is not there', { fleet: 'video' }, /no fleet "video"; it has: images/],
-    ['no handler for a type', { handlers: {} }, /also takes resize/],
-    ['no slots', { slots: 0 }, /slots is 0/],
-    ['half a slot', { slots: 0.5 }, /slots is 0.5/],
-    ['more slots than its record holds', { slots: 2_001 }, /from 1 to 2000/],
-    ['a name too long for its record', { workerId: 'ü'.repeat(257) }, /workerId has 514 bytes/],
+    ['no handler for a type', { handlers: { render: () => null } }, /also takes resize/],
     ['heartbeats as long as the lease', { heartbeatMs: 15_000 }, /heartbeatMs is 15000/],
     ['heartbeats that leave no margin', { heartbeatMs: 2_000, leaseMs: 5_000 }, /below leaseMs - 3000/],
-    ['no time between heartbeats', { heartbeatMs: 0 }, /heartbeatMs is 0/],
   ])('is refused before it registers: %s', async (_, own, message) => {
     const on = setting();
     const { report } = begin(on, () => null, own);
