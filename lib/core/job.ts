@@ -56,7 +56,7 @@ export interface Claim {
 
 /** Why a job failed, or did not happen. */
 export interface JobError {
-  /** Stable, for rules: the error's own name, or one of `WorkerLost`, `WorkerStopped`, `JobTimeout`, `JobUnreadable`. */
+  /** Stable, for rules: the error's own name, or one of `WorkerLost`, `WorkerStopped`, `JobQuarantined`, `JobTimeout`, `JobUnreadable`. */
   readonly name: string;
   /** Of what was thrown, and of its causes. */
   readonly message: string;

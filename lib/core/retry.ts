@@ -65,6 +65,14 @@ export function afterFailure(
   return { kind: 'retry', error, runAtMs: nowMs + backoffMs(applied, job.attempt, random) };
 }
 
+/** The error of a job that went on losing its workers while it ran with no other one in its process: it ends them itself, as it seems. */
+export const QUARANTINED = 'JobQuarantined';
+
+const quarantined = (message: string): JobError => ({
+  name: QUARANTINED,
+  message: `${message} After the first time it ran with no other job in its process, so it probably ends the process itself (memory, a native library, process.exit): see the worker's log, and redrive it once that is mended.`,
+});
+
 /** The error of an attempt whose worker ended in order. */
 export const WORKER_STOPPED = 'WorkerStopped';
 
@@ -120,7 +128,7 @@ export function afterWorkerLost(
   const { maxWorkersLost } = type.retry;
   const message = `The job lost its worker ${lost} ${lost === 1 ? 'time' : 'times'}; ${maxWorkersLost} are allowed.`;
   const error = { name: WORKER_LOST, message };
-  if (lost > maxWorkersLost) return { kind: 'failed', error };
+  if (lost > maxWorkersLost) return { kind: 'failed', error: lost === 1 ? error : quarantined(message) };
   const again = { kind: 'retry', error, runAtMs: nowMs } as const;
   return type.onWorkerLost === 'resume' ? again : { ...again, isFromStart: true };
 }

@@ -5,6 +5,7 @@ import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
+import { BEGUN_VERSION } from '../../lib/core/life-cycle.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
@@ -966,6 +967,91 @@ describe('a worker that has to end', () => {
     begin(on, () => 'again', { workerId: 'worker-2' });
     await on.advance(60_000);
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'succeeded', result: 'again' });
+  });
+});
+
+describe('a job that ends its process', () => {
+  /** A process of three slots whose supervisor starts it again, with jobs of which some end it, each after two seconds. */
+  async function killers(count: number, innocents: number, maxWorkersLost = 3) {
+    const on = setting(undefined, { onWorkerLost: 'retry', retry: { jitter: 'none', maxWorkersLost } });
+    const jobs = await on.put(
+      ...Array.from({ length: count + innocents }, (_, n) =>
+        on.job({ payload: n < count ? 'kills' : 'works' }),
+      ),
+    );
+    const beside: number[] = [];
+    let lives = 0;
+    const start = (): void => {
+      lives += 1;
+      let running = 0;
+      const resize: JobHandler = async (payload, { signal }) => {
+        running += 1;
+        await on.clock.sleep(payload === 'kills' ? 2_000 : 10_000, signal);
+        if (payload === 'kills') {
+          beside.push(running - 1);
+          life.kill();
+          on.time.after(1_000, start);
+          return new Promise<never>(() => {});
+        }
+        running -= 1;
+        return 'worked';
+      };
+      const life = begin(on, resize, { slots: 3, workerId: `life-${lives}` });
+    };
+    start();
+    await on.advance(600_000);
+    const stored = jobs.map(({ id }) => on.store.inspectJob(id) as Job);
+    return { on, beside, killed: stored.slice(0, count), worked: stored.slice(count) };
+  }
+
+  it('takes no neighbour along a second time: it runs apart until it has ended, and is quarantined', async () => {
+    const { beside, killed, worked } = await killers(1, 5);
+    expect(worked.map(({ state }) => state)).toEqual(worked.map(() => 'succeeded'));
+    expect(Math.max(...worked.map(({ workersLost }) => workersLost))).toBe(1);
+    expect(killed).toMatchObject([
+      {
+        state: 'failed',
+        workersLost: 4,
+        error: { name: 'JobQuarantined', message: expect.stringContaining('4 times; 3 are allowed') },
+      },
+    ]);
+    // Only at first did others run beside it.
+    expect(beside.slice(1)).toEqual([0, 0, 0]);
+  });
+
+  it('runs apart from others like it too', async () => {
+    const { beside, killed, worked } = await killers(2, 4);
+    expect(worked.map(({ state }) => state)).toEqual(worked.map(() => 'succeeded'));
+    expect(killed.map(({ error }) => error?.name)).toEqual(['JobQuarantined', 'JobQuarantined']);
+    // In their first process both came to the end.
+    expect(beside.slice(2)).toEqual([0, 0, 0, 0, 0, 0]);
+  });
+
+  it('waits for those that run, and gives way when its process is told to end', async () => {
+    const on = setting(undefined, { onWorkerLost: 'retry' });
+    const [long, suspect] = await on.put(
+      on.job({ payload: 'long', priority: 10 }),
+      on.job({ payload: 'suspect', workersLost: 1, version: BEGUN_VERSION }),
+    );
+    const begun: unknown[] = [];
+    const resize: JobHandler = async (payload, { signal }) => {
+      begun.push(payload);
+      await on.clock.sleep(40_000, signal);
+      signal.throwIfAborted();
+      return null;
+    };
+    const first = begin(on, resize, { shutdownMs: 1_000 });
+    await on.advance(10_000);
+    expect(begun).toEqual(['long']);
+    // What is free is offered to nobody meanwhile.
+    expect(recordOf(on)).toMatchObject({ slots: 1 });
+    first.stop();
+    await on.advance(RECEIVE_WAIT_MAX_MS);
+    expect(first.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
+    begin(on, resize, { workerId: 'worker-2' });
+    await on.advance(120_000);
+    expect(on.states([long, suspect] as Job[])).toEqual(['succeeded', 'succeeded']);
+    expect(on.store.inspectJob(suspect?.id ?? '')).toMatchObject({ workersLost: 1 });
   });
 });
 
