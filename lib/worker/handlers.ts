@@ -23,8 +23,10 @@ export function requireFields(check: Check, field: string, given: unknown): void
  * @throws WorkerConfigurationError - there are none, or one is no function
  */
 export function readHandlers(given: unknown): JobHandlers {
-  const handlers =
-    typeof given === 'object' && given !== null && !Array.isArray(given) ? { ...given } : given;
+  const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
+  const handlers = isObject
+    ? Object.fromEntries(Object.entries(given).filter(([, each]) => each !== undefined))
+    : given;
   requireFields(objectOf(everyFunction(handlers)), 'handlers', handlers);
   if (Object.keys(handlers as object).length > 0) return handlers as JobHandlers;
   throw new WorkerConfigurationError(

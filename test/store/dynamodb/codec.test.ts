@@ -64,6 +64,11 @@ const count = fc.nat({ max: 1_000_000 });
 const instant = fc.integer({ min: 0, max: 4_102_444_800_000 });
 const maybe = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined });
 
+const anyError = fc.oneof(
+  fc.record({ name: text, message: text }),
+  fc.record({ name: text, message: text, stack: text }),
+);
+
 const anyEntry = fc
   .oneof(
     fc.record({
@@ -75,8 +80,8 @@ const anyEntry = fc
       workerId: text,
       startedAtMs: instant,
       endedAtMs: instant,
-      outcome: fc.constantFrom('failed', 'lost'),
-      error: maybe(fc.record({ name: text, message: text })),
+      outcome: fc.constantFrom('failed', 'lost', 'released'),
+      error: maybe(anyError),
       next: maybe(fc.record({ runAtMs: instant, isFromStart: fc.boolean() })),
     }),
     fc.record({
@@ -115,7 +120,8 @@ const anyJob: fc.Arbitrary<Job> = fc
     startedAtMs: maybe(instant),
     finishedAtMs: maybe(instant),
     result: maybe(json),
-    error: maybe(fc.record({ name: text, message: text })),
+    error: maybe(anyError),
+    hung: maybe(anyError),
     checkpoint: maybe(json),
     cancelRequestedAtMs: maybe(instant),
     cancelRequestedBy: maybe(text),
