@@ -70,7 +70,8 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
   const queue = new MemoryJobQueue({ clock: () => time.nowMs, random, after: time.after });
   const metered = meteredQueue(queue, meter);
   const clock = time.clock();
-  const log: Log = { info: silent, warn: (message, fields) => console.error(message, fields) };
+  const tell: Log['warn'] = (message, fields) => console.error(message, fields);
+  const log: Log = { info: silent, warn: tell, error: tell };
   const dispatcher = aDispatchContext({ store, queue: metered, configuration, clock, random, log });
   const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, announced: new Map() };
 

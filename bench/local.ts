@@ -98,7 +98,7 @@ async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watc
       : { ...systemClock, nowMs: () => BEGAN_MS + steppedMs, monotonicMs: () => steppedMs };
   const store = new MemoryJobStore({ clock: clock.nowMs, random, place: placeOf(configuration), after });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after });
-  const log = { info: () => {}, warn: () => {} };
+  const log = { info: () => {}, warn: () => {}, error: () => {} };
   const contexts = Array.from({ length: dispatchers }, (_, at) =>
     aDispatchContext({
       store,

@@ -5,6 +5,7 @@
  * CloudWatch hears of the last minutes late. An expression that fills what is missing has a made-up value there, and an alarm that wants all of
  * its periods to breach would never ring, or never end: so each wants some of its periods (CloudWatch's guide, "Using metric math", on FILL).
  */
+
 import { Duration, Token } from 'aws-cdk-lib';
 import {
   Alarm,
@@ -18,9 +19,10 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { groupsOf } from '../lib/queue/message.ts';
 import { TABLE } from '../lib/store/schema.ts';
-import { type Check, durationWithin, having, listOf, objectOf } from './values.ts';
+import { durationWithin, having, listOf } from './values.ts';
 import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 
 /** When alarms ring. Each has a default that is silent where all is well. */

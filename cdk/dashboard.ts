@@ -1,11 +1,13 @@
 /** A dashboard of CloudWatch: from the top, is it well, what waits, what runs, what does each part do. */
+
 import { Duration, Token } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IMetric, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import type { MetricOnRequest } from '../lib/metrics/names.ts';
 import type { SchedulerMetricOptions } from './metrics.ts';
-import { type Check, durationWithin, objectOf } from './values.ts';
+import { durationWithin } from './values.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 export interface DashboardProps {

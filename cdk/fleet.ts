@@ -1,24 +1,18 @@
 /** A fleet: its queue, and the function behind it if there is one. */
+
 import { Annotations, Duration, Stack } from 'aws-cdk-lib';
 import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Alias, IFunction, ProvisionedPollerConfig, Version } from 'aws-cdk-lib/aws-lambda';
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { consumeQueue } from './event-sources.ts';
 import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
 import { stackWideName } from './names.ts';
 import { fleetVisibilityFor, hintQueue, type QueueSettings, type SharedTls } from './queues.ts';
-import {
-  type Check,
-  checkedElsewhere,
-  checkText,
-  durationWithin,
-  having,
-  libraryObjectOf,
-  objectOf,
-} from './values.ts';
+import { checkedElsewhere, checkText, durationWithin, having, libraryObjectOf } from './values.ts';
 
 /** SQS accepts nothing lower; the fleet's slots are what holds below it. */
 export const EVENT_SOURCE_MIN_CONCURRENCY = 2;

@@ -1,4 +1,5 @@
 /** A scheduler that another app, or another stack, has deployed. */
+
 import { Fn, Token } from 'aws-cdk-lib';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
@@ -6,11 +7,12 @@ import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { StringListParameter } from 'aws-cdk-lib/aws-ssm';
 import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import { SchedulerGrants } from './grants.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { checkSources } from './sources.ts';
-import { type Check, checkedElsewhere, listOf, objectOf, recordOf } from './values.ts';
+import { checkedElsewhere, listOf, recordOf } from './values.ts';
 
 /** Where the parts of a deployed scheduler are: what its owner's stack may put out. */
 export interface SchedulerAttributes {

@@ -2,12 +2,14 @@
  * Packages that come with machine code, such as `sharp`, cannot be bundled: they travel beside the bundle, built for
  * where it runs.
  */
+
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { BundlingOptions } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { FUNCTION_BUNDLING } from './function.ts';
-import { type Check, checkText, having, listOf, objectOf, oneOf } from './values.ts';
+import { checkText, having, listOf, oneOf } from './values.ts';
 
 /** Where functions will run. `host`: as processes of this machine, under a local emulator. `lambda`: on AWS. */
 export type Platform = 'host' | 'lambda';

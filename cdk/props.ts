@@ -1,4 +1,5 @@
 /** What a scheduler may be told. */
+
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
@@ -8,21 +9,12 @@ import { type Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
 import type { FinerScope, MetricOnRequest } from '../lib/metrics/names.ts';
 import type { FleetProps } from './fleet.ts';
 import type { TableOptions } from './table.ts';
-import {
-  type Check,
-  checkedElsewhere,
-  checkText,
-  durationWithin,
-  having,
-  listOf,
-  objectOf,
-  oneOf,
-  recordOf,
-} from './values.ts';
+import { checkedElsewhere, checkText, durationWithin, having, listOf, oneOf, recordOf } from './values.ts';
 import { checkSubnets } from './worker-function-props.ts';
 
 /** What a scheduler does, and for whom. Nothing must be there. */

@@ -4,11 +4,8 @@
  */
 import { type Duration, Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { readObject } from '../lib/core/read-fields.ts';
+import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { nearest } from '../lib/core/spelling.ts';
-
-/** Refuses a value that is there and cannot be at that field. */
-export type Check = (field: string, value: unknown) => void;
 
 /** Its own file checks it, and what it is about. */
 export const checkedElsewhere: Check = () => {};
@@ -47,14 +44,6 @@ export const listOf =
     if (!Array.isArray(value))
       throw new ConfigurationError(field, value, 'must be a list', 'Write it as [first, second].');
     for (const [at, each] of value.entries()) check(`${field}[${at}]`, each);
-  };
-
-/** Fields that may all be left out. */
-export const objectOf =
-  (checks: Readonly<Record<string, Check>>): Check =>
-  (field, value) => {
-    for (const [name, each] of readObject(field, value, Object.keys(checks)))
-      if (each !== undefined) checks[name]?.(`${field === '' ? '' : `${field}.`}${name}`, each);
   };
 
 /** What the library takes as it is: later versions of it may know other fields, so a name is refused only where it is a misspelt one. */

@@ -1,10 +1,11 @@
 /** What a worker function may be told: the library's own names, its bundling's, and ours. */
+
 import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import type { VersionOptions } from 'aws-cdk-lib/aws-lambda';
 import type { BundlingOptions, NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
+import type { Check } from '../lib/core/read-fields.ts';
 import { checkPlatform, type Platform } from './native-modules.ts';
 import {
-  type Check,
   checkedElsewhere,
   checkText,
   having,

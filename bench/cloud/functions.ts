@@ -111,7 +111,7 @@ export class CloudFunction<T> {
     const write: Log['info'] = (message, fields) =>
       meter.add('logBytes', logLineBytes(message, fields ?? {}), `${this.#name}, ${message}`);
     const metrics = new MetricCollector({});
-    const memory = this.#begin(name, { info: write, warn: write }, metrics);
+    const memory = this.#begin(name, { info: write, warn: write, error: write }, metrics);
     return { memory, metrics, lastUsedMs: time.nowMs };
   }
 

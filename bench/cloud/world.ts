@@ -359,6 +359,7 @@ export class CloudWorld {
       // Lambda receives and deletes: its pollers count that.
       receive: (...parameters) => fleets.receive(...parameters),
       delete: (...parameters) => fleets.delete(...parameters),
+      handBack: (...parameters) => fleets.handBack(...parameters),
       // SQS delays by whole seconds.
       sendWake: async (partition, delayMs, dueAtMs, jobIds) => {
         await reach('sendWake', 1);
@@ -581,7 +582,7 @@ export class CloudWorld {
       configuration: this.#options.configuration,
       clock: this.#clock(),
       random: this.#random,
-      log: { info: silent, warn: silent },
+      log: { info: silent, warn: silent, error: silent },
       fleet,
       slots,
       workerId,
@@ -651,7 +652,7 @@ export class CloudWorld {
       configuration: this.#options.configuration,
       clock: this.#clock(),
       random: this.#random,
-      log: { info: silent, warn: silent },
+      log: { info: silent, warn: silent, error: silent },
       dispatcherId,
       signal: new AbortController().signal,
     }).catch((error: unknown) => this.#fail(error));

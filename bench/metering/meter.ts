@@ -19,12 +19,14 @@ const PHASE_OF: Readonly<Record<string, Phase>> = {
   receive: 'start',
   saveCheckpoint: 'start',
   saveProgress: 'start',
+  saveHung: 'finish',
   registerWorker: 'start',
   heartbeat: 'start',
   deregisterWorker: 'finish',
   finishJob: 'finish',
   loseWorker: 'finish',
   delete: 'finish',
+  handBack: 'finish',
   getJobs: 'settle',
   getLedgers: 'settle',
   getEstimates: 'settle',
@@ -138,6 +140,10 @@ export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
     receive: (fleet, max, waitMs, hideMs) => {
       meter.queue('receive', 1);
       return queue.receive(fleet, max, waitMs, hideMs);
+    },
+    handBack: (fleet, receipts) => {
+      meter.queue('handBack', batches(receipts));
+      return queue.handBack(fleet, receipts);
     },
     delete: (fleet, receipts) => {
       meter.queue('delete', batches(receipts));

@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import type { Command } from 'commander';
 import { didYouMean } from '../core/spelling.ts';
 import type { Log } from '../runtime/contract.ts';
+import { jsonLog } from '../runtime/system.ts';
 import type { ConnectDispatcher } from './connect.ts';
 import { printable } from './report.ts';
 import { durationMsOf, UsageError } from './usage.ts';
@@ -66,7 +67,10 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
   const { parts, scheduler, meterTo, close } = await watchman.connectDispatcher(options.envFile, (item) =>
     log?.warn('an item cannot be read', { ...item }),
   );
-  log = options.json === true ? linesForMachines(watchman) : linesForPeople(watchman, parts.clock.nowMs);
+  log =
+    options.json === true
+      ? jsonLog((line) => watchman.out(`${line}\n`))
+      : linesForPeople(watchman, parts.clock.nowMs);
   const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf, namesIn }, names] =
     await loading;
   // At its end it may be killed.
@@ -103,14 +107,6 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
   }
 }
 
-function linesForMachines({ out }: Watchman): Log {
-  const entry =
-    (level: string): Log['info'] =>
-    (message, fields) =>
-      out(`${JSON.stringify({ level, message, ...fields })}\n`);
-  return { info: entry('info'), warn: entry('warn') };
-}
-
 /** Such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader`. */
 function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
   const entry =
@@ -124,7 +120,7 @@ function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
         .map(([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`);
       write(`${time} ${printable([message, words.join(', ')].filter((part) => part !== '').join(': '))}\n`);
     };
-  return { info: entry(out), warn: entry(note) };
+  return { info: entry(out), warn: entry(note), error: entry(note) };
 }
 
 /**

@@ -142,7 +142,7 @@ export function jobText(job: Job): string {
   return fields(rows.filter(([, value]) => value !== undefined && value !== '-')).join('\n');
 }
 
-/** What became of a job, a line for each event. */
+/** What became of a job, a line for each event; below an attempt that failed, where its error came from. */
 export function historyText({ jobId, state, events, dropped }: JobHistory): string {
   const { attempts, losses, others } = dropped;
   const gone = attempts + others;
@@ -200,7 +200,11 @@ function attemptText(attempt: JobAttempt): string {
     next === undefined
       ? ''
       : `; again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'anew' : 'from its checkpoint, if it left one'}`;
-  return `attempt ${attempt.attempt} ${on}: ${OUTCOMES[outcome]}${after}${why}${then}`;
+  const stack = (attempt.error?.stack ?? '').split('\n').filter((line) => line !== '');
+  return [
+    `attempt ${attempt.attempt} ${on}: ${OUTCOMES[outcome]}${after}${why}${then}`,
+    ...stack.map((line) => `    ${printable(line)}`),
+  ].join('\n');
 }
 
 const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
@@ -211,6 +215,7 @@ const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
   failed: 'failed',
   cancelled: 'stopped',
   lost: 'its worker was lost',
+  released: 'its worker ended in order, and gave it back',
 };
 
 /** What became of each request. */

@@ -4,6 +4,16 @@
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { ConfigurationError, show } from '../core/errors.ts';
+import {
+  type Check,
+  isBoolean,
+  isFunction,
+  numberWithin,
+  objectOf,
+  textWithin,
+  wholeWithin,
+} from '../core/read-fields.ts';
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../dispatch/declaration.ts';
 import { InvokedWakes, isAliasArn, lambdaForWakes } from '../queue/lambda/wakes.ts';
@@ -135,19 +145,43 @@ function required(environment: Readonly<Record<string, string | undefined>>, nam
   throw new ClientEnvironmentError(name);
 }
 
-function checkNumber(
-  field: string,
-  value: number | undefined,
-  isValid: (value: number) => boolean,
-  rule: string,
-): void {
-  if (value === undefined || (typeof value === 'number' && isValid(value))) return;
-  throw new ValidationError(field, `must be ${rule}, not ${String(value)}`);
-}
+const REQUEST_TIMEOUT_MAX_MS = 10 * 60_000;
+const TEXT_BYTES_MAX = 2_048;
 
-function checkText(field: string, value: unknown): void {
-  if (typeof value === 'string' && value !== '') return;
-  throw new ValidationError(field, 'must be a text that is not empty');
+const text = textWithin(TEXT_BYTES_MAX, 'Leave it out, and the environment says it.');
+const SETTING_CHECKS: Readonly<Record<keyof ClientSettings, Check>> = {
+  region: text,
+  endpoint: text,
+  credentials: (field, value) => {
+    if (typeof value === 'function' || (typeof value === 'object' && value !== null)) return;
+    throw new ConfigurationError(field, value, 'must be credentials, or a function of them', 'Leave it out.');
+  },
+  maxAttempts: wholeWithin(1, ATTEMPTS_MAX, 'Leave it out for 3.'),
+  requestTimeoutMs: numberWithin(1, REQUEST_TIMEOUT_MAX_MS, `Leave it out for ${REQUEST_TIMEOUT_MS}.`),
+  promptStart: isBoolean,
+  traceparent: isFunction,
+};
+
+const given = textWithin(TEXT_BYTES_MAX, 'schedulerEnvironment() of the Scheduler construct answers it.');
+const OPTION_CHECKS: Readonly<Record<keyof SchedulerClientOptions, Check>> = {
+  ...SETTING_CHECKS,
+  table: given,
+  wakeQueueUrl: given,
+  wakeFunctionArn: (field, value) => {
+    if (typeof value === 'string' && isAliasArn(value)) return;
+    throw new ConfigurationError(field, value, 'must be the ARN of an alias of a function', 'Leave it out.');
+  },
+};
+
+/** @throws ValidationError - it names the field, what stood there and the way out */
+function requireSettings(checks: Readonly<Record<string, Check>>, settings: unknown): void {
+  try {
+    objectOf(checks)('', settings);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const { field, problem, value, wayOut } = error;
+    throw new ValidationError(field, `${problem}, not ${show(value)}. ${wayOut}`);
+  }
 }
 
 /**
@@ -163,31 +197,12 @@ export class SchedulerClient extends StoreClient {
 
   /** What the scheduler declares is read from its table, with the first call. @throws ValidationError */
   constructor(options: SchedulerClientOptions) {
-    const { table, wakeQueueUrl, region, endpoint, credentials, maxAttempts } = options;
+    // Without these two there is nothing to ask.
+    const { table = '', wakeQueueUrl = '' } = options;
+    requireSettings(OPTION_CHECKS, { ...options, table, wakeQueueUrl });
+    const { region, endpoint, credentials, maxAttempts } = options;
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
-    checkText('table', table);
-    checkText('wakeQueueUrl', wakeQueueUrl);
     const { wakeFunctionArn } = options;
-    if (
-      wakeFunctionArn !== undefined &&
-      !(typeof wakeFunctionArn === 'string' && isAliasArn(wakeFunctionArn))
-    )
-      throw new ValidationError(
-        'wakeFunctionArn',
-        `must be the ARN of an alias of a function, not ${String(wakeFunctionArn)}`,
-      );
-    checkNumber(
-      'maxAttempts',
-      maxAttempts,
-      (value) => Number.isInteger(value) && value >= 1 && value <= ATTEMPTS_MAX,
-      `a whole number from 1 to ${ATTEMPTS_MAX}`,
-    );
-    checkNumber(
-      'requestTimeoutMs',
-      requestTimeoutMs,
-      (value) => value > 0 && Number.isFinite(value),
-      'more than 0 milliseconds',
-    );
     const aws = {
       ...(region === undefined ? {} : { region }),
       ...(endpoint === undefined ? {} : { endpoint }),
@@ -228,12 +243,13 @@ export class SchedulerClient extends StoreClient {
   /**
    * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_WAKE_QUEUE` and, if it is there,
    * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct answers them.
-   * @throws ClientEnvironmentError
+   * @throws ClientEnvironmentError, ValidationError
    */
   static fromEnvironment(
     settings: ClientSettings = {},
     environment: Readonly<Record<string, string | undefined>> = process.env,
   ): SchedulerClient {
+    requireSettings(SETTING_CHECKS, settings);
     const { FAIRLEAD_WAKE_FUNCTION: wakeFunctionArn = '' } = environment;
     return new SchedulerClient({
       ...settings,

@@ -1,6 +1,5 @@
 /** `fairlead/events`: what stands on the bus, as types, as names for rules, and as JSON Schemas for other languages. */
 import { z } from 'zod';
-import type { JobError } from '../core/job.ts';
 import { jobRequest, REQUEST_LIMITS } from '../dispatch/request.ts';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../events/contract.ts';
 import type { Rejection } from '../store/records.ts';
@@ -19,7 +18,7 @@ const requested = z.union([
 const error = z.object({
   name: z.string().describe('Stable, for rules'),
   message: z.string(),
-}) satisfies z.ZodType<JobError>;
+}) satisfies z.ZodType<JobOutcomeDetail['error']>;
 
 const outcomeShape = {
   id: z.string(),

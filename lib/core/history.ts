@@ -8,22 +8,30 @@
  * A transition and its entry are one conditional write, so there is never one without the other, and a repetition that is
  * refused adds nothing.
  */
-import type {
-  AttemptEntry,
-  DroppedEntries,
-  GivenBackEntry,
-  History,
-  HistoryEntry,
-  JobState,
-  MovedEntry,
-  MovingJob,
-  NotClaimedEntry,
+import {
+  type AttemptEntry,
+  type DroppedEntries,
+  ERROR_STACK_BYTES_MAX,
+  type GivenBackEntry,
+  type History,
+  type HistoryEntry,
+  type JobError,
+  type JobState,
+  type MovedEntry,
+  type MovingJob,
+  type NotClaimedEntry,
+  withoutStack,
 } from './job.ts';
 
 /** Entries of one job; the oldest give way, and are counted. */
 export const HISTORY_ENTRIES_MAX = 20;
-/** What they take as JSON, in UTF-8 bytes. Every further transition of the job is billed for them. */
+/** What they take as JSON without their stacks, in UTF-8 bytes. Every further transition of the job is billed for them. */
 export const HISTORY_BYTES_MAX = 4_000;
+/**
+ * What the stacks of failed attempts take beside that: three of the largest, or some ten ordinary ones; the oldest give way. Every
+ * further transition is billed for them too, so with half as many a job that keeps failing is cheaper, and says less.
+ */
+export const HISTORY_STACKS_BYTES_MAX = 12_300;
 /** Who did something, as an operator's tool says. In UTF-8 bytes. */
 export const ACTOR_BYTES_MAX = 128;
 
@@ -38,6 +46,8 @@ const KEPT = {
 } as const;
 /** What stands between texts and numbers, at most; and, of the whole, what is counted as dropped and the last claim. */
 const ENTRY_OVERHEAD_BYTES = 48;
+/** A comma and two quotes. */
+const STACK_OVERHEAD_BYTES = 3;
 const HISTORY_OVERHEAD_BYTES = 160;
 
 export const NOTHING_DROPPED: DroppedEntries = { attempts: 0, losses: 0, others: 0 };
@@ -113,17 +123,16 @@ export function attemptEntry(
     startedAtMs: job.startedAtMs ?? 0,
     endedAtMs: end.endedAtMs,
     outcome: end.outcome,
-    ...(error === undefined
-      ? {}
-      : {
-          error: {
-            name: kept(error.name, KEPT.errorName),
-            message: kept(error.message, KEPT.errorMessage),
-          },
-        }),
+    ...(error === undefined ? {} : { error: keptError(error) }),
     ...(next === undefined ? {} : { next }),
   };
 }
+
+const keptError = ({ name, message, stack }: JobError): JobError => ({
+  name: kept(name, KEPT.errorName),
+  message: kept(message, KEPT.errorMessage),
+  ...(stack === undefined ? {} : { stack: kept(stack, ERROR_STACK_BYTES_MAX) }),
+});
 
 /** A move as it is written down. */
 export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
@@ -164,10 +173,23 @@ export function withEntry(history: History | undefined, entry: HistoryEntry): Hi
   }
   const lastClaimId = entry.kind === 'attempt' ? entry.claimId : history?.lastClaimId;
   return {
-    entries,
+    entries: withinStacks(entries),
     ...(lastClaimId === undefined ? {} : { lastClaimId }),
     dropped: { attempts, losses, others },
   };
+}
+
+/** Entries whose stacks are within their bound: the newest keep theirs. */
+function withinStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
+  let left = HISTORY_STACKS_BYTES_MAX;
+  return entries
+    .toReversed()
+    .map((entry) => {
+      if (entry.kind !== 'attempt' || entry.error?.stack === undefined) return entry;
+      left -= jsonBytes(entry.error.stack) + STACK_OVERHEAD_BYTES;
+      return left >= 0 ? entry : { ...entry, error: withoutStack(entry.error) };
+    })
+    .toReversed();
 }
 
 /** What became of a job, from its fields and what is kept beside them. */
@@ -218,7 +240,8 @@ function presentAttempt(job: MovingJob): JobAttempt | undefined {
   if (worker === undefined || startedAtMs === undefined)
     return { ...common, outcome: state === 'claimed' ? 'claimed' : 'notStarted' };
   const ran = { ...common, workerId: worker.workerId, startedAtMs };
-  if (state === 'running') return { ...ran, outcome: 'running' };
+  if (state === 'running')
+    return { ...ran, outcome: 'running', ...(job.hung === undefined ? {} : { error: job.hung }) };
   const ended = { ...ran, ...(finishedAtMs === undefined ? {} : { endedAtMs: finishedAtMs }) };
   switch (state) {
     case 'succeeded':
@@ -229,7 +252,7 @@ function presentAttempt(job: MovingJob): JobAttempt | undefined {
   }
 }
 
-/** At least what an entry takes as JSON. */
+/** At least what an entry takes as JSON, without its stack. */
 function entryBytes(entry: HistoryEntry): number {
   const values = valuesOf(entry);
   return values.reduce<number>(
@@ -261,11 +284,14 @@ function jsonBytes(text: string): number {
   return bytes;
 }
 
+/** Two characters in JSON. */
+const SHORT_ESCAPES = new Set(['"', '\\', '\n', '\t']);
+
 function characterBytes(character: string): number {
   const code = character.codePointAt(0) ?? 0;
   const isEscaped = code < 0x20 || (code >= 0xd800 && code < 0xe000);
+  if (SHORT_ESCAPES.has(character)) return 2;
   if (isEscaped) return 6;
-  if (character === '"' || character === '\\') return 2;
   if (code < 0x80) return 1;
   if (code < 0x800) return 2;
   return code < 0x10000 ? 3 : 4;
@@ -273,8 +299,8 @@ function characterBytes(character: string): number {
 
 const CUT = '…';
 
-/** A text as far as there is room for it. */
-function kept(text: string, bytesMax: number): string {
+/** A text as far as there is room for it, in bytes of its JSON. */
+export function kept(text: string, bytesMax: number): string {
   // Most names are short: they are not measured character by character.
   if (text.length * 6 <= bytesMax || jsonBytes(text) <= bytesMax) return text;
   let bytes = jsonBytes(CUT);

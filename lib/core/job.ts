@@ -56,10 +56,22 @@ export interface Claim {
 
 /** Why a job failed, or did not happen. */
 export interface JobError {
-  /** Stable, for rules: the error's own name, or `WorkerLost`, `JobTimeout`, `JobUnreadable`. */
+  /** Stable, for rules: the error's own name, or one of `WorkerLost`, `WorkerStopped`, `JobQuarantined`, `JobTimeout`, `JobUnreadable`. */
   readonly name: string;
+  /** Of what was thrown, and of its causes. */
   readonly message: string;
+  /**
+   * Where what was thrown came from: its first frames, then its causes with theirs, a line each, at most 4 KB. Kept with the attempt:
+   * of one that another follows, in the job's history.
+   */
+  readonly stack?: string | undefined;
 }
+
+/** Of what stands beside a job's error, as JSON in UTF-8. An attempt that fails is billed up to four write units for it. */
+export const ERROR_STACK_BYTES_MAX = 4_096;
+
+/** An error without what is kept with its attempt. */
+export const withoutStack = ({ name, message }: JobError): JobError => ({ name, message });
 
 /** An attempt that is over, and that the job's own fields do not tell of any more, or do not tell in full. */
 export interface AttemptEntry {
@@ -71,8 +83,11 @@ export interface AttemptEntry {
   readonly workerId: string;
   readonly startedAtMs: number;
   readonly endedAtMs: number;
-  /** `failed`: its handler did. `lost`: its worker is gone, or gave it back. */
-  readonly outcome: 'failed' | 'lost';
+  /**
+   * `failed`: its handler did, or did not stop when its time was over. `lost`: its worker is gone. `released`: its worker ended in order, and
+   * gave it back.
+   */
+  readonly outcome: 'failed' | 'lost' | 'released';
   /** Why; cut to a bounded size. */
   readonly error?: JobError | undefined;
   /** When the job was to be tried again, and whether anew or from its checkpoint; absent: it was not. */
@@ -151,6 +166,11 @@ export interface MovingJob extends WaitingJob {
    */
   readonly runUntilMs?: number | undefined;
   readonly finishedAtMs?: number | undefined;
+  /**
+   * Why the attempt is given up though its handler goes on: it did not stop when its time was over. What follows comes once its worker is gone,
+   * by `retry`. Written by the worker or its guard; absent from the end of the attempt on.
+   */
+  readonly hung?: JobError | undefined;
   /** What the handler returned. */
   readonly result?: Json | undefined;
   readonly error?: JobError | undefined;

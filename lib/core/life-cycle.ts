@@ -20,6 +20,7 @@
  */
 import { attemptEntry, givenBackEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
 import {
+  type AttemptEntry,
   batchOfClaim,
   type Claim,
   type History,
@@ -29,6 +30,7 @@ import {
   type JobState,
   type Json,
   type MovingJob,
+  withoutStack,
 } from './job.ts';
 
 /** What may follow each state. A state that follows itself changes its version only, or its time. */
@@ -254,16 +256,28 @@ export function finish(
   verdict: Verdict,
   nowMs: number,
 ): Transition {
-  return notRunningUnder(job, claimId, verdict) ?? notRunBy(job, worker) ?? end(job, verdict, nowMs, 0);
+  return (
+    notRunningUnder(job, claimId, verdict) ?? notRunBy(job, worker) ?? end(job, verdict, nowMs, 'failed')
+  );
 }
 
+/** What an attempt counts as that its worker does not finish. */
+export type Unfinished = AttemptEntry['outcome'];
+
 /**
- * Ends an attempt whose worker is gone, in that worker's stead: only under the claim that was seen to be orphaned.
- * A retry counts a lost worker; the attempt's number stays, because the handler did not fail, and so does the age: the
- * job waits again where it would stand if it had never been given to that worker.
+ * Ends an attempt that its worker does not finish: only under the claim that was seen to be orphaned, or that the worker gives back.
+ * `lost` counts a lost worker, and `released` nothing: the attempt's number stays, because the handler did not fail, and so does the age: the
+ * job waits again where it would stand if it had never been given to that worker. `failed` counts an attempt, as `finish` does: its handler
+ * had not stopped when its time was over.
  */
-export function loseWorker(job: Job, claimId: string, verdict: Verdict, nowMs: number): Transition {
-  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, 1);
+export function loseWorker(
+  job: Job,
+  claimId: string,
+  verdict: Verdict,
+  nowMs: number,
+  as: Unfinished = 'lost',
+): Transition {
+  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, as);
 }
 
 /**
@@ -340,14 +354,14 @@ export function historyAfterEnd(
   job: MovingJob,
   verdict: Verdict,
   nowMs: number,
-  lost: 0 | 1,
+  as: AttemptEntry['outcome'],
   isUnwanted: boolean,
 ): History | undefined {
   // planted: untold-losses
-  if (verdict.kind !== 'retry' && lost === 0) return undefined;
+  if (verdict.kind !== 'retry' && as === 'failed') return undefined;
   const isAgain = verdict.kind === 'retry' && !isUnwanted;
   const entry = attemptEntry(job, {
-    outcome: lost === 1 ? 'lost' : 'failed',
+    outcome: as,
     endedAtMs: nowMs,
     ...('error' in verdict ? { error: verdict.error } : {}),
     ...(isAgain ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
@@ -355,13 +369,14 @@ export function historyAfterEnd(
   return withEntry(job.history, entry);
 }
 
-function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition {
+function end(running: Job, verdict: Verdict, nowMs: number, as: AttemptEntry['outcome']): Transition {
+  const job = running.hung === undefined ? running : without(running, 'hung');
   const isUnwanted = job.cancelRequestedAtMs !== undefined;
-  const history = historyAfterEnd(job, verdict, nowMs, lost, isUnwanted);
+  const history = historyAfterEnd(job, verdict, nowMs, as, isUnwanted);
   const next = {
     ...(history === undefined ? {} : { history }),
     version: job.version + 1,
-    workersLost: job.workersLost + lost,
+    workersLost: job.workersLost + (as === 'lost' ? 1 : 0),
     // After a retry, the claim stays until the next one: it says whose attempt ended when, for the settlement.
     finishedAtMs: nowMs,
   };
@@ -373,12 +388,14 @@ function end(job: Job, verdict: Verdict, nowMs: number, lost: 0 | 1): Transition
     case 'cancelled':
       return moved({ ...job, ...next, state: 'cancelled' });
     case 'retry': {
-      const { error, runAtMs } = verdict;
+      const { runAtMs } = verdict;
+      // The attempt is in the history, and its stack with it.
+      const error = withoutStack(verdict.error);
       // Nobody wants another attempt.
       if (isUnwanted) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
       // planted: age-of-lost
-      const again = lost === 1 ? kept : { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 };
+      const again = as === 'failed' ? { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 } : kept;
       return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
     }
   }
@@ -400,7 +417,10 @@ function neverRun(job: Job): Job {
   return waiting;
 }
 
-function without<Moving extends MovingJob>(job: Moving, optional: 'claim' | 'firstReadyAtMs'): Moving {
+function without<Moving extends MovingJob>(
+  job: Moving,
+  optional: 'claim' | 'firstReadyAtMs' | 'hung',
+): Moving {
   const { [optional]: _gone, ...rest } = job;
   return rest as MovingJob as Moving;
 }

@@ -141,3 +141,46 @@ export function readChoice<Choice extends string>(
     `Leave it out${byDefault === undefined ? '' : ` for ${byDefault}`}.`,
   );
 }
+
+/** Refuses a value that cannot be at that field. */
+export type Check = (field: string, value: unknown) => void;
+
+/** An object with none but these fields, which may all be left out. */
+export const objectOf =
+  (checks: Readonly<Record<string, Check>>): Check =>
+  (field, value) => {
+    for (const [name, each] of readObject(field, value, Object.keys(checks)))
+      if (each !== undefined) checks[name]?.(`${field === '' ? '' : `${field}.`}${name}`, each);
+  };
+
+/** @param wayOut - what else may be done, such as leaving it out */
+export const numberWithin =
+  (min: number, max: number, wayOut: string): Check =>
+  (field, value) => {
+    if (typeof value === 'number' && value >= min && value <= max) return;
+    throw new ConfigurationError(field, value, `must be a number from ${min} to ${max}`, wayOut);
+  };
+
+export const wholeWithin =
+  (min: number, max: number, wayOut: string): Check =>
+  (field, value) => {
+    if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
+    throw new ConfigurationError(field, value, `must be a whole number from ${min} to ${max}`, wayOut);
+  };
+
+/** @param bytesMax - in UTF-8 */
+export const textWithin =
+  (bytesMax: number, wayOut: string): Check =>
+  (field, value) => {
+    const isText = typeof value === 'string' && value !== '' && value.isWellFormed();
+    if (isText && new TextEncoder().encode(value).byteLength <= bytesMax) return;
+    const rule = `must be a text of 1 to ${bytesMax} bytes of well-formed Unicode`;
+    throw new ConfigurationError(field, value, rule, wayOut);
+  };
+
+export const isBoolean: Check = (field, value) => void readBoolean(field, value, undefined);
+
+export const isFunction: Check = (field, value) => {
+  if (typeof value === 'function') return;
+  throw new ConfigurationError(field, value, 'must be a function', 'Give the function itself.');
+};

@@ -14,8 +14,8 @@
  * retries best for the same total work.
  */
 import type { ErrorRule, JobTypeConfiguration, RetryPolicy } from './configuration.ts';
-import type { JobError } from './job.ts';
-import type { Verdict } from './life-cycle.ts';
+import type { JobError, MovingJob } from './job.ts';
+import type { Unfinished, Verdict } from './life-cycle.ts';
 
 /** A verdict on an attempt that did not succeed. */
 export type FailureVerdict = Exclude<Verdict, { readonly kind: 'succeeded' | 'cancelled' }>;
@@ -65,6 +65,51 @@ export function afterFailure(
   return { kind: 'retry', error, runAtMs: nowMs + backoffMs(applied, job.attempt, random) };
 }
 
+/** The error of a job that went on losing its workers while it ran with no other one in its process: it ends them itself, as it seems. */
+export const QUARANTINED = 'JobQuarantined';
+
+const quarantined = (message: string): JobError => ({
+  name: QUARANTINED,
+  message: `${message} After the first time it ran with no other job in its process, so it probably ends the process itself (memory, a native library, process.exit): see the worker's log, and redrive it once that is mended.`,
+});
+
+/** The error of an attempt whose worker ended in order. */
+export const WORKER_STOPPED = 'WorkerStopped';
+
+/** What an attempt ends with whose handler goes on though its time is over. */
+export const hungAfter = (ranMs: number): JobError => ({
+  name: 'JobTimeout',
+  message: `the attempt took longer than ${Math.round(ranMs)} ms, and its handler did not stop then: its process was ended; make it heed its signal`,
+});
+
+/**
+ * What follows from an attempt that its worker gave back, because it ended in order: it is tried again, and nothing is counted. From its last checkpoint
+ * where `isFromStart` is not set.
+ */
+export const afterRelease = (message: string, runAtMs: number, isFromStart: boolean): FailureVerdict => ({
+  kind: 'retry',
+  error: { name: WORKER_STOPPED, message },
+  runAtMs,
+  ...(isFromStart ? { isFromStart } : {}),
+});
+
+/**
+ * What follows from an attempt whose worker is gone, and what it counts as. A handler that had not stopped when its time was over has failed, by
+ * what its worker left on the job.
+ */
+export function afterWorkerGone(
+  job: Pick<MovingJob, 'attempt' | 'workersLost' | 'hung'>,
+  type: Pick<JobTypeConfiguration, 'onWorkerLost' | 'retry'> | undefined,
+  random: number,
+  nowMs: number,
+): { readonly as: Unfinished; readonly verdict: FailureVerdict } {
+  const { hung } = job;
+  if (hung === undefined) return { as: 'lost', verdict: afterWorkerLost(job, type, nowMs) };
+  const verdict: FailureVerdict =
+    type === undefined ? { kind: 'failed', error: hung } : afterFailure(job, hung, type.retry, random, nowMs);
+  return { as: 'failed', verdict };
+}
+
 /**
  * What follows from a lost worker, until the job has lost `maxWorkersLost` of them: `fail` gives up; `retry`, for short jobs,
  * begins anew; `resume`, for long ones, goes on from the last checkpoint. Both are as old as they were: a job is not punished
@@ -83,7 +128,7 @@ export function afterWorkerLost(
   const { maxWorkersLost } = type.retry;
   const message = `The job lost its worker ${lost} ${lost === 1 ? 'time' : 'times'}; ${maxWorkersLost} are allowed.`;
   const error = { name: WORKER_LOST, message };
-  if (lost > maxWorkersLost) return { kind: 'failed', error };
+  if (lost > maxWorkersLost) return { kind: 'failed', error: lost === 1 ? error : quarantined(message) };
   const again = { kind: 'retry', error, runAtMs: nowMs } as const;
   return type.onWorkerLost === 'resume' ? again : { ...again, isFromStart: true };
 }

@@ -1,5 +1,5 @@
 /** What the bus is told: one event for each job that reached its end, made from the item's own transition. */
-import { isTerminal, type MovingJob } from '../core/job.ts';
+import { isTerminal, type MovingJob, withoutStack } from '../core/job.ts';
 import type { ScheduleState } from '../core/recurring.ts';
 import type { EventBus, OutcomeEvent, Unpublished } from '../events/contract.ts';
 import type { Metrics } from '../metrics/contract.ts';
@@ -17,7 +17,13 @@ export class OutcomesUnpublishedError extends Error {
 const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
   jobs.filter((job) => isTerminal(job.state) && job.redrivenAs === undefined);
 
-const eventOf = (job: MovingJob): OutcomeEvent => ({ kind: 'outcome', detail: told(job) });
+function eventOf(job: MovingJob): OutcomeEvent {
+  const { error, ...detail } = told(job);
+  return {
+    kind: 'outcome',
+    detail: error === undefined ? detail : { ...detail, error: withoutStack(error) },
+  };
+}
 
 /**
  * Publishes the outcome of every terminal job among these images. At least once: a batch that comes again is

@@ -1,5 +1,5 @@
 /** The bus, as the scheduler uses it: it tells what became of jobs. At least once, in no order. */
-import type { MovingJob } from '../core/job.ts';
+import type { JobError, MovingJob } from '../core/job.ts';
 import type { ToldField } from '../store/job-fields.ts';
 import type { Rejection } from '../store/records.ts';
 
@@ -39,7 +39,9 @@ export interface ScheduleStoppedDetail {
 export const EVENT_SOURCE = 'fairlead';
 
 /** What `Job Succeeded`, `Job Failed` and `Job Cancelled` say. `id` with `version` tells duplicates apart. */
-export interface JobOutcomeDetail extends Pick<MovingJob, ToldField> {
+export interface JobOutcomeDetail extends Pick<MovingJob, Exclude<ToldField, 'error'>> {
+  /** Its stack stays with the job: whoever hears events need not see where its code stands. */
+  readonly error?: Pick<JobError, 'name' | 'message'> | undefined;
   /** What was left out because the event would have been too large, such as `result`: read it from the job. */
   readonly omitted?: readonly string[] | undefined;
 }

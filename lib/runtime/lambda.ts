@@ -96,6 +96,7 @@ export function lambdaEntry(): LambdaEntry {
     log: {
       info: (message, fields) => logger.info(message, { ...fields }),
       warn: (message, fields) => logger.warn(message, { ...fields }),
+      error: (message, fields) => logger.error(message, { ...fields }),
     },
     wrap: <Event, Answer>(handle: (event: Event, context: Context) => Promise<Answer>) =>
       // middy's own answer shortly before the time is over would let Lambda freeze, and later thaw, what goes on here.

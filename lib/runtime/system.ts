@@ -37,5 +37,5 @@ export function jsonLog(write: (line: string) => void): Log {
     (level: string): Log['info'] =>
     (message, fields) =>
       write(JSON.stringify({ level, message, ...fields }));
-  return { info: entry('info'), warn: entry('warn') };
+  return { info: entry('info'), warn: entry('warn'), error: entry('error') };
 }

@@ -22,6 +22,7 @@ import { MemoryEventBus } from '../events/memory/bus.ts';
 import { MemoryJobQueue } from '../queue/memory/queue.ts';
 import { encodeDispatchMessage } from '../queue/message.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
+import type { RequestOf } from '../store/contract.ts';
 import type { StoreEvent } from '../store/memory/imitation.ts';
 import { MemoryJobStore } from '../store/memory/store.ts';
 import type { ControlChange, ControlOutcome } from '../store/requests.ts';
@@ -76,7 +77,7 @@ const FUNCTION_MARGIN_MS = 30_000;
 const BEHIND_FUNCTION_MS = 20_000;
 const RECEIVE_MAX = 10;
 
-const SILENT: Log = { info: () => {}, warn: () => {} };
+const SILENT: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** One life of a worker process: it ends without a word. */
 class Life {
@@ -241,12 +242,13 @@ export class SimulatedPool {
       ...this.#clock,
       sleep: async (ms, signal) => life.ifAlive(await this.time.sleep(ms, signal)),
     };
-    const { send, delete: remove, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
+    const { send, delete: remove, handBack, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
     const options: WorkerProcessOptions = {
       store: heardWhileAlive(this.store, life),
       queue: {
         send,
         delete: remove,
+        handBack,
         sendWake,
         sendLook,
         // Who has vanished takes no more messages.
@@ -402,12 +404,25 @@ export class SimulatedPool {
     );
   }
 
+  /** The store of functions: one that has vanished does not say that its handler goes on. */
+  #untilVanished(store: MemoryJobStore): MemoryJobStore {
+    return new Proxy(store, {
+      get: (target, name) => {
+        if (name === 'saveHung')
+          return (request: RequestOf<'saveHung'>) =>
+            this.#vanished.has(request.claimId) ? new Promise<never>(() => {}) : target.saveHung(request);
+        const verb: unknown = Reflect.get(target, name, target);
+        return typeof verb === 'function' ? verb.bind(target) : verb;
+      },
+    });
+  }
+
   #functionOf({ fleet, types, slots }: PoolConfiguration['fleets'][number]): readonly FunctionFleet[] {
     if (slots === null) return [];
     const ofFleet = this.configuration.types.filter(({ type }) => types.includes(type));
     const timeoutMs = Math.max(...ofFleet.map((type) => type.timeoutMs)) + FUNCTION_MARGIN_MS;
     const parts = {
-      store: this.store,
+      store: this.#untilVanished(this.store),
       configuration: this.configuration,
       clock: this.#clock,
       random: this.#workerRandom,

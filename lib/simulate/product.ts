@@ -18,6 +18,7 @@ import { readCron } from '../schedule/croner.ts';
 import type { StoreEvent } from '../store/memory/imitation.ts';
 import type { EstimateRecord } from '../store/records.ts';
 import { LEASE_MARGIN_MS } from '../worker/membership.ts';
+import { LEASE_MAX_MS } from '../worker/process/options.ts';
 import { Agenda } from './agenda.ts';
 import type { Run } from './fairness.ts';
 import { SimulatedPool, type Work, type WorkerLease } from './pool.ts';
@@ -458,11 +459,11 @@ function togetherOf(learned: readonly EstimateRecord[]): ProductResult['estimate
 function workerLeaseOf(leaseMs: number | undefined, path: string): WorkerLease | undefined {
   if (leaseMs === undefined) return undefined;
   const heartbeatMs = HEARTBEATS_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);
-  if (heartbeatMs !== undefined) return { leaseMs, heartbeatMs };
+  if (heartbeatMs !== undefined && leaseMs <= LEASE_MAX_MS) return { leaseMs, heartbeatMs };
   const leastMs = LEASE_MARGIN_MS + 2 * Math.min(...HEARTBEATS_MS);
   throw new ScenarioError(
     `${path}.leaseMs`,
-    `is ${leaseMs}: a worker's lease has at least ${leastMs} ms, of which it keeps ${LEASE_MARGIN_MS} for its end`,
+    `is ${leaseMs}: a worker's lease has ${leastMs} to ${LEASE_MAX_MS} ms, of which it keeps ${LEASE_MARGIN_MS} for its end`,
   );
 }
 

@@ -122,7 +122,7 @@ export class SimulationRecord {
     }
     if (job.state === 'running' && before?.state !== 'running') this.#start(job);
     if (before?.state === 'running' && job.state !== 'running')
-      this.#end(job, event.verb === 'loseWorker' ? 'workerLost' : outcomeOf(job));
+      this.#end(job, job.workersLost > before.workersLost ? 'workerLost' : outcomeOf(job));
     if (isTerminal(job.state) && before?.state !== job.state) this.#over(job);
   };
 

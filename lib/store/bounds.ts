@@ -55,8 +55,11 @@ export const WANTS_BYTES_MAX = 32_000;
 
 /** The most that an item of each kind can take, and why. */
 export const ITEM_BOUNDS = {
-  /** Result and checkpoint of 64 KB each, 4 KB of history, an error of 2,176 characters, names of 512 bytes and less. */
-  job: 156_000,
+  /**
+   * Result and checkpoint of 64 KB each, 4 KB of history with 12 KB of stacks, an error of 2,176 characters with 4 KB of its own stack, names
+   * of 512 bytes and less.
+   */
+  job: 173_000,
   /** 64 KB, and a job's id. */
   payload: 66_500,
   /** Batches of 50 jobs, each with names of its own. */

@@ -6,9 +6,9 @@
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both.
  */
 import type { Control } from '../core/capacity.ts';
-import type { Job, Json, MovingJob } from '../core/job.ts';
+import type { Job, JobError, Json, MovingJob } from '../core/job.ts';
 import type { LoanRequest } from '../core/lending.ts';
-import type { GivenUp, Verdict } from '../core/life-cycle.ts';
+import type { GivenUp, Unfinished, Verdict } from '../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type {
   DeclarationRecord,
@@ -375,12 +375,14 @@ export interface WorkerStore {
    */
   finishJob(request: FinishRequest): Promise<FinishOutcome>;
   /**
-   * Ends an attempt whose worker is gone: running under exactly this claim.
-   * `retry` counts a lost worker, not an attempt. As in `finishJob`, it cancels a job whose end was asked for.
+   * Ends an attempt that its worker does not finish: running under exactly this claim.
+   * `retry` counts what `as` says: a lost worker, an attempt, or nothing. As in `finishJob`, it cancels a job whose end was asked for.
    */
   loseWorker(request: {
     readonly job: MovingJob;
     readonly verdict: Verdict;
+    /** @default 'lost' */
+    readonly as?: Unfinished | undefined;
     readonly nowMs: number;
     readonly expiresAtMs: number;
   }): Promise<FinishOutcome>;
@@ -398,6 +400,16 @@ export interface WorkerStore {
     readonly job: MovingJob;
     readonly worker: WorkerIdentity;
     readonly progress: Json;
+  }): Promise<Applied>;
+  /**
+   * Keeps why an attempt is given up whose handler goes on: running under exactly this claim, worker and incarnation. Whoever ends the attempt,
+   * once the worker is gone, goes by it.
+   */
+  saveHung(request: {
+    readonly jobId: string;
+    readonly claimId: string;
+    readonly worker: WorkerIdentity;
+    readonly error: JobError;
   }): Promise<Applied>;
   /**
    * A process begins a life: writes its record unless a later incarnation is there (incarnations sort by their start).

@@ -46,6 +46,7 @@ export const JOB_FIELDS = {
   workersLost: { kept: 'item', redrive: 'anew' },
   worker: { kept: 'item', redrive: 'anew' },
   runUntilMs: { kept: 'item', redrive: 'anew' },
+  hung: { kept: 'item', redrive: 'anew' },
   result: { kept: 'item', redrive: 'anew', told: true },
   error: { kept: 'item', redrive: 'anew', told: true },
   checkpoint: { kept: 'item', redrive: 'anew' },

@@ -11,6 +11,8 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { ConfigurationError } from '../core/errors.ts';
+import { type Check, isFunction, objectOf, textWithin, wholeWithin } from '../core/read-fields.ts';
 import { closed, type Finished, killGroup, lastLine, runCommand } from './command.ts';
 import { withLock } from './lock.mjs';
 import { newLogFile } from './log-files.ts';
@@ -228,12 +230,35 @@ async function makeTemporary(dataDir: string): Promise<string> {
   return folder;
 }
 
+const PORT_MAX = 65_535;
+const PATH_BYTES_MAX = 1024 * 1024;
+
+const OPTION_CHECKS: Readonly<Record<keyof EmulatorOptions, Check>> = {
+  port: wholeWithin(0, PORT_MAX, 'Leave it out for one that is free.'),
+  dataDir: textWithin(PATH_BYTES_MAX, 'Leave it out for `.fairlead` in the working directory.'),
+  log: isFunction,
+  signal: (field, value) => {
+    if (value instanceof AbortSignal) return;
+    throw new ConfigurationError(field, value, 'must be an AbortSignal', 'Leave it out.');
+  },
+  path: textWithin(PATH_BYTES_MAX, 'Leave it out for the PATH.'),
+};
+
+function requireOptions(options: unknown): void {
+  try {
+    objectOf(OPTION_CHECKS)('options', options);
+  } catch (error) {
+    throw error instanceof ConfigurationError ? new EmulatorError(error.message) : error;
+  }
+}
+
 /**
  * Starts an emulator; several may run at once.
  *
- * @throws EmulatorError when Python is missing, the installation fails, the port is taken, or it does not come up
+ * @throws EmulatorError when an option is wrong, Python is missing, the installation fails, the port is taken, or it does not come up
  */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
+  requireOptions(options);
   const { signal } = options;
   const dataDir = resolve(options.dataDir ?? '.fairlead');
   const path = options.path ?? process.env.PATH ?? '';

@@ -6,13 +6,14 @@
 
 import { TERMINAL_TTL_MS } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
-import { afterWorkerLost } from '../core/retry.ts';
+import { afterWorkerGone } from '../core/retry.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
 import { type RunContext, termsOf } from './run-job.ts';
 
-export interface DeadFunctionContext extends Pick<RunContext, 'configuration' | 'typeUnder' | 'log'> {
+export interface DeadFunctionContext
+  extends Pick<RunContext, 'configuration' | 'typeUnder' | 'random' | 'log'> {
   readonly store: Pick<PassStore, 'lookUpJobs' | 'loseWorker'>;
   readonly clock: Clock;
 }
@@ -31,7 +32,7 @@ export async function endIfDead(
   context: DeadFunctionContext,
   { jobId, claimId }: DispatchMessage,
 ): Promise<Found> {
-  const { store, clock, log } = context;
+  const { store, clock, random, log } = context;
   const [job] = await store.lookUpJobs({ ids: [jobId] });
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
   // Without it a process runs the job: its record decides.
@@ -39,13 +40,17 @@ export async function endIfDead(
   // planted: terms-of-the-dead
   const { type } = await termsOf(context, job);
   const nowMs = clock.nowMs();
-  const verdict = afterWorkerLost(job, type, nowMs);
-  const outcome = await store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
-  log.warn('a function died with its job', {
+  const { as, verdict } = afterWorkerGone(job, type, random(), nowMs);
+  const outcome = await store.loseWorker({ job, verdict, as, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
+  const isFinal = verdict.kind === 'failed' && outcome.kind === 'finished';
+  log[isFinal ? 'error' : 'warn']('a function died with its job', {
     jobId,
+    type: job.type,
+    attempt: job.attempt,
     worker: job.worker,
     verdict: verdict.kind,
     outcome: outcome.kind,
+    error: verdict.error,
   });
   return outcome.kind === 'finished' ? 'ended' : 'over';
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { type Check, isBoolean, objectOf } from '../core/read-fields.ts';
 import { Declarations, type Declared } from '../dispatch/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
@@ -13,7 +14,8 @@ import { processVitals } from '../runtime/vitals.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import type { WorkerLoad } from '../store/records.ts';
-import { WorkerConfigurationError, type WorkerReport } from './process/options.ts';
+import { readHandlers, requireFields, WorkerConfigurationError } from './handlers.ts';
+import { WORKER_CHECKS, type WorkerReport } from './process/options.ts';
 import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
@@ -70,6 +72,11 @@ function required(name: string): string {
   return value;
 }
 
+const OPTION_CHECKS: Readonly<Record<keyof FleetWorkerOptions, Check>> = {
+  ...WORKER_CHECKS,
+  metrics: isBoolean,
+};
+
 /** As with functions, whose metrics Powertools writes. */
 const isSilenced = (): boolean =>
   ['true', '1'].includes((process.env.POWERTOOLS_METRICS_DISABLED ?? '').toLowerCase());
@@ -104,12 +111,14 @@ async function readDeclaration(
  * await runFleetWorker({ render: async (payload, { signal, checkpoint }) => render(payload, signal) }, { slots: 2 });
  * ```
  *
- * @throws WorkerConfigurationError - the environment, the fleet or the handlers do not fit
+ * @throws WorkerConfigurationError - the options, the environment, the fleet or the handlers do not fit
  */
 export async function runFleetWorker(
   handlers: JobHandlers,
   options: FleetWorkerOptions = {},
 ): Promise<WorkerReport> {
+  requireFields(objectOf(OPTION_CHECKS), 'options', options);
+  readHandlers(handlers);
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');

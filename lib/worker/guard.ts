@@ -14,9 +14,11 @@
  * The same code runs in the worker's own thread, where virtual time is wanted, and in one of its own (`guard-thread.ts`).
  */
 import type { Json } from '../core/job.ts';
+import { hungAfter } from '../core/retry.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import { PROGRESS_TOTAL_BYTES_MAX } from '../store/bounds.ts';
+import type { WorkerStore } from '../store/contract.ts';
 import type { WorkerIdentity, WorkerLoad } from '../store/records.ts';
 import {
   join,
@@ -57,6 +59,8 @@ export type GuardNews =
   | { readonly kind: 'over'; readonly claimId: string }
   /** Nothing new is begun from now on. */
   | { readonly kind: 'ending' }
+  /** Whether a job runs apart, or waits to: nothing else is begun meanwhile. */
+  | { readonly kind: 'apart'; readonly isApart: boolean }
   /** Nothing of the partition runs here, and it is none any more: see `WorkerMembership`. */
   | { readonly kind: 'letGo'; readonly partition: number }
   /** Its slots are divided anew. */
@@ -99,7 +103,7 @@ export type GuardMaker = (
 ) => Promise<Guard | 'superseded' | 'aborted'>;
 
 export interface GuardParts {
-  readonly store: MembershipOptions['store'];
+  readonly store: MembershipOptions['store'] & Pick<WorkerStore, 'saveHung'>;
   readonly clock: Clock;
   readonly log: Log;
   /** Ends the whole process at once, whatever its threads do. */
@@ -117,6 +121,8 @@ const LOOK_EVERY_MS = 2_000;
 
 /** So much later than the handler's own thread would have given it up: that thread is busy. */
 export const KILL_AFTER_MS = 1_000;
+/** That a handler hangs is written down within this, or not at all: its slots are held meanwhile, and nothing else. */
+const NOTE_MAX_MS = 2_000;
 /** So much later than the worker itself would have ended for a lost lease, and before the lease's end. */
 const LOST_KILL_AFTER_MS = 250;
 /**
@@ -128,7 +134,14 @@ interface Guarded {
   readonly jobId: string;
   readonly partition: number;
   /** Undefined once the handler has ended. */
-  readonly handling: { readonly since: Instant; readonly endsInMs: number } | undefined;
+  readonly handling:
+    | {
+        readonly since: Instant;
+        readonly endsInMs: number;
+        /** Its own thread has said that it hangs. */
+        readonly isTold: boolean;
+      }
+    | undefined;
   readonly progress?: Json | undefined;
 }
 
@@ -185,6 +198,7 @@ class GuardHere {
   readonly #slotsIn: Map<number, number>;
   readonly #ended = new AbortController();
   #isEnding = false;
+  #isApart = false;
   /** When the worker's thread had its turn last. */
   #heard: Instant;
   #load: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
@@ -207,9 +221,11 @@ class GuardHere {
       life,
       fleet,
       partitions: [...shares.keys()],
-      // Once the end has begun, what is free is offered to nobody.
+      // Once the end has begun, and while a job runs apart, what is free is offered to nobody.
       slotsOf: (partition) =>
-        this.#isEnding ? this.#occupantsOf(partition).length : (this.#slotsIn.get(partition) ?? 0),
+        this.#isEnding || this.#isApart
+          ? this.#occupantsOf(partition).length
+          : (this.#slotsIn.get(partition) ?? 0),
       isEnding: () => this.#isEnding,
       occupantsOf: (partition) => this.#occupantsOf(partition),
       loadOf: () => this.#loadNow(),
@@ -226,14 +242,16 @@ class GuardHere {
     switch (news.kind) {
       case 'began': {
         const { claimId, jobId, partition, since, endsInMs } = news;
-        this.#attempts.set(claimId, { jobId, partition, handling: { since, endsInMs } });
+        this.#attempts.set(claimId, { jobId, partition, handling: { since, endsInMs, isTold: false } });
         return;
       }
       case 'progress':
         this.#change(news.claimId, { progress: news.progress });
         return;
       case 'hung':
-        this.#change(news.claimId, { handling: { since: news.since, endsInMs: news.endsInMs } });
+        this.#change(news.claimId, {
+          handling: { since: news.since, endsInMs: news.endsInMs, isTold: true },
+        });
         return;
       case 'handled':
         this.#change(news.claimId, { handling: undefined });
@@ -243,6 +261,9 @@ class GuardHere {
         return;
       case 'ending':
         this.#isEnding = true;
+        return;
+      case 'apart':
+        this.#isApart = news.isApart;
         return;
       case 'share':
         this.#slotsIn.set(news.partition, news.slots);
@@ -262,10 +283,11 @@ class GuardHere {
     const { life, fleet, leaseMs } = this.#guarded;
     while (!this.#ended.signal.aborted) {
       const isTrusted = membership.isTrusted();
-      const { inMs, reason } = this.#nextEnd(membership);
+      const { inMs, reason, hung } = this.#nextEnd(membership);
       if (inMs <= 0) {
         this.end();
         log.warn('the worker is ended by its guard', { ...life, fleet, reason });
+        if (hung !== undefined) await this.#noteHung(hung, lostEndInMs(membership, leaseMs));
         return kill(`worker ${life.workerId} is ended by its guard: ${reason}`);
       }
       const lostInMs = isTrusted ? leaseMs - LEASE_MARGIN_MS - membership.ageMs() : Infinity;
@@ -276,6 +298,25 @@ class GuardHere {
 
   end(): void {
     this.#ended.abort();
+  }
+
+  /** Says on the job that its handler did not stop: its thread could not. While that takes time, the end of the process waits. */
+  async #noteHung(
+    { jobId, claimId, endsInMs }: NonNullable<GuardedEnd['hung']>,
+    waitMaxMs: number,
+  ): Promise<void> {
+    const { store, clock, log } = this.#parts;
+    const over = new AbortController();
+    const noted = store
+      .saveHung({ jobId, claimId, worker: this.#guarded.life, error: hungAfter(endsInMs) })
+      .catch((error: unknown) =>
+        log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
+          jobId,
+          error: String(error),
+        }),
+      )
+      .then(() => over.abort());
+    await Promise.race([noted, clock.sleep(Math.min(NOTE_MAX_MS, waitMaxMs), over.signal)]);
   }
 
   #change(claimId: string, changes: Partial<Guarded>): void {
@@ -310,18 +351,28 @@ class GuardHere {
   }
 
   /** What the process must be ended for, and in how many milliseconds if nothing changes. */
-  #nextEnd(membership: WorkerMembership): { readonly inMs: number; readonly reason: string } {
+  #nextEnd(membership: WorkerMembership): GuardedEnd {
     const { clock } = this.#parts;
-    const ends: { readonly inMs: number; readonly reason: string }[] = [];
-    for (const { jobId, handling } of this.#attempts.values()) {
+    const ends: GuardedEnd[] = [];
+    for (const [claimId, { jobId, handling }] of this.#attempts) {
       if (handling === undefined) continue;
-      const inMs = handling.endsInMs + KILL_AFTER_MS - sinceMs(clock, handling.since);
-      ends.push({ inMs, reason: `the handler of job ${jobId} did not end in time` });
+      const { since, endsInMs, isTold } = handling;
+      const inMs = endsInMs + KILL_AFTER_MS - sinceMs(clock, since);
+      const hung = isTold ? undefined : { jobId, claimId, endsInMs };
+      ends.push({ inMs, reason: `the handler of job ${jobId} did not end in time`, hung });
     }
     if (ends.length > 0) ends.push({ inMs: lostEndInMs(membership, this.#guarded.leaseMs), reason: LOST });
     else ends.push({ inMs: SILENCE_MAX_MS - sinceMs(clock, this.#heard), reason: SILENT });
     return ends.reduce((first, end) => (end.inMs < first.inMs ? end : first));
   }
+}
+
+/** What the process must be ended for. */
+interface GuardedEnd {
+  readonly inMs: number;
+  readonly reason: string;
+  /** The attempt whose handler did not end, where its own thread has not said so. */
+  readonly hung?: { readonly jobId: string; readonly claimId: string; readonly endsInMs: number } | undefined;
 }
 
 const LOST = 'its lease is lost, and its handlers go on';

@@ -63,7 +63,7 @@ export function lambdaWorker(
     /** A function that was frozen, or whose event loop was busy, may go on when nobody counts it any more. */
     const lookAtLease = (): void => {
       if (!over.signal.aborted && sinceMs(clock, life.since) >= life.lastsMs) {
-        over.abort(new WorkerStoppedError("the function's time is over"));
+        over.abort(new WorkerStoppedError("the function's time is over", { isLoss: true }));
       }
     };
     const watch = watchJobs({ store, clock, log });
@@ -104,7 +104,7 @@ export function lambdaWorker(
         message,
       ).finally(progress.end);
       // Nobody else says of a function that died that it did.
-      if (outcome === 'superseded') await endIfDead({ store, configuration, typeUnder, clock, log }, message);
+      if (outcome === 'superseded') await endIfDead(given, message);
     };
     let hung: HandlerHungError | undefined;
     const runRecord = async ({ messageId, body }: SQSRecord): Promise<void> => {

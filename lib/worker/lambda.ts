@@ -5,6 +5,7 @@ import { Declarations } from '../dispatch/declaration.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
+import { readHandlers } from './handlers.ts';
 import { type LoopUse, lambdaWorker, type WorkerParts } from './lambda-batch.ts';
 import type { JobHandlers } from './run-job.ts';
 
@@ -79,14 +80,17 @@ export type WorkerHandler = LambdaHandler<SQSEvent, SQSBatchResponse>;
  * ```ts
  * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
  * ```
+ *
+ * @throws WorkerConfigurationError - there is no handler, or one is no function
  */
 export function worker(handlers: JobHandlers): WorkerHandler {
+  const read = readHandlers(handlers);
   const { log, metrics, wrap } = lambdaEntry();
   let parts: WorkerParts | undefined;
   return wrap(
     lambdaWorker(async () => {
       parts ??= await partsFromEnvironment({ log, metrics });
       return parts;
-    }, handlers),
+    }, read),
   );
 }

@@ -4,7 +4,10 @@ import type { WorkerStore } from '../store/contract.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 
 /** What an attempt asks of the store. */
-export type AttemptStore = Pick<WorkerStore, 'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint'>;
+export type AttemptStore = Pick<
+  WorkerStore,
+  'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint' | 'saveHung'
+>;
 
 /** With the delays below, about half a minute: longer than a lease. */
 const TRIES_MAX = 20;
@@ -45,6 +48,7 @@ export function retryingStore(
     startJob: retrying('startJob', lost, (request) => store.startJob(request)),
     finishJob: retrying('finishJob', over, (request) => store.finishJob(request)),
     loseWorker: retrying('loseWorker', over, (request) => store.loseWorker(request)),
+    saveHung: retrying('saveHung', lost, (request) => store.saveHung(request)),
     saveCheckpoint: retrying('saveCheckpoint', lost, (request) => store.saveCheckpoint(request)),
   };
 }

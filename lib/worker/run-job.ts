@@ -2,9 +2,16 @@
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
-import { type Job, type JobError, type Json, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
+import {
+  type Job,
+  type JobError,
+  type Json,
+  type MovingJob,
+  TERMINAL_TTL_MS,
+  withoutStack,
+} from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import { afterFailure, afterWorkerLost, WORKER_LOST } from '../core/retry.ts';
+import { afterFailure, afterRelease, afterWorkerLost, hungAfter, WORKER_STOPPED } from '../core/retry.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
@@ -20,6 +27,7 @@ import {
   type Watch,
 } from './attempt-host.ts';
 import type { AttemptStore } from './retrying-store.ts';
+import { jobErrorOf } from './thrown.ts';
 
 /** What a handler is told beside its payload. */
 export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
@@ -111,7 +119,6 @@ export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'relea
 
 const RESULT_BYTES_MAX = 64 * 1024;
 const CHECKPOINT_BYTES_MAX = 64 * 1024;
-const ERROR_CHARS_MAX = 2_048;
 
 /** Thrown into an attempt that takes longer than its type allows. */
 export class JobTimeoutError extends Error {
@@ -135,31 +142,15 @@ export class JobUnreadableError extends Error {
 
 /** Thrown into attempts when their worker ends before they do. */
 export class WorkerStoppedError extends Error {
-  override readonly name = 'WorkerStopped';
-}
+  override readonly name = WORKER_STOPPED;
+  /** The worker did not end in order: nobody may count on it any more, and it counts as lost. */
+  readonly isLoss: boolean;
 
-function jobErrorOf(error: unknown): JobError {
-  const named = error instanceof Error ? readText(() => error.name) : undefined;
-  const said = error instanceof Error ? readText(() => error.message) : readText(() => describe(error));
-  return {
-    name: (named === undefined || named === '' ? 'Error' : named.slice(0, 128)).toWellFormed(),
-    message: (said ?? 'the handler threw what cannot be shown as text')
-      .slice(0, ERROR_CHARS_MAX)
-      .toWellFormed(),
-  };
-}
-
-/** What is thrown is the user's: a getter that throws, or an object without a prototype, must not hide that it failed. */
-function readText(read: () => unknown): string | undefined {
-  try {
-    return String(read());
-  } catch {
-    return undefined;
+  constructor(message: string, options: ErrorOptions & { readonly isLoss?: boolean } = {}) {
+    super(message, options);
+    this.isLoss = options.isLoss === true;
   }
 }
-
-const describe = (thrown: unknown): string =>
-  typeof thrown === 'object' && thrown !== null ? JSON.stringify(thrown) : String(thrown);
 
 interface Storable {
   readonly what: string;
@@ -191,7 +182,7 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: 
   try {
     text = JSON.stringify(data);
   } catch (cause) {
-    throw new refusal(`${what} is not JSON: ${String(cause)}; ${waysOut[0]}`, { cause });
+    throw new refusal(`${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
   }
   if (text === undefined) throw new refusal(`${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
   const bytes = Buffer.byteLength(text, 'utf8');
@@ -203,7 +194,9 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: 
 /** How long a handler that was told to stop is waited for, unless its process ends before. */
 export const STOP_GRACE_MS = 5_000;
 
-/** Thrown when a handler goes on after it was told to stop: its process must end before its job may run again. */
+/**
+ * Thrown when a handler goes on after it was told to stop, which is its cause: its process must end before its job may run again.
+ */
 export class HandlerHungError extends Error {
   override readonly name = 'HandlerHung';
 }
@@ -219,9 +212,20 @@ export class MissingHandlerError extends Error {
   override readonly name = 'MissingHandler';
 }
 
-/** The attempt was started, and not begun: its handler has not run. */
-class StartedLateError extends Error {
-  override readonly name = 'StartedLate';
+/** What the handler threw, read once: nothing else looks at the value itself. */
+class HandlerThrewError extends Error {
+  override readonly name = 'HandlerThrew';
+  readonly failure: JobError;
+
+  constructor(failure: JobError) {
+    super(failure.message);
+    this.failure = failure;
+  }
+}
+
+/** The attempt was started, and not begun: its handler has not run, and the job is as it was before. */
+class NotBegunError extends Error {
+  override readonly name = 'NotBegun';
 }
 
 const tookTooLong = (timeoutMs: number): JobTimeoutError =>
@@ -230,7 +234,7 @@ const tookTooLong = (timeoutMs: number): JobTimeoutError =>
 /** How a handler ended. */
 type HandlerEnd =
   | { readonly kind: 'returned'; readonly result: Json | undefined }
-  | { readonly kind: 'threw'; readonly error: unknown };
+  | { readonly kind: 'threw'; readonly failure: JobError };
 const LATE = { kind: 'late' } as const;
 
 /**
@@ -308,14 +312,14 @@ async function attempt(
   };
   const settled = running.then(
     (result) => over({ kind: 'returned', result }),
-    (error: unknown) => over({ kind: 'threw', error }),
+    (thrown: unknown) => over({ kind: 'threw', failure: jobErrorOf(thrown) }),
   );
   const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
   try {
     const ended = await first;
     if (ended.kind === 'returned') return storable(ended.result, RESULT);
-    if (ended.kind === 'threw') throw ended.error;
+    if (ended.kind === 'threw') throw new HandlerThrewError(ended.failure);
     const graceIsOver = new Promise<typeof LATE>((resolve) => {
       endGrace = deadlines(graceMs, () => resolve(LATE));
     });
@@ -332,6 +336,7 @@ async function attempt(
   }
   throw new HandlerHungError(
     `the handler of job ${job.id} (${job.type}) ran on for ${Math.round(graceMs)} ms after its signal; make it heed the signal`,
+    { cause: told.reason },
   );
 }
 
@@ -375,7 +380,7 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
 function requireWorker({ signal, lookAtLease }: RunContext): void {
   lookAtLease?.();
   if (signal?.aborted)
-    throw new StartedLateError('the worker ended before the handler began', { cause: signal.reason });
+    throw new NotBegunError('the worker ended before the handler began', { cause: signal.reason });
 }
 
 /**
@@ -448,23 +453,20 @@ export async function runJob(
   let ending: AttemptEnding;
   try {
     if (isTooLate(context, time, typeTimeoutMs)) {
-      throw new StartedLateError('the start was answered too late: its function was about to end');
+      throw new NotBegunError('the start was answered too late: its function was about to end');
     }
     if (job.unreadable !== undefined) throw new JobUnreadableError(job.unreadable);
     requireWorker(context);
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
-    if (error instanceof HandlerHungError) throw error;
+    if (error instanceof HandlerHungError) {
+      await noteHung(context, job, time, error);
+      throw error;
+    }
     // By other terms a job may be failed for good that was to be tried again.
     terms ??= await termsOf(context, job);
     ending = endingOf(context, job, terms.type, error);
-    log.info('attempt did not succeed', {
-      jobId: job.id,
-      type: job.type,
-      attempt: job.attempt,
-      ending: ending.kind,
-      ...('error' in ending ? { error: ending.error } : {}),
-    });
+    logEnding(log, job, ending);
   }
   const finished = await writeDown(context, job, ending);
   if (finished.kind === 'superseded') {
@@ -478,10 +480,50 @@ export async function runJob(
   return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
 }
 
+/** What has failed is a warning, and an error where no other attempt follows: with all that is known of why. */
+function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: AttemptEnding): void {
+  const fields = { jobId, type, attempt: number };
+  if (ending.kind === 'retry')
+    log.warn('attempt failed; the job is tried again', {
+      ...fields,
+      error: ending.error,
+      againAt: new Date(ending.runAtMs).toISOString(),
+    });
+  else if (ending.kind === 'failed')
+    log.error('attempt failed for good; the job is a dead letter', { ...fields, error: ending.error });
+  else log.info('attempt did not succeed', { ...fields, ending: ending.kind });
+}
+
+/**
+ * A handler that goes on after its time is over has failed by that: it is written down while the process lives. One that was told to stop
+ * for another reason is its worker's loss.
+ */
+async function noteHung(
+  { store, worker, log }: RunContext,
+  job: Job,
+  { timeoutMs }: AttemptTime,
+  { cause, message }: HandlerHungError,
+): Promise<void> {
+  const fields = { jobId: job.id, type: job.type, attempt: job.attempt };
+  log.warn('a handler hangs; its process ends', { ...fields, error: message });
+  if (!(cause instanceof JobTimeoutError)) return;
+  try {
+    const claimId = job.claim?.claimId ?? '';
+    await store.saveHung({ jobId: job.id, claimId, worker, error: hungAfter(timeoutMs) });
+  } catch (error) {
+    log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
+      ...fields,
+      error: String(error),
+    });
+  }
+}
+
 /** When a job comes again that met a worker of another deployment. */
 const ROLLOUT_MS = 60_000;
 /** A deployment declares before it has replaced its last worker: by then it has. */
 const ROLLOUT_MAX_MS = 15 * 60_000;
+/** A job is given back so often before its handler began, where that may go on for ever. */
+const NOT_BEGUN_MAX = ROLLOUT_MAX_MS / ROLLOUT_MS;
 
 /**
  * Whether a worker that has the handler may be about to take this one's place, or the job's type may not be this fleet's any
@@ -498,8 +540,8 @@ function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job
 /** How an attempt ended. */
 type AttemptEnding =
   | Verdict
-  /** The worker ended before the handler did. */
-  | { readonly kind: 'released'; readonly verdict: Verdict }
+  /** The worker ended before the handler did, or could not begin it. */
+  | { readonly kind: 'released'; readonly as: 'released' | 'lost'; readonly verdict: Verdict }
   /** Another attempt holds the job: there is nothing to write. */
   | { readonly kind: 'superseded' };
 
@@ -513,24 +555,37 @@ function endingOf(
   const { clock, random } = context;
   if (error instanceof AttemptCancelledError) return { kind: 'cancelled' };
   if (error instanceof AttemptSupersededError) return { kind: 'superseded' };
-  if (error instanceof WorkerStoppedError || error instanceof StartedLateError) {
-    const lost: JobError = { name: WORKER_LOST, message: error.message };
-    if (type === undefined) return { kind: 'released', verdict: { kind: 'failed', error: lost } };
-    // Where no handler has run, the job is as it was before.
-    const onWorkerLost = error instanceof StartedLateError ? 'resume' : type.onWorkerLost;
-    return { kind: 'released', verdict: afterWorkerLost(job, { ...type, onWorkerLost }, clock.nowMs()) };
+  const nowMs = clock.nowMs();
+  if (error instanceof WorkerStoppedError) {
+    const { isLoss, message } = error;
+    return isLoss
+      ? { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) }
+      : released(message, nowMs, type?.onWorkerLost !== 'resume');
   }
-  if (error instanceof MissingHandlerError && type !== undefined && mayBeRollingOut(context, job)) {
-    const again = { ...type, onWorkerLost: 'resume' } as const;
-    const verdict = afterWorkerLost(job, again, clock.nowMs() + ROLLOUT_MS);
-    if (verdict.kind !== 'failed') return { kind: 'released', verdict };
+  const mayGiveBack = releasesOf(job) < NOT_BEGUN_MAX;
+  if (error instanceof NotBegunError) {
+    if (mayGiveBack) return released(error.message, nowMs, false);
+    return { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) };
   }
-  const failure = jobErrorOf(error);
+  const isMissing = error instanceof MissingHandlerError && type !== undefined;
+  if (isMissing && mayGiveBack && mayBeRollingOut(context, job))
+    return released(error.message, nowMs + ROLLOUT_MS, false);
+  const failure = error instanceof HandlerThrewError ? error.failure : withoutStack(jobErrorOf(error));
   const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;
   return type === undefined || isFinal
     ? { kind: 'failed', error: failure }
-    : afterFailure(job, failure, type.retry, random(), clock.nowMs());
+    : afterFailure(job, failure, type.retry, random(), nowMs);
 }
+
+const released = (message: string, runAtMs: number, isFromStart: boolean): AttemptEnding => ({
+  kind: 'released',
+  as: 'released',
+  verdict: afterRelease(message, runAtMs, isFromStart),
+});
+
+/** How often workers have given the job back, as far as its history has it. */
+const releasesOf = ({ history }: Job): number =>
+  (history?.entries ?? []).filter((entry) => entry.kind === 'attempt' && entry.outcome === 'released').length;
 
 async function writeDown(context: RunContext, job: Job, ending: AttemptEnding): Promise<FinishOutcome> {
   const { store, clock, worker } = context;
@@ -540,7 +595,7 @@ async function writeDown(context: RunContext, job: Job, ending: AttemptEnding): 
     case 'superseded':
       return { kind: 'superseded' };
     case 'released':
-      return store.loseWorker({ job, verdict: ending.verdict, nowMs, expiresAtMs });
+      return store.loseWorker({ job, verdict: ending.verdict, as: ending.as, nowMs, expiresAtMs });
     default:
       return store.finishJob({ ...worker, job, verdict: ending, nowMs, expiresAtMs });
   }

@@ -17,7 +17,8 @@ describe('fairlead jobs history', () => {
     const [started] = await startEverywhere();
     if (started === undefined) throw new Error('nothing was started');
     await advance(2_000);
-    const error = { name: 'Flaky', message: 'not \u001b[31mnow' };
+    const stack = 'at work (worker.js:1:1)\ncause: Error: no\u001b[31m';
+    const error = { name: 'Flaky', message: 'not \u001b[31mnow', stack };
     const again = await end(started, { kind: 'retry', error, runAtMs: started.job.startedAtMs ?? 0 });
     await pass({ jobs: [again], reason: 'stream' });
     const [dead] = await work(FAILED);
@@ -35,6 +36,8 @@ describe('fairlead jobs history', () => {
           String.raw`\S+  moved by ann from 2027-01-15T08:00:00.000Z to 2027-01-15T09:00:00.000Z`,
           String.raw`\S+  moved by ${HERE} from 2027-01-15T09:00:00.000Z to 2027-01-15T08:00:00.000Z`,
           String.raw`\S+  attempt 1 ${on}: failed after 2 s, Flaky: not \\u\{1b\}\[31mnow; again from \S+ on, from its checkpoint, if it left one`,
+          String.raw`    at work \(worker\.js:1:1\)`,
+          String.raw`    cause: Error: no\\u\{1b\}\[31m`,
           String.raw`\S+  attempt 2 ${on}: failed after 0 ms, Broken: it broke`,
           String.raw`\S+  tried again as ${made} by ${HERE}`,
           '$',

@@ -12,7 +12,7 @@ import { aWorker } from '../fixtures/factories/worker.ts';
 import { FULL_WORKER, largestHistory, largestJob, NAME } from '../fixtures/largest.ts';
 
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
-const FLAKY = { name: 'Flaky', message: 'try again' };
+const FLAKY = { name: 'Flaky', message: 'try again', stack: 'at work (worker.ts:1:1)\ncause: Error: no' };
 const LOST = { name: 'WorkerLost', message: 'it is gone' };
 const FAILURE: Verdict = { kind: 'failed', error: FLAKY };
 const again = (runAtMs: number): Verdict => ({ kind: 'retry', error: FLAKY, runAtMs });

@@ -140,6 +140,20 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
       await queue.delete(fleet, second === undefined ? [] : [second.receipt]);
     });
 
+    it('delivers at once again what was handed back', { timeout: SLOW_MS }, async () => {
+      const message = aMessage();
+      await queue.send(fleet, [message]);
+      const [first] = await queue.receive(fleet, 1, WAIT_MS, HIDE_MS);
+      await queue.handBack(fleet, first === undefined ? [] : [first.receipt]);
+      const [second] = await queue.receive(fleet, 1, WAIT_MS, HIDE_MS);
+      expect(second).toMatchObject({ jobs: [message], receiveCount: 2 });
+      const receipts = second === undefined ? [] : [second.receipt];
+      await queue.delete(fleet, receipts);
+      await queue.handBack(fleet, receipts);
+      await queue.handBack(fleet, []);
+      expect(await receiveLater(1_000)).toEqual([]);
+    });
+
     it('never delivers again what was deleted', { timeout: SLOW_MS }, async () => {
       await queue.send(fleet, [aMessage()]);
       const [received] = await queue.receive(fleet, 1, WAIT_MS, 1_000);

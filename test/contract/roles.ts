@@ -89,6 +89,7 @@ const WORK = verbsOf<Omit<WorkerParts['store'], 'registerWorker' | 'heartbeat' |
   loseWorker: true,
   saveCheckpoint: true,
   saveProgress: true,
+  saveHung: true,
   lookUpJobs: true,
 });
 
@@ -97,6 +98,7 @@ const SERVE = verbsOf<Omit<WorkerProcessOptions['store'], 'saveProgress'>>({
   finishJob: true,
   loseWorker: true,
   saveCheckpoint: true,
+  saveHung: true,
   registerWorker: true,
   heartbeat: true,
   deregisterWorker: true,

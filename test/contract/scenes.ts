@@ -1075,6 +1075,19 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  saveHung: [
+    {
+      set: async (stage) => {
+        const { job, worker } = await runningJob(stage);
+        const claimId = job.claim?.claimId ?? '';
+        const error = { name: 'JobTimeout', message: 'too long' };
+        return {
+          call: () => stage.store.saveHung({ jobId: job.id, claimId, worker, error }),
+          left: left(stage, [job]),
+        };
+      },
+    },
+  ],
   registerWorker: [
     {
       name: 'for the first time',

@@ -149,9 +149,20 @@ describe('afterWorkerLost', () => {
       },
       {
         kind: 'failed',
-        error: { name: 'WorkerLost', message: 'The job lost its worker 3 times; 2 are allowed.' },
+        error: {
+          name: 'JobQuarantined',
+          message: expect.stringMatching(/^The job lost its worker 3 times; 2 are allowed\. .*no other job/),
+        },
       },
     ]);
+  });
+
+  it('suspects no job of its first loss: others may have run beside it', () => {
+    const none = { ...type('retry'), retry: policy({ maxWorkersLost: 0 }) };
+    expect(afterWorkerLost({ workersLost: 0 }, none, NOW)).toMatchObject({
+      kind: 'failed',
+      error: { name: 'WorkerLost' },
+    });
   });
 
   it('never takes a job for readier than now, by a clock that is behind', () => {

@@ -241,7 +241,7 @@ describe('jobs that run', () => {
     await on.pass({}, await on.process());
     const [received] = await on.queue.receive('images', 1, 0, 60_000);
     if (received === undefined) throw new Error('nothing was sent');
-    const { store, clock, log, declarations } = on;
+    const { store, clock, random, log, declarations } = on;
     const worker = { workerId: 'w', incarnation: 'i' };
     const nowMs = clock.nowMs();
     await store.startJob({ ...onlyJob(received), ...worker, nowMs, runUntilMs: nowMs + 10_000 });
@@ -249,7 +249,8 @@ describe('jobs that run', () => {
     await on.advance(60_000);
     const { configuration } = await declarations.current();
     const typeUnder = declarations.typeUnder.bind(declarations);
-    expect(await endIfDead({ store, configuration, typeUnder, clock, log }, onlyJob(received))).toBe('ended');
+    const context = { store, configuration, typeUnder, clock, random, log };
+    expect(await endIfDead(context, onlyJob(received))).toBe('ended');
     expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 
@@ -298,7 +299,7 @@ describe('jobs that run', () => {
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
       state: 'scheduled',
       attempt: 1,
-      workersLost: 1,
+      workersLost: 0,
     });
   });
 });

@@ -90,9 +90,12 @@ export function stage(options: StageOptions = {}) {
   /** Instants at which wakes came. */
   const wakes: number[] = [];
   queue.onWake(() => wakes.push(time.nowMs));
-  const logged: { readonly message: string; readonly fields: unknown }[] = [];
-  const write: Log['info'] = (message, fields) => void logged.push({ message, fields });
-  const log: Log = { info: write, warn: write };
+  const logged: { readonly level: keyof Log; readonly message: string; readonly fields: unknown }[] = [];
+  const writeAs =
+    (level: keyof Log): Log['info'] =>
+    (message, fields) =>
+      void logged.push({ level, message, fields });
+  const log: Log = { info: writeAs('info'), warn: writeAs('warn'), error: writeAs('error') };
 
   let dispatchers = 0;
   /** A dispatch function's process: a memory of its own, and perhaps a store that is wrapped. */
@@ -205,7 +208,7 @@ export function stage(options: StageOptions = {}) {
         const before = store.inspectJob(jobId);
         if ((await begin(fleet, 'worker', message)).kind === 'superseded') {
           refused.push(jobId);
-          await endIfDead({ store, configuration, clock, log }, message);
+          await endIfDead({ store, configuration, clock, random, log }, message);
           if (store.inspectJob(jobId) !== before)
             throw new Error(`job ${jobId} was changed by a refused start`);
         }

@@ -11,7 +11,7 @@ const ENVIRONMENT = {
   FAIRLEAD_WAKE_QUEUE: 'https://sqs/wake',
   AWS_REGION: 'us-east-1',
 } as const;
-const NO_LOG = { info: () => undefined, warn: () => undefined };
+const NO_LOG = { info: () => undefined, warn: () => undefined, error: () => undefined };
 const ONE_TYPE = resolveConfiguration({ types: { resize: {} }, fairness: { weights: { big: 4 } } });
 const TWO_TYPES = resolveConfiguration({ types: { resize: {}, index: {} } });
 

@@ -56,7 +56,7 @@ describe('the client on AWS', () => {
       configuration,
       clock: systemClock,
       random: Math.random,
-      log: { info: () => {}, warn: () => {} },
+      log: { info: () => {}, warn: () => {}, error: () => {} },
       holder: 'test',
       budget: DISPATCH_BUDGET,
       announced: new Map(),

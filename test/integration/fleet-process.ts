@@ -1,4 +1,7 @@
-/** A worker process of the tests: writes down when each of its attempts began and ended. Usage: fleet-process.ts NAME FILE */
+/**
+ * A worker process of the tests: writes down when each of its attempts began and ended. Usage: fleet-process.ts NAME FILE
+ * One whose name is `leaving` gives its jobs little time when it is told to end.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runFleetWorker } from '../../lib/worker/fleet-worker.ts';
 import { note } from './journal.ts';
@@ -16,5 +19,5 @@ await runFleetWorker(
       return { by: name, after: lastCheckpoint ?? null };
     },
   },
-  { slots: 3 },
+  { slots: 3, ...(name === 'leaving' ? { shutdownMs: 500 } : {}) },
 );

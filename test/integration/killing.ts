@@ -117,7 +117,7 @@ export async function restartOf({ isBusy, hasPeer, killedAfterMs }: Scene): Prom
   const said: string[] = [];
   const say: Log['info'] = (message, fields) =>
     void said.push(`${Date.now() - fromMs} ms ${message} ${JSON.stringify(fields)}`);
-  const stop = served(on, ids, { info: say, warn: say });
+  const stop = served(on, ids, { info: say, warn: say, error: say });
   const workers = new Map<string, ChildProcess>();
   const start = (name: string): void => void workers.set(name, on.start('fleet-process.ts', name));
   let busy = Promise.resolve();

@@ -1,6 +1,6 @@
 /** Real worker processes on the emulator, and a dispatcher in the test itself: it plays the stream and the ticks. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SQSClient } from '@aws-sdk/client-sqs';
@@ -27,6 +27,8 @@ export interface ProcessStage {
   /** Of its processes. */
   readonly environment: NodeJS.ProcessEnv;
   readonly journal: () => readonly Entry[];
+  /** What the process of this name has written to its output. */
+  readonly outputOf: (name: string) => string;
   /** What the wake queue has by now, and soon; taken out of it. */
   readonly takeWakes: () => Promise<readonly string[]>;
   /** Begins a process: `script` beside this file is given a name and the journal; `launcher` is what starts it, if not Node. */
@@ -35,9 +37,15 @@ export interface ProcessStage {
   readonly drop: () => Promise<void>;
 }
 
-export async function processStage(configuration: PoolConfiguration, fleet: string): Promise<ProcessStage> {
+/** @param checkAfterMs - when a job that nobody has started is told of again */
+export async function processStage(
+  configuration: PoolConfiguration,
+  fleet: string,
+  checkAfterMs = 5_000,
+): Promise<ProcessStage> {
   const folder = mkdtempSync(join(tmpdir(), 'fairlead-processes-'));
   const journalFile = join(folder, 'journal');
+  const outputFile = (name: string): string => join(folder, `${name}.log`);
   const sqs = new SQSClient(clientConfiguration);
   const workers: ChildProcess[] = [];
   const [table, fleetQueue, wakeQueue] = await Promise.all([
@@ -53,7 +61,7 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     configuration,
     clock: systemClock,
     holder: 'the test',
-    budget: { ...DISPATCH_BUDGET, checkAfterMs: 5_000 },
+    budget: { ...DISPATCH_BUDGET, checkAfterMs },
   });
   const env = await fleetEnvironment({
     store,
@@ -67,13 +75,14 @@ export async function processStage(configuration: PoolConfiguration, fleet: stri
     context,
     environment: env,
     journal: () => entriesOf(journalFile),
+    outputOf: (name) => readFileSync(outputFile(name), 'utf8'),
     takeWakes: wakeQueue.take,
     start: (script, name, launcher = []) => {
       const path = new URL(`./${script}`, import.meta.url).pathname;
       const [command = process.execPath, ...given] = [...launcher, process.execPath];
       const worker = spawn(command, [...given, path, name, journalFile], {
         env,
-        stdio: ['ignore', 'ignore', 'inherit'],
+        stdio: ['ignore', openSync(outputFile(name), 'a'), 'inherit'],
       });
       workers.push(worker);
       return worker;

@@ -42,7 +42,7 @@ export class Chronicle {
     if (verb === 'giveBack') seen.attempts.pop();
     const last = seen.attempts.at(-1);
     if (verb === 'startJob' && last !== undefined) last.workerId = after.worker?.workerId ?? '';
-    if (verb === 'loseWorker' && last !== undefined) last.isLost = true;
+    if (after.workersLost > before.workersLost && last !== undefined) last.isLost = true;
     if (verb === 'cancelJob') seen.isCancelled = true;
     if (verb === 'redrive') seen.redrivenAs = after.redrivenAs ?? '';
     if (verb === 'retimeJob' && after.runAtMs !== before.runAtMs)

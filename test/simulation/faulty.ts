@@ -64,7 +64,13 @@ const withBatch = (
 const TRANSACTIONS: ReadonlySet<string> = new Set(['commit', 'redrive']);
 
 /** What a worker says of one attempt must not reach the next one: late more often than others. */
-const OF_ATTEMPTS: ReadonlySet<string> = new Set(['startJob', 'finishJob', 'saveCheckpoint', 'saveProgress']);
+const OF_ATTEMPTS: ReadonlySet<string> = new Set([
+  'startJob',
+  'finishJob',
+  'saveCheckpoint',
+  'saveProgress',
+  'saveHung',
+]);
 
 const TIMEOUT_MIN_MS = 500;
 const TIMEOUT_MAX_MS = 8_000;

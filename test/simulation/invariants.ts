@@ -71,10 +71,33 @@ function signedBy(verdict: Verdict): string | undefined {
   return typeof result === 'object' && result !== null && 'by' in result ? String(result.by) : undefined;
 }
 
+/** What an attempt counts as that did not succeed: by its verb, and by what its history says. Only a handler that hung fails without `finishJob`. */
+function countedAs(verb: string, before: Job, after: Job): 'failed' | 'lost' | 'released' {
+  const entry = after.history?.entries.at(-1);
+  const isNew = entry?.kind === 'attempt' && entry.claimId === before.claim?.claimId;
+  if (verb === 'finishJob') return 'failed';
+  return isNew && (entry.outcome !== 'failed' || before.hung !== undefined)
+    ? entry.outcome
+    : before.hung === undefined
+      ? 'lost'
+      : 'failed';
+}
+
+const releasesOf = ({ history }: Job): number =>
+  (history?.entries ?? []).filter((entry) => entry.kind === 'attempt' && entry.outcome === 'released').length;
+/** A worker without the handler gives a job back so often before it fails it, while a deployment may be under way. */
+const RELEASES_MIN = 15;
+
 const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || job?.state === 'running';
 
 /** Verbs that note something on a job without moving it. */
-const NOTES: ReadonlySet<string> = new Set(['saveCheckpoint', 'saveProgress', 'cancelJob', 'redrive']);
+const NOTES: ReadonlySet<string> = new Set([
+  'saveCheckpoint',
+  'saveProgress',
+  'saveHung',
+  'cancelJob',
+  'redrive',
+]);
 
 /** Verbs after which a wake is sent: what waited may start. */
 const OPENING: ReadonlySet<string> = new Set(['registerWorker', 'changeControl', 'retimeJob', 'createJobs']);
@@ -894,8 +917,10 @@ export class Invariants {
     const type = this.versions.typeUnder(before.claim.declared, before.type);
     if (type === undefined || (verb !== 'finishJob' && verb !== 'loseWorker')) return;
     const { maxAttempts, maxWorkersLost } = type.retry;
+    const as = countedAs(verb, before, after);
+    if (as === 'released') return;
     const [done, most] =
-      verb === 'finishJob'
+      as === 'failed'
         ? [before.attempt, maxAttempts]
         : [before.workersLost + 1, type.onWorkerLost === 'fail' ? 0 : maxWorkersLost + 1];
     const broken = (what: string): void =>
@@ -903,11 +928,10 @@ export class Invariants {
         'declarations',
         `${verb} ${what} ${before.id} after ${done} of ${most} tries, as it was claimed under version ${before.claim?.declared}`,
       );
-    if (after.error?.name === 'MissingHandler' && before.workersLost < maxWorkersLost)
+    if (after.error?.name === 'MissingHandler' && releasesOf(before) < RELEASES_MIN)
       broken('missed a handler and failed');
     else if (after.state === 'failed' && after.error?.name !== 'MissingHandler' && done < most)
       broken('gave up');
-    // Where no handler has run, a worker gives the job back whatever its type says.
     else if (after.state === 'scheduled' && done >= most && type.onWorkerLost !== 'fail')
       broken('tried again');
   }
@@ -963,14 +987,14 @@ export class Invariants {
     if (after.state !== 'scheduled') return;
     const attempts = after.attempt - before.attempt;
     const losses = after.workersLost - before.workersLost;
-    const expected = verb === 'loseWorker' ? [0, 1] : [1, 0];
+    const expected = { failed: [1, 0], lost: [0, 1], released: [0, 0] }[countedAs(verb, before, after)];
     if (attempts !== expected[0] || losses !== expected[1]) {
       this.#violated(
         'oneEnd',
         `${verb} of ${after.id} counted ${attempts} attempts and ${losses} lost workers`,
       );
     }
-    if (losses > 0 && after.readyAtMs !== before.readyAtMs)
+    if (attempts === 0 && after.readyAtMs !== before.readyAtMs)
       this.#violated('oneEnd', `${verb} made ${after.id} ${after.readyAtMs - before.readyAtMs} ms younger`);
   }
 

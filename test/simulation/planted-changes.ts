@@ -847,6 +847,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [change(at('raised-twice'), dropped)],
   },
+  'suspects-beside-others': {
+    removes: 'the wait of a job that has lost a worker until nothing runs beside it',
+    foundBy: {
+      test: 'test/worker/process.test.ts',
+      name: 'takes no neighbour along a second time: it runs apart until it has ended, and is quarantined',
+    },
+    changes: [change(at('suspects-beside-others'), always)],
+  },
   'let-go-at-work': {
     removes: 'the look whether a job of a partition runs before its lease is let go',
     foundBy: {

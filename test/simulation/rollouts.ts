@@ -237,6 +237,7 @@ export class Rollouts {
     let isTold = true;
     const log: DeclareContext['log'] = {
       info: () => {},
+      error: () => {},
       warn: () => {
         isTold = false;
       },
@@ -311,4 +312,4 @@ export class Rollouts {
   }
 }
 
-const SILENT: DeclareContext['log'] = { info: () => {}, warn: () => {} };
+const SILENT: DeclareContext['log'] = { info: () => {}, warn: () => {}, error: () => {} };

@@ -352,6 +352,28 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
       ],
       faultsUntilMs: 4_000,
     }),
+  'a handler that goes on when its time is over': smallRun(16, {
+    pool: {
+      types: { resize: { timeoutMs: 2_000, retry: { ...RETRY, maxAttempts: 1 } } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    jobs: [{ durationMs: 60_000, heeds: false }, {}],
+  }),
+  'a process that is told to end while it waits for messages': smallRun(17, {
+    pool: {
+      types: { render: { timeoutMs: 60_000, retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { farm: { types: ['render'], slots: null } },
+    },
+    processes: [
+      { fleet: 'farm', workerId: 'one', slots: 1 },
+      { fleet: 'farm', workerId: 'two', slots: 2 },
+    ],
+    jobs: [3_000, 3_200, 3_400, 3_600].map((askedAtMs) => ({ via: 'client' as const, askedAtMs })),
+    events: [{ atMs: 2_950, stops: 'process-one' }],
+    faultsUntilMs: 5_000,
+  }),
   'a line that is empty for long': smallRun(6, {
     pool: {
       types: { resize: { timeoutMs: 5_000 }, render: { timeoutMs: 5_000 } },

@@ -549,6 +549,7 @@ export class World {
         },
         warn: (message, fields) =>
           this.trace(`${this.time.nowMs} ${node.name} warns ${message} ${JSON.stringify(fields)}`),
+        error: (message) => this.trace(`${this.time.nowMs} ${node.name} reports ${message}`),
       },
       holder: node.name,
       budget,
@@ -890,6 +891,7 @@ export class World {
       log: {
         info: () => {},
         warn: (message: string) => this.trace(`${this.time.nowMs} ${node.name} warns ${message}`),
+        error: (message: string) => this.trace(`${this.time.nowMs} ${node.name} reports ${message}`),
       },
       exit: () => node.kill(),
     };
@@ -984,7 +986,7 @@ export class World {
       configuration: this.plan.configuration,
       clock: thread.clock,
       random: this.faults.randomOf(`${node.name}/random`),
-      log: { info: trace, warn: trace },
+      log: { info: trace, warn: trace, error: trace },
       fleet: process.fleet,
       slots: process.slots,
       workerId: process.workerId,
@@ -995,7 +997,7 @@ export class World {
       guard: guardHere({
         store: this.reach(node),
         clock: node.clock,
-        log: { info: trace, warn: trace },
+        log: { info: trace, warn: trace, error: trace },
         kill: () => node.kill(),
       }),
     };
@@ -1048,7 +1050,7 @@ export class World {
       configuration: this.plan.configuration,
       clock: node.clock,
       random: this.faults.randomOf(`${node.name}/random`),
-      log: { info: trace, warn: trace },
+      log: { info: trace, warn: trace, error: trace },
       dispatcherId,
       budget,
       pollMs,
@@ -1306,8 +1308,7 @@ const shortLived = (store: JobStore, ttlMs: number): JobStore =>
   instead(store, {
     finishJob: (request) => store.finishJob({ ...request, expiresAtMs: request.nowMs + ttlMs }),
     cancelJob: ({ jobId, nowMs, by }) => store.cancelJob({ jobId, nowMs, expiresAtMs: nowMs + ttlMs, by }),
-    loseWorker: ({ job, verdict, nowMs }) =>
-      store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + ttlMs }),
+    loseWorker: (request) => store.loseWorker({ ...request, expiresAtMs: request.nowMs + ttlMs }),
   });
 
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));

@@ -7,6 +7,7 @@ import {
   givenBackEntry,
   HISTORY_BYTES_MAX,
   HISTORY_ENTRIES_MAX,
+  HISTORY_STACKS_BYTES_MAX,
   movedEntry,
   notClaimedEntry,
   withEntry,
@@ -361,6 +362,8 @@ describe('a request for capacity', () => {
 describe("a job's history", () => {
   const bytesOf = (history: History): number => Buffer.byteLength(encodeHistory(history), 'utf8');
 
+  const MOST = HISTORY_BYTES_MAX + HISTORY_STACKS_BYTES_MAX;
+
   it('is within its bounds after every entry, keeps the last one, and counts what it drops', () => {
     const anyText = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 600 }),
@@ -370,8 +373,16 @@ describe("a job's history", () => {
     const anyNumber = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.nat());
     const anyEntry = fc.oneof(
       fc
-        .tuple(anyText, anyText, anyText, anyText, anyNumber, fc.boolean())
-        .map(([workerId, name, message, fleet, atMs, isFromStart]) =>
+        .tuple(
+          anyText,
+          anyText,
+          anyText,
+          anyText,
+          anyNumber,
+          fc.boolean(),
+          fc.option(anyText, { nil: undefined }),
+        )
+        .map(([workerId, name, message, fleet, atMs, isFromStart, stack]) =>
           attemptEntry(
             aJob({
               claim: { claimId: name, batchId: '', fleet, claimedAtMs: atMs },
@@ -381,7 +392,7 @@ describe("a job's history", () => {
             {
               outcome: isFromStart ? 'lost' : 'failed',
               endedAtMs: atMs,
-              error: { name, message },
+              error: { name, message, ...(stack === undefined ? {} : { stack: stack.repeat(10) }) },
               next: { runAtMs: atMs, isFromStart },
             },
           ),
@@ -397,7 +408,7 @@ describe("a job's history", () => {
         let history: History | undefined;
         for (const entry of entries) {
           history = withEntry(history, entry);
-          expect(bytesOf(history)).toBeLessThanOrEqual(HISTORY_BYTES_MAX);
+          expect(bytesOf(history)).toBeLessThanOrEqual(MOST);
           expect(history.entries.length).toBeLessThanOrEqual(HISTORY_ENTRIES_MAX);
           expect(history.entries.at(-1)).toEqual(entry);
         }

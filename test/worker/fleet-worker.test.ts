@@ -44,10 +44,14 @@ describe('a worker process', () => {
   it('refuses a table in which nothing is declared, and a fleet that is not declared', async () => {
     pretendDeclared(undefined);
     withEnvironment();
-    await expect(runFleetWorker({})).rejects.toMatchObject({ name: 'DeclarationMissing' });
+    await expect(runFleetWorker({ render: () => null })).rejects.toMatchObject({
+      name: 'DeclarationMissing',
+    });
     pretendDeclared(DECLARATION);
     withEnvironment({ FAIRLEAD_FLEET: 'other' });
-    await expect(runFleetWorker({})).rejects.toThrow('the pool has no fleet "other"; it has: boxes');
+    await expect(runFleetWorker({ render: () => null })).rejects.toThrow(
+      'the pool has no fleet "other"; it has: boxes',
+    );
   });
 
   it('refuses handlers that do not cover its fleet, and leaves no listener behind', async () => {

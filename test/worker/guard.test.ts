@@ -1,6 +1,8 @@
 /** What a guard beside the handlers' thread does: virtual processes whose one thread can be busy, and whose machine can sleep. */
+
 import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import { historyOf } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
@@ -210,8 +212,14 @@ describe('a handler that keeps the event loop busy', () => {
     expect(begun[1]).toBeGreaterThan(killedAtMs);
     expect(job === undefined ? undefined : jobOf(on, job)).toMatchObject({
       state: 'succeeded',
-      workersLost: 1,
+      attempt: 2,
+      workersLost: 0,
     });
+    expect(historyOf(jobOf(on, job as Job) as Job).events).toMatchObject([
+      {},
+      { attempt: 1, outcome: 'failed', error: { name: 'JobTimeout', message: /did not stop/ } },
+      { attempt: 2, outcome: 'succeeded' },
+    ]);
   });
 
   it('is ended before the end of a lease that cannot be renewed', async () => {

@@ -2,6 +2,7 @@
 
 import type { Context, SQSEvent } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
+import type { RetryPolicy } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
@@ -18,21 +19,21 @@ import { onlyJob } from '../testing/received.ts';
 
 const TICK_MS = 5_000;
 
-const pool = (timeoutMs: number, slots: number | null = 1): PoolInput => ({
+const pool = (timeoutMs: number, slots: number | null = 1, retry: Partial<RetryPolicy> = {}): PoolInput => ({
   types: {
     resize: {
       timeoutMs,
       conflictGroup: 'album',
       maxConcurrency: 1,
-      retry: { jitter: 'none', delayMs: 1_000 },
+      retry: { jitter: 'none', delayMs: 1_000, ...retry },
     },
   },
   tiers: [{ tier: 'standard' }],
   fleets: { images: { types: ['resize'], slots } },
 });
 
-const setting = (timeoutMs: number, slots: number | null = 1): Stage =>
-  stage({ pool: pool(timeoutMs, slots), budget: { checkAfterMs: 10_000 } });
+const setting = (timeoutMs: number, slots: number | null = 1, retry: Partial<RetryPolicy> = {}): Stage =>
+  stage({ pool: pool(timeoutMs, slots, retry), budget: { checkAfterMs: 10_000 } });
 
 const ticks = async (on: Stage, ms: number, context: DispatchContext = on.main): Promise<void> => {
   for (const untilMs = on.time.nowMs + ms; on.time.nowMs < untilMs; await on.advance(TICK_MS))
@@ -54,12 +55,21 @@ interface Functions {
   /** So late the answer to the start of the n-th invocation comes. */
   readonly lateMs?: ((n: number) => number) | undefined;
   readonly clock?: Clock | undefined;
+  /** Its first invocation dies while its handler runs, and nothing comes of it any more. */
+  readonly firstDies?: boolean | undefined;
 }
 
 /** Two pollers of the fleet's queue. A function is ended at its deadline, whatever it does. */
 function functions(
   on: Stage,
-  { functionMs, work, hideMs = 6 * functionMs, lateMs = () => 0, clock = on.clock }: Functions,
+  {
+    functionMs,
+    work,
+    hideMs = 6 * functionMs,
+    lateMs = () => 0,
+    clock = on.clock,
+    firstDies = false,
+  }: Functions,
 ): Invocations {
   const fromMs = on.time.nowMs;
   const begun: number[] = [];
@@ -88,6 +98,7 @@ function functions(
           await on.clock.sleep(lateMs(invocation));
           return outcome;
         },
+        ...(firstDies && invocation === 1 ? { saveHung: () => new Promise<never>(() => {}) } : {}),
       });
       const { configuration, random, log } = on;
       const handler = lambdaWorker(() => ({ store, configuration, clock, random, log, exit: () => {} }), {
@@ -139,7 +150,7 @@ describe("a function's attempt", () => {
     const invocations = functions(on, { functionMs: 20_000, work: () => null, lateMs });
     await ticks(on, 40_000);
     expect(invocations.begun).toEqual([20_000]);
-    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', attempt: 1, workersLost: 1 });
+    expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'succeeded', attempt: 1, workersLost: 0 });
   });
 
   it('is begun when half of its time is left', async () => {
@@ -197,8 +208,7 @@ describe("a function's attempt", () => {
   it('is taken away a little after the end of its function, and not before', async () => {
     const on = setting(10_000);
     const job = await putOne(on);
-    // Its process has died, and says nothing.
-    functions(on, { functionMs: 30_000, work: () => new Promise<never>(() => {}) });
+    functions(on, { functionMs: 30_000, firstDies: true, work: () => new Promise<never>(() => {}) });
     await on.pass();
     const fromMs = on.time.nowMs;
     const untilMs = 30_000 + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
@@ -210,6 +220,27 @@ describe("a function's attempt", () => {
     await on.advance(on.main.budget.checkAfterMs);
     await on.pass();
     expect(on.store.inspectJob(job.id)?.workersLost).toBe(1);
+  });
+});
+
+describe('a function whose handler goes on when its time is over', () => {
+  it('has failed with a timeout, which counts as an attempt: its message brings that, and the job is not tried again', async () => {
+    const on = setting(10_000, 1, { maxAttempts: 1 });
+    const job = await putOne(on);
+    const invocations = functions(on, {
+      functionMs: 60_000,
+      hideMs: 80_000,
+      work: () => new Promise<never>(() => {}),
+    });
+    await on.pass();
+    await ticks(on, 200_000);
+    expect(invocations.begun).toEqual([0]);
+    expect(on.store.inspectJob(job.id)).toMatchObject({
+      state: 'failed',
+      attempt: 1,
+      workersLost: 0,
+      error: { name: 'JobTimeout', message: expect.stringContaining('10000 ms') },
+    });
   });
 });
 
@@ -231,7 +262,12 @@ describe('the message of a function that died', () => {
       if (newJob.state !== 'claimed' && newJob.state !== 'running')
         void dispatch(on.main, 0, { jobs: [newJob], reason: 'stream' });
     });
-    const { begun, most } = functions(on, { functionMs: 60_000, hideMs: 80_000, work: dyingOnce() });
+    const { begun, most } = functions(on, {
+      functionMs: 60_000,
+      hideMs: 80_000,
+      firstDies: true,
+      work: dyingOnce(),
+    });
     await on.pass();
     await on.advance(89_000);
     expect(begun).toHaveLength(2);
@@ -314,7 +350,7 @@ describe('the message of a function that died', () => {
     const on = setting(10_000);
     const job = await putOne(on);
     on.queue.onWake(() => void dispatch(on.dispatcher(), 0, { jobs: [], reason: 'wake' }));
-    functions(on, { functionMs: 55_000, work: dyingOnce() });
+    functions(on, { functionMs: 55_000, firstDies: true, work: dyingOnce() });
     await on.pass();
     // Looked up each 10 s, as this stage says: for the last time 5 s before the end.
     await ticks(on, 60_000);

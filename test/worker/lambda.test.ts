@@ -29,7 +29,7 @@ describe('a worker function', () => {
 
   it.each([undefined, ''])('says what is missing and who sets it: a table that is %j', async (table) => {
     vi.stubEnv('FAIRLEAD_TABLE', table);
-    const invoked = worker({})(NOTHING, lambda);
+    const invoked = worker({ resize: () => null })(NOTHING, lambda);
     await expect(invoked).rejects.toThrow(
       'FAIRLEAD_TABLE is not set: give the function to a fleet of the Scheduler construct',
     );
@@ -40,7 +40,7 @@ describe('a worker function', () => {
     vi.stubEnv('FAIRLEAD_TABLE', 'table');
     vi.stubEnv('AWS_REGION', 'us-east-1');
     pretendDeclared(undefined);
-    const handler = worker({});
+    const handler = worker({ resize: () => null });
     await expect(handler(NOTHING, lambda)).rejects.toMatchObject({ name: 'DeclarationMissing' });
     pretendDeclared(declaration);
     expect(await handler(NOTHING, lambda)).toEqual({ batchItemFailures: [] });

@@ -1,8 +1,11 @@
 /** The life of a long-running worker: it registers, runs what it is sent, and ends in order or in time. */
 
 import { afterEach, describe, expect, it } from 'vitest';
+import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
+import { BEGUN_VERSION } from '../../lib/core/life-cycle.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
@@ -11,6 +14,7 @@ import type { JobStore } from '../../lib/store/contract.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
 import type { WorkerRecord } from '../../lib/store/records.ts';
 import { LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
+import { RECEIVE_WAIT_MAX_MS } from '../../lib/worker/process/messages.ts';
 import type { WorkerProcessOptions, WorkerReport } from '../../lib/worker/process/options.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
@@ -26,11 +30,16 @@ const TICK_MS = 5_000;
 const TIMEOUT_MS = 600_000;
 
 /** A fleet that processes serve, and dispatchers that hear of everything. */
-function setting(queue?: QueueImitation): Stage {
+function setting(queue?: QueueImitation, type: JobTypeInput = {}): Stage {
   const on = stage({
     pool: {
       types: {
-        resize: { timeoutMs: TIMEOUT_MS, onWorkerLost: 'resume', retry: { jitter: 'none', delayMs: 1_000 } },
+        resize: {
+          timeoutMs: TIMEOUT_MS,
+          onWorkerLost: 'resume',
+          retry: { jitter: 'none', delayMs: 1_000 },
+          ...type,
+        },
       },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize'] } },
@@ -414,7 +423,7 @@ describe('a worker process', () => {
       worker: { workerId: 'worker-1' },
     });
     worker.stop();
-    await on.advance(1_000);
+    await on.advance(RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { succeeded: 5 } });
     expect(on.queue.sizeOf('images')).toBe(0);
   });
@@ -595,9 +604,9 @@ describe('a worker process', () => {
   });
 
   it.each([
-    { lease: {}, mostMs: 12_000 },
-    { lease: { leaseMs: 8_000, heartbeatMs: 1_000 }, mostMs: 5_000 },
-    { lease: { leaseMs: 60_000 }, mostMs: 20_000 },
+    { lease: {}, mostMs: 5_000 },
+    { lease: { leaseMs: 6_500, heartbeatMs: 1_000 }, mostMs: 3_500 },
+    { lease: { leaseMs: 60_000 }, mostMs: 5_000 },
   ])(
     'asks for messages no longer than $mostMs ms: one that has died is not given what others should take',
     async ({ lease, mostMs }) => {
@@ -684,7 +693,26 @@ describe('a shutdown', () => {
     expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
     expect(worker.exits).toEqual([]);
     expect(recordOf(on)).toBeUndefined();
-    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ attempt: 1, workersLost: 1 });
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ attempt: 1, workersLost: 0 });
+  });
+
+  it('takes nothing from the queue that it hides: what it is given when it ends starts elsewhere at once', async () => {
+    const on = setting();
+    // It waits for messages before the other one does, and is served first.
+    const leaving = begin(on, worksFor(on, 60_000), { workerId: 'leaving', shutdownMs: 500 });
+    const [job] = await waitingJobs(on, 1);
+    await on.advance(1_000);
+    begin(on, worksFor(on, 60_000), { workerId: 'lasting' });
+    await on.advance(100);
+    leaving.stop();
+    await on.advance(6_000);
+    expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({
+      state: 'running',
+      worker: { workerId: 'lasting' },
+      attempt: 1,
+      workersLost: 0,
+    });
+    expect(leaving.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
   });
 
   it('ends the process if a handler goes on, and leaves its record to expire', async () => {
@@ -870,6 +898,40 @@ describe('a worker whose name begins another life', () => {
 });
 
 describe('a worker that has to end', () => {
+  it('because a handler hangs: that is a timeout, which counts as an attempt and follows `retry`, and log, history and error say so', async () => {
+    for (const maxAttempts of [1, 2]) {
+      const on = setting(undefined, { timeoutMs: 20_000, retry: { jitter: 'none', maxAttempts } });
+      const [job] = await waitingJobs(on, 1);
+      let begun = 0;
+      const resize: JobHandler = (...given) => {
+        begun += 1;
+        return hangs(...given);
+      };
+      for (let life = 1; life <= 4; life += 1) {
+        const worker = begin(on, resize, { workerId: `worker-${life}`, shutdownMs: 1_000 });
+        await on.advance(90_000);
+        worker.kill();
+      }
+      expect(begun).toBe(maxAttempts);
+      const { state, workersLost, error, ...rest } = on.store.inspectJob(job?.id ?? '') as Job;
+      expect({ state, workersLost, error }).toMatchObject({
+        state: 'failed',
+        workersLost: 0,
+        error: { name: 'JobTimeout', message: expect.stringContaining('20000 ms') },
+      });
+      const { events } = historyOf({ state, workersLost, error, ...rest });
+      expect(events.slice(1)).toMatchObject(
+        Array.from({ length: maxAttempts }, (_, at) => ({
+          attempt: at + 1,
+          outcome: 'failed',
+          error: { name: 'JobTimeout' },
+        })),
+      );
+      const failed = on.logged.filter(({ message }) => message.startsWith('attempt failed'));
+      expect(failed.map(({ level }) => level)).toEqual(maxAttempts === 1 ? ['error'] : ['warn', 'error']);
+    }
+  });
+
   it('lets the others end when one handler hangs, then ends its process', async () => {
     const on = stage({
       pool: {
@@ -886,7 +948,7 @@ describe('a worker that has to end', () => {
       return payload;
     };
     const worker = begin(on, resize);
-    await on.advance(2_000 + STOP_GRACE_MS + 100);
+    await on.advance(2_000 + STOP_GRACE_MS + RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'hung', outcomes: { succeeded: 1 } });
     expect(worker.exits).toHaveLength(1);
     expect(on.states(jobs)).toEqual(['running', 'succeeded']);
@@ -898,13 +960,98 @@ describe('a worker that has to end', () => {
     const [job] = await waitingJobs(on, 1);
     const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreRefused('too large')) });
     const worker = begin(on, () => 'result', { store });
-    await on.advance(1_000);
+    await on.advance(RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'broken', outcomes: {} });
     expect(worker.exits).toEqual([]);
     expect(recordOf(on)).toBeUndefined();
     begin(on, () => 'again', { workerId: 'worker-2' });
     await on.advance(60_000);
     expect(on.store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'succeeded', result: 'again' });
+  });
+});
+
+describe('a job that ends its process', () => {
+  /** A process of three slots whose supervisor starts it again, with jobs of which some end it, each after two seconds. */
+  async function killers(count: number, innocents: number, maxWorkersLost = 3) {
+    const on = setting(undefined, { onWorkerLost: 'retry', retry: { jitter: 'none', maxWorkersLost } });
+    const jobs = await on.put(
+      ...Array.from({ length: count + innocents }, (_, n) =>
+        on.job({ payload: n < count ? 'kills' : 'works' }),
+      ),
+    );
+    const beside: number[] = [];
+    let lives = 0;
+    const start = (): void => {
+      lives += 1;
+      let running = 0;
+      const resize: JobHandler = async (payload, { signal }) => {
+        running += 1;
+        await on.clock.sleep(payload === 'kills' ? 2_000 : 10_000, signal);
+        if (payload === 'kills') {
+          beside.push(running - 1);
+          life.kill();
+          on.time.after(1_000, start);
+          return new Promise<never>(() => {});
+        }
+        running -= 1;
+        return 'worked';
+      };
+      const life = begin(on, resize, { slots: 3, workerId: `life-${lives}` });
+    };
+    start();
+    await on.advance(600_000);
+    const stored = jobs.map(({ id }) => on.store.inspectJob(id) as Job);
+    return { on, beside, killed: stored.slice(0, count), worked: stored.slice(count) };
+  }
+
+  it('takes no neighbour along a second time: it runs apart until it has ended, and is quarantined', async () => {
+    const { beside, killed, worked } = await killers(1, 5);
+    expect(worked.map(({ state }) => state)).toEqual(worked.map(() => 'succeeded'));
+    expect(Math.max(...worked.map(({ workersLost }) => workersLost))).toBe(1);
+    expect(killed).toMatchObject([
+      {
+        state: 'failed',
+        workersLost: 4,
+        error: { name: 'JobQuarantined', message: expect.stringContaining('4 times; 3 are allowed') },
+      },
+    ]);
+    // Only at first did others run beside it.
+    expect(beside.slice(1)).toEqual([0, 0, 0]);
+  });
+
+  it('runs apart from others like it too', async () => {
+    const { beside, killed, worked } = await killers(2, 4);
+    expect(worked.map(({ state }) => state)).toEqual(worked.map(() => 'succeeded'));
+    expect(killed.map(({ error }) => error?.name)).toEqual(['JobQuarantined', 'JobQuarantined']);
+    // In their first process both came to the end.
+    expect(beside.slice(2)).toEqual([0, 0, 0, 0, 0, 0]);
+  });
+
+  it('waits for those that run, and gives way when its process is told to end', async () => {
+    const on = setting(undefined, { onWorkerLost: 'retry' });
+    const [long, suspect] = await on.put(
+      on.job({ payload: 'long', priority: 10 }),
+      on.job({ payload: 'suspect', workersLost: 1, version: BEGUN_VERSION }),
+    );
+    const begun: unknown[] = [];
+    const resize: JobHandler = async (payload, { signal }) => {
+      begun.push(payload);
+      await on.clock.sleep(40_000, signal);
+      signal.throwIfAborted();
+      return null;
+    };
+    const first = begin(on, resize, { shutdownMs: 1_000 });
+    await on.advance(10_000);
+    expect(begun).toEqual(['long']);
+    // What is free is offered to nobody meanwhile.
+    expect(recordOf(on)).toMatchObject({ slots: 1 });
+    first.stop();
+    await on.advance(RECEIVE_WAIT_MAX_MS);
+    expect(first.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
+    begin(on, resize, { workerId: 'worker-2' });
+    await on.advance(120_000);
+    expect(on.states([long, suspect] as Job[])).toEqual(['succeeded', 'succeeded']);
+    expect(on.store.inspectJob(suspect?.id ?? '')).toMatchObject({ workersLost: 1 });
   });
 });
 
@@ -938,14 +1085,9 @@ describe('two workers of which one is killed', () => {
 describe('a worker that cannot work', () => {
   it.each<readonly [string, Partial<WorkerProcessOptions>, RegExp]>([
     ['a fleet that is not there', { fleet: 'video' }, /no fleet "video"; it has: images/],
-    ['no handler for a type', { handlers: {} }, /also takes resize/],
-    ['no slots', { slots: 0 }, /slots is 0/],
-    ['half a slot', { slots: 0.5 }, /slots is 0.5/],
-    ['more slots than its record holds', { slots: 2_001 }, /from 1 to 2000/],
-    ['a name too long for its record', { workerId: 'ü'.repeat(257) }, /workerId has 514 bytes/],
+    ['no handler for a type', { handlers: { render: () => null } }, /also takes resize/],
     ['heartbeats as long as the lease', { heartbeatMs: 15_000 }, /heartbeatMs is 15000/],
     ['heartbeats that leave no margin', { heartbeatMs: 2_000, leaseMs: 5_000 }, /below leaseMs - 3000/],
-    ['no time between heartbeats', { heartbeatMs: 0 }, /heartbeatMs is 0/],
   ])('is refused before it registers: %s', async (_, own, message) => {
     const on = setting();
     const { report } = begin(on, () => null, own);

@@ -1,7 +1,8 @@
 /** One attempt of one job: what its handler is told, and what becomes of what it does. */
 import { describe, expect, it } from 'vitest';
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
-import { type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { attemptEntry, historyOf, withEntry } from '../../lib/core/history.ts';
+import { type History, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
@@ -15,7 +16,7 @@ import {
   STOP_GRACE_MS,
 } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
-import { NOW_MS } from '../fixtures/factories/job.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { onlyJob } from '../testing/received.ts';
 
 const TIMEOUT_MS = 30_000;
@@ -71,6 +72,14 @@ async function run(
   const handlers = { resize: handler, once: handler };
   const outcome = await on.finish(runJob(contextOf(on, own), handlers, message));
   return { on, message, outcome, job: jobIn(on, message.jobId) };
+}
+
+/** Of a job that workers have given back so often. */
+function releasedSoOften(times: number): History | undefined {
+  let history: History | undefined;
+  for (let at = 0; at < times; at += 1)
+    history = withEntry(history, attemptEntry(aJob(), { outcome: 'released', endedAtMs: NOW_MS }));
+  return history;
 }
 
 /** Resolves when its signal aborts. */
@@ -303,10 +312,10 @@ describe('a handler that is missing while a deployment is under way', () => {
   async function meets(
     claimedUnder: number,
     { declared, declaredAtMs }: Pick<RunContext, 'declared' | 'declaredAtMs'>,
-    workersLost = 0,
+    releases = 0,
   ): Promise<Pick<Ran, 'outcome' | 'job'>> {
-    const on = setting({ maxWorkersLost: 1 });
-    const message = await claimed(on, { workersLost });
+    const on = setting();
+    const message = await claimed(on, { history: releasedSoOften(releases) });
     const store = storeWith(on.store, {
       startJob: async (request) => {
         const outcome = await on.store.startJob(request);
@@ -335,17 +344,17 @@ describe('a handler that is missing while a deployment is under way', () => {
   ])('gives the job back that was %s', async (_, under, worker) => {
     const { outcome, job } = await meets(under, worker);
     expect(outcome).toBe('released');
-    expect(job).toMatchObject({ state: 'scheduled', runAtMs: NOW_MS + 60_000, workersLost: 1, attempt: 1 });
+    expect(job).toMatchObject({ state: 'scheduled', runAtMs: NOW_MS + 60_000, workersLost: 0, attempt: 1 });
   });
 
   it.each([
     ['declared long ago', 2, { declared: 2, declaredAtMs: OLD }, 0],
     ['the first of all: there are no older workers', 1, { declared: 1, declaredAtMs: YOUNG }, 0],
-    ['met by such workers as often as it may be', 2, { declared: 2, declaredAtMs: YOUNG }, 1],
+    ['met by such workers for a quarter of an hour', 2, { declared: 2, declaredAtMs: YOUNG }, 15],
   ])(
     'fails it, and names the handlers that there are, where its declaration is %s',
-    async (_, under, worker, lost) => {
-      const { outcome, job } = await meets(under, worker, lost);
+    async (_, under, worker, releases) => {
+      const { outcome, job } = await meets(under, worker, releases);
       expect(outcome).toBe('failed');
       expect(job.error).toMatchObject({
         name: 'MissingHandler',
@@ -391,13 +400,15 @@ describe('an attempt that takes too long', () => {
     expect(job.error?.name).toBe('JobTimeout');
   });
 
-  it('and does not heed its signal hangs: the job is left to its lease, and the process must end', async () => {
+  it('and does not heed its signal hangs: the job says so, is left to its lease, and the process must end', async () => {
     const on = setting();
     const message = await claimed(on);
     const hung = runJob(contextOf(on), { resize: () => new Promise<Json>(() => {}) }, message);
     await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
     expect(on.time.nowMs).toBe(NOW_MS + TIMEOUT_MS + STOP_GRACE_MS);
-    expect(on.stateOf(message.jobId)).toBe('running');
+    const error = { name: 'JobTimeout', message: expect.stringContaining('did not stop') };
+    expect(jobIn(on, message.jobId)).toMatchObject({ state: 'running', hung: error });
+    expect(historyOf(jobIn(on, message.jobId)).events.at(-1)).toMatchObject({ outcome: 'running', error });
   });
 
   it('leaves no timer behind when it does not', async () => {

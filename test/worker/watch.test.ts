@@ -1,5 +1,7 @@
 /** What ends an attempt from outside: a cancel, another holder, the end of the worker; and what it leaves behind. */
+
 import { describe, expect, it } from 'vitest';
+import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { StoreUnavailable } from '../../lib/store/errors.ts';
@@ -313,7 +315,7 @@ describe('the end of the worker', () => {
     return ending.signal;
   };
 
-  it('gives a job back that it cuts off: a lost worker is counted, not an attempt', async () => {
+  it('gives a job back that it cuts off: neither a lost worker is counted, nor an attempt', async () => {
     const on = setting();
     const message = await claimed(on);
     const signal = stopAfter(on, 3_000);
@@ -321,19 +323,37 @@ describe('the end of the worker', () => {
     expect(jobIn(on, message)).toMatchObject({
       state: 'scheduled',
       attempt: 1,
-      workersLost: 1,
+      workersLost: 0,
       runAtMs: on.time.nowMs,
       // At its old place, among those that wait.
       readyAtMs: NOW_MS,
     });
   });
 
-  it('fails a job whose type says so', async () => {
+  it('fails no job, whatever its type says of lost workers', async () => {
     const on = setting('fail');
     const message = await claimed(on);
     const signal = stopAfter(on, 3_000);
     expect(await on.finish(run(on, workFor(on, 60_000), message, { signal }))).toBe('released');
-    expect(jobIn(on, message)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
+    const job = jobIn(on, message);
+    expect(job).toMatchObject({ state: 'scheduled', workersLost: 0, error: { name: 'WorkerStopped' } });
+    expect(historyOf(job).events.at(-1)).toMatchObject({ outcome: 'released', next: { isFromStart: true } });
+  });
+
+  it('counts as a loss where its lease is over', async () => {
+    const on = setting('fail');
+    const message = await claimed(on);
+    const ending = new AbortController();
+    on.time.after(3_000, () =>
+      ending.abort(new WorkerStoppedError('the worker lost its lease', { isLoss: true })),
+    );
+    const { signal } = ending;
+    expect(await on.finish(run(on, workFor(on, 60_000), message, { signal }))).toBe('released');
+    expect(jobIn(on, message)).toMatchObject({
+      state: 'failed',
+      workersLost: 1,
+      error: { name: 'WorkerLost' },
+    });
   });
 
   it('lets a result count that comes at once', async () => {

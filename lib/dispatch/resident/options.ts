@@ -1,10 +1,11 @@
 /** What a dispatcher that runs on is given, and what it answers. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { ConfigurationError } from '../../core/errors.ts';
+import { numberWithin, objectOf, textWithin } from '../../core/read-fields.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import type { Vitals } from '../../runtime/vitals.ts';
+import { WORKER_ID_BYTES_MAX } from '../../store/bounds.ts';
 import type { MembershipStore, PassStore } from '../../store/contract.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../context.ts';
 import type { Deployed } from '../declaration.ts';
@@ -86,30 +87,22 @@ export function settingsOf(options: ResidentOptions): ResidentSettings {
   };
 }
 
+const LEASE_MAX_MS = 10 * 60_000;
+const DAY_MS = 24 * 3_600_000;
+const DEFAULT = 'Leave it out for the default.';
+
 function requireWorkable(options: ResidentOptions): void {
-  const { dispatcherId, memberLeaseMs, pollMs, passEveryMs, budget = DISPATCH_BUDGET } = options;
-  if (dispatcherId === '') {
-    throw new ConfigurationError(
-      'dispatcherId',
-      '',
-      'must not be empty',
-      'Leave it out for a name of its own.',
-    );
-  }
-  // Between two looks it must come to renew its lead.
-  const pollMaxMs = budget.leadMs / 4;
-  for (const [field, value, mostMs] of [
-    ['memberLeaseMs', memberLeaseMs, Infinity],
-    ['pollMs', pollMs, pollMaxMs],
-    ['passEveryMs', passEveryMs, Infinity],
-  ] as const) {
-    if (value === undefined || (value > 0 && value <= mostMs && value < Infinity)) continue;
-    const most = mostMs < Infinity ? ` and at most ${mostMs}` : '';
-    throw new ConfigurationError(
-      field,
-      value,
-      `must be more than 0 milliseconds${most}`,
-      'Leave it out for the default.',
-    );
-  }
+  const { dispatcherId, memberLeaseMs, pollMs, passEveryMs, countEveryMs, shutdownMs } = options;
+  const { budget = DISPATCH_BUDGET } = options;
+  const checks = {
+    dispatcherId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a name of its own.'),
+    memberLeaseMs: numberWithin(1, LEASE_MAX_MS, DEFAULT),
+    // Between two looks it must come to renew its lead.
+    pollMs: numberWithin(1, budget.leadMs / 4, DEFAULT),
+    passEveryMs: numberWithin(1, DAY_MS, DEFAULT),
+    countEveryMs: numberWithin(1, DAY_MS, DEFAULT),
+    shutdownMs: numberWithin(0, DAY_MS, DEFAULT),
+  };
+  const said = { dispatcherId, memberLeaseMs, pollMs, passEveryMs, countEveryMs, shutdownMs };
+  objectOf(checks)('', said);
 }

@@ -8,7 +8,7 @@ import { isExclusive, typesByName } from '../../core/conflict.ts';
 import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { type AttemptStatus, attemptStatusOf, claimPlanned, giveBack } from '../../core/life-cycle.ts';
-import { afterWorkerLost } from '../../core/retry.ts';
+import { afterWorkerGone } from '../../core/retry.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
@@ -94,16 +94,23 @@ async function takeAway(
   startedAtMs: number,
   nowMs: number,
 ): Promise<{ readonly settled: Settled; readonly job: MovingJob } | undefined> {
-  const { store, log } = context;
+  const { store, random, log } = context;
   const type = await typeOf(context, job);
-  const verdict = afterWorkerLost(job, type, nowMs);
-  const outcome = await store.loseWorker({ job, verdict, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
-  log.warn('worker lost', {
-    jobId: job.id,
-    worker: job.worker,
-    verdict: verdict.kind,
-    outcome: outcome.kind,
-  });
+  const { as, verdict } = afterWorkerGone(job, type, random(), nowMs);
+  const outcome = await store.loseWorker({ job, verdict, as, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
+  const isFinal = verdict.kind === 'failed' && outcome.kind === 'finished';
+  log[isFinal ? 'error' : 'warn'](
+    as === 'failed' ? 'attempt failed, and its worker ended with it' : 'worker lost',
+    {
+      jobId: job.id,
+      type: job.type,
+      attempt: job.attempt,
+      worker: job.worker,
+      verdict: verdict.kind,
+      outcome: outcome.kind,
+      error: verdict.error,
+    },
+  );
   if (outcome.kind !== 'finished') return undefined;
   // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
   // planted: loss-by-own-clock

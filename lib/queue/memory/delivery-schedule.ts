@@ -28,6 +28,13 @@ class LiveDeliveries {
   #from = 0;
   size = 0;
 
+  /** Undefined: the receipt is outdated, or was never given. */
+  find(receipt: string): Delivery | undefined {
+    const number = Number.parseInt(receipt, 10);
+    const delivery = this.#blockOf(number)?.deliveries[number % BLOCK];
+    return delivery?.receipt === receipt ? delivery : undefined;
+  }
+
   has({ number, receipt }: Pick<Delivery, 'number' | 'receipt'>): boolean {
     return this.#blockOf(number)?.deliveries[number % BLOCK]?.receipt === receipt;
   }
@@ -98,6 +105,12 @@ export class DeliverySchedule {
       return delivery;
     }
     return undefined;
+  }
+
+  /** Makes a message visible from now on that was received by this receipt. */
+  show(receipt: string, nowMs: number): void {
+    const delivery = this.#live.find(receipt);
+    if (delivery !== undefined) this.#visible.add(nowMs, delivery);
   }
 
   delete(receipt: string): void {

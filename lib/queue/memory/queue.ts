@@ -110,6 +110,13 @@ export class MemoryJobQueue implements JobQueue {
     });
   }
 
+  async handBack(fleet: string, receipts: readonly string[]): Promise<void> {
+    await undefined;
+    const queue = this.#fleet(fleet);
+    for (const receipt of receipts) queue.deliveries.show(receipt, this.#options.clock());
+    this.#serve(queue);
+  }
+
   async delete(fleet: string, receipts: readonly string[]): Promise<void> {
     await undefined;
     const { deliveries } = this.#fleet(fleet);

@@ -1,5 +1,6 @@
 /** Fleets' queues and the wake queue on SQS standard queues. */
 import {
+  ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
   type Message,
   ReceiveMessageCommand,
@@ -108,16 +109,35 @@ export class SqsJobQueue implements JobQueue {
     }
   }
 
-  async delete(fleet: string, receipts: readonly string[]): Promise<void> {
-    const QueueUrl = this.#queueOf(fleet);
+  handBack(fleet: string, receipts: readonly string[]): Promise<void> {
+    // What stays hidden comes when its time is over.
+    return this.#inBatches(fleet, receipts, 'handBack', (QueueUrl, batch) => {
+      const Entries = batch.map((entry) => ({ ...entry, VisibilityTimeout: 0 }));
+      return this.#client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
+    });
+  }
+
+  delete(fleet: string, receipts: readonly string[]): Promise<void> {
+    // What stays in the queue is delivered once more, finds its job gone on, and is deleted then.
+    return this.#inBatches(fleet, receipts, 'delete', (QueueUrl, Entries) =>
+      this.#client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries })),
+    );
+  }
+
+  async #inBatches(
+    fleet: string,
+    receipts: readonly string[],
+    verb: string,
+    send: (
+      queueUrl: string,
+      entries: { readonly Id: string; readonly ReceiptHandle: string }[],
+    ) => Promise<unknown>,
+  ): Promise<void> {
+    const queueUrl = this.#queueOf(fleet);
     await Promise.all(
-      Array.from(groupsOf(receipts, BATCH_MAX), async (batch) => {
-        const command = new DeleteMessageBatchCommand({
-          QueueUrl,
-          Entries: batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle })),
-        });
-        // What stays in the queue is delivered once more, finds its job gone on, and is deleted then.
-        await this.#call('delete', QueueUrl, () => this.#client.send(command));
+      Array.from(groupsOf(receipts, BATCH_MAX), (batch) => {
+        const entries = batch.map((ReceiptHandle, index) => ({ Id: String(index), ReceiptHandle }));
+        return this.#call(verb, queueUrl, () => send(queueUrl, entries));
       }),
     );
   }

@@ -1,8 +1,7 @@
 /** What the end of an attempt writes. */
 
-import type { JobError, JobState, MovingJob } from '../../core/job.ts';
+import { type JobError, type JobState, type MovingJob, withoutStack } from '../../core/job.ts';
 import { readyAgain, type Verdict } from '../../core/life-cycle.ts';
-import type {} from '../requests.ts';
 import type { Item } from './codec/attributes.ts';
 import { encodeJson, ttlSec } from './codec/cells.ts';
 import { encodeError } from './codec/job.ts';
@@ -33,13 +32,13 @@ export function endOf(
   switch (verdict.kind) {
     case 'succeeded':
       return {
-        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error`,
+        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
         values: { ...terminal, ':result': encodeJson(verdict.result) },
       };
     case 'failed':
       return {
         update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
-          #line = :line, #rank = :rank`,
+          #line = :line, #rank = :rank REMOVE #hung`,
         values: {
           ...terminal,
           ':error': encodeError(verdict.error),
@@ -48,10 +47,10 @@ export function endOf(
       };
     case 'cancelled': {
       const update = `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`;
-      if (verdict.error === undefined) return { update, values: terminal };
+      if (verdict.error === undefined) return { update: `${update} REMOVE #hung`, values: terminal };
       return {
-        update: `${update}, #error = :error`,
-        values: { ...terminal, ':error': encodeError(verdict.error) },
+        update: `${update}, #error = :error REMOVE #hung`,
+        values: { ...terminal, ':error': encodeError(withoutStack(verdict.error)) },
       };
     }
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
@@ -59,19 +58,20 @@ export function endOf(
       const isLost = attempt === running.attempt;
       const ready = isLost ? undefined : readyChange(readyAgain(running, verdict.runAtMs));
       const removed = [
+        '#hung',
         ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),
         ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
       ];
-      const removal = removed.length === 0 ? '' : ` REMOVE ${removed.join(', ')}`;
       return {
         update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
-          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`}${removal}`,
+          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`} REMOVE ${removed.join(', ')}`,
         values: {
           ...common,
           ...ready?.values,
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
-          ':error': encodeError(verdict.error),
+          // The attempt is in the history, and its stack with it.
+          ':error': encodeError(withoutStack(verdict.error)),
           ...standingValues(dueStanding(running, verdict.runAtMs)),
         },
       };

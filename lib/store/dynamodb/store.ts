@@ -184,6 +184,9 @@ export class DynamoJobStore implements JobStore {
   saveProgress(request: RequestOf<'saveProgress'>) {
     return this.#worker.saveProgress(request);
   }
+  saveHung(request: RequestOf<'saveHung'>) {
+    return this.#worker.saveHung(request);
+  }
   registerWorker(request: RequestOf<'registerWorker'>) {
     return this.#worker.registerWorker(request);
   }

@@ -1,7 +1,13 @@
 /** What whoever runs jobs asks: attempts, and the records of workers. */
 
-import type { Json, MovingJob } from '../../core/job.ts';
-import { claimPlanned, historyAfterEnd, isPlanned, type PlannedClaim } from '../../core/life-cycle.ts';
+import type { MovingJob } from '../../core/job.ts';
+import {
+  claimPlanned,
+  historyAfterEnd,
+  isPlanned,
+  type PlannedClaim,
+  type Unfinished,
+} from '../../core/life-cycle.ts';
 import type { RequestOf, WorkerStore } from '../contract.ts';
 import { StoreRefused, StoreThrottled } from '../errors.ts';
 import { requireItemFits } from '../limits.ts';
@@ -11,7 +17,7 @@ import { jobKey, workerKey } from '../schema.ts';
 import { endOf, stateAfter, type WrittenVerdict } from './attempt-end.ts';
 import { ATTRIBUTE, type Item } from './codec/attributes.ts';
 import { encodeJson } from './codec/cells.ts';
-import { decodeMovingJob, encodeClaim, encodeWorker } from './codec/job.ts';
+import { decodeMovingJob, encodeClaim, encodeError, encodeWorker } from './codec/job.ts';
 import { encodeOccupants, encodeWorkerRecord, workerTtlSec } from './codec/worker.ts';
 import type { DynamoConnection, Update } from './connection.ts';
 import { notedHistory, stateValues } from './expressions.ts';
@@ -151,16 +157,22 @@ export class DynamoWorkerStore implements WorkerStore {
       {
         condition: HELD_BY_WORKER,
         values: holderValues({ workerId, incarnation }),
-        workersLost: 0,
+        as: 'failed',
       },
     );
   }
 
-  async loseWorker({ job, verdict, nowMs, expiresAtMs }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
+  async loseWorker({
+    job,
+    verdict,
+    as = 'lost',
+    nowMs,
+    expiresAtMs,
+  }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
     return this.#endAttempt('loseWorker', job, verdict, nowMs, expiresAtMs, {
       condition: '#state = :running AND #claim.#claimId = :claimId',
       values: {},
-      workersLost: 1,
+      as,
     });
   }
 
@@ -170,13 +182,13 @@ export class DynamoWorkerStore implements WorkerStore {
     verdict: WrittenVerdict,
     nowMs: number,
     expiresAtMs: number,
-    end: { readonly condition: string; readonly values: Item; readonly workersLost: 0 | 1 },
+    end: { readonly condition: string; readonly values: Item; readonly as: Unfinished },
   ): Promise<FinishOutcome> {
     const claimId = claimIdOf(verb, running);
     const after = {
       version: running.version + 1,
-      attempt: running.attempt + (verdict.kind === 'retry' && end.workersLost === 0 ? 1 : 0),
-      workersLost: running.workersLost + end.workersLost,
+      attempt: running.attempt + (verdict.kind === 'retry' && end.as === 'failed' ? 1 : 0),
+      workersLost: running.workersLost + (end.as === 'lost' ? 1 : 0),
     };
     // As it was when it was started: while it runs nobody else changes it.
     const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
@@ -185,7 +197,7 @@ export class DynamoWorkerStore implements WorkerStore {
         running,
         isCancellation ? { kind: 'retry', error: verdict.error, runAtMs: 0 } : verdict,
         nowMs,
-        end.workersLost,
+        end.as,
         isCancellation,
       ),
     );
@@ -235,29 +247,39 @@ export class DynamoWorkerStore implements WorkerStore {
   }
 
   async saveCheckpoint({ job, worker, checkpoint }: RequestOf<'saveCheckpoint'>): Promise<Applied> {
-    return this.#note('saveCheckpoint', job, worker, '#checkpoint', checkpoint);
+    const claimId = claimIdOf('saveCheckpoint', job);
+    return this.#note(
+      'saveCheckpoint',
+      { jobId: job.id, claimId, worker },
+      '#checkpoint',
+      encodeJson(checkpoint),
+    );
   }
 
   async saveProgress({ job, worker, progress }: RequestOf<'saveProgress'>): Promise<Applied> {
-    return this.#note('saveProgress', job, worker, '#progress', progress);
+    const claimId = claimIdOf('saveProgress', job);
+    return this.#note('saveProgress', { jobId: job.id, claimId, worker }, '#progress', encodeJson(progress));
+  }
+
+  async saveHung({ error, ...held }: RequestOf<'saveHung'>): Promise<Applied> {
+    return this.#note('saveHung', held, '#hung', encodeError(error));
   }
 
   async #note(
-    verb: 'saveCheckpoint' | 'saveProgress',
-    job: MovingJob,
-    worker: WorkerIdentity,
-    name: '#checkpoint' | '#progress',
-    data: Json,
+    verb: 'saveCheckpoint' | 'saveProgress' | 'saveHung',
+    { jobId, claimId, worker }: Omit<RequestOf<'saveHung'>, 'error'>,
+    name: '#checkpoint' | '#progress' | '#hung',
+    data: unknown,
   ): Promise<Applied> {
     const outcome = await this.#table.update(verb, {
-      key: jobKey(job.id),
+      key: jobKey(jobId),
       update: `SET ${name} = :data`,
       condition: HELD_BY_WORKER,
       values: {
         ...stateValues('running'),
         ...holderValues(worker),
-        ':claimId': claimIdOf(verb, job),
-        ':data': encodeJson(data),
+        ':claimId': claimId,
+        ':data': data,
       },
     });
     return outcome.applied ? 'applied' : 'superseded';

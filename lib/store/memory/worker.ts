@@ -83,9 +83,15 @@ export class MemoryWorkerStore implements WorkerStore {
     return this.#items.write('finishJob', () => this.#end(seen, end, expiresAtMs, isRetry), request);
   }
 
-  async loseWorker({ job, verdict, nowMs, expiresAtMs }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
+  async loseWorker({
+    job,
+    verdict,
+    as,
+    nowMs,
+    expiresAtMs,
+  }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
     const claimId = claimIdOf('loseWorker', job);
-    const lose = (running: Job): Transition => loseWorker(running, claimId, verdict, nowMs);
+    const lose = (running: Job): Transition => loseWorker(running, claimId, verdict, nowMs, as);
     const isRetry = verdict.kind === 'retry';
     return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs, isRetry), job);
   }
@@ -149,6 +155,25 @@ export class MemoryWorkerStore implements WorkerStore {
       this.#items.put(item, { ...item.value, progress });
       return 'applied';
     });
+  }
+
+  async saveHung({ jobId, claimId, worker, error }: RequestOf<'saveHung'>): Promise<Applied> {
+    return this.#items.write(
+      'saveHung',
+      () => {
+        const item = this.#items.item(jobId);
+        const job = item?.value;
+        const isHeld =
+          job?.state === 'running' &&
+          job.claim?.claimId === claimId &&
+          job.worker?.workerId === worker.workerId &&
+          job.worker.incarnation === worker.incarnation;
+        if (!isHeld) return 'superseded';
+        this.#items.put(item, { ...job, hung: error });
+        return 'applied';
+      },
+      { jobId, claimId, worker },
+    );
   }
 
   async registerWorker({ partition, record }: RequestOf<'registerWorker'>): Promise<Applied> {

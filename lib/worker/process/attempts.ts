@@ -1,5 +1,6 @@
 /** What a worker process is at: attempts that were accepted, and what becomes of them. */
 import { type Job, partitionOfClaim } from '../../core/job.ts';
+import { mayHaveBegun } from '../../core/life-cycle.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
@@ -54,6 +55,8 @@ export class Attempts {
   readonly #scope: AttemptsScope;
   /** What was accepted, by claim; with the job, once it has started. */
   readonly #occupants = new Map<string, { readonly job?: Job | undefined }>();
+  /** Jobs that have lost a worker, by claim, in the order in which they came: the first of them runs once nothing else does, and nothing beside it. */
+  readonly #apart = new Set<string>();
   readonly #outcomes: Partial<Record<RunOutcome, number>> = {};
   readonly #changed = bell();
   #handling = 0;
@@ -90,7 +93,8 @@ export class Attempts {
     return this.#handling;
   }
 
-  readonly free = (): number => this.#scope.settings.slots - this.#occupants.size;
+  readonly free = (): number =>
+    this.#apart.size > 0 ? 0 : this.#scope.settings.slots - this.#occupants.size;
 
   /** An attempt outlasts its handler, unless that hangs: what is handled after the last attempt hangs. */
   readonly isIdle = (): boolean => this.#occupants.size === 0;
@@ -109,6 +113,8 @@ export class Attempts {
     if (message === undefined || jobs.length > 1) void this.#passOver(jobs, receipt);
     // Not another attempt: a repeated start would be answered as if it were the first one.
     else if (this.#occupants.has(message.claimId)) this.#scope.deletions.add(receipt);
+    // Nothing begins beside a job that runs apart.
+    else if (this.#apart.size > 0) void this.#handBack(receipt);
     else if (this.#scope.guard.isTrusted()) {
       this.#occupants.set(message.claimId, {});
       void this.#run(message, receipt);
@@ -136,6 +142,12 @@ export class Attempts {
       this.#changed.ring();
       return;
     }
+    if (!(await this.#mayBegin(message))) {
+      this.#leave(claimId);
+      // Others may have it at once, or it comes again.
+      if (this.#scope.ending.begun.aborted) await this.#handBack(receipt);
+      return;
+    }
     const { settings, life, guard, ending } = this.#scope;
     const { clock, log } = settings;
     let isHung = false;
@@ -157,11 +169,53 @@ export class Attempts {
       ending.begin(isHung ? 'hung' : 'broken');
     } finally {
       progress.end();
-      this.#occupants.delete(claimId);
       // The others may end before the process does.
       if (isHung) guard.tell({ kind: 'hung', claimId, since: instantOf(clock), endsInMs: this.#endMs() });
       else guard.tell({ kind: 'over', claimId });
-      this.#changed.ring();
+      this.#leave(claimId);
+    }
+  }
+
+  #leave(claimId: string): void {
+    this.#occupants.delete(claimId);
+    if (this.#apart.delete(claimId) && this.#apart.size === 0)
+      this.#scope.guard.tell({ kind: 'apart', isApart: false });
+    this.#changed.ring();
+  }
+
+  /**
+   * Waits until a job may begin: one that has lost a worker may end the next one too, so nothing runs beside it, and it takes no other job along.
+   * False: the worker ends before that, or it is not known what the job is.
+   */
+  async #mayBegin({ jobId, claimId, toClaim }: DispatchMessage): Promise<boolean> {
+    const { settings, ending, guard } = this.#scope;
+    // Most jobs were never begun before: their version tells, without a read.
+    if (settings.slots === 1 || (toClaim !== undefined && !mayHaveBegun(toClaim))) return true;
+    try {
+      const [job] = await settings.store.lookUpJobs({ ids: [jobId], unreadable: () => {} });
+      // planted: suspects-beside-others
+      if (job === undefined || job.workersLost === 0) return true;
+    } catch (error) {
+      settings.log.warn('message failed and will come again', { jobId, error: String(error) });
+      return false;
+    }
+    this.#apart.add(claimId);
+    guard.tell({ kind: 'apart', isApart: true });
+    // Another one may have waited to know what this one is.
+    this.#changed.ring();
+    const isTurn = (): boolean =>
+      this.#apart.values().next().value === claimId &&
+      [...this.#occupants.keys()].every((each) => this.#apart.has(each));
+    while (!ending.begun.aborted && !isTurn()) await orAborted(this.changed(), ending.begun);
+    return !ending.begun.aborted;
+  }
+
+  async #handBack(receipt: string): Promise<void> {
+    const { queue, fleet, log } = this.#scope.settings;
+    try {
+      await queue.handBack(fleet, [receipt]);
+    } catch (error) {
+      log.warn('a message was not handed back and will come again', { fleet, error: String(error) });
     }
   }
 
@@ -184,7 +238,8 @@ export class Attempts {
       onStarted: (job) => {
         // The start may have been answered after the lease was over: then the job is on its way to another worker.
         // planted: started-after-lease
-        if (!guard.isTrusted()) throw new WorkerStoppedError('the lease ended during the start');
+        if (!guard.isTrusted())
+          throw new WorkerStoppedError('the lease ended during the start', { isLoss: true });
         this.#occupants.set(claimId, { job });
         deletions.add(receipt);
         noteStart(settings.metrics, settings.configuration, job, settings.clock.nowMs());

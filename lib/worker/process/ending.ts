@@ -44,7 +44,7 @@ export class Ending {
     this.#why = loss;
     this.#lost.abort();
     this.#begun.abort();
-    this.#stopped.abort(new WorkerStoppedError(`the worker lost its lease (${loss})`));
+    this.#stopped.abort(new WorkerStoppedError(`the worker lost its lease (${loss})`, { isLoss: true }));
   }
 
   stop(): void {

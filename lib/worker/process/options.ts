@@ -1,3 +1,4 @@
+import { numberWithin, objectOf, textWithin, wholeWithin } from '../../core/read-fields.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../../store/bounds.ts';
@@ -5,13 +6,9 @@ import type { PassStore, WorkerStore } from '../../store/contract.ts';
 import type { WorkerLoad } from '../../store/records.ts';
 import { WATCH_EVERY_MS } from '../attempt-host.ts';
 import type { GuardMaker } from '../guard.ts';
+import { readHandlers, requireFields, WorkerConfigurationError } from '../handlers.ts';
 import { LEASE_MARGIN_MS, type Loss } from '../membership.ts';
 import type { HostContext, JobHandlers, RunOutcome } from '../run-job.ts';
-
-/** Thrown when a worker is started with what cannot work. */
-export class WorkerConfigurationError extends Error {
-  override readonly name = 'WorkerConfigurationError';
-}
 
 export interface WorkerProcessOptions extends HostContext {
   readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'loadPartition'>;
@@ -70,6 +67,7 @@ export interface WorkerReport {
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
 const SHUTDOWN_MS = 30_000;
+const HEARTBEAT_MIN_MS = 100;
 
 /** The options, with what was left out. */
 export interface WorkerSettings extends WorkerProcessOptions {
@@ -80,10 +78,26 @@ export interface WorkerSettings extends WorkerProcessOptions {
   readonly shutdownMs: number;
 }
 
+/** A lease of more would hold the jobs of a worker that has died for longer than that. */
+export const LEASE_MAX_MS = 10 * 60_000;
+const SHUTDOWN_MAX_MS = 24 * 3_600_000;
+
+/** What may be said of a worker that runs on. */
+export const WORKER_CHECKS = {
+  slots: wholeWithin(1, WORKER_SLOTS_MAX, 'Run several workers for more.'),
+  workerId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a name of its own.'),
+  shutdownMs: numberWithin(0, SHUTDOWN_MAX_MS, `Leave it out for ${SHUTDOWN_MS}.`),
+  heartbeatMs: numberWithin(HEARTBEAT_MIN_MS, LEASE_MAX_MS, `Leave it out for ${HEARTBEAT_MS}.`),
+  leaseMs: numberWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
+} as const;
+
 /** @throws WorkerConfigurationError */
 export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
+  const { slots, workerId, shutdownMs, heartbeatMs, leaseMs } = options;
+  requireFields(objectOf(WORKER_CHECKS), '', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });
   const settings = {
     ...options,
+    handlers: readHandlers(options.handlers),
     partitions: options.partitions ?? options.configuration.partitions,
     heartbeatMs: options.heartbeatMs ?? HEARTBEAT_MS,
     leaseMs: options.leaseMs ?? LEASE_MS,
@@ -95,7 +109,7 @@ export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
 }
 
 function requireWorkable(settings: WorkerSettings): void {
-  const { configuration, fleet, slots, handlers, workerId, heartbeatMs, leaseMs } = settings;
+  const { configuration, fleet, handlers, heartbeatMs, leaseMs } = settings;
   const known = configuration.fleets.find((each) => each.fleet === fleet);
   if (known === undefined) {
     const names = configuration.fleets.map((each) => each.fleet).join(', ');
@@ -114,20 +128,9 @@ function requireWorkable(settings: WorkerSettings): void {
       `fleet ${JSON.stringify(fleet)} also takes ${missing.join(', ')}: give a handler for each of its types`,
     );
   }
-  if (!Number.isInteger(slots) || slots < 1 || slots > WORKER_SLOTS_MAX) {
+  if (heartbeatMs >= leaseMs - LEASE_MARGIN_MS) {
     throw new WorkerConfigurationError(
-      `slots is ${slots}; give a whole number from 1 to ${WORKER_SLOTS_MAX}, and run several workers for more`,
-    );
-  }
-  const nameBytes = Buffer.byteLength(workerId, 'utf8');
-  if (nameBytes > WORKER_ID_BYTES_MAX) {
-    throw new WorkerConfigurationError(
-      `workerId has ${nameBytes} bytes; give a name of at most ${WORKER_ID_BYTES_MAX}`,
-    );
-  }
-  if (!(heartbeatMs > 0 && heartbeatMs < leaseMs - LEASE_MARGIN_MS)) {
-    throw new WorkerConfigurationError(
-      `heartbeatMs is ${heartbeatMs}; it must be above 0 and below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
+      `heartbeatMs is ${heartbeatMs}; it must be below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
     );
   }
 }

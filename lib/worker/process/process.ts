@@ -10,7 +10,7 @@ import { LOSS_GRACE_MS } from '../membership.ts';
 import { STOP_GRACE_MS } from '../run-job.ts';
 import { Attempts, WRITES_MS } from './attempts.ts';
 import { Ending } from './ending.ts';
-import { deletions, receiveOn } from './messages.ts';
+import { deletions, RECEIVE_WAIT_MAX_MS, receiveOn } from './messages.ts';
 import { settingsOf, type WorkerProcessOptions, type WorkerReport, type WorkerSettings } from './options.ts';
 import { ServedPartitions, sharesAtFirst, wake } from './partitions.ts';
 
@@ -55,7 +55,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   void tellLoad(settings, guard, ended.signal);
   void partitions.follow(ending.begun, ended.signal);
   await wake(settings, first.shares.keys());
-  void receiveOn(settings, attempts, ending.begun);
+  const received = receiveOn(settings, attempts, ending.begun, ending.lost);
   await abortOf(ending.begun);
 
   await endAttempts(attempts, ending, settings.shutdownMs);
@@ -64,7 +64,8 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const { handling, outcomes } = attempts;
   if (handling === 0 && !ending.lost.aborted) await guard.leave();
   // As long as handlers run, the lease is kept: it must not end before they do.
-  await orAborted(deleted.flush(), ending.lost);
+  const over = Promise.race([received, clock.sleep(RECEIVE_WAIT_MAX_MS, ending.lost)]);
+  await orAborted(Promise.all([deleted.flush(), over]), ending.lost);
   guard.abandon();
   const end = ending.why ?? 'stopped';
   log.info('worker ended', { ...life, fleet, end, outcomes });

@@ -1,7 +1,7 @@
 /** An attempt, from its start to its end, and what it leaves to the next one. */
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import { PLANNED_FOR_MS, type Verdict } from '../../../lib/core/life-cycle.ts';
+import { PLANNED_FOR_MS, type Unfinished, type Verdict } from '../../../lib/core/life-cycle.ts';
 import type { JobStore } from '../../../lib/store/contract.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -569,6 +569,52 @@ export function workerContract(suite: StoreSuite): void {
       const after = await stored(job.id);
       expect(await store.saveProgress({ job, worker, progress: 1 })).toBe('superseded');
       expect(await stored(job.id)).toEqual(after);
+    });
+  });
+
+  describe('what an attempt counts as that its worker does not finish', () => {
+    const lose = (job: Job, as: Unfinished, verdict: Verdict = retryAt(NOW_MS + 4_000)) =>
+      store.loseWorker({ job, verdict, as, nowMs: NOW_MS + 50, expiresAtMs: EXPIRES_AT_MS });
+
+    it.each<[Unfinished, Partial<Job>]>([
+      ['lost', { attempt: 1, workersLost: 1, readyAtMs: NOW_MS }],
+      ['released', { attempt: 1, workersLost: 0, readyAtMs: NOW_MS }],
+      ['failed', { attempt: 2, workersLost: 0, readyAtMs: NOW_MS + 4_000 }],
+    ])('is what is said: %s, once, however often it is said', async (as, counted) => {
+      const { job } = await runningJob();
+      const first = await lose(job, as);
+      expect(first).toMatchObject({ kind: 'finished', job: { state: 'scheduled', ...counted } });
+      const after = await stored(job.id);
+      expect(await lose(job, as)).toMatchObject({ kind: 'finished', job: { version: after.version } });
+      expect(await stored(job.id)).toEqual(after);
+      expect(after.history?.entries).toMatchObject([{ kind: 'attempt', outcome: as }]);
+    });
+
+    it('is known from the job: why its handler was given up is kept until the attempt ends', async () => {
+      const { job, worker } = await runningJob();
+      const claimId = job.claim?.claimId ?? '';
+      const error = { name: 'JobTimeout', message: 'it did not stop' };
+      expect(await store.saveHung({ jobId: job.id, claimId, worker, error })).toBe('applied');
+      const hung = await stored(job.id);
+      expect(hung).toEqual({ ...job, hung: error });
+      await lose(hung, 'failed', { kind: 'failed', error });
+      const after = await stored(job.id);
+      expect(after).toMatchObject({ state: 'failed', attempt: 1, workersLost: 0, error });
+      expect(after).not.toHaveProperty('hung');
+      expect(await store.saveHung({ jobId: job.id, claimId, worker, error })).toBe('superseded');
+      expect(await stored(job.id)).toEqual(after);
+    });
+
+    it.each([
+      ['another worker', { worker: { workerId: 'someone-else', incarnation: 'first' } }],
+      ['another claim', { claimId: '9-9.0' }],
+      ['a job that is not there', { jobId: 'nobody' }],
+    ])('is not said by or for %s', async (_, changes) => {
+      const { job, worker } = await runningJob();
+      const error = { name: 'JobTimeout', message: 'it did not stop' };
+      const held = { jobId: job.id, claimId: job.claim?.claimId ?? '', worker };
+      expect(await store.saveHung({ ...held, error, ...changes })).toBe('superseded');
+      expect(await stored(job.id)).toEqual(job);
     });
   });
 

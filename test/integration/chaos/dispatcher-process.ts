@@ -61,7 +61,7 @@ const context: DispatchContext = {
   configuration,
   clock: systemClock,
   random: Math.random,
-  log: { info: () => {}, warn: () => {} },
+  log: { info: () => {}, warn: () => {}, error: () => {} },
   holder,
   budget: BUDGET,
   announced: new Map(),

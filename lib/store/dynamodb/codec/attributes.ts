@@ -129,6 +129,8 @@ export const ATTRIBUTE = {
   rejectedAtMs: 'rejectedAtMs',
   name: 'name',
   message: 'message',
+  stack: 'stack',
+  hung: 'hung',
   // Notes of items that cannot be read.
   itemPk: 'itemPk',
   itemSk: 'itemSk',

@@ -1,8 +1,8 @@
 /** A job's history, packed into one attribute of its item. */
-import type { History, HistoryEntry } from '../../../core/job.ts';
+import type { AttemptEntry, History, HistoryEntry, JobError } from '../../../core/job.ts';
 import { numberIn, textIn } from './cells.ts';
 
-/** Number, claim, fleet, when claimed, worker, when started, when ended, whether lost; then why, and what next, or 0. */
+/** Number, claim, fleet, when claimed, worker, when started, when ended, its outcome by its place; then why, and what next, or 0. */
 type AttemptRow = readonly [
   'a',
   number,
@@ -12,8 +12,8 @@ type AttemptRow = readonly [
   string,
   number,
   number,
-  0 | 1,
-  readonly [string, string] | 0,
+  number,
+  readonly [string, string, string?] | 0,
   readonly [number, 0 | 1] | 0,
 ];
 
@@ -32,10 +32,22 @@ function rowOf(entry: HistoryEntry): HistoryRow {
   switch (entry.kind) {
     case 'attempt': {
       const { attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, error, next } = entry;
-      const lost = entry.outcome === 'lost' ? 1 : 0;
-      const why = error === undefined ? 0 : ([error.name, error.message] as const);
+      const outcome = OUTCOMES.indexOf(entry.outcome);
+      const why = error === undefined ? 0 : errorRow(error);
       const then = next === undefined ? 0 : ([next.runAtMs, next.isFromStart ? 1 : 0] as const);
-      return ['a', attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then];
+      return [
+        'a',
+        attempt,
+        claimId,
+        fleet,
+        claimedAtMs,
+        workerId,
+        startedAtMs,
+        endedAtMs,
+        outcome,
+        why,
+        then,
+      ];
     }
     case 'moved': {
       const { atMs, fromMs, toMs, by } = entry;
@@ -46,6 +58,16 @@ function rowOf(entry: HistoryEntry): HistoryRow {
     case 'givenBack':
       return ['g', entry.atMs, entry.claimId, entry.fleet];
   }
+}
+
+const OUTCOMES = ['failed', 'lost', 'released'] as const satisfies AttemptEntry['outcome'][];
+
+const errorRow = ({ name, message, stack }: JobError): readonly [string, string, string?] =>
+  stack === undefined ? [name, message] : [name, message, stack];
+
+function errorOfRow([name, message, stack]: readonly [string, string, string?]): JobError {
+  const error = { name: textIn(name), message: textIn(message) };
+  return stack === undefined ? error : { ...error, stack: textIn(stack) };
 }
 
 /** As text, some 150 bytes for each attempt: what is dropped, the last claim or 0, then a row for each entry. */
@@ -75,7 +97,9 @@ export function unpackHistory(packed: unknown): History {
 function entryOfRow(row: HistoryRow): HistoryEntry {
   switch (row[0]) {
     case 'a': {
-      const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, lost, why, then] = row;
+      const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, at, why, then] = row;
+      const outcome = OUTCOMES[at];
+      if (outcome === undefined) throw new TypeError(`an outcome ${String(at)}`);
       return {
         kind: 'attempt',
         attempt: numberIn(attempt),
@@ -85,8 +109,8 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
         workerId: textIn(workerId),
         startedAtMs: numberIn(startedAtMs),
         endedAtMs: numberIn(endedAtMs),
-        outcome: lost === 1 ? 'lost' : 'failed',
-        ...(why === 0 ? {} : { error: { name: textIn(why[0]), message: textIn(why[1]) } }),
+        outcome,
+        ...(why === 0 ? {} : { error: errorOfRow(why) }),
         ...(then === 0 ? {} : { next: { runAtMs: numberIn(then[0]), isFromStart: then[1] === 1 } }),
       };
     }

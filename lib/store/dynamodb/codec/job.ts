@@ -52,7 +52,11 @@ export const encodeWorker = (worker: { readonly workerId: string; readonly incar
   [A.incarnation]: worker.incarnation,
 });
 
-export const encodeError = (error: JobError): Item => ({ [A.name]: error.name, [A.message]: error.message });
+export const encodeError = ({ name, message, stack }: JobError): Item => ({
+  [A.name]: name,
+  [A.message]: message,
+  [A.stack]: stack,
+});
 
 /** Where a waiting job stands. */
 export interface Standing {
@@ -76,6 +80,11 @@ type Fields<Names extends keyof Job> = { readonly [Name in Names]-?: Cell<Exclud
 type FieldOf<Names extends keyof Job> = {
   readonly [Name in Names]: undefined extends Job[Name] ? never : Name;
 }[Names];
+
+const ERROR: Cell<JobError> = {
+  write: encodeError,
+  read: (cells, name) => decodeError(cells.map(name)),
+};
 
 /** Each field of a job in its attribute. */
 const CELLS: Fields<HeadField | ItemField | ApartField> = {
@@ -102,7 +111,8 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   worker: { write: encodeWorker, read: (cells, name) => decodeWorkerIdentity(cells.map(name)) },
   runUntilMs: NUMBER,
   result: JSON_TEXT,
-  error: { write: encodeError, read: (cells, name) => decodeError(cells.map(name)) },
+  error: ERROR,
+  hung: ERROR,
   checkpoint: JSON_TEXT,
   progress: JSON_TEXT,
   cancelRequestedAtMs: NUMBER,
@@ -317,4 +327,5 @@ export const decodeWorkerIdentity = (
 const decodeError = (cells: Cells): JobError => ({
   name: cells.text(A.name),
   message: cells.text(A.message),
+  ...(cells.has(A.stack) ? { stack: cells.text(A.stack) } : {}),
 });
