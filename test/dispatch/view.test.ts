@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Planner } from '../../lib/core/planner.ts';
+import { readyLineOf } from '../../lib/dispatch/submit.ts';
 import { Candidates } from '../../lib/dispatch/view/candidates.ts';
 import { LedgerCache } from '../../lib/dispatch/view/ledger-cache.ts';
 import { keepCache, openCache, type PartitionCaches } from '../../lib/dispatch/view/partition-cache.ts';
@@ -180,47 +181,58 @@ describe('statements about jobs', () => {
   });
 });
 
-describe('a job that was told of, and that a read of its line does not show', () => {
-  /** Offers what stands in the line, with reads of the index that show the first jobs only. */
-  async function offered(on: Stage, view: View, shown: readonly JobHead[], told: readonly JobHead[]) {
-    const store = storeWith(on.store, { readLine: async () => ({ jobs: shown }) });
-    const context = { ...on.main, store };
-    const { configuration } = context;
-    const nowMs = on.time.nowMs;
-    const ledgerCache = new LedgerCache(store, configuration, 0, nowMs, openCache(new Map(), 0, undefined));
-    const candidates = new Candidates(context, {
-      partition: 0,
-      ledgerCache,
-      images: [],
-      parkedHeads: [],
-      justStored: new Set(),
-      reservations: [],
-      view,
-      nowMs,
-    });
-    view.note(told, orderOf(0, configuration), { nowMs: nowMs - 1 });
-    const heads: JobHead[] = [];
-    const { type, mode, fairnessKey } = shown[0] as JobHead;
-    const planner: Pick<Planner, 'room' | 'offerHeads' | 'offerLedgers'> = {
-      room: 1,
-      offerHeads: (_, jobs) => heads.push(...(jobs as readonly JobHead[])),
-      offerLedgers: () => {},
-    };
+/** What is offered of a line, asked for twice, with reads of the index that show these pages. */
+async function offered(
+  on: Stage,
+  view: View,
+  pages: readonly (readonly JobHead[])[],
+  told: readonly JobHead[] = [],
+) {
+  const store = storeWith(on.store, {
+    readLine: async ({ after }) => {
+      const at = Number(after ?? 0);
+      return { jobs: pages[at] ?? [], ...(at + 1 < pages.length ? { next: String(at + 1) } : {}) };
+    },
+  });
+  const context = { ...on.main, store };
+  const { configuration } = context;
+  const nowMs = on.time.nowMs;
+  const ledgerCache = new LedgerCache(store, configuration, 0, nowMs, openCache(new Map(), 0, undefined));
+  const candidates = new Candidates(context, {
+    partition: 0,
+    ledgerCache,
+    images: [],
+    parkedHeads: [],
+    justStored: new Set(),
+    reservations: [],
+    view,
+    nowMs,
+  });
+  view.note(told, orderOf(0, configuration), { nowMs: nowMs - 1 });
+  const heads: JobHead[] = [];
+  const planner: Pick<Planner, 'room' | 'offerHeads' | 'offerLedgers'> = {
+    room: 1,
+    offerHeads: (_, jobs) => heads.push(...(jobs as readonly JobHead[])),
+    offerLedgers: () => {},
+  };
+  const line = readyLineOf(pages.flat()[0] as JobHead);
+  for (let time = 0; time < 2; time += 1)
     await candidates.answer(planner as Planner, {
       kind: 'need',
-      lines: [{ line: { type, mode, fairnessKey }, count: 9 }],
+      lines: [{ line, count: 9 }],
       keys: [],
     });
-    return heads.map(({ id, version }) => [id, version]);
-  }
+  return heads.map(({ id, version }) => [id, version]);
+}
 
+describe('a job that was told of, and that a read of its line does not show', () => {
   it('is offered as it is now', async () => {
     const on = stage();
     const [first, last] = [on.job({ priority: 8 }), on.job({ priority: 6 })];
     const before = on.job({ priority: 1 });
     const now = { ...before, version: before.version + 1, priority: 7 };
     await on.put(now);
-    expect(await offered(on, new View(), [first, last], [before])).toEqual([
+    expect(await offered(on, new View(), [[first, last]], [before])).toEqual([
       [first.id, first.version],
       [now.id, now.version],
       [last.id, last.version],
@@ -232,9 +244,20 @@ describe('a job that was told of, and that a read of its line does not show', ()
     const first = on.job();
     const ended = on.job();
     await on.put({ ...ended, state: 'cancelled' });
-    expect(await offered(on, new View(), [first], [ended, on.job({ id: 'unknown' })])).toEqual([
+    expect(await offered(on, new View(), [[first]], [ended, on.job({ id: 'unknown' })])).toEqual([
       [first.id, first.version],
     ]);
+  });
+});
+
+describe('a line whose first page shows only jobs that wait no more', () => {
+  it('is read on', async () => {
+    const on = stage();
+    const view = new View();
+    const gone = [on.job(), on.job()];
+    for (const job of gone) view.noteGone(job);
+    const behind = on.job();
+    expect(await offered(on, view, [gone, [behind]])).toEqual([[behind.id, behind.version]]);
   });
 });
 
