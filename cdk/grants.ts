@@ -2,7 +2,13 @@
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
-import { DETAIL_TYPE, EVENT_SOURCE, SCHEDULE_REQUESTS, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
+import {
+  DETAIL_TYPE,
+  EVENT_SOURCE,
+  JOB_REQUESTS,
+  SCHEDULE_REQUESTS,
+  SCHEDULE_STOPPED,
+} from '../lib/events/contract.ts';
 import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
 /** What grants are about: a scheduler of this app, or one that was deployed by another. */
@@ -29,7 +35,7 @@ const OUTCOMES = [
   SCHEDULE_STOPPED,
 ] as const;
 
-const REQUESTS = [DETAIL_TYPE.requested, ...SCHEDULE_REQUESTS.keys()];
+const REQUESTS = [DETAIL_TYPE.requested, ...JOB_REQUESTS.keys(), ...SCHEDULE_REQUESTS.keys()];
 
 /** `kms:Decrypt`, because SQS checks the data key that it has made. */
 const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];
