@@ -8,9 +8,9 @@ import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { type EventBus, JOB_REQUESTS, type JobVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { OperateStore, SubmitStore } from '../store/contract.ts';
-import { jobIdOf, keyText } from './request.ts';
+import { jobIdOf, keyText, type RequestRefusal } from './request.ts';
 import { type RetimeContext, retimeJob } from './retime.ts';
-import { type AskedEvent, askedEventOf, type Refusal, rejectRequest } from './schedule-ingest.ts';
+import { type AskedEvent, askedEventOf, rejectRequest } from './schedule-ingest.ts';
 
 export interface JobIngestContext extends RetimeContext {
   readonly store: SubmitStore & Pick<OperateStore, 'retimeJob' | 'cancelJob'>;
@@ -43,6 +43,7 @@ const DETAILS = {
   cancel: z.strictObject(named),
 } as const;
 
+type Refusal = Omit<RequestRefusal, 'position'>;
 type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | Refusal;
 
 /** Does what the messages ask for, in their order. Answers those that are to be delivered again. */

@@ -9,7 +9,7 @@ import type { Log } from '../runtime/contract.ts';
 import type { SubmitStore } from '../store/contract.ts';
 import type { Rejection } from '../store/records.ts';
 import { REJECTION_TTL_MS, tellRejection } from './ingest.ts';
-import { isByDeclaration } from './request.ts';
+import { isByDeclaration, type RequestRefusal } from './request.ts';
 import { parseSchedule, scheduleIdProblem } from './schedule-request.ts';
 import {
   deleteSchedule,
@@ -79,11 +79,7 @@ export function askedEventOf<Verb>(
   return { messageId, verb, eventId, sentAtMs, detail, traceparent };
 }
 
-/** Why a request was refused. */
-export interface Refusal {
-  readonly field: string;
-  readonly reason: string;
-}
+type Refusal = Omit<RequestRefusal, 'position'>;
 
 /** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
 export async function ingestSchedules(
