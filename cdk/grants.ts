@@ -5,7 +5,13 @@ import { CfnEventBusPolicy, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable, type IResourceWithPolicy } from 'aws-cdk-lib/aws-iam';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { DETAIL_TYPE, EVENT_SOURCE, SCHEDULE_REQUESTS, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
+import {
+  DETAIL_TYPE,
+  EVENT_SOURCE,
+  JOB_REQUESTS,
+  SCHEDULE_REQUESTS,
+  SCHEDULE_STOPPED,
+} from '../lib/events/contract.ts';
 import { uniqueId } from './names.ts';
 import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
@@ -35,7 +41,7 @@ const OUTCOMES = [
   SCHEDULE_STOPPED,
 ] as const;
 
-const REQUESTS = [DETAIL_TYPE.requested, ...SCHEDULE_REQUESTS.keys()];
+const REQUESTS = [DETAIL_TYPE.requested, ...JOB_REQUESTS.keys(), ...SCHEDULE_REQUESTS.keys()];
 
 /** `kms:Decrypt`, because SQS checks the data key that it has made. */
 const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];

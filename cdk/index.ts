@@ -8,6 +8,7 @@ export { EsbuildMissingError } from './esbuild.ts';
 export type { Fleet, FleetProps } from './fleet.ts';
 export { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from './function.ts';
 export type { SchedulerGrants } from './grants.ts';
+export type { JobOfEvent } from './job-rule.ts';
 export type { MoreAttributes, SchedulerAttributes } from './lookup.ts';
 export type { MetricName, SchedulerMetricOptions } from './metrics.ts';
 export { bundlingWithNativeModules, type NativeModulesProps, type Platform } from './native-modules.ts';

@@ -1,5 +1,5 @@
 /** For a stack's owner: what a person or a script needs to reach a deployed scheduler. */
-import { CfnOutput } from 'aws-cdk-lib';
+import { CfnOutput, Lazy } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 
 /** Of a scheduler, as far as outputs tell of it. */
@@ -13,7 +13,7 @@ export interface Addressed {
   >;
 }
 
-/** CloudFormation takes 4,096 bytes; the names of more fleets are left out, and `fairlead env` takes any. */
+/** CloudFormation takes 4,096 bytes; where the names are longer, the output is `null`, and `fairlead env` takes any. */
 const OUTPUT_BYTES_MAX = 4_000;
 
 /** `TableName`, `BusName`, `WakeQueueUrl`, `WakeFunctionArn` and `FleetNames`: what `fairlead env` reads. The construct has them itself, under its own path. */
@@ -22,9 +22,13 @@ export function addressOutputs(scope: Construct, scheduler: Addressed): void {
   new CfnOutput(scope, 'BusName', { value: scheduler.bus.eventBusName });
   new CfnOutput(scope, 'WakeQueueUrl', { value: scheduler.wakeQueue.queueUrl });
   new CfnOutput(scope, 'WakeFunctionArn', { value: scheduler.wakeFunctionArn });
-  const names = Object.values(scheduler.fleets).map(({ fleet }) => fleet);
-  const value = JSON.stringify(names);
-  if (Buffer.byteLength(value) <= OUTPUT_BYTES_MAX) new CfnOutput(scope, 'FleetNames', { value });
+  new CfnOutput(scope, 'FleetNames', { value: Lazy.string({ produce: () => fleetNames(scheduler) }) });
+}
+
+/** As they are once all are declared. */
+function fleetNames({ fleets }: Addressed): string {
+  const names = JSON.stringify(Object.values(fleets).map(({ fleet }) => fleet));
+  return Buffer.byteLength(names) <= OUTPUT_BYTES_MAX ? names : 'null';
 }
 
 /** The same under short names of the stack's own, and for each fleet `<Fleet>QueueUrl`, its name in Pascal case. */

@@ -7,7 +7,7 @@ import type {
   MetricOptions,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
-import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { EventBus, type EventPattern, type IEventBus, type Rule } from 'aws-cdk-lib/aws-events';
 import { PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
@@ -38,6 +38,7 @@ import { Fleet, type FleetProps } from './fleet.ts';
 import type { FunctionSettings } from './function.ts';
 import { consumeMessages, SchedulerGrants, sendMessages } from './grants.ts';
 import { Ingest } from './ingest.ts';
+import { type JobOfEvent, jobRule } from './job-rule.ts';
 import { allowLogs } from './keys.ts';
 import { checkLimits, checkNetwork } from './limits.ts';
 import {
@@ -229,6 +230,18 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   get deadLetterQueues(): Readonly<Record<OwnQueueName, Queue>> {
     const { ingest, outcomes } = this.#guarded;
     return { ingest: ingest.deadLetterQueue, outcomes: outcomes.deadLetterQueue };
+  }
+
+  /**
+   * Makes a job of each event that the pattern matches, on the scheduler's bus or another one. An event that lacks what the job is to
+   * have is rejected, as a request is.
+   * @throws ConfigurationError for what is no place in an event
+   */
+  on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
+    const { queue, deadLetterQueue } = this.#guarded.ingest;
+    let id = `On ${job.type}`;
+    for (let at = 2; this.node.tryFindChild(id) !== undefined; at += 1) id = `On ${job.type} ${at}`;
+    return jobRule(this, id, { pattern, job, bus, queue, deadLetterQueue });
   }
 
   /**

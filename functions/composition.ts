@@ -13,6 +13,7 @@ import {
 } from '../lib/dispatch/declaration.ts';
 import type { DeclareContext } from '../lib/dispatch/declare.ts';
 import type { IngestContext } from '../lib/dispatch/ingest.ts';
+import type { JobIngestContext } from '../lib/dispatch/job-ingest.ts';
 import type { PublishContext } from '../lib/dispatch/outcomes.ts';
 import type { ScheduleIngestContext } from '../lib/dispatch/schedule-ingest.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
@@ -57,7 +58,11 @@ export interface FunctionTold {
   readonly metrics: Metrics;
 }
 
-export type FunctionContext = DispatchContext & IngestContext & ScheduleIngestContext & PublishContext;
+export type FunctionContext = DispatchContext &
+  IngestContext &
+  ScheduleIngestContext &
+  JobIngestContext &
+  PublishContext;
 
 /** What a function does beside what all do. */
 export interface FunctionDuties {

@@ -2,6 +2,7 @@
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { dispatchAll } from '../lib/dispatch/dispatch.ts';
 import { ingest } from '../lib/dispatch/ingest.ts';
+import { ingestJobRequests, jobMessageOf } from '../lib/dispatch/job-ingest.ts';
 import { ingestSchedules, scheduleMessageOf } from '../lib/dispatch/schedule-ingest.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { type Compose, composition } from './composition.ts';
@@ -15,27 +16,36 @@ export const ingesting =
         scheduleMessageOf(messageId, body, attributes.AWSTraceHeader) ?? [],
     );
     const schedules = await ingestSchedules(context, about);
-    const others = new Set(about.map(({ messageId }) => messageId));
+    const ofJobs = event.Records.flatMap(({ messageId, body }) => jobMessageOf(messageId, body) ?? []);
+    const others = new Set([...about, ...ofJobs].map(({ messageId }) => messageId));
     const report = await ingest(
       context,
       event.Records.filter(({ messageId }) => !others.has(messageId)).map(
         ({ messageId, body, attributes }) => ({ messageId, body, traceHeader: attributes.AWSTraceHeader }),
       ),
     );
-    const failedMessageIds = [...schedules.failedMessageIds, ...report.failedMessageIds];
+    // After what asks for jobs: they may be the jobs that it is about.
+    const asked = await ingestJobRequests(context, ofJobs);
+    const failedMessageIds = [
+      ...schedules.failedMessageIds,
+      ...report.failedMessageIds,
+      ...asked.failedMessageIds,
+    ];
     if (report.created.length > 0) {
       // The jobs are stored; whatever fails here, the stream brings the dispatch function to them.
       await dispatchAll(await compose(), { jobs: report.created, reason: 'ingest' }).catch((error: unknown) =>
         context.log.warn('the pass after ingest failed', { error: String(error) }),
       );
     }
-    context.metrics?.add('rejected', report.rejected);
+    const rejected = report.rejected + schedules.rejected + asked.rejected;
+    context.metrics?.add('rejected', rejected);
     context.log.info('ingested', {
       messages: event.Records.length,
       created: report.created.length,
       repeated: report.repeated,
-      rejected: report.rejected + schedules.rejected,
+      rejected,
       schedules: about.length,
+      jobs: ofJobs.length,
       failed: failedMessageIds.length,
     });
     return { batchItemFailures: failedMessageIds.map((itemIdentifier) => ({ itemIdentifier })) };

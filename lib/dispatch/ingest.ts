@@ -6,6 +6,7 @@ import type { Log } from '../runtime/contract.ts';
 import { StoreRefused } from '../store/errors.ts';
 import type { Rejection } from '../store/records.ts';
 import type { CreateOutcome } from '../store/requests.ts';
+import { requestOfEvent } from './event-job.ts';
 import {
   isByDeclaration,
   jobFrom,
@@ -76,7 +77,10 @@ function eventOf(body: string): {
     };
   }
   const id = 'id' in event && isEventId(event.id) ? event.id : undefined;
-  return { detail: event.detail, ...(id === undefined ? {} : { id }) };
+  const ofId = id === undefined ? {} : { id };
+  // Only a rule of the deployment adds that: what is put on the bus stands in its detail.
+  if (!('job' in event)) return { detail: event.detail, ...ofId };
+  return { ...requestOfEvent(event.job, event.detail), ...ofId };
 }
 
 const isEventId = (id: unknown): id is string =>

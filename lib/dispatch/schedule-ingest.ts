@@ -6,9 +6,10 @@ import { hashText } from '../core/partition.ts';
 import { traceparentOfXRay } from '../core/trace.ts';
 import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
+import type { SubmitStore } from '../store/contract.ts';
 import type { Rejection } from '../store/records.ts';
 import { noteRefused, REJECTION_TTL_MS, tellRejection } from './ingest.ts';
-import { isByDeclaration } from './request.ts';
+import { isByDeclaration, type RequestRefusal } from './request.ts';
 import { parseSchedule, scheduleIdProblem } from './schedule-request.ts';
 import {
   deleteSchedule,
@@ -27,9 +28,12 @@ export interface ScheduleIngestContext extends SchedulesContext {
 }
 
 /** One message that is about a schedule. */
-export interface ScheduleMessage {
+export type ScheduleMessage = AskedEvent<ScheduleVerb>;
+
+/** One message that asks for something of what is there. */
+export interface AskedEvent<Verb> {
   readonly messageId: string;
-  readonly verb: ScheduleVerb;
+  readonly verb: Verb;
   readonly eventId: string;
   /** Of the event: the same whenever it is delivered. */
   readonly sentAtMs: number | undefined;
@@ -43,11 +47,19 @@ export interface ScheduleMessage {
  *
  * @param traceHeader - X-Ray's, which the message came with
  */
-export function scheduleMessageOf(
+export const scheduleMessageOf = (
   messageId: string,
   body: string,
   traceHeader?: string,
-): ScheduleMessage | undefined {
+): ScheduleMessage | undefined => askedEventOf(SCHEDULE_REQUESTS, messageId, body, traceHeader);
+
+/** What a message says, if its detail type is one of these. */
+export function askedEventOf<Verb>(
+  verbs: ReadonlyMap<string, Verb>,
+  messageId: string,
+  body: string,
+  traceHeader?: string,
+): AskedEvent<Verb> | undefined {
   let event: unknown;
   try {
     event = JSON.parse(body);
@@ -56,7 +68,7 @@ export function scheduleMessageOf(
   }
   if (typeof event !== 'object' || event === null || !('detail-type' in event)) return undefined;
   const { 'detail-type': detailType, detail, id, time } = event as Readonly<Record<string, unknown>>;
-  const verb = typeof detailType === 'string' ? SCHEDULE_REQUESTS.get(detailType) : undefined;
+  const verb = typeof detailType === 'string' ? verbs.get(detailType) : undefined;
   if (verb === undefined) return undefined;
   const isId = typeof id === 'string' && id !== '' && id.isWellFormed() && Buffer.byteLength(id) <= 512;
   const eventId = isId ? id : messageId;
@@ -67,10 +79,7 @@ export function scheduleMessageOf(
   return { messageId, verb, eventId, sentAtMs, detail, traceparent };
 }
 
-interface Refusal {
-  readonly field: string;
-  readonly reason: string;
-}
+type Refusal = Omit<RequestRefusal, 'position'>;
 
 /** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
 export async function ingestSchedules(
@@ -83,7 +92,7 @@ export async function ingestSchedules(
     try {
       const refusal = await carryOut(context, message);
       if (refusal === undefined) continue;
-      await reject(context, message, refusal);
+      await rejectRequest(context, message, refusal);
       rejected += 1;
     } catch (error) {
       context.log.warn('a request about a schedule was not carried out; its message will come again', {
@@ -174,10 +183,14 @@ async function parsedByNewest(
 const parsedBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
   parseSchedule(schedule, context.nowMs(), context.configuration.types);
 
+type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {
+  readonly store: Pick<SubmitStore, 'recordRejections'>;
+};
+
 /** The record first, then its event: whoever hears of a rejection can look it up. */
-async function reject(
-  { store, events, log, nowMs }: ScheduleIngestContext,
-  { eventId, detail }: ScheduleMessage,
+export async function rejectRequest(
+  { store, events, log, nowMs }: RejectContext,
+  { eventId, detail }: Pick<AskedEvent<unknown>, 'eventId' | 'detail'>,
   { field, reason }: Refusal,
 ): Promise<void> {
   const rejection: Rejection = {

@@ -12,6 +12,13 @@ export const DETAIL_TYPE = {
   rejected: 'Job Rejected',
 } as const;
 
+/** What jobs that are there are asked, by detail type. */
+export const JOB_REQUESTS: ReadonlyMap<string, JobVerb> = new Map([
+  ['Job Move Requested', 'move'],
+  ['Job Cancel Requested', 'cancel'],
+]);
+export type JobVerb = 'move' | 'cancel';
+
 /** What schedules are asked, by detail type. */
 export const SCHEDULE_REQUESTS: ReadonlyMap<string, ScheduleVerb> = new Map([
   ['Schedule Put Requested', 'put'],

@@ -27,6 +27,8 @@ import { at, emptyStack, listOf, referred, resourcesOf, synthesize } from './sta
 
 const REQUESTS = [
   'Job Requested',
+  'Job Move Requested',
+  'Job Cancel Requested',
   'Schedule Put Requested',
   'Schedule Delete Requested',
   'Schedule Pause Requested',

@@ -9,7 +9,7 @@ import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
-import { SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
+import { JOB_REQUESTS, SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
 import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
 import { readmeBeginning } from '../package/readme.ts';
 import {
@@ -74,7 +74,7 @@ describe('the path in', () => {
   it('takes every request on the bus to the ingest queue, whatever its source', () => {
     template.hasResourceProperties('AWS::Events::Rule', {
       EventBusName: Match.anyValue(),
-      EventPattern: { 'detail-type': ['Job Requested', ...SCHEDULE_REQUESTS.keys()] },
+      EventPattern: { 'detail-type': ['Job Requested', ...JOB_REQUESTS.keys(), ...SCHEDULE_REQUESTS.keys()] },
       Targets: [Match.objectLike({ Arn: { 'Fn::GetAtt': [logicalId(scheduler.ingestQueue), 'Arn'] } })],
     });
   });

@@ -160,7 +160,7 @@ export const ROLES = {
   'the dispatch function': { golden: 'function-dispatch', verbs: [...DECLARED, ...PASS] },
   'the ingest function': {
     golden: 'function-ingest',
-    verbs: [...DECLARED, ...PASS, ...SCHEDULE, 'recordRejections'],
+    verbs: [...DECLARED, ...PASS, ...SCHEDULE, 'recordRejections', 'retimeJob', 'cancelJob'],
   },
   'a fleet’s function': { golden: 'function-worker', verbs: [...DECLARED, ...WORK] },
   dispatch: { golden: 'dispatch', verbs: [...DECLARED, ...PASS, ...MEMBERSHIP] },

@@ -435,6 +435,23 @@ describe('the ingest function', () => {
     expect(on.published).toMatchObject([{ kind: 'rejected', detail: { sourceId: 'm1' } }]);
   });
 
+  it('moves and cancels jobs that are requested in the same batch, whatever stands first', async () => {
+    const about = (verb: string, detail: object): string =>
+      JSON.stringify({ id: verb, 'detail-type': verb, detail });
+    const runAt = new Date(NOW_MS + 3_600_000).toISOString();
+    const requests = queueOf(
+      about('Job Cancel Requested', { idempotencyKey: 'one' }),
+      about('Job Move Requested', { idempotencyKey: 'two', runAt }),
+      requested({ jobs: ['one', 'two'].map((idempotencyKey) => ({ type: 'resize', idempotencyKey })) }),
+    );
+    expect(await on.finish(ingestHandler(requests))).toEqual(NOTHING_FAILED);
+    expect(on.states([...on.store.everyJob()]).toSorted()).toEqual(['cancelled', 'scheduled']);
+    expect(on.logged).toContainEqual({
+      message: 'ingested',
+      fields: expect.objectContaining({ jobs: 2, rejected: 0 }),
+    });
+  });
+
   it('gives back the messages that could not be stored', async () => {
     compose({ store: storeWith(on.store, { createJobs: () => Promise.reject(new StoreThrottled('busy')) }) });
     const response = await on.finish(ingestHandler(queueOf('not JSON', requested({ type: 'resize' }))));

@@ -1,0 +1,100 @@
+/** Events of a business become jobs: what the rule of the template sends is what the ingest function makes jobs of. */
+import { Template } from 'aws-cdk-lib/assertions';
+import { describe, expect, it } from 'vitest';
+import type { JobOfEvent } from '../../cdk/job-rule.ts';
+import { Scheduler } from '../../cdk/scheduler.ts';
+import { ingest } from '../../lib/dispatch/ingest.ts';
+import { stage } from '../dispatch/stage.ts';
+import { emptyStack } from './stacks.ts';
+
+const PATTERN = { source: ['shop'], detailType: ['Order Placed'] };
+
+interface Target {
+  readonly Arn: unknown;
+  readonly InputTransformer: {
+    readonly InputPathsMap: Readonly<Record<string, string>>;
+    readonly InputTemplate: string;
+  };
+}
+
+function rulesOf(...jobs: readonly JobOfEvent[]) {
+  const stack = emptyStack();
+  const scheduler = new Scheduler(stack, 'Jobs', { fleets: { all: { types: ['resize'] } } });
+  for (const job of jobs) scheduler.on(PATTERN, job as never);
+  const rules = Object.values(Template.fromStack(stack).findResources('AWS::Events::Rule'));
+  return rules.filter(({ Properties }) => Properties.EventPattern?.source?.[0] === 'shop');
+}
+
+/** As EventBridge does: what stands at a path is put in as JSON. */
+function sent({ InputPathsMap, InputTemplate }: Target['InputTransformer'], event: object): string {
+  return InputTemplate.replace(/<([\w-]+)>/g, (_, name: string) => {
+    const steps = (InputPathsMap[name] ?? '').split('.').slice(1);
+    return JSON.stringify(steps.reduce<unknown>((at, step) => (at as Record<string, unknown>)[step], event));
+  });
+}
+
+async function deliver(job: JobOfEvent, detail: object, times = 1) {
+  const [rule] = rulesOf(job);
+  const [target] = (rule?.Properties.Targets ?? []) as readonly Target[];
+  if (target === undefined) throw new Error('there is no target');
+  const on = stage();
+  const event = {
+    id: 'e-1',
+    time: '2027-01-15T08:00:00Z',
+    source: 'shop',
+    'detail-type': 'Order Placed',
+    detail,
+  };
+  const body = sent(target.InputTransformer, event);
+  const context = { ...on.submitter(), events: on.bus, log: on.log, partitionOf: () => 0 };
+  for (let at = 0; at < times; at += 1) await on.finish(ingest(context, [{ messageId: `m${at}`, body }]));
+  return { jobs: [...on.store.everyJob()], rejections: await on.store.listRejections('e-1') };
+}
+
+const ORDER = { order: { id: 'o-7', customer: 42, 'line-items': [1, { a: '"quoted" <b>' }] } };
+
+describe('an event of a business', () => {
+  it('becomes one job, whose parts stand where the rule says, however often it is delivered', async () => {
+    const job = {
+      type: 'resize',
+      payload: '$.detail.order.line-items',
+      fairnessKey: '$.detail.order.customer',
+      resourceId: '$.detail.order.id',
+    };
+    const { jobs, rejections } = await deliver(job, ORDER, 2);
+    expect(rejections).toEqual([]);
+    expect(jobs).toMatchObject([
+      { type: 'resize', payload: [1, { a: '"quoted" <b>' }], fairnessKey: '42', resourceId: 'o-7' },
+    ]);
+    expect(jobs).toHaveLength(1);
+  });
+
+  it('gives its whole detail, unless told otherwise, and a key of its own where there is one', async () => {
+    const { jobs } = await deliver({ type: 'resize', idempotencyKey: '$.detail.order.id' }, ORDER, 2);
+    expect(jobs).toMatchObject([{ payload: ORDER }]);
+    expect(jobs).toHaveLength(1);
+  });
+
+  it.each([
+    ['fairnessKey', '$.detail.order.tenant'],
+    ['payload', '$.detail.order.id.more'],
+    ['resourceId', '$.detail.constructor'],
+  ])('that has no %s at %s is rejected by that name', async (field, path) => {
+    const { jobs, rejections } = await deliver({ type: 'resize', [field]: path }, ORDER);
+    expect(jobs).toEqual([]);
+    expect(rejections).toMatchObject([{ field, reason: `is missing: the event has nothing at ${path}` }]);
+  });
+
+  it('makes several jobs by several rules, also of one type', () => {
+    expect(rulesOf({ type: 'resize' }, { type: 'resize', payload: '$.detail.order' })).toHaveLength(2);
+  });
+
+  it.each(['detail.order', '$.id', '$.detail.a[0]', '$.detail.', '', '$..detail', 7])(
+    '%j is refused as a place',
+    (path) => {
+      expect(() => rulesOf({ type: 'resize', fairnessKey: path as string })).toThrow(
+        /job\.fairnessKey: must be a place/,
+      );
+    },
+  );
+});
