@@ -184,6 +184,7 @@ describe('a partition whose share is used up', () => {
     const [report] = await on.finish(dispatchAll(main, { jobs, reason: 'stream' }));
     expect(report).toMatchObject({ kind: 'done', admitted: 4 });
     expect(on.logged).toContainEqual({
+      level: 'warn',
       message: 'capacity was not asked for; a later pass will',
       fields: { partition: 1, error: 'Error: the store is away' },
     });
