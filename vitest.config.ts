@@ -29,6 +29,7 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
     'test/integration/redeploy-steps',
     'test/integration/partition-changes',
     'test/integration/many-fleets',
+    'test/integration/restored',
   ],
   'users begin': ['test/package/stranger', 'test/examples/keep', 'test/examples/flood'],
   'the table answers badly': ['test/integration/meddled-contract', 'test/integration/one-life-cycle'],

@@ -3,7 +3,7 @@
  * the queues that it names, and before the functions that read it; what it refuses fails the deployment with its reason.
  */
 import { CustomResource, Duration, Lazy } from 'aws-cdk-lib';
-import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
@@ -22,7 +22,7 @@ export interface DeclarationProps {
   readonly pool: () => string;
   /** As `encodeDeclaredSchedules` writes them; asked for when the app is complete. */
   readonly schedules: () => string;
-  readonly table: TableV2;
+  readonly table: ITableV2;
   readonly wakeQueue: Queue;
   /** By fleet; asked for when the app is complete. */
   readonly queues: () => Readonly<Record<string, Queue>>;
@@ -56,6 +56,8 @@ export class Declaration extends Construct {
       resourceType: 'Custom::FairleadDeclaration',
       serviceTimeout: ANSWER_WITHIN,
       properties: {
+        // Another table is declared into, too: without it, nothing here would change with the table.
+        tableArn: props.table.tableArn,
         pool: Lazy.string({ produce: props.pool }),
         schedules: Lazy.string({ produce: props.schedules }),
         queueUrls: Lazy.any({

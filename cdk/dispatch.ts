@@ -1,6 +1,6 @@
 /** What runs passes: the dispatch function, behind the table's stream, the wake queue and a tick each minute. */
 import { Duration } from 'aws-cdk-lib';
-import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
@@ -27,7 +27,7 @@ const OUTCOMES_RECEIVED = 1_000;
 const SCHEDULE_STOPPED_STATE = 'stopped';
 
 export interface DispatchProps {
-  readonly table: TableV2;
+  readonly table: ITableV2;
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;

@@ -4,7 +4,7 @@
  * the first, which Lambda refuses, so a stack could neither get another id nor move into a stage.
  */
 import { Annotations } from 'aws-cdk-lib';
-import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { EventSourceMappingOptions, IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import { uniqueId } from './names.ts';
@@ -29,7 +29,7 @@ export function consumeQueue(lambda: IFunction, queue: IQueue, options: Options)
 }
 
 /** Lets the function run for what changes in the table. */
-export function consumeStream(lambda: IFunction, table: TableV2, options: Options): void {
+export function consumeStream(lambda: IFunction, table: ITableV2, options: Options): void {
   lambda.addEventSourceMapping(`DynamoDBEventSource:${uniqueId(table)}`, {
     ...options,
     ...(table.tableStreamArn === undefined ? {} : { eventSourceArn: table.tableStreamArn }),

@@ -98,7 +98,7 @@ export interface SchedulerProps<Type extends string = string> {
    * @default RemovalPolicy.DESTROY
    */
   readonly queueRemovalPolicy?: RemovalPolicy | undefined;
-  /** @default - grows with its load, and can be deleted if the removal policy says so */
+  /** @default - one of its own, which grows with its load, and can be deleted if the removal policy says so */
   readonly table?: TableOptions | undefined;
   /**
    * Encrypts the table, the queues, the logs and a bus of its own. A key of another stack, or one that is only referred

@@ -6,7 +6,7 @@ import type {
   Metric,
   MetricOptions,
 } from 'aws-cdk-lib/aws-cloudwatch';
-import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { EventBus, type EventPattern, type IEventBus, type Rule } from 'aws-cdk-lib/aws-events';
 import { PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
@@ -95,7 +95,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return fromParameter(scope, id, parameterName, more);
   }
 
-  readonly table: TableV2;
+  readonly table: ITableV2;
   override readonly bus: IEventBus;
   readonly ingestQueue: Queue;
   override readonly wakeQueue: Queue;
@@ -455,6 +455,14 @@ function checkedDeclaration(props: SchedulerProps): ReturnType<typeof declaratio
   checkLimits(props);
   checkNetwork(props);
   checkTable(props.table ?? {});
+  if (props.table?.existing !== undefined && props.removalPolicy !== undefined) {
+    throw new ConfigurationError(
+      'removalPolicy',
+      props.removalPolicy,
+      'is for a table that this stack makes, and table.existing names one that is there',
+      'Leave removalPolicy out.',
+    );
+  }
   checkSources(props.sources ?? []);
   return declaration;
 }

@@ -1,9 +1,10 @@
 /** The one table: jobs, partitions, ledgers. Keys and names come from the schema that the stores use. */
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { RemovalPolicy, Token } from 'aws-cdk-lib';
 import {
   AttributeType,
   Billing,
   type CfnGlobalTable,
+  type ITableV2,
   ProjectionType,
   StreamViewType,
   TableV2,
@@ -14,6 +15,13 @@ import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { readObject } from '../lib/core/read-fields.ts';
 import { PROJECTED, TABLE } from '../lib/store/schema.ts';
+
+/** A table with the keys, the index and the stream that a scheduler's table has. */
+export interface ExistingTable {
+  readonly tableArn: string;
+  /** Of its stream, with new and old images: a table that was restored has none until it is turned on. */
+  readonly streamArn: string;
+}
 
 /** What may be said of the table. */
 export interface TableOptions {
@@ -28,6 +36,12 @@ export interface TableOptions {
    * @default false
    */
   readonly deletionProtection?: boolean | undefined;
+  /**
+   * A table that another deployment has left, or that was restored from a backup, with everything in it: jobs that wait go on. See
+   * docs/restore.md. This stack neither makes nor deletes it.
+   * @default - a table of its own
+   */
+  readonly existing?: ExistingTable | undefined;
   /** Refused: see docs/security.md. It stands here to say why. */
   readonly replicas?: undefined;
 }
@@ -49,8 +63,15 @@ const QUOTA = { units: 40_000, name: 'Table-level write throughput limit' } as c
 
 const MOST_JOBS_PER_SECOND = Math.floor(QUOTA.units / UNITS_OF_JOB.tableWrites);
 
-export function schedulerTable(scope: Construct, id: string, props: SchedulerTableProps): TableV2 {
-  const { expectedJobsPerSecond, deletionProtection = false, encryptionKey } = props;
+export function schedulerTable(scope: Construct, id: string, props: SchedulerTableProps): ITableV2 {
+  const { expectedJobsPerSecond, deletionProtection = false, encryptionKey, existing } = props;
+  if (existing !== undefined) {
+    return TableV2.fromTableAttributes(scope, id, {
+      tableArn: existing.tableArn,
+      tableStreamArn: existing.streamArn,
+      ...(encryptionKey === undefined ? {} : { encryptionKey }),
+    });
+  }
   const warm = warmThroughput(expectedJobsPerSecond);
   const table = new TableV2(scope, id, {
     partitionKey: { name: TABLE.partitionKey, type: AttributeType.STRING },
@@ -73,7 +94,8 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     nonKeyAttributes: [...PROJECTED],
     ...(warm === undefined ? {} : { warmThroughput: warm.index }),
   });
-  return table;
+  // The library's own types are looser than ours about absent properties.
+  return table as ITableV2;
 }
 
 /** By overrides: what the library has for it refuses stacks that do not name their region. */
@@ -89,7 +111,8 @@ function encrypt(table: TableV2, key: IKey): void {
 export function checkTable(options: TableOptions): void {
   const { expectedJobsPerSecond, replicas }: { expectedJobsPerSecond?: unknown; replicas?: unknown } =
     options;
-  readObject('table', options, ['expectedJobsPerSecond', 'deletionProtection', 'replicas']);
+  readObject('table', options, ['expectedJobsPerSecond', 'deletionProtection', 'existing', 'replicas']);
+  if (options.existing !== undefined) checkExisting(options.existing, options);
   if (replicas !== undefined) {
     throw new ConfigurationError(
       'table.replicas',
@@ -108,6 +131,45 @@ export function checkTable(options: TableOptions): void {
       expectedJobsPerSecond,
       `must be above 0 and at most ${MOST_JOBS_PER_SECOND}: a job takes ${UNITS_OF_JOB.tableWrites} write units of the table, and the quota "${QUOTA.name}" is ${QUOTA.units} a second`,
       'Divide the work among several schedulers, or have the quota raised and the table warmed by hand.',
+    );
+  }
+}
+
+const TABLE_ARN = /^arn:[\w-]+:dynamodb:[\w-]+:\d{12}:table\/[\w.-]{3,255}$/;
+const STREAM_ARN = /^(arn:[\w-]+:dynamodb:[\w-]+:\d{12}:table\/[\w.-]{3,255})\/stream\/[\w:.-]+$/;
+
+function checkExisting(existing: ExistingTable, options: TableOptions): void {
+  const fields = readObject('table.existing', existing, ['tableArn', 'streamArn']);
+  for (const [field, shape, what] of [
+    ['tableArn', TABLE_ARN, 'the ARN of a table'],
+    ['streamArn', STREAM_ARN, "the ARN of a table's stream"],
+  ] as const) {
+    const arn = fields.get(field);
+    if (typeof arn === 'string' && (Token.isUnresolved(arn) || shape.test(arn))) continue;
+    throw new ConfigurationError(
+      `table.existing.${field}`,
+      arn,
+      `must be ${what}`,
+      'Take it from `aws dynamodb describe-table`: TableArn and LatestStreamArn.',
+    );
+  }
+  const { tableArn, streamArn } = existing;
+  const isKnown = ![tableArn, streamArn].some((arn) => Token.isUnresolved(arn));
+  if (isKnown && STREAM_ARN.exec(streamArn)?.[1] !== tableArn) {
+    throw new ConfigurationError(
+      'table.existing.streamArn',
+      streamArn,
+      `is not of the table ${tableArn}`,
+      'Take both from one `aws dynamodb describe-table`.',
+    );
+  }
+  for (const field of ['expectedJobsPerSecond', 'deletionProtection'] as const) {
+    if (options[field] === undefined) continue;
+    throw new ConfigurationError(
+      `table.${field}`,
+      options[field],
+      'is for a table that this stack makes, and table.existing names one that is there',
+      `Leave ${field} out, and set it on the table itself.`,
     );
   }
 }

@@ -35,6 +35,7 @@ import {
   refuseRepeated,
 } from './read-fields.ts';
 import { didYouMean } from './spelling.ts';
+import { FIELDS } from './unknown-fields.ts';
 
 /** A type as declared. What is absent comes from `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
 export interface JobTypeInput {
@@ -157,16 +158,7 @@ export const CONFIGURATION_LIMITS = {
  * @throws ConfigurationError for the first field that is wrong.
  */
 export function resolveConfiguration(input: PoolInput): PoolConfiguration {
-  const pool = readObject('', input, [
-    'types',
-    'tiers',
-    'fleets',
-    'maxConcurrency',
-    'score',
-    'fairness',
-    'lending',
-    'partitions',
-  ]);
+  const pool = readObject('', input, FIELDS.pool);
   const maxConcurrency = readCap('maxConcurrency', pool.get('maxConcurrency'), null);
   const tiers = readTiers(pool.get('tiers'), maxConcurrency);
   const declared = readTypes(pool.get('types'), tiers);
@@ -215,7 +207,7 @@ function readTiers(value: unknown, poolCap: number | null): readonly TierConfigu
   let guaranteedInAll = 0;
   return entries.map((entry, index) => {
     const path = `tiers[${index}]`;
-    const fields = readObject(path, entry, ['tier', 'maxConcurrency', 'guaranteed']);
+    const fields = readObject(path, entry, FIELDS.tier);
     const tier = readName(`${path}.tier`, fields.get('tier'));
     refuseRepeated(`${path}.tier`, tier, seen);
     const maxConcurrency = readCap(`${path}.maxConcurrency`, fields.get('maxConcurrency'), null);
@@ -253,17 +245,7 @@ function readType(
   value: unknown,
   tiers: readonly TierConfiguration[],
 ): JobTypeConfiguration {
-  const fields = readObject(path, value, [
-    'tier',
-    'maxConcurrency',
-    'conflictGroup',
-    'maxConcurrencyPerResource',
-    'requires',
-    'defaultCostMs',
-    'timeoutMs',
-    'retry',
-    'onWorkerLost',
-  ]);
+  const fields = readObject(path, value, FIELDS.type);
   return {
     type,
     tier: readTierOf(`${path}.tier`, fields.get('tier'), tiers),
@@ -353,15 +335,7 @@ function readRequires(path: string, value: unknown): Pick<JobTypeConfiguration, 
 }
 
 function readRetry(path: string, value: unknown): RetryPolicy {
-  const fields = readObject(path, value ?? {}, [
-    'maxAttempts',
-    'backoff',
-    'delayMs',
-    'maxDelayMs',
-    'jitter',
-    'errors',
-    'maxWorkersLost',
-  ]);
+  const fields = readObject(path, value ?? {}, FIELDS.retry);
   const delayMs = readNumber(`${path}.delayMs`, fields.get('delayMs'), RETRY_DEFAULTS.delayMs, { min: 0 });
   const maxDelayMs = readNumber(
     `${path}.maxDelayMs`,
@@ -401,7 +375,7 @@ function readRetry(path: string, value: unknown): RetryPolicy {
 }
 
 function readErrorRule(path: string, value: unknown): ErrorRule {
-  const fields = readObject(path, value, ['name', 'retry', 'delayMs', 'maxAttempts']);
+  const fields = readObject(path, value, FIELDS.errorRule);
   const delayMs = fields.get('delayMs');
   const maxAttempts = fields.get('maxAttempts');
   return {
@@ -421,7 +395,7 @@ function readFleets(
   const fleets: FleetConfiguration[] = readRecord('fleets', value, CONFIGURATION_LIMITS.fleets).map(
     ([fleet, entry]) => {
       const path = `fleets.${fleet}`;
-      const fields = readObject(path, entry, ['types', 'slots', 'batchSize']);
+      const fields = readObject(path, entry, FIELDS.fleet);
       const slots = readCap(`${path}.slots`, fields.get('slots'), null);
       return {
         fleet: readName(path, fleet),
@@ -487,13 +461,7 @@ function readFleetTypes(path: string, value: unknown): readonly string[] {
 }
 
 function readScore(value: unknown): ScoreCoefficients {
-  const fields = readObject('score', value ?? {}, [
-    'priority',
-    'ageSec',
-    'rarity',
-    'onDemand',
-    'onDemandAgeSec',
-  ]);
+  const fields = readObject('score', value ?? {}, FIELDS.score);
   const coefficient = (name: keyof ScoreCoefficients): number =>
     readNumber(`score.${name}`, fields.get(name), SCORE_DEFAULTS[name], { min: 0 });
   return {
@@ -507,20 +475,7 @@ function readScore(value: unknown): ScoreCoefficients {
 }
 
 function readFairness(value: unknown): FairnessConfiguration {
-  const fields = readObject('fairness', value ?? {}, [
-    'alpha',
-    'admissionFloorMs',
-    'weights',
-    'defaultWeight',
-    'maxConcurrencyPerKey',
-    'idlePolicy',
-    'creditMs',
-    'trueUp',
-    'keyTtlMs',
-    'estimateFallback',
-    'estimateTtlMs',
-    'resetEveryMs',
-  ]);
+  const fields = readObject('fairness', value ?? {}, FIELDS.fairness);
   const duration = (
     name: 'creditMs' | 'keyTtlMs' | 'estimateTtlMs' | 'resetEveryMs',
     mostMs?: number,
@@ -572,13 +527,7 @@ function readFairness(value: unknown): FairnessConfiguration {
 }
 
 function readLending(value: unknown): LendingConfiguration {
-  const fields = readObject('lending', value, [
-    'backlogThreshold',
-    'lentShare',
-    'batch',
-    'maxBorrowed',
-    'loanMs',
-  ]);
+  const fields = readObject('lending', value, FIELDS.lending);
   const count = (name: 'backlogThreshold' | 'batch' | 'maxBorrowed' | 'loanMs', min: number): number =>
     readInteger(`lending.${name}`, fields.get(name), LENDING_DEFAULTS[name], min, CONFIGURATION_LIMITS[name]);
   return {

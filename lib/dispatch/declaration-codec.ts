@@ -2,12 +2,14 @@
  * A declaration as text: the pool on its way from the stack into the deployment, and all that is declared in the table.
  *
  * Brotli, because a declaration repeats itself: a hundred types with the same policy cost little more than their
- * names. What is read is checked as strictly as what a person declares.
+ * names. What is read is checked as what a person declares, but for fields that nobody knows: another version may have declared them, which is
+ * passed over as long as that version does not say otherwise. So a deployment can be rolled back, and clients of other teams go on.
  */
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import { withoutUnknownFields } from '../core/unknown-fields.ts';
 import { DECLARATION_CHARS_MAX } from '../store/bounds.ts';
 
 /** A queue, and where what could not be processed of it stands. */
@@ -56,6 +58,9 @@ export interface DeclaredPool {
 /** Says how the rest is written, so that another way can follow. */
 const FORMAT = '1.';
 
+/** What this version can read. A declaration that says more must not be read by it: raise it with a field that others may not pass over. */
+const READS = 1;
+
 /** What a decoder will inflate at most: a valid declaration never comes near. */
 const DECODED_MAX_BYTES = 16 * 1_024 * 1_024;
 
@@ -82,7 +87,8 @@ export function encodeConfiguration(configuration: PoolConfiguration): string {
  */
 export const decodeConfiguration = (encoded: string): PoolConfiguration => configurationIn(inflate(encoded));
 
-export const packDeclaration = (declared: DeclaredPool): string => compress(declared);
+export const packDeclaration = (declared: DeclaredPool): string =>
+  compress({ ...declared, readableBy: READS });
 
 /**
  * What `packDeclaration` made the text of.
@@ -91,7 +97,15 @@ export const packDeclaration = (declared: DeclaredPool): string => compress(decl
 export function unpackDeclaration(text: string): DeclaredPool {
   const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
   // What was declared before the number could change says neither.
-  const { partitionNumbers = [partitionsEver], sharedSince = 0, ownQueues } = rest;
+  const { partitionNumbers = [partitionsEver], sharedSince = 0, ownQueues, readableBy = READS } = rest;
+  if (!(typeof readableBy === 'number' && readableBy <= READS)) {
+    throw new ConfigurationError(
+      'readableBy',
+      readableBy,
+      `was declared by a later version of fairlead, for those that read ${READS} no more`,
+      'Update fairlead where this runs.',
+    );
+  }
   if (!isRecord(configuration)) throw unreadable('configuration', 'is not an object');
   if (!isRecord(queueUrls)) throw unreadable('queueUrls', 'is not an object');
   if (!Array.isArray(formerTypes)) throw unreadable('formerTypes', 'is not a list');
@@ -110,14 +124,55 @@ export function unpackDeclaration(text: string): DeclaredPool {
   };
 }
 
+/** What the next declaration takes over of the one before. */
+export interface FormerDeclaration
+  extends Pick<DeclaredPool, 'formerTypes' | 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> {
+  readonly types: readonly string[];
+  readonly deployment: string;
+  /** Undefined: this version cannot read it. */
+  readonly configuration: PoolConfiguration | undefined;
+}
+
+/** As much as can be read of what any version has declared; undefined: nothing. */
+export function formerDeclaration(text: string): FormerDeclaration | undefined {
+  try {
+    const declared = unpackDeclaration(text);
+    return { ...declared, types: declared.configuration.types.map(({ type }) => type) };
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+  }
+  let parsed: Readonly<Record<string, unknown>>;
+  try {
+    parsed = inflate(text);
+  } catch {
+    return undefined;
+  }
+  const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+  const { configuration, formerTypes, partitionNumbers, partitionsEver, sharedSince, deployment } = parsed;
+  const { types, partitions } = isRecord(configuration) ? configuration : {};
+  const numbers = [...listOf(partitionNumbers), partitions].filter((each) => Number.isSafeInteger(each));
+  return {
+    types: listOf(types).flatMap((type) =>
+      isRecord(type) && typeof type.type === 'string' ? [type.type] : [],
+    ),
+    formerTypes: listOf(formerTypes).map(String),
+    partitionNumbers: numbers.map(Number),
+    partitionsEver: Math.max(1, ...numbers.map(Number), Number(partitionsEver) || 1),
+    sharedSince: Number(sharedSince) || 0,
+    deployment: String(deployment),
+    configuration: undefined,
+  };
+}
+
 function configurationIn(parsed: Readonly<Record<string, unknown>>): PoolConfiguration {
   const types = readEntries(parsed, 'types', 'type');
   const fleets = readEntries(parsed, 'fleets', 'fleet');
-  const resolved = resolveConfiguration({
+  const known = withoutUnknownFields({
     ...parsed,
     types: Object.fromEntries(types),
     fleets: Object.fromEntries(fleets),
-  } as PoolInput);
+  });
+  const resolved = resolveConfiguration(known as PoolInput);
   // Records put names that look like numbers first; the order of the declaration is the one that counts.
   return {
     ...resolved,

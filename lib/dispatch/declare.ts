@@ -10,9 +10,10 @@ import type { ScheduleStore } from '../store/schedules.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,
+  type FormerDeclaration,
+  formerDeclaration,
   type OwnQueues,
   packDeclaration,
-  unpackDeclaration,
 } from './declaration-codec.ts';
 import { declareSchedules, requireNamesFree, unpackDeclaredSchedules } from './declared-schedules.ts';
 
@@ -62,7 +63,14 @@ export async function declare(
   await requireNamesFree(store, recurring.keys());
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
     const newest = await store.readDeclaration();
-    const before = newest === undefined ? undefined : unpackDeclaration(newest.text);
+    const before = newest === undefined ? undefined : formerDeclaration(newest.text);
+    if (newest !== undefined && before?.configuration === undefined)
+      context.log.warn(
+        'what was declared before cannot be read as a whole; this declaration takes its place',
+        {
+          version: newest.version,
+        },
+      );
     const earlier = await versionOf(store, deployment, newest?.version ?? 0);
     // planted: declared-twice
     if (earlier !== undefined) {
@@ -116,7 +124,7 @@ async function versionOf(
 ): Promise<number | undefined> {
   for (let version = newest; version > Math.max(0, newest - LOOKED_BACK); version -= 1) {
     const record = await store.readDeclaration(version);
-    if (record !== undefined && unpackDeclaration(record.text).deployment === deployment) return version;
+    if (record !== undefined && formerDeclaration(record.text)?.deployment === deployment) return version;
   }
   return undefined;
 }
@@ -124,13 +132,16 @@ async function versionOf(
 /** What a declaration says of partitions that were, and of what those that are there share. */
 function partitionsOver(
   configuration: PoolConfiguration,
-  before: DeclaredPool | undefined,
+  before: FormerDeclaration | undefined,
   version: number,
 ): Pick<DeclaredPool, 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> {
   const { partitions } = configuration;
-  const numbers = before === undefined ? [] : [...before.partitionNumbers, before.configuration.partitions];
+  const { configuration: former, partitionNumbers: ever = [] } = before ?? {};
+  const numbers = former === undefined ? ever : [...ever, former.partitions];
   const partitionNumbers = [...new Set([...numbers, partitions])].sort((one, other) => one - other);
-  const isSame = before === undefined || sharedBy(configuration) === sharedBy(before.configuration);
+  const isSame =
+    before === undefined ||
+    (before.configuration !== undefined && sharedBy(configuration) === sharedBy(before.configuration));
   return {
     partitionsEver: Math.max(before?.partitionsEver ?? 1, partitions),
     partitionNumbers,
@@ -149,11 +160,11 @@ function sharedBy(configuration: PoolConfiguration): string {
 
 function formerTypesOf(
   configuration: PoolConfiguration,
-  before: DeclaredPool | undefined,
+  before: FormerDeclaration | undefined,
 ): readonly string[] {
   if (before === undefined) return [];
   const declared = new Set(configuration.types.map(({ type }) => type));
-  const former = [...before.formerTypes, ...before.configuration.types.map(({ type }) => type)];
+  const former = [...before.formerTypes, ...before.types];
   // The latest stand last, also those that come and go.
   const latest = [...new Set(former.toReversed())].reverse();
   // planted: former-types

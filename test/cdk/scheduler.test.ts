@@ -70,6 +70,31 @@ describe('the table', () => {
   });
 });
 
+describe('a table that is there', () => {
+  const tableArn = 'arn:aws:dynamodb:eu-west-1:111122223333:table/orders-jobs';
+  const streamArn = `${tableArn}/stream/2026-11-28T00:00:00.000`;
+  const restored = synthesize({ table: { existing: { tableArn, streamArn } } });
+  const mapping = resourcesOf(restored.template, 'AWS::Lambda::EventSourceMapping').find(
+    ([, { Properties }]) => Properties.StartingPosition !== undefined,
+  );
+
+  it('is used, streamed and granted as one of the stack’s own, and neither made nor deleted', () => {
+    restored.template.resourceCountIs('AWS::DynamoDB::GlobalTable', 0);
+    expect(mapping?.[1].Properties.EventSourceArn).toBe(streamArn);
+    expect(restored.scheduler.workerEnvironment('gpu')).toMatchObject({ FAIRLEAD_TABLE: 'orders-jobs' });
+    const policies = JSON.stringify(resourcesOf(restored.template, 'AWS::IAM::Policy'));
+    for (const arn of [tableArn, `${tableArn}/index/lines`, streamArn])
+      expect(policies).toContain(`"${arn}"`);
+  });
+
+  it('is declared into, as any other: the table is among the properties of what declares', () => {
+    const declaredIn = (of: Template): unknown =>
+      at(resourcesOf(of, 'Custom::FairleadDeclaration'), 0, 1, 'Properties', 'tableArn');
+    expect(declaredIn(restored.template)).toBe(tableArn);
+    expect(referred(declaredIn(template))).toBe(logicalId(scheduler.table));
+  });
+});
+
 describe('the path in', () => {
   it('takes every request on the bus to the ingest queue, whatever its source', () => {
     template.hasResourceProperties('AWS::Events::Rule', {

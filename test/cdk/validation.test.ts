@@ -1,4 +1,4 @@
-import { App, CfnParameter, Duration, Lazy, Stack } from 'aws-cdk-lib';
+import { App, CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import {
@@ -14,6 +14,8 @@ import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { emptyStack, workerFunction } from './stacks.ts';
+
+const STREAM = 'arn:aws:dynamodb:eu-west-1:111122223333:table/jobs/stream/2026-11-28T00:00:00.000';
 
 const KNOWN_WHEN_SYNTHESISED = 'must be known when the app is synthesised';
 const numberOf = (stack: Stack): CfnParameter =>
@@ -323,6 +325,39 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     'a misspelt option of the table',
     () => ({ table: { deletionProtected: true } }) as unknown as SchedulerProps,
     /^table\.deletionProtected: is not a known field.*Did you mean "deletionProtection"/,
+  ],
+  [
+    'a table that is there, and is none',
+    () => ({ table: { existing: { tableArn: 'jobs', streamArn: STREAM } } }),
+    /^table\.existing\.tableArn: must be the ARN of a table, got "jobs".*describe-table/,
+  ],
+  [
+    'a table that is there, with the stream of another one',
+    () => ({ table: { existing: { tableArn: `${STREAM.split('/stream')[0]}2`, streamArn: STREAM } } }),
+    /^table\.existing\.streamArn: is not of the table .*table\/jobs2/,
+  ],
+  [
+    'a table that is there, without its stream',
+    () => ({ table: { existing: { tableArn: STREAM.split('/stream')[0] } } }) as unknown as SchedulerProps,
+    /^table\.existing\.streamArn: must be the ARN of a table's stream, got undefined/,
+  ],
+  [
+    'how a table is made that is there',
+    () => ({
+      table: {
+        existing: { tableArn: STREAM.split('/stream')[0] ?? '', streamArn: STREAM },
+        deletionProtection: true,
+      },
+    }),
+    /^table\.deletionProtection: is for a table that this stack makes/,
+  ],
+  [
+    'what becomes of a table that is not this stack’s',
+    () => ({
+      table: { existing: { tableArn: STREAM.split('/stream')[0] ?? '', streamArn: STREAM } },
+      removalPolicy: RemovalPolicy.DESTROY,
+    }),
+    /^removalPolicy: is for a table that this stack makes/,
   ],
   [
     'a log group of no function',

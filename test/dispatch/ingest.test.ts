@@ -97,7 +97,11 @@ describe('a message that is not acceptable', () => {
       // What is kept can be found without knowing the event, and the log has a line of it.
       expect((await on.store.readRejections({ limit: 10 })).rejections).toEqual(events);
       const { sourceId: eventId, position, reason } = events[0] as Rejection;
-      const line = { message: 'a request was rejected', fields: { eventId, position, field, reason } };
+      const line = {
+        level: 'warn',
+        message: 'a request was rejected',
+        fields: { eventId, position, field, reason },
+      };
       expect(on.logged.filter(({ message }) => message === line.message)).toEqual([line]);
     },
   );
