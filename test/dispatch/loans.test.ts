@@ -185,7 +185,6 @@ describe('a partition whose share is used up', () => {
     expect(report).toMatchObject({ kind: 'done', admitted: 4 });
     expect(on.logged).toContainEqual({
       level: 'warn',
-      level: 'warn',
       message: 'capacity was not asked for; a later pass will',
       fields: { partition: 1, error: 'Error: the store is away' },
     });
