@@ -162,7 +162,7 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
   [['schedules', 'next', '--cron', 'daily'], /cron: is no cron pattern \(it has 1 field\)/],
   [
     ['schedules', 'next', '--cron', '0 30 2 * * * 2027'],
-    /cron: is a pattern of Quartz .*Write "30 2 \* \* \*"/,
+    /--cron: is a pattern of Quartz .* Write "30 2 \* \* \*"/,
   ],
   [[...PUT, '--misfire-max', '0.5'], /--misfire-max: must be a whole number from 1 to 100 \(got 0.5\)/],
   [[...PUT, '--max-failures', '0'], /--max-failures: must be a whole number from 1 to 1000 \(got 0\)/],

@@ -1,8 +1,9 @@
 /** What becomes of a command whose output cannot be written, as a process of its own. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { scenarioFile } from './run.ts';
 
@@ -83,6 +84,23 @@ it('on a Node.js that is too old it says so, which one it needs, and nothing els
     code: 2,
     out: '',
     error: 'fairlead: Node.js 20.19.0 is too old; install version 22 or later\n',
+  });
+});
+
+describe('completion', () => {
+  const told = async (...words: readonly string[]): Promise<string> =>
+    (await promisify(execFile)(process.execPath, [MAIN, 'complete', ...words])).stdout;
+
+  it.each(['bash', 'zsh', 'fish', 'powershell'])(
+    'prints a script for %s that asks the command itself',
+    async (shell) => {
+      expect(await told(shell)).toMatch(/fairlead complete/);
+    },
+  );
+
+  it('names the commands, and the options of each, that begin as what was typed', async () => {
+    expect(await told('--', 'jobs', 're')).toMatch(/^retime\t.*\nretry\t.*\n:\d+\n$/s);
+    expect(await told('--', 'jobs', 'list', '--st')).toMatch(/^--state\t/);
   });
 });
 

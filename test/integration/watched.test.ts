@@ -172,9 +172,7 @@ describe('a scheduler that others look for', () => {
     );
     expect(ran.code, ran.said).toBe(0);
     expect(JSON.parse(ran.said)).toMatchObject({
-      state: 'succeeded',
-      result: 'found',
-      traceparent: TRACEPARENT,
+      job: { state: 'succeeded', result: 'found', traceparent: TRACEPARENT },
     });
   });
 
