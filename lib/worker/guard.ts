@@ -59,8 +59,6 @@ export type GuardNews =
   | { readonly kind: 'over'; readonly claimId: string }
   /** Nothing new is begun from now on. */
   | { readonly kind: 'ending' }
-  /** Whether a job runs apart, or waits to: nothing else is begun meanwhile. */
-  | { readonly kind: 'apart'; readonly isApart: boolean }
   /** Nothing of the partition runs here, and it is none any more: see `WorkerMembership`. */
   | { readonly kind: 'letGo'; readonly partition: number }
   /** Its slots are divided anew. */
@@ -198,7 +196,6 @@ class GuardHere {
   readonly #slotsIn: Map<number, number>;
   readonly #ended = new AbortController();
   #isEnding = false;
-  #isApart = false;
   /** When the worker's thread had its turn last. */
   #heard: Instant;
   #load: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
@@ -221,11 +218,9 @@ class GuardHere {
       life,
       fleet,
       partitions: [...shares.keys()],
-      // Once the end has begun, and while a job runs apart, what is free is offered to nobody.
+      // Once the end has begun, what is free is offered to nobody.
       slotsOf: (partition) =>
-        this.#isEnding || this.#isApart
-          ? this.#occupantsOf(partition).length
-          : (this.#slotsIn.get(partition) ?? 0),
+        this.#isEnding ? this.#occupantsOf(partition).length : (this.#slotsIn.get(partition) ?? 0),
       isEnding: () => this.#isEnding,
       occupantsOf: (partition) => this.#occupantsOf(partition),
       loadOf: () => this.#loadNow(),
@@ -261,9 +256,6 @@ class GuardHere {
         return;
       case 'ending':
         this.#isEnding = true;
-        return;
-      case 'apart':
-        this.#isApart = news.isApart;
         return;
       case 'share':
         this.#slotsIn.set(news.partition, news.slots);

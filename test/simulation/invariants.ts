@@ -499,6 +499,11 @@ export class Invariants {
     );
   }
 
+  /** Whether any other job is being run. */
+  runsBeside(id: string): boolean {
+    return [...this.#executions].some(({ job }) => job.id !== id);
+  }
+
   /** A job was taken from a process that is gone, and sent again: another one has begun it soon. */
   requireStarted(id: string, node: string): void {
     const job = this.#store?.inspectJob(id);

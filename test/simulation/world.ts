@@ -651,10 +651,14 @@ export class World {
       // Its message may go to one that dies next.
       this.time.after(takenInMs + STARTED_MS, () => {
         if (this.#rollouts !== undefined || !this.#hasFreeSlot()) return;
-        this.time.after(RECEIVED_MS, () => {
-          if (this.#lastGoneAtMs === goneAtMs && this.#hasFreeSlot())
-            this.invariants.requireStarted(jobId, node);
-        });
+        const look = (wasIdle: boolean): void => {
+          if (this.#lastGoneAtMs !== goneAtMs || !this.#hasFreeSlot()) return;
+          // It runs apart: it waits for what runs, and begins soon after the end of that.
+          const isIdle = !this.invariants.runsBeside(jobId);
+          if (isIdle && wasIdle) this.invariants.requireStarted(jobId, node);
+          else this.time.after(RECEIVED_MS, () => look(isIdle));
+        };
+        this.time.after(RECEIVED_MS, () => look(!this.invariants.runsBeside(jobId)));
       });
     }
   }

@@ -1043,8 +1043,6 @@ describe('a job that ends its process', () => {
     const first = begin(on, resize, { shutdownMs: 1_000 });
     await on.advance(10_000);
     expect(begun).toEqual(['long']);
-    // What is free is offered to nobody meanwhile.
-    expect(recordOf(on)).toMatchObject({ slots: 1 });
     first.stop();
     await on.advance(RECEIVE_WAIT_MAX_MS);
     expect(first.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });

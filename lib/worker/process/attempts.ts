@@ -178,8 +178,7 @@ export class Attempts {
 
   #leave(claimId: string): void {
     this.#occupants.delete(claimId);
-    if (this.#apart.delete(claimId) && this.#apart.size === 0)
-      this.#scope.guard.tell({ kind: 'apart', isApart: false });
+    this.#apart.delete(claimId);
     this.#changed.ring();
   }
 
@@ -188,7 +187,7 @@ export class Attempts {
    * False: the worker ends before that, or it is not known what the job is.
    */
   async #mayBegin({ jobId, claimId, toClaim }: DispatchMessage): Promise<boolean> {
-    const { settings, ending, guard } = this.#scope;
+    const { settings, ending } = this.#scope;
     // Most jobs were never begun before: their version tells, without a read.
     if (settings.slots === 1 || (toClaim !== undefined && !mayHaveBegun(toClaim))) return true;
     try {
@@ -200,7 +199,6 @@ export class Attempts {
       return false;
     }
     this.#apart.add(claimId);
-    guard.tell({ kind: 'apart', isApart: true });
     // Another one may have waited to know what this one is.
     this.#changed.ring();
     const isTurn = (): boolean =>
