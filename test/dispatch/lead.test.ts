@@ -98,6 +98,20 @@ describe('a function that is asked to lead while much goes on', () => {
     expect(leaderOf(on)).toBeUndefined();
   });
 
+  it('makes a second pass some time after a letter that says nothing, as an index may lag', async () => {
+    const on = stage({ budget: { leadWhile: 0 }, store: { indexLagMs: 1_500 } });
+    const led = leads(on);
+    await on.advance(1_000);
+    const due = on.job({ state: 'scheduled' });
+    await on.put(due);
+    await on.store.putLetter({ partition: 0, letter: {}, nowMs: on.time.nowMs });
+    await on.advance(300);
+    expect(on.stateOf(due.id)).toBe('scheduled');
+    await on.advance(2_500);
+    expect(on.stateOf(due.id)).toBe('claimed');
+    await on.finish(led);
+  });
+
   it('goes on while as much starts and ends as leading is worth, and ends when little does', async () => {
     const on = many(5_000);
     const startMs = on.time.nowMs;
