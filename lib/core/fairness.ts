@@ -42,6 +42,12 @@ export function chargeMs(
   return wholeUnits(Math.max(estimatedCostMs, fairness.admissionFloorMs));
 }
 
+/** When all ledgers were reset last. */
+export const resetAtMs = (
+  { resetEveryMs }: Pick<FairnessConfiguration, 'resetEveryMs'>,
+  nowMs: number,
+): number => (resetEveryMs === null ? -Infinity : Math.floor(nowMs / resetEveryMs) * resetEveryMs);
+
 /**
  * What settlement adds to a key's cost on top of the charge, negative when the attempt used less than was charged.
  * `usedMs` is undefined for an attempt that never ran: all of its charge is given back. In whole units, if the charge is.

@@ -28,7 +28,7 @@ import { keptBy, lockOf } from './locks.ts';
 import type { OperateContext } from './operate.ts';
 import { livesIn } from './rehome.ts';
 import { readyLineOf, tierOf } from './submit.ts';
-import { LedgerCache } from './view/ledger-cache.ts';
+import { chargedOf, LedgerCache } from './view/ledger-cache.ts';
 import { openCache } from './view/partition-cache.ts';
 
 export const EXPLAIN_LIMITS = {
@@ -180,7 +180,7 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const state = await store.loadPartition({ partition, nowMs });
   const moved = movedTo(context.configuration, state, partition, nowMs);
   const configuration = shareOfPool(context.configuration, partition, moved);
-  const held = state.reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  const held = chargedOf(state.reservations, configuration.fairness, nowMs);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
   const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);

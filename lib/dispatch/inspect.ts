@@ -14,7 +14,7 @@ import { underWay } from './handover.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './operate.ts';
 import { pagesOf } from './pages.ts';
 import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
-import { LedgerCache } from './view/ledger-cache.ts';
+import { chargedOf, LedgerCache } from './view/ledger-cache.ts';
 import { openCache } from './view/partition-cache.ts';
 
 /** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
@@ -229,7 +229,8 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
     });
     const held = new Map<string, Held>();
     const inFlight = heldIn({ reservations });
-    for (const entry of reservations.flatMap(({ jobs }) => [...jobs.values()])) {
+    const { fairness } = context.configuration;
+    for (const entry of chargedOf(reservations, fairness, context.clock.nowMs())) {
       const { count, costMs } = held.get(entry.fairnessKey) ?? { count: 0, costMs: 0 };
       held.set(entry.fairnessKey, { count: count + 1, costMs: costMs + entry.estimatedCostMs });
     }

@@ -11,7 +11,7 @@
  *    to live, with nothing in flight, is forgotten.
  *  - Shares are raised when a tier is first looked at, before anything of it starts: see `#raise`.
  *  - What ends at one instant is settled in the order in which it started.
- *  - A reset forgives what was settled before it; what is in flight goes on counting.
+ *  - A reset forgives what was charged before it, in flight or settled.
  *  - Costs are whole multiples of 2^-16 ms, so their sums are exact.
  */
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
@@ -226,7 +226,7 @@ export class Reference implements Player {
     const usedMs = this.#atMs - job.startedAtMs;
     const ledger = this.#ledgerOf(job.fairnessKey);
     const settledMs = fairness.trueUp ? exact(Math.max(usedMs, fairness.admissionFloorMs)) : job.chargedMs;
-    ledger.settledMs = this.#settledMs(job.fairnessKey) + settledMs;
+    ledger.settledMs = this.#settledMs(job.fairnessKey) + (this.#isForgiven(job.startedAtMs) ? 0 : settledMs);
     ledger.chargedAtMs = this.#atMs;
     ledger.touchedAtMs = this.#atMs;
     const { retry, onWorkerLost } = job.type;
@@ -463,7 +463,8 @@ export class Reference implements Player {
       count('fleet', job.fleet);
       count('conflict', conflictKeyOf(job) ?? '');
       if (job.resourceId !== undefined) count('resource', nameOf(job.type.type, job.resourceId));
-      chargedMs.set(job.fairnessKey, (chargedMs.get(job.fairnessKey) ?? 0) + job.chargedMs);
+      const charged = this.#isForgiven(job.startedAtMs) ? 0 : job.chargedMs;
+      chargedMs.set(job.fairnessKey, (chargedMs.get(job.fairnessKey) ?? 0) + charged);
     }
     return {
       running: (of, name) => counts.get(`${of}/${name}`) ?? 0,
@@ -476,12 +477,18 @@ export class Reference implements Player {
   }
 
   #settledMs(key: string): number {
-    const { resetEveryMs } = this.#configuration.fairness;
     const ledger = this.#ledgers.get(key);
-    if (ledger === undefined) return 0;
-    const periodOf = (atMs: number): number =>
-      resetEveryMs === null ? 0 : Math.floor((EPOCH_MS + atMs) / resetEveryMs);
-    return periodOf(ledger.chargedAtMs) < periodOf(this.#atMs) ? 0 : ledger.settledMs;
+    return ledger === undefined || this.#isForgiven(ledger.chargedAtMs) ? 0 : ledger.settledMs;
+  }
+
+  /** What was charged at an instant: all ledgers were reset since. */
+  #isForgiven(chargedAtMs: number): boolean {
+    const { resetEveryMs } = this.#configuration.fairness;
+    if (resetEveryMs === null) return false;
+    const [charged, now] = [chargedAtMs, this.#atMs].map((atMs) =>
+      Math.floor((EPOCH_MS + atMs) / resetEveryMs),
+    );
+    return charged !== now;
   }
 
   #weightOf(key: string): number {

@@ -447,6 +447,7 @@ describe('the ingest function', () => {
     expect(await on.finish(ingestHandler(requests))).toEqual(NOTHING_FAILED);
     expect(on.states([...on.store.everyJob()]).toSorted()).toEqual(['cancelled', 'scheduled']);
     expect(on.logged).toContainEqual({
+      level: 'info',
       message: 'ingested',
       fields: expect.objectContaining({ jobs: 2, rejected: 0 }),
     });

@@ -115,6 +115,7 @@ describe('a scheduler that is watched', () => {
       'Invocations',
       'IteratorAge',
       'OldestPendingAge',
+      'OutcomesUnpublished',
     ]);
     expect(byMetric.get('OldestPendingAge')).toMatchObject({
       Namespace: 'Fairlead',

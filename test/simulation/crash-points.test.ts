@@ -19,6 +19,7 @@ const VERBS: readonly (keyof JobStore | keyof JobQueue | keyof EventBus)[] = [
   'send',
   'receive',
   'delete',
+  'handBack',
   'sendWake',
   'sendLook',
   'publish',

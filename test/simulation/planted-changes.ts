@@ -70,6 +70,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: byTest('dispatch/blocked', 'because each is at its cap keep no other key waiting'),
     changes: [change(at('first-page-of-keys'), becomes('{ next: undefined }'), 'Identifier', 3)],
   },
+  'charged-after-a-reset': {
+    removes: 'the mercy of a reset for what is in flight: its end is charged again',
+    foundBy: { differential: 8, kind: 'books' },
+    changes: [change(at('charged-after-a-reset'), becomes('false'), 'BinaryExpression')],
+  },
   'untold-losses': {
     removes: 'losses of workers from the histories of jobs',
     foundBy: { simulation: 1 },

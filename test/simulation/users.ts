@@ -133,7 +133,7 @@ export class Users {
 
   act(act: OperatorAct): void {
     const { begin, invariants, faults } = this.#options;
-    const { node, client, store } = begin('operator');
+    const { node, client } = begin('operator');
     const scope = 'scope' in act ? printScope(act.scope) : undefined;
     if ('scope' in act) this.#touched.set(printScope(act.scope), act.scope);
     const asked = (this.#asked.get(scope ?? '') ?? 0) + 1;
@@ -178,8 +178,6 @@ export class Users {
         }
         case 'look':
           await this.#look(client, act.jobId);
-          // No client shows them so far; whoever has the table can.
-          await store.listRejections('malformed-0');
           return;
       }
     };
@@ -241,6 +239,11 @@ export class Users {
     await client.controls();
     await client.unreadable();
     let seen = 0;
+    for (const filter of [{}, { eventId: 'malformed-0' }]) {
+      seen = 0;
+      for await (const _ of client.rejections(filter)) if (++seen >= LOOKED_AT_MAX) break;
+    }
+    seen = 0;
     for await (const _ of client.keys()) if (++seen >= LOOKED_AT_MAX) break;
     for (const state of ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const) {
       seen = 0;

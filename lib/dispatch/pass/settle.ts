@@ -20,7 +20,7 @@ import {
 } from '../settle/settled.ts';
 import { announceLate, asSubmitter } from '../submit.ts';
 import { wakeLater, wakeLaterAt } from '../timers.ts';
-import { LedgerCache } from '../view/ledger-cache.ts';
+import { chargedOf, LedgerCache } from '../view/ledger-cache.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
 import type { LoadedPass } from './load.ts';
 import { send } from './send.ts';
@@ -68,7 +68,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   });
   const settled = [...byHints, ...recovery.settled];
   const reservations = withoutSettled(state.reservations, settled);
-  const inFlight = reservations.flatMap((reservation) => [...reservation.jobs.values()]);
+  const inFlight = chargedOf(reservations, context.configuration.fairness, nowMs);
 
   const ledgerCache = openLedgers(loaded);
   const shown = newestWith(images, recovery.images);

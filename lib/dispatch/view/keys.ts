@@ -56,7 +56,7 @@ export function keyShares(
 }
 
 /** A key, and what its place says of the shares of keys that were not offered: its own share when it was met, or nothing. */
-export interface KeyInTurn {
+export interface WaitingKey {
   readonly key: KeyBacklog;
   readonly share: number;
 }
@@ -68,7 +68,7 @@ interface Turn {
   /** All of these were met. */
   metOf: Keys['keys'] | undefined;
   /** Met and not offered. */
-  waiting: readonly KeyInTurn[];
+  waiting: readonly WaitingKey[];
 }
 
 export class BackloggedKeys {
@@ -96,7 +96,7 @@ export class BackloggedKeys {
     type: string,
     count: number,
     shares: KeyShares,
-  ): Promise<{ readonly keys: readonly KeyInTurn[]; readonly more: boolean }> {
+  ): Promise<{ readonly keys: readonly WaitingKey[]; readonly more: boolean }> {
     const turn: Turn = this.#turns.get(type) ?? { met: new Map(), metOf: undefined, waiting: [] };
     const isFirst = !this.#turns.has(type);
     const told = new Set(isFirst ? toldOf(this.#input.view, type).map(({ job }) => job.fairnessKey) : []);

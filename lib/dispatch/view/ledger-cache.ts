@@ -7,8 +7,8 @@ import { type Weights, weightsNow } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { typesByName } from '../../core/conflict.ts';
 import { expectedCostMs, observe, WHOLE_TYPE } from '../../core/estimate.ts';
-import { correctionMs } from '../../core/fairness.ts';
-import type { Job } from '../../core/job.ts';
+import { correctionMs, resetAtMs } from '../../core/fairness.ts';
+import type { Job, ReservedJob } from '../../core/job.ts';
 import type { KeyLedger } from '../../core/planner.ts';
 import type { LineStore } from '../../store/contract.ts';
 import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../../store/records.ts';
@@ -26,6 +26,20 @@ export const nameOfEstimate = ({ type, resourceId }: EstimateName): string =>
   `${type.length}\n${type}\n${resourceId}`;
 
 const ONLY_TYPE: readonly string[] = [WHOLE_TYPE];
+
+/** What is in flight, as it is charged now: a reset forgives what was reserved before it. */
+export function chargedOf(
+  reservations: readonly Pick<Reservation, 'reservedAtMs' | 'jobs'>[],
+  fairness: PoolConfiguration['fairness'],
+  nowMs: number,
+): readonly ReservedJob[] {
+  const fromMs = resetAtMs(fairness, nowMs);
+  return reservations.flatMap(({ reservedAtMs, jobs }) =>
+    reservedAtMs < fromMs
+      ? Array.from(jobs.values(), (entry) => ({ ...entry, estimatedCostMs: 0 }))
+      : [...jobs.values()],
+  );
+}
 
 export class LedgerCache {
   readonly #store: Pick<LineStore, 'getLedgers' | 'getEstimates'>;
@@ -183,7 +197,11 @@ export class LedgerCache {
     const { fairness } = this.#configuration;
     const charged = entry.estimatedCostMs;
     const { settledCostMs: beforeMs = 0, lastSeenMs = -Infinity } = this.ledgerOf(entry.fairnessKey) ?? {};
-    const settledCostMs = beforeMs + charged + correctionMs(charged, durationMs, fairness);
+    // planted: charged-after-a-reset
+    const isForgiven = reservation.reservedAtMs < this.#resetAtMs;
+    const settledCostMs = isForgiven
+      ? beforeMs
+      : beforeMs + charged + correctionMs(charged, durationMs, fairness);
     // A job that became ready after the attempt's end found its key away, however late the end is settled.
     const touchedAtMs = Math.max(endedAtMs ?? reservation.reservedAtMs, this.#resetAtMs);
     const ledger = {
@@ -251,10 +269,8 @@ export class LedgerCache {
     return ledger.lastSeenMs < this.#resetAtMs ? { ...ledger, settledCostMs: 0 } : ledger;
   }
 
-  /** When all ledgers were reset last. */
   get #resetAtMs(): number {
-    const { resetEveryMs } = this.#configuration.fairness;
-    return resetEveryMs === null ? -Infinity : Math.floor(this.#nowMs / resetEveryMs) * resetEveryMs;
+    return resetAtMs(this.#configuration.fairness, this.#nowMs);
   }
 
   /** Whether the key was not idle for its ledger's time to live, by what is known. */

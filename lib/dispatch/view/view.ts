@@ -81,7 +81,7 @@ export const noKeys = (readAtMs: number): Keys => ({
 });
 
 /** A job that an image shows to wait. */
-export interface Told {
+export interface ToldJob {
   /** Of its line. */
   readonly name: string;
   readonly job: JobHead;
@@ -95,23 +95,23 @@ export interface Told {
 
 /** Jobs that hints told of, the one that was told of last behind all others. */
 class ToldJobs {
-  readonly #byId = new Map<string, Told>();
+  readonly #byId = new Map<string, ToldJob>();
   /** By line, then by id. */
-  readonly #byLine = new Map<string, Map<string, Told>>();
+  readonly #byLine = new Map<string, Map<string, ToldJob>>();
 
-  of(id: string): Told | undefined {
+  of(id: string): ToldJob | undefined {
     return this.#byId.get(id);
   }
 
-  all(): Iterable<Told> {
+  all(): Iterable<ToldJob> {
     return this.#byId.values();
   }
 
-  inLine(name: string): Iterable<Told> {
+  inLine(name: string): Iterable<ToldJob> {
     return this.#byLine.get(name)?.values() ?? [];
   }
 
-  note(told: Told): void {
+  note(told: ToldJob): void {
     const { name, job } = told;
     this.forget(job.id);
     this.#byId.set(job.id, told);
@@ -212,7 +212,7 @@ export class View {
 
   /** What images of jobs change. */
   note(images: Iterable<JobHead>, order: Order, { nowMs, exact, areParked }: Telling): void {
-    const coming: Told[] = [];
+    const coming: ToldJob[] = [];
     for (const job of images) {
       const known = this.told.of(job.id)?.job.version ?? -Infinity;
       // planted: old-images
@@ -341,7 +341,7 @@ export class View {
 }
 
 /** R1: a line with jobs in their places, but for those behind what was read of it, where a read of the rest will show them. */
-export function withPlaced(line: Line, coming: readonly Told[], { rankOf }: Pick<Order, 'rankOf'>): Line {
+export function withPlaced(line: Line, coming: readonly ToldJob[], { rankOf }: Pick<Order, 'rankOf'>): Line {
   const versions = new Map(coming.map(({ job }) => [job.id, -Infinity]));
   for (const { id, version } of line.jobs) if (versions.has(id)) versions.set(id, version);
   const news = coming.filter(({ job }) => job.version > (versions.get(job.id) ?? -Infinity));
@@ -373,7 +373,7 @@ function placeIn(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']
  * Keys with those of jobs that were told of. They stand in front of the keys that were read: their place in the keys line is not known, and
  * a plan that took them for last would pass over them.
  */
-export const withKeysOf = (known: Keys, told: Iterable<Pick<Told, 'job'>>): Keys =>
+export const withKeysOf = (known: Keys, told: Iterable<Pick<ToldJob, 'job'>>): Keys =>
   withKeys(
     known,
     Array.from(told, ({ job: { fairnessKey, mode } }) => ({
