@@ -13,6 +13,7 @@ import type { DispatchContext } from './context.ts';
 import type { Deployed } from './declaration.ts';
 import { noteEnds } from './firing.ts';
 import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead.ts';
+import { rateAfter } from './pace.ts';
 import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, PassReport } from './pass/scope.ts';
@@ -253,8 +254,6 @@ class Run {
 const isDue = (job: Pick<MovingJob, 'state' | 'runAtMs'>, nowMs: number): boolean =>
   job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/** What moves is counted over so long. */
-const RATE_OVER_MS = 2_000;
 /** A process that has asked for a lead asks again after this; after a refusal, much later. */
 const ASKED_FOR_MS = 5_000;
 const REFUSED_FOR_MS = 10 * 60_000;
@@ -264,8 +263,7 @@ async function noteMoved(context: DispatchContext, partition: number, moved: num
   const { clock, budget, seen } = context;
   const nowMonotonicMs = clock.monotonicMs();
   const { movedPerSec = 0, countedAtMonotonicMs = nowMonotonicMs } = seen.get(partition) ?? {};
-  const kept = movedPerSec * Math.exp((countedAtMonotonicMs - nowMonotonicMs) / RATE_OVER_MS);
-  const perSec = kept + (moved * 1_000) / RATE_OVER_MS;
+  const perSec = rateAfter(movedPerSec, nowMonotonicMs - countedAtMonotonicMs, moved);
   noteSeen(context, partition, { movedPerSec: perSec, countedAtMonotonicMs: nowMonotonicMs });
   if (perSec >= budget.leadFrom) await askToLead(context, partition);
 }

@@ -26,6 +26,10 @@ const BEGINNING_SHARE = 0.15;
  */
 const LETTER_RATE_MOST = { started: 40, told: 80 } as const;
 
+/** How many a second, by a rate that is so old and what was counted since: a change is believed within seconds. */
+export const rateAfter = (perSec: number, sinceMs: number, counted: number): number =>
+  perSec * Math.exp(-sinceMs / RATE_OVER_MS) + (counted * 1_000) / RATE_OVER_MS;
+
 export class Pace {
   readonly #clock: Clock;
   /** When the next pass may begin; what is behind that by more than the reserve is lost. */
@@ -77,10 +81,8 @@ export class Pace {
     const nowMonotonicMs = this.#clock.monotonicMs();
     const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;
     this.#countedAtMonotonicMs = nowMonotonicMs;
-    const grown = (rate: number, by: number): number =>
-      rate * Math.exp(-sinceMs / RATE_OVER_MS) + (by * 1_000) / RATE_OVER_MS;
-    this.#rate = grown(this.#rate, admitted);
-    this.#toldRate = grown(this.#toldRate, told);
+    this.#rate = rateAfter(this.#rate, sinceMs, admitted);
+    this.#toldRate = rateAfter(this.#toldRate, sinceMs, told);
     this.#isFull = isFull;
     // Of a short time as much as it says.
     const share = 1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS);
