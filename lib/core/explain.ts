@@ -252,6 +252,16 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
   const own = typeOf.get(job.type);
   const conflictKey = conflictKeyUnder(own, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);
+  if (job.mode === 'queued' && configuration.score.onDemandAgeSec > 0) {
+    // As long as more come than end, the oldest of them ages faster than a queued job does.
+    const isOvertaking = others.some(
+      (other) =>
+        other.mode === 'onDemand' &&
+        other.fairnessKey === job.fairnessKey &&
+        typeOf.get(other.type)?.tier === own?.tier,
+    );
+    if (isOvertaking) return undefined;
+  }
   const boundMs = starvationBoundMs(configuration, {
     type: job.type,
     fairnessKey: job.fairnessKey,

@@ -107,6 +107,17 @@ describe('explain', () => {
     }
   });
 
+  it('promises a queued job no bound while on-demand jobs of its key wait, unless both age alike', () => {
+    const waiting = [job('now', { mode: 'onDemand' })];
+    const boundOf = (changes: Partial<ExplainState>, own: Partial<Explained> = {}): number | undefined =>
+      explain(asked(own), state({ waiting, ...changes }), NOW_MS).latestStartAtMs;
+    const alike = { ...configuration, score: { ...SCORE_DEFAULTS, onDemandAgeSec: 0 } };
+    expect(boundOf({})).toBeUndefined();
+    expect(boundOf({ configuration: alike })).toBeDefined();
+    expect(boundOf({}, { mode: 'onDemand' })).toBeDefined();
+    expect(boundOf({ waiting: [job('other', { mode: 'onDemand', fairnessKey: 'k2' })] })).toBeDefined();
+  });
+
   it('estimates its start from what such jobs took so far, as the policy lets those before it go first', () => {
     const narrow = {
       ...configuration,

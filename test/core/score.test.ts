@@ -344,6 +344,37 @@ describe('the starvation bound', () => {
       { numRuns: FEWER_RUNS },
     );
   });
+
+  it.each([
+    [32, 'never'],
+    [0, 'in its turn'],
+  ])(
+    'of a queued job whose key is sent on-demand jobs at twice its pace comes, with %s points a second more for these, %s',
+    (onDemandAgeSec, when) => {
+      const scheduler = new Scheduler({
+        ...pool({ slots: 1 }),
+        score: { ...SCORE_DEFAULTS, onDemandAgeSec },
+      });
+      const submit = (id: string, mode: 'queued' | 'onDemand', readyAtMs: number): void => {
+        const job = { id, type: 'a', priority: 0, mode, version: 1, attempt: 1, fairnessKey: 'k', readyAtMs };
+        scheduler.arrive(job, readyAtMs);
+      };
+      submit('queued', 'queued', 0);
+      let startedAtSec = Number.POSITIVE_INFINITY;
+      for (let second = 0; second < 3_600 && startedAtSec === Number.POSITIVE_INFINITY; second += 1) {
+        const nowMs = second * 1_000;
+        for (const at of [1, 2]) submit(`${second}/${at}`.padStart(8, '0'), 'onDemand', nowMs);
+        scheduler.beginPass(nowMs);
+        const started = scheduler.next()?.reserved.id;
+        if (started === 'queued') startedAtSec = second;
+        if (started !== undefined)
+          scheduler.settle(started, { nowMs: nowMs + 1_000, usedMs: 1_000, succeeded: true });
+      }
+      if (when === 'never') expect(startedAtSec).toBe(Number.POSITIVE_INFINITY);
+      // Those that came in its first 256 s go before it.
+      else expect(startedAtSec).toBeLessThan(2 * 256 + 2);
+    },
+  );
 });
 
 interface PoolOptions {
