@@ -1,6 +1,12 @@
 /** From the bus to job items: rule, ingest queue, ingest function. */
 import { Duration } from 'aws-cdk-lib';
-import { type IEventBus, Rule, type RuleTargetConfig } from 'aws-cdk-lib/aws-events';
+import {
+  type IEventBus,
+  type IRuleTarget,
+  Rule,
+  type RuleTargetConfig,
+  type RuleTargetInput,
+} from 'aws-cdk-lib/aws-events';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
@@ -56,7 +62,7 @@ export class Ingest extends Construct {
         ...(props.sources.length === 0 ? {} : { source: [...props.sources] }),
       },
     });
-    rule.addTarget({ bind: () => this.#target(rule.ruleArn) });
+    rule.addTarget(this.targetOf(rule));
     if (props.queues.encryptionKey !== undefined) allowRules(this, props.queues.encryptionKey);
 
     this.function = schedulerFunction(this, 'Function', {
@@ -75,7 +81,16 @@ export class Ingest extends Construct {
     });
   }
 
-  /** By hand: the library's own target lets rules of any account send to a queue with a key, unless a feature flag is set. */
+  /**
+   * For a rule whose events go to the queue. By hand: the library's own target lets rules of any account send to a queue with a key, and use the
+   * key, unless a feature flag is set.
+   *
+   * @param input - what is sent of an event; the event itself unless given
+   */
+  targetOf(rule: Rule, input?: RuleTargetInput): IRuleTarget {
+    return { bind: () => ({ ...this.#target(rule.ruleArn), ...(input === undefined ? {} : { input }) }) };
+  }
+
   #target(ruleArn: string): RuleTargetConfig {
     for (const queue of [this.queue, this.deadLetterQueue]) {
       queue.addToResourcePolicy(

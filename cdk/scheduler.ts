@@ -112,7 +112,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   readonly #tls: SharedTls;
   readonly #made = new Map<string, Fleet>();
   /** What must not be lost: events until they are jobs, and outcomes until the bus takes them. */
-  readonly #guarded: Readonly<Record<OwnQueueName, GuardedQueue>>;
+  readonly #guarded: Readonly<Record<OwnQueueName, GuardedQueue>> & { readonly ingest: Ingest };
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
   #isSettled = false;
@@ -238,10 +238,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
    * @throws ConfigurationError for what is no place in an event
    */
   on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
-    const { queue, deadLetterQueue } = this.#guarded.ingest;
-    let id = `On ${job.type}`;
-    for (let at = 2; this.node.tryFindChild(id) !== undefined; at += 1) id = `On ${job.type} ${at}`;
-    return jobRule(this, id, { pattern, job, bus, queue, deadLetterQueue });
+    return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
   }
 
   /**

@@ -1,5 +1,7 @@
 /** Events of a business become jobs: what the rule of the template sends is what the ingest function makes jobs of. */
+import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { describe, expect, it } from 'vitest';
 import type { JobOfEvent } from '../../cdk/job-rule.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
@@ -87,6 +89,40 @@ describe('an event of a business', () => {
 
   it('makes several jobs by several rules, also of one type', () => {
     expect(rulesOf({ type: 'resize' }, { type: 'resize', payload: '$.detail.order' })).toHaveLength(2);
+  });
+
+  it('keep their names, whatever rules are added before them; and one that is there already is refused', () => {
+    const [one, two] = [{ type: 'resize', payload: '$.detail.order' }, { type: 'resize' }];
+    const namesOf = (...jobs: readonly JobOfEvent[]): readonly string[] => {
+      const stack = emptyStack();
+      const scheduler = new Scheduler(stack, 'Jobs', { fleets: { all: { types: ['resize'] } } });
+      for (const job of jobs) scheduler.on(PATTERN, job as never);
+      return Object.entries(Template.fromStack(stack).findResources('AWS::Events::Rule'))
+        .filter(([, { Properties }]) => Properties.EventPattern?.source?.[0] === 'shop')
+        .map(([id, { Properties }]) => `${id} ${JSON.stringify(Properties.Targets[0].InputTransformer)}`);
+    };
+    expect(namesOf(one, two)).toEqual(expect.arrayContaining([...namesOf(two), ...namesOf(one)]));
+    expect(() => namesOf(two, two)).toThrow(/job: is made of the same events already, got "resize"/);
+  });
+
+  it('let no other rule send to the queue, nor use its key, whatever feature flags an app has', () => {
+    const stack = new Stack(new App(), 'Shop');
+    const encryptionKey = new Key(stack, 'Key');
+    const scheduler = new Scheduler(stack, 'Jobs', { fleets: { all: { types: ['resize'] } }, encryptionKey });
+    scheduler.on(PATTERN, { type: 'resize' } as never);
+    const template = Template.fromStack(stack);
+    const statements = ['AWS::SQS::QueuePolicy', 'AWS::KMS::Key'].flatMap((type) =>
+      Object.values(template.findResources(type)).flatMap(
+        ({ Properties }) =>
+          (Properties.PolicyDocument ?? Properties.KeyPolicy).Statement as readonly {
+            readonly Principal?: { readonly Service?: unknown };
+            readonly Condition?: unknown;
+          }[],
+      ),
+    );
+    const ofRules = statements.filter(({ Principal }) => Principal?.Service === 'events.amazonaws.com');
+    expect(ofRules.length).toBeGreaterThan(3);
+    expect(ofRules.filter(({ Condition }) => Condition === undefined)).toEqual([]);
   });
 
   it.each(['detail.order', '$.id', '$.detail.a[0]', '$.detail.', '', '$..detail', 7])(
