@@ -5,13 +5,7 @@ import { CfnEventBusPolicy, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable, type IResourceWithPolicy } from 'aws-cdk-lib/aws-iam';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import {
-  DETAIL_TYPE,
-  EVENT_SOURCE,
-  JOB_REQUESTS,
-  SCHEDULE_REQUESTS,
-  SCHEDULE_STOPPED,
-} from '../lib/events/contract.ts';
+import { DETAIL_TYPE, EVENT_SOURCE, REQUEST_TYPES, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
 import { uniqueId } from './names.ts';
 import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
@@ -40,8 +34,6 @@ const OUTCOMES = [
   DETAIL_TYPE.cancelled,
   SCHEDULE_STOPPED,
 ] as const;
-
-const REQUESTS = [DETAIL_TYPE.requested, ...JOB_REQUESTS.keys(), ...SCHEDULE_REQUESTS.keys()];
 
 /** `kms:Decrypt`, because SQS checks the data key that it has made. */
 const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];
@@ -75,7 +67,7 @@ export class SchedulerGrants {
     const { sources } = this.#parts;
     return this.#putEvents(grantee, {
       StringEquals: {
-        'events:detail-type': REQUESTS,
+        'events:detail-type': [...REQUEST_TYPES],
         ...(sources.length === 0 ? {} : { 'events:source': [...sources] }),
       },
       ...(sources.length === 0 ? { StringNotEquals: { 'events:source': EVENT_SOURCE } } : {}),

@@ -12,7 +12,7 @@ import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { DETAIL_TYPE, JOB_REQUESTS, SCHEDULE_REQUESTS } from '../lib/events/contract.ts';
+import { REQUEST_TYPES } from '../lib/events/contract.ts';
 import { consumeQueue } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { allowRules } from './keys.ts';
@@ -58,7 +58,7 @@ export class Ingest extends Construct {
       description: 'Requested jobs go to the ingest queue',
       eventBus: props.bus,
       eventPattern: {
-        detailType: [DETAIL_TYPE.requested, ...JOB_REQUESTS.keys(), ...SCHEDULE_REQUESTS.keys()],
+        detailType: [...REQUEST_TYPES],
         ...(props.sources.length === 0 ? {} : { source: [...props.sources] }),
       },
     });

@@ -134,7 +134,8 @@ export const connectQueues: ConnectQueues = async (envFile) => {
     import('../dispatch/declaration.ts'),
     import('../store/dynamodb/store.ts'),
   ]);
-  const [{ SqsDeadLetterQueues }, { systemClock }] = await Promise.all([
+  const [{ REQUEST_TYPES }, { SqsDeadLetterQueues }, { systemClock }] = await Promise.all([
+    import('../events/contract.ts'),
     import('../queue/sqs/dead-letters.ts'),
     import('../runtime/system.ts'),
   ]);
@@ -152,7 +153,8 @@ export const connectQueues: ConnectQueues = async (envFile) => {
   const declarations = new Declarations({ store, clock: systemClock });
   try {
     const { ownQueues } = await declarations.current();
-    return { queues: new SqsDeadLetterQueues({ client: sqs, queues: ownQueues }), close };
+    const queues = new SqsDeadLetterQueues({ client: sqs, queues: ownQueues, requests: REQUEST_TYPES });
+    return { queues, close };
   } catch (error) {
     close();
     throw error;

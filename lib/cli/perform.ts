@@ -63,6 +63,7 @@ export interface Document {
   readonly queues?: readonly QueueView[];
   readonly queue?: string;
   readonly sentBack?: number;
+  readonly kept?: number;
   readonly purged?: number;
   readonly control?: Control;
   readonly controls?: readonly Control[];

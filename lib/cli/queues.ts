@@ -55,9 +55,16 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
   ).action((name: string, options: Common & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(options, async (queues) => {
-      const redriven = await queues.redrive(namedIn(queues, name), limit);
-      const more = redriven === limit ? '; there may be more: raise --limit' : '';
-      return { data: { queue: name, sentBack: redriven }, text: `${redriven} sent back to ${name}${more}` };
+      const { sentBack, kept } = await queues.redrive(namedIn(queues, name), limit);
+      const more = sentBack + kept === limit ? '; there may be more: raise --limit' : '';
+      const stay =
+        kept === 0
+          ? ''
+          : `; ${kept} stay: events that a rule of yours makes jobs of, and only that rule. Put them on their bus again (queues list --json shows them), then purge`;
+      return {
+        data: { queue: name, sentBack, kept },
+        text: `${sentBack} sent back to ${name}${more}${stay}`,
+      };
     });
   });
   common(

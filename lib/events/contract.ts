@@ -69,3 +69,10 @@ export interface EventBus {
   /** Publishes in batches. Answers the events that were not accepted, in their order. */
   publish(events: readonly OutcomeEvent[]): Promise<readonly Unpublished[]>;
 }
+
+/** Of all events that ask for something. */
+export const REQUEST_TYPES: readonly string[] = [
+  DETAIL_TYPE.requested,
+  ...JOB_REQUESTS.keys(),
+  ...SCHEDULE_REQUESTS.keys(),
+];

@@ -128,8 +128,11 @@ export interface DeadLetterQueues {
   /** Names of the queues there are. */
   readonly names: readonly string[];
   look(queue: string): Promise<QueueView>;
-  /** Sends up to `max` dead letters back to where they belong. Answers how many: one that was not deleted in time comes twice. */
-  redrive(queue: string, max: number): Promise<number>;
+  /**
+   * Looks at up to `max` dead letters, and sends them back to where they belong: one that was not deleted in time comes twice. `kept`: events of
+   * rules that make jobs of them, which stay, because such a rule leaves the event as it was, and only it knows the job.
+   */
+  redrive(queue: string, max: number): Promise<{ readonly sentBack: number; readonly kept: number }>;
   /** Deletes all dead letters of the queue for good. SQS takes up to a minute. */
   purge(queue: string): Promise<void>;
 }

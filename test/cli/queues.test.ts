@@ -45,7 +45,7 @@ async function fairlead(...words: readonly string[]) {
             redrive: async (queue, max) => {
               const moved = letters(queue).splice(0, max);
               sent.push(...moved.map(({ body }) => `${queue} ${body}`));
-              return moved.length;
+              return { sentBack: moved.length, kept: queue === 'outcomes' ? 2 : 0 };
             },
             purge: async (queue) => void letters(queue).splice(0),
           },
@@ -86,6 +86,9 @@ describe('fairlead queues', () => {
     });
     expect(sent).toEqual(['ingest {"detail-type":"Job Requested"}']);
     expect(await fairlead('redrive', 'ingest')).toMatchObject({ out: '1 sent back to ingest\n' });
+    expect((await fairlead('redrive', 'outcomes')).out).toMatch(
+      /^0 sent back to outcomes; 2 stay: events that a rule/,
+    );
   });
 
   it('deletes them only if it is told twice', async () => {

@@ -102,7 +102,7 @@ const SURROUNDINGS: Partial<Surroundings> = {
         const shown = [{ sentAtMs: NOW_MS, body: LONG, reason: LONG.slice(0, 60) }];
         return { queue, waiting: 123_456, taken: 0, deadLetters: 1, shown };
       },
-      redrive: async () => 1,
+      redrive: async () => ({ sentBack: 1, kept: 1 }),
       purge: async () => {},
     },
     close: () => {},
@@ -148,7 +148,7 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   'schedules delete': [() => [NIGHTLY], ['deleted']],
   'schedules run-now': [() => [NIGHTLY], ['jobId']],
   'queues list': [() => [], ['queues']],
-  'queues redrive': [() => ['ingest'], ['queue', 'sentBack']],
+  'queues redrive': [() => ['ingest'], ['queue', 'sentBack', 'kept']],
   'queues purge': [() => ['ingest', '--yes'], ['queue', 'purged']],
   'outcomes publish': [() => ['--since', SINCE], ['outcomes', 'dryRun']],
   env: [() => ['--stack', 'Orders'], ['environment']],

@@ -13,6 +13,7 @@ beforeAll(async () => {
   [queue, dead] = await Promise.all([createQueue(sqs, 'ingest'), createQueue(sqs, 'dead')]);
   queues = new SqsDeadLetterQueues({
     client: sqs,
+    requests: ['Job Requested'],
     queues: { ingest: { queueUrl: queue?.url ?? '', deadLetterQueueUrl: dead?.url ?? '' } },
   });
 }, WAIT_MS);
@@ -35,7 +36,7 @@ const put = (MessageBody: string, attributes: Readonly<Record<string, string>> =
 it('are shown with the reason that EventBridge, or the dispatch function, has given', {
   timeout: WAIT_MS,
 }, async () => {
-  await put('{"id":"event"}', {
+  await put('{"id":"event","detail-type":"Job Requested"}', {
     ERROR_CODE: 'NO_PERMISSIONS',
     ERROR_MESSAGE: 'not allowed',
     RULE_ARN: 'arn',
@@ -46,7 +47,7 @@ it('are shown with the reason that EventBridge, or the dispatch function, has gi
   expect(deadLetters).toBe(3);
   expect(new Map(shown.map(({ body, reason }) => [body, reason]))).toEqual(
     new Map([
-      ['{"id":"event"}', 'NO_PERMISSIONS: not allowed'],
+      ['{"id":"event","detail-type":"Job Requested"}', 'NO_PERMISSIONS: not allowed'],
       ['{"jobIds":["j"],"reason":"MalformedDetail: no"}', 'MalformedDetail: no'],
       ['not JSON', undefined],
     ]),
@@ -55,9 +56,9 @@ it('are shown with the reason that EventBridge, or the dispatch function, has gi
 
 it('go back to the queue as they are, and are gone from where they stood', { timeout: WAIT_MS }, async () => {
   await Promise.all(Array.from({ length: 12 }, (_, at) => put(`letter ${at}`)));
-  expect(await queues.redrive('ingest', 11)).toBe(11);
-  expect(await queues.redrive('ingest', 100)).toBe(4);
-  expect(await queues.redrive('ingest', 100)).toBe(0);
+  expect(await queues.redrive('ingest', 11)).toEqual({ sentBack: 11, kept: 0 });
+  expect(await queues.redrive('ingest', 100)).toEqual({ sentBack: 4, kept: 0 });
+  expect(await queues.redrive('ingest', 100)).toEqual({ sentBack: 0, kept: 0 });
   const bodies = new Set<string>();
   for (let tries = 0; tries < 20 && bodies.size < 15; tries += 1) {
     const { Messages = [] } = await sqs.send(
@@ -66,8 +67,16 @@ it('go back to the queue as they are, and are gone from where they stood', { tim
     for (const { Body = '' } of Messages) bodies.add(Body);
   }
   expect(bodies.size).toBe(15);
-  expect(bodies).toContain('{"id":"event"}');
+  expect(bodies).toContain('{"id":"event","detail-type":"Job Requested"}');
   expect(await queues.look('ingest')).toMatchObject({ deadLetters: 0, shown: [] });
+});
+
+it('stay where they are if only a rule knows what job they ask for', { timeout: WAIT_MS }, async () => {
+  const order = '{"id":"order","detail-type":"Order Placed","detail":{"type":"resize"}}';
+  await put(order, { ERROR_CODE: 'NO_PERMISSIONS', RULE_ARN: 'arn' });
+  await put('{"id":"asked","detail-type":"Job Requested"}', { RULE_ARN: 'arn' });
+  expect(await queues.redrive('ingest', 100)).toEqual({ sentBack: 1, kept: 1 });
+  expect((await queues.look('ingest')).deadLetters).toBe(1);
 });
 
 it('are deleted for good if somebody says so', { timeout: WAIT_MS }, async () => {

@@ -27,10 +27,21 @@ const HIDE_SEC = 60;
 export class SqsDeadLetterQueues implements DeadLetterQueues {
   readonly #client: SQSClient;
   readonly #queues: Pairs;
+  readonly #requests: ReadonlySet<string>;
 
-  constructor({ client, queues }: { readonly client: SQSClient; readonly queues: Pairs }) {
+  /** @param requests - detail types of the events that the queue is for */
+  constructor({
+    client,
+    queues,
+    requests,
+  }: {
+    readonly client: SQSClient;
+    readonly queues: Pairs;
+    readonly requests: Iterable<string>;
+  }) {
     this.#client = client;
     this.#queues = queues;
+    this.#requests = new Set(requests);
   }
 
   get names(): readonly string[] {
@@ -51,12 +62,17 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     };
   }
 
-  async redrive(queue: string, max: number): Promise<number> {
+  async redrive(queue: string, max: number): Promise<{ readonly sentBack: number; readonly kept: number }> {
     const { queueUrl, deadLetterQueueUrl } = this.#pair(queue);
-    let moved = 0;
-    while (moved < max) {
-      const letters = await this.#take(deadLetterQueueUrl, Math.min(BATCH_MAX, max - moved), HIDE_SEC);
-      if (letters.length === 0) break;
+    let sentBack = 0;
+    let kept = 0;
+    while (sentBack + kept < max) {
+      const most = Math.min(BATCH_MAX, max - sentBack - kept);
+      const taken = await this.#take(deadLetterQueueUrl, most, HIDE_SEC);
+      if (taken.length === 0) break;
+      const letters = taken.filter((letter) => !this.#isOfAnotherRule(letter));
+      kept += taken.length - letters.length;
+      if (letters.length === 0) continue;
       await Promise.all(letters.map((letter) => this.#send(queueUrl, letter)));
       await this.#call('redrive', deadLetterQueueUrl, () =>
         this.#client.send(
@@ -66,9 +82,16 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
           }),
         ),
       );
-      moved += letters.length;
+      sentBack += letters.length;
     }
-    return moved;
+    return { sentBack, kept };
+  }
+
+  /** EventBridge leaves the event behind, and not what its rule would have made of it. */
+  #isOfAnotherRule({ Body, MessageAttributes }: Message): boolean {
+    if (MessageAttributes?.RULE_ARN === undefined) return false;
+    const type = fieldIn(Body, 'detail-type');
+    return type === undefined || !this.#requests.has(type);
   }
 
   async purge(queue: string): Promise<void> {
@@ -141,7 +164,7 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
 function viewOf({ Body = '', Attributes, MessageAttributes = {} }: Message): DeadLetterView {
   const { ERROR_CODE: code, ERROR_MESSAGE: message } = MessageAttributes;
   const told = [code?.StringValue, message?.StringValue].filter((each) => each !== undefined).join(': ');
-  const reason = told === '' ? reasonIn(Body) : told;
+  const reason = told === '' ? fieldIn(Body, 'reason') : told;
   return {
     sentAtMs: Number(Attributes?.SentTimestamp ?? 0),
     ...(reason === undefined ? {} : { reason }),
@@ -149,10 +172,10 @@ function viewOf({ Body = '', Attributes, MessageAttributes = {} }: Message): Dea
   };
 }
 
-function reasonIn(body: string): string | undefined {
+function fieldIn(body: string | undefined, field: string): string | undefined {
   try {
-    const { reason } = Object(JSON.parse(body)) as { readonly reason?: unknown };
-    return typeof reason === 'string' ? reason : undefined;
+    const value: unknown = Object(JSON.parse(body ?? ''))[field];
+    return typeof value === 'string' ? value : undefined;
   } catch {
     return undefined;
   }
