@@ -27,7 +27,8 @@ export interface ExistingTable {
 export interface TableOptions {
   /**
    * Jobs that are to be taken and finished each second from the first minute on: the table and its index are made
-   * ready for them. DynamoDB grows with its load by itself, but takes minutes to do so.
+   * ready for them. DynamoDB grows with its load by itself, but takes minutes to do so. It never shrinks: a later deployment may raise this, and
+   * a value below what the table has reached is refused. Leave it out once it has served.
    * @default - what a new table takes: some 1,300 jobs a second
    */
   readonly expectedJobsPerSecond?: number | undefined;

@@ -237,6 +237,28 @@ type HandlerEnd =
   | { readonly kind: 'threw'; readonly failure: JobError };
 const LATE = { kind: 'late' } as const;
 
+/** What keeps a handler's checkpoints. One that the handler does not wait for ends no process when it fails: there are other jobs. */
+function checkpointing(
+  { store, worker, log }: RunContext,
+  job: MovingJob,
+  stop: (reason: Error) => void,
+): JobContext['checkpoint'] {
+  const save = async (data: Json): Promise<void> => {
+    const checkpoint = storable(data, CHECKPOINT);
+    if ((await store.saveCheckpoint({ job, worker, checkpoint })) === 'applied') return;
+    const reason = new AttemptSupersededError(`job ${job.id} is not held by this attempt any more`);
+    stop(reason);
+    throw reason;
+  };
+  return (data) => {
+    const saved = save(data);
+    saved.catch((error: unknown) =>
+      log.warn('a checkpoint was not kept', { jobId: job.id, error: String(error) }),
+    );
+    return saved;
+  };
+}
+
 /**
  * Runs the handler within its time. Whatever it does after it was told to stop, the attempt ended for that reason; only
  * when the worker ends does a result that still comes count.
@@ -254,7 +276,7 @@ async function attempt(
       `this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known || 'none'}`,
     );
   }
-  const { clock, store, worker } = context;
+  const { clock } = context;
   const began = instantOf(clock);
   const deadlines = context.deadlines ?? deadlinesBy(clock);
   const { promise: first, resolve: tell } = Promise.withResolvers<HandlerEnd | typeof LATE>();
@@ -294,15 +316,7 @@ async function attempt(
         own = given;
       },
       heartbeat: (progress) => context.onProgress?.(job, progress),
-      checkpoint: async (data) => {
-        if (
-          (await store.saveCheckpoint({ job, worker, checkpoint: storable(data, CHECKPOINT) })) === 'applied'
-        )
-          return;
-        const reason = new AttemptSupersededError(`job ${job.id} is not held by this attempt any more`);
-        stop(reason);
-        throw reason;
-      },
+      checkpoint: checkpointing(context, job, stop),
       lastCheckpoint: job.checkpoint,
     }))();
   const over = (ended: HandlerEnd): HandlerEnd => {

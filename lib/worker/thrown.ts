@@ -17,6 +17,8 @@ const ERRORS_MAX = 12;
 /** Frames of the error itself, and of each other error of its chain. */
 const FRAMES_MAX = 10;
 const INNER_FRAMES_MAX = 4;
+/** Names that are told of an object without a message. */
+const FIELDS_MAX = 20;
 /** Of a stack as its error has it: more is not searched for frames. */
 const STACK_CHARS_READ_MAX = 64 * 1024;
 
@@ -48,8 +50,8 @@ const NAMELESS = 'Error';
 
 function read(thrown: unknown, seen: Set<unknown>, framesMax: number): Read {
   seen.add(thrown);
-  if (!isError(thrown)) {
-    const message = textOf(() => describe(thrown)) ?? UNREADABLE;
+  if (!isObject(thrown)) {
+    const message = textOf(() => thrown) ?? UNREADABLE;
     return { name: NAMELESS, message, code: '', frames: [], causes: [] };
   }
   const field = (name: string): unknown => attempted(() => Reflect.get(thrown, name));
@@ -59,7 +61,7 @@ function read(thrown: unknown, seen: Set<unknown>, framesMax: number): Read {
   };
   return {
     name: text('name') || NAMELESS,
-    message: text('message') ?? UNREADABLE,
+    message: text('message') ?? (isError(thrown) ? UNREADABLE : (fieldsOf(thrown) ?? UNREADABLE)),
     code: codeIn(field('code')),
     frames: framesIn(text('stack') ?? '', framesMax),
     causes: [...entriesIn(field('errors')), field('cause')].flatMap((inner) => {
@@ -83,8 +85,15 @@ function attempted<Value>(look: () => Value): Value | undefined {
 
 const textOf = (look: () => unknown): string | undefined => attempted(() => String(look()));
 
-const describe = (thrown: unknown): string =>
-  typeof thrown === 'object' && thrown !== null ? JSON.stringify(thrown) : String(thrown);
+const isObject = (thrown: unknown): thrown is object =>
+  (typeof thrown === 'object' && thrown !== null) || typeof thrown === 'function';
+
+/** Of an object without a message, the names alone: what stands in it may be a secret, such as the headers of a request. */
+const fieldsOf = (thrown: object): string | undefined =>
+  attempted(() => {
+    const names = Object.keys(thrown).slice(0, FIELDS_MAX);
+    return names.length === 0 ? 'an object without fields' : `an object with the fields ${names.join(', ')}`;
+  });
 
 const codeIn = (code: unknown): string =>
   typeof code === 'string' || typeof code === 'number' ? String(code).slice(0, CODE_CHARS_MAX) : '';

@@ -211,6 +211,16 @@ describe('the reason of a failure', () => {
     expect(error.stack).toMatch(stack);
   });
 
+  it.each([
+    ['a cause', () => new Error('outer', { cause: { config: { authorization: 'SECRET' }, code: 'E1' } })],
+    ['one of several', () => new AggregateError([{ headers: { authorization: 'SECRET' } }], 'outer')],
+    ['itself', () => ({ response: { headers: { authorization: 'SECRET' } }, code: 'E1' })],
+  ])('names the fields of an object that is no error, and nothing in them: %s', (_, make) => {
+    const { message, stack = '' } = jobErrorOf(make());
+    expect(message).toMatch(/an object with the fields \w+/);
+    expect(message + stack).not.toContain('SECRET');
+  });
+
   it('says nothing twice that a message says itself', () => {
     const inner = new Error('the disk is full');
     expect(jobErrorOf(new Error('cannot write: the disk is full', { cause: inner })).message).toBe(

@@ -264,6 +264,17 @@ describe('a checkpoint', () => {
     expect(jobIn(on, first).result).toEqual({ page: 2 });
   });
 
+  it('that its handler does not wait for ends nothing when it is not kept, and is logged', async () => {
+    const on = setting();
+    const message = await claimed(on);
+    const handler: JobHandler = async (_, { checkpoint }) => {
+      void checkpoint((() => 1) as never);
+      return 'done';
+    };
+    expect(await on.finish(run(on, handler, message))).toBe('succeeded');
+    expect(on.logged).toContainEqual(expect.objectContaining({ message: 'a checkpoint was not kept' }));
+  });
+
   it('of an attempt that was superseded is refused, and tells it to stop', async () => {
     const on = setting();
     const message = await claimed(on);

@@ -177,13 +177,15 @@ export class DynamoPartitionStore implements PartitionStore {
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
+    const before = this.#versionOf(partition);
     const read = await untilWhole(async () => {
       const items = await this.#items.collection('loadPartition', partitionPk(partition));
       return this.#decoded(partition, items, nowMs);
     });
     if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
-    // Another read of this process, or its commit, may have come after this one.
-    if ((this.#known.get(partition)?.page.version ?? 0) <= read.page.version)
+    // Another read of this process, or its commit, may have come after this one; but a table that is behind what was known before was restored.
+    const { version } = read.page;
+    if (this.#versionOf(partition) <= version || before > version)
       this.#known.set(partition, knownFrom(read));
     return read;
   }
@@ -262,6 +264,10 @@ export class DynamoPartitionStore implements PartitionStore {
     };
   }
 
+  #versionOf(partition: number): number {
+    return this.#known.get(partition)?.page.version ?? 0;
+  }
+
   /** What it knows of that version, or reads now. What a restored table has may be older than what this process knew. */
   async #knownAt(partition: number, version: number): Promise<Known> {
     const known = this.#known.get(partition);
@@ -282,7 +288,7 @@ export class DynamoPartitionStore implements PartitionStore {
       ? await this.#putPage(partition, change.page)
       : await this.#writeTogether(partition, change, commit);
     if (written === 'lost') return 'lost';
-    if ((this.#known.get(partition)?.page.version ?? 0) < change.page.version)
+    if (this.#versionOf(partition) < change.page.version)
       this.#known.set(partition, { page: change.page, items: new Map([...known.items, ...change.ahead]) });
     if (change.base !== undefined) this.#items.knowBase(partition, change.base);
     for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);

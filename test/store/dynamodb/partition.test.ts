@@ -1,9 +1,11 @@
 /** What a process that knew a partition makes of a table that was restored under its name. */
 import { expect, it } from 'vitest';
 import { encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
+import { encodeReservations } from '../../../lib/store/dynamodb/codec/reservation.ts';
 import { DynamoPartitionStore } from '../../../lib/store/dynamodb/partition.ts';
 import { EMPTY_PAGE } from '../../../lib/store/page.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
+import { aReservation } from '../../fixtures/factories/reservation.ts';
 
 it('commits to a restored table, whose version is behind the one that it knew', async () => {
   const pageOf = (version: number) => encodePage(0, { ...EMPTY_PAGE, version }, `commit-${version}`);
@@ -30,4 +32,38 @@ it('commits to a restored table, whose version is behind the one that it knew', 
   expect(version).toBe(900);
   expect(await store.commit({ partition: 0, commit: aCommit({ version }) })).toBe('committed');
   expect((await store.loadPartition({ partition: 0, nowMs: 1 })).version).toBe(901);
+});
+
+it('tidies nothing that a restored table names, though it knew a later one that did not', async () => {
+  const itemId = '850-x.0';
+  const reservation = aReservation([{ id: 'a' }], { batchId: '850-1' });
+  const kept = encodeReservations(0, [itemId, [reservation]], 850);
+  const pageOf = (version: number, named: readonly string[]) =>
+    encodePage(0, { ...EMPTY_PAGE, version, named: new Set(named) }, `commit-${version}`);
+  let table = [pageOf(1_000, []), kept];
+  let isAway = true;
+  const deleted: unknown[] = [];
+  const items = {
+    table: {
+      delete: async (_: string, { sk }: { readonly sk: string }) => {
+        deleted.push(sk);
+        return { applied: true };
+      },
+    },
+    collection: async () => table,
+    baseOf: async () => undefined,
+    keyRanks: { sawLedger: () => undefined, takeMoves: () => [] },
+    readable: async () => [],
+    hint: async (work: () => Promise<void>) => !isAway && (await work().then(() => true)),
+  };
+  const store = new DynamoPartitionStore(
+    items as unknown as ConstructorParameters<typeof DynamoPartitionStore>[0],
+  );
+  await store.loadPartition({ partition: 0, nowMs: 1 });
+  await store.tidy(0);
+  table = [pageOf(900, [itemId]), kept];
+  isAway = false;
+  expect((await store.loadPartition({ partition: 0, nowMs: 1 })).reservations).toEqual([reservation]);
+  await store.tidy(0);
+  expect(deleted).toEqual([]);
 });
