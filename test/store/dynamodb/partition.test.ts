@@ -34,6 +34,26 @@ it('commits to a restored table, whose version is behind the one that it knew', 
   expect((await store.loadPartition({ partition: 0, nowMs: 1 })).version).toBe(901);
 });
 
+it('takes a version that parking has raised for its own only if it knew the one before', async () => {
+  const items = {
+    table: { put: async () => ({ applied: true }) },
+    collection: async () => [encodePage(0, { ...EMPTY_PAGE, version: 1_000 }, 'commit')],
+    baseOf: async () => undefined,
+    keyRanks: { sawLedger: () => undefined },
+    readable: async () => [],
+    hint: async () => true,
+  };
+  const store = new DynamoPartitionStore(
+    items as unknown as ConstructorParameters<typeof DynamoPartitionStore>[0],
+  );
+  await store.loadPartition({ partition: 0, nowMs: 1 });
+  // Others have committed since.
+  store.raised(0, 1_005);
+  expect(await store.commit({ partition: 0, commit: aCommit({ version: 1_006 }) })).toBe('lost');
+  store.raised(0, 1_000);
+  expect(await store.commit({ partition: 0, commit: aCommit({ version: 1_001 }) })).toBe('committed');
+});
+
 it('tidies nothing that a restored table names, though it knew a later one that did not', async () => {
   const itemId = '850-x.0';
   const reservation = aReservation([{ id: 'a' }], { batchId: '850-1' });
