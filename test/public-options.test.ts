@@ -176,3 +176,7 @@ describe('what users may say', () => {
     expect(message).toMatch(/, (got|not) |is empty/);
   });
 });
+
+it.each([undefined, null, 7])('a client that is given %s says what it needs', (options) => {
+  expect(() => new SchedulerClient(options as never)).toThrow(/^table: /);
+});

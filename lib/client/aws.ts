@@ -198,7 +198,7 @@ export class SchedulerClient extends StoreClient {
   /** What the scheduler declares is read from its table, with the first call. @throws ValidationError */
   constructor(options: SchedulerClientOptions) {
     // Without these two there is nothing to ask.
-    const { table = '', wakeQueueUrl = '' } = options;
+    const { table = '', wakeQueueUrl = '' } = options ?? {};
     requireSettings(OPTION_CHECKS, { ...options, table, wakeQueueUrl });
     const { region, endpoint, credentials, maxAttempts } = options;
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
