@@ -237,6 +237,18 @@ describe('the reason of a failure', () => {
     expect(job.error?.stack?.split('\n')[0]).toMatch(/^at .*resizes.*thrown\.test\.ts:\d+/);
   });
 
+  it('has ten frames of the error, and four of each cause', () => {
+    const below = (depth: number, make: () => Error): Error =>
+      depth === 0 ? make() : below(depth - 1, make);
+    const inner = below(9, () => new Error('inner'));
+    const { stack = '' } = jobErrorOf(below(9, () => new Error('outer', { cause: inner })));
+    expect(stack.split('\n').map((line) => /^ *(at|cause)/.exec(line)?.[0])).toEqual([
+      ...Array.from({ length: 10 }, () => 'at'),
+      'cause',
+      ...Array.from({ length: 4 }, () => '  at'),
+    ]);
+  });
+
   it('is of a bounded size, however long the error and its chain are', () => {
     let error = new Error('m'.repeat(100_000));
     for (let depth = 0; depth < 1_000; depth += 1)
