@@ -1,6 +1,6 @@
 /**
  * From messages of the ingest queue to jobs that are moved or cancelled. The bus knows no order: of two moves of one job that are sent
- * close together, either may come last. Whoever needs their order uses the client, or waits between them.
+ * close together, either may come last. A producer that needs their order uses the client, or waits between them.
  */
 import { z } from 'zod';
 import { inWords } from '../core/issues.ts';
@@ -8,9 +8,15 @@ import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { type EventBus, JOB_REQUESTS, type JobVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { OperateStore, SubmitStore } from '../store/contract.ts';
-import { jobIdOf, keyText, type RequestRefusal } from './request.ts';
+import { jobIdOf, keyText } from './request.ts';
 import { type RetimeContext, retimeJob } from './retime.ts';
-import { type AskedEvent, askedEventOf, rejectRequest } from './schedule-ingest.ts';
+import {
+  type AskedEvent,
+  type AskedRefusal,
+  askedEventOf,
+  carryOutEach,
+  type Ingested,
+} from './schedule-ingest.ts';
 
 export interface JobIngestContext extends RetimeContext {
   readonly store: SubmitStore & Pick<OperateStore, 'retimeJob' | 'cancelJob'>;
@@ -43,34 +49,16 @@ const DETAILS = {
   cancel: z.strictObject(named),
 } as const;
 
-type Refusal = Omit<RequestRefusal, 'position'>;
-type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | Refusal;
+type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
 
 /** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
-export async function ingestJobRequests(
+export const ingestJobRequests = (
   context: JobIngestContext,
   messages: readonly JobMessage[],
-): Promise<{ readonly failedMessageIds: readonly string[]; readonly rejected: number }> {
-  const failedMessageIds: string[] = [];
-  let rejected = 0;
-  for (const message of messages) {
-    try {
-      const refusal = await carryOut(context, message);
-      if (refusal === undefined) continue;
-      await rejectRequest(context, message, refusal);
-      rejected += 1;
-    } catch (error) {
-      context.log.warn('a request about a job was not carried out; its message will come again', {
-        verb: message.verb,
-        error: String(error),
-      });
-      failedMessageIds.push(message.messageId);
-    }
-  }
-  return { failedMessageIds, rejected };
-}
+): Promise<Ingested> =>
+  carryOutEach(context, messages, 'a request about a job', (message) => carryOut(context, message));
 
-async function carryOut(context: JobIngestContext, message: JobMessage): Promise<Refusal | undefined> {
+async function carryOut(context: JobIngestContext, message: JobMessage): Promise<AskedRefusal | undefined> {
   const asked = askedOf(message);
   if ('reason' in asked) return asked;
   const { jobId, runAtMs } = asked;
@@ -80,7 +68,7 @@ async function carryOut(context: JobIngestContext, message: JobMessage): Promise
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
   }
   const by = `event ${message.eventId}`.slice(0, 100);
-  // A second delivery must not undo what somebody asked for since.
+  // A second delivery must not undo what was asked for since.
   if (isDone(job, by)) return undefined;
   return runAtMs === undefined ? cancel(context, jobId, by) : move(context, jobId, runAtMs, by);
 }
@@ -103,7 +91,7 @@ async function move(
   jobId: string,
   runAtMs: number,
   by: string,
-): Promise<Refusal | undefined> {
+): Promise<AskedRefusal | undefined> {
   const outcome = await retimeJob(context, jobId, runAtMs, by);
   if (outcome.kind === 'moved') return undefined;
   if (outcome.kind === 'missing')
@@ -115,7 +103,7 @@ async function cancel(
   { store, nowMs }: JobIngestContext,
   jobId: string,
   by: string,
-): Promise<Refusal | undefined> {
+): Promise<AskedRefusal | undefined> {
   const atMs = nowMs();
   const outcome = await store.cancelJob({ jobId, nowMs: atMs, expiresAtMs: atMs + TERMINAL_TTL_MS, by });
   if (outcome.kind !== 'ended' || outcome.job.state === 'cancelled' || !isTerminal(outcome.job.state))

@@ -79,23 +79,41 @@ export function askedEventOf<Verb>(
   return { messageId, verb, eventId, sentAtMs, detail, traceparent };
 }
 
-type Refusal = Omit<RequestRefusal, 'position'>;
+export type AskedRefusal = Omit<RequestRefusal, 'position'>;
 
 /** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
-export async function ingestSchedules(
+export const ingestSchedules = (
   context: ScheduleIngestContext,
   messages: readonly ScheduleMessage[],
-): Promise<{ readonly failedMessageIds: readonly string[]; readonly rejected: number }> {
+): Promise<Ingested> =>
+  carryOutEach(context, messages, 'a request about a schedule', (message) => carryOut(context, message));
+
+export interface Ingested {
+  readonly failedMessageIds: readonly string[];
+  readonly rejected: number;
+}
+
+/**
+ * Carries out one message after the other. What is refused leaves a record and an event; what fails is to be delivered again.
+ *
+ * @param what - is asked for, in the log
+ */
+export async function carryOutEach<Message extends AskedEvent<string>>(
+  context: RejectContext,
+  messages: readonly Message[],
+  what: string,
+  carry: (message: Message) => Promise<AskedRefusal | undefined>,
+): Promise<Ingested> {
   const failedMessageIds: string[] = [];
   let rejected = 0;
   for (const message of messages) {
     try {
-      const refusal = await carryOut(context, message);
+      const refusal = await carry(message);
       if (refusal === undefined) continue;
-      await rejectRequest(context, message, refusal);
+      await reject(context, message, refusal);
       rejected += 1;
     } catch (error) {
-      context.log.warn('a request about a schedule was not carried out; its message will come again', {
+      context.log.warn(`${what} was not carried out; its message will come again`, {
         verb: message.verb,
         error: String(error),
       });
@@ -108,7 +126,7 @@ export async function ingestSchedules(
 async function carryOut(
   given: ScheduleIngestContext,
   { verb, detail, sentAtMs: askedAtMs, traceparent }: ScheduleMessage,
-): Promise<Refusal | undefined> {
+): Promise<AskedRefusal | undefined> {
   const refusal = detailRefusal(verb, detail);
   if (refusal !== undefined) return refusal;
   const { id: scheduleId, schedule } = detail as { readonly id: string; readonly schedule?: unknown };
@@ -149,7 +167,7 @@ const unknownType = (scheduleId: string, type: string): string =>
   `schedule ${scheduleId} makes jobs of the type ${JSON.stringify(type)}, which is not declared: declare it, or put the schedule with another one`;
 
 /** What a request must have whatever it asks for: the id of a schedule, and nothing that is not known. */
-function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): Refusal | undefined {
+function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): AskedRefusal | undefined {
   if (typeof detail !== 'object' || detail === null)
     return { field: '', reason: 'detail must be an object with the id of a schedule' };
   const { id, schedule, ...others } = detail as Readonly<Record<string, unknown>>;
@@ -161,7 +179,7 @@ function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): Refusal 
     : { field: other.slice(0, 200), reason: 'is not known here; leave it out' };
 }
 
-const refusalOf = (scheduleId: string, { field, reason }: Refusal): Refusal => ({
+const refusalOf = (scheduleId: string, { field, reason }: AskedRefusal): AskedRefusal => ({
   field: field === '' ? 'schedule' : `schedule.${field}`,
   reason: `${reason} (schedule ${scheduleId})`,
 });
@@ -188,10 +206,10 @@ type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {
 };
 
 /** The record first, then its event: whoever hears of a rejection can look it up. */
-export async function rejectRequest(
+async function reject(
   { store, events, log, nowMs }: RejectContext,
   { eventId, detail }: Pick<AskedEvent<unknown>, 'eventId' | 'detail'>,
-  { field, reason }: Refusal,
+  { field, reason }: AskedRefusal,
 ): Promise<void> {
   const rejection: Rejection = {
     sourceId: eventId,

@@ -4,9 +4,8 @@
  * start wrote on the job.
  */
 
-import { TERMINAL_TTL_MS } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
-import { afterWorkerGone } from '../core/retry.ts';
+import { loseAttempt } from '../dispatch/settle/lose.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract.ts';
@@ -32,25 +31,13 @@ export async function endIfDead(
   context: DeadFunctionContext,
   { jobId, claimId }: DispatchMessage,
 ): Promise<Found> {
-  const { store, clock, random, log } = context;
+  const { store, clock } = context;
   const [job] = await store.lookUpJobs({ ids: [jobId] });
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
   // Without it a process runs the job: its record decides.
   if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
   // planted: terms-of-the-dead
   const { type } = await termsOf(context, job);
-  const nowMs = clock.nowMs();
-  const { as, verdict } = afterWorkerGone(job, type, random(), nowMs);
-  const outcome = await store.loseWorker({ job, verdict, as, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
-  const isFinal = verdict.kind === 'failed' && outcome.kind === 'finished';
-  log[isFinal ? 'error' : 'warn']('a function died with its job', {
-    jobId,
-    type: job.type,
-    attempt: job.attempt,
-    worker: job.worker,
-    verdict: verdict.kind,
-    outcome: outcome.kind,
-    error: verdict.error,
-  });
+  const outcome = await loseAttempt(context, job, type, clock.nowMs(), () => 'a function died with its job');
   return outcome.kind === 'finished' ? 'ended' : 'over';
 }

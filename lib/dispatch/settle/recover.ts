@@ -5,16 +5,16 @@
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
 import { isExclusive, typesByName } from '../../core/conflict.ts';
-import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { isTerminal, type MovingJob } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { type AttemptStatus, attemptStatusOf, claimPlanned, giveBack } from '../../core/life-cycle.ts';
-import { afterWorkerGone } from '../../core/retry.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { RequestOf } from '../../store/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/records.ts';
 import type { BetweenPartitions } from '../between-partitions.ts';
 import type { DispatchContext } from '../context.ts';
 import { asSubmitter, putAnnounced } from '../submit.ts';
+import { loseAttempt } from './lose.ts';
 import { attemptOf, claimIdOfPlace, type Place, placesOf, plannedOf, type Settled } from './settled.ts';
 import {
   attend,
@@ -94,22 +94,9 @@ async function takeAway(
   startedAtMs: number,
   nowMs: number,
 ): Promise<{ readonly settled: Settled; readonly job: MovingJob } | undefined> {
-  const { store, random, log } = context;
   const type = await typeOf(context, job);
-  const { as, verdict } = afterWorkerGone(job, type, random(), nowMs);
-  const outcome = await store.loseWorker({ job, verdict, as, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
-  const isFinal = verdict.kind === 'failed' && outcome.kind === 'finished';
-  log[isFinal ? 'error' : 'warn'](
+  const outcome = await loseAttempt(context, job, type, nowMs, (as) =>
     as === 'failed' ? 'attempt failed, and its worker ended with it' : 'worker lost',
-    {
-      jobId: job.id,
-      type: job.type,
-      attempt: job.attempt,
-      worker: job.worker,
-      verdict: verdict.kind,
-      outcome: outcome.kind,
-      error: verdict.error,
-    },
   );
   if (outcome.kind !== 'finished') return undefined;
   // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
