@@ -1,4 +1,4 @@
-/** What is wrong with a value, in words for whoever wrote it: a schema's own words are those of its library. */
+/** What is wrong with a value, in words for the person who wrote it: a schema's own words are those of its library. */
 
 /** As far as a schema tells what is wrong. */
 interface Issue {

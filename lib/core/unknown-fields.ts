@@ -1,5 +1,5 @@
 /**
- * Which fields a declaration has, and what to make of others. What a person writes is refused if nobody knows it. What another version has
+ * Which fields a declaration has, and what to make of others. What a person writes is refused if it is not known. What another version has
  * declared is read without it: a version that adds a field which others may not pass over says so (`READS` of the declaration's codec).
  */
 

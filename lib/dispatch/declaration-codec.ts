@@ -2,7 +2,7 @@
  * A declaration as text: the pool on its way from the stack into the deployment, and all that is declared in the table.
  *
  * Brotli, because a declaration repeats itself: a hundred types with the same policy cost little more than their
- * names. What is read is checked as what a person declares, but for fields that nobody knows: another version may have declared them, which is
+ * names. What is read is checked as what a person declares, but for fields that are not known: another version may have declared them, which is
  * passed over as long as that version does not say otherwise. So a deployment can be rolled back, and clients of other teams go on.
  */
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';

@@ -9,7 +9,7 @@
  *  - A dispatcher that leaves a letter looks at the leader afterwards (`leaveLetter`), and goes on itself if none leads by then.
  *
  * So news waits for the minute's tick after four things only: a leader died, a pass of a lead failed, a stream batch was given up, a wake was
- * dead-lettered. A lead that failed wakes nobody: what failed may fail again, and each failure would cause two. All rules, each with the
+ * dead-lettered. A lead that failed sends no wake: what failed may fail again, and each failure would cause two. All rules, each with the
  * shortest trail without it, are in test/protocol/letters_model.py.
  */
 import { nonceFrom } from '../core/job.ts';
@@ -20,7 +20,7 @@ import { Pace } from './pace.ts';
 import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { PassInput, PassReport } from './pass/scope.ts';
-import { nextDueMs, wakeForNear, wakeForNearWork } from './timers.ts';
+import { nextDueMs, wakeForNearWork, wakeForShown } from './timers.ts';
 
 /** Letters that ask for a pass may be of a dispatcher whose index read was later: a second pass this much later sees what it saw. */
 const SECOND_PASS_MS = 2_000;
@@ -341,7 +341,7 @@ class Lead {
     }
     if (letters.length > 0) {
       const shown = letters.flatMap((letter) => letter.hints);
-      await wakeForNear(this.#context, partition, shown);
+      await wakeForShown(this.#context, partition, shown);
       // planted: deletes-of-others
       const letterIds = letters.map(({ letterId }) => letterId);
       await store.deleteLetters({ partition, letterIds });

@@ -52,7 +52,7 @@ export interface RequestRefusal {
 export const isByDeclaration = ({ field }: Pick<RequestRefusal, 'field'>): boolean =>
   ['type', ...REQUIRABLE].includes(field.slice(field.lastIndexOf('.') + 1));
 
-/** What a type requires and a job, or a schedule, does not name; undefined: nothing. An empty key names nobody. */
+/** What a type requires and a job, or a schedule, does not name; undefined: nothing. An empty key names none. */
 export function missingOf(
   { type, requires = [] }: Pick<JobTypeConfiguration, 'type' | 'requires'>,
   named: { readonly [field in RequiredField]?: string | undefined },

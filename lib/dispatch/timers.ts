@@ -108,7 +108,7 @@ export const wakeFor = (
 ): Promise<void> => wakeWithin(context, partition, jobs, LOOK_AHEAD_MS);
 
 /** For jobs that a letter showed to a leader: they may be due by the clock of its writer, which left the wake to the leader. */
-export const wakeForNear = (
+export const wakeForShown = (
   context: DispatchContext,
   partition: number,
   jobs: readonly Pick<Job, 'state' | 'runAtMs'>[],

@@ -47,7 +47,7 @@ export interface JobQueue {
     hideMs: number,
     signal?: AbortSignal,
   ): Promise<readonly ReceivedMessage[]>;
-  /** Makes deliveries visible again at once, for others: whoever received them does not take them. What is gone already stays so. */
+  /** Makes deliveries visible again at once, for others: the process that received them does not take them. What is gone already stays so. */
   handBack(fleet: string, receipts: readonly string[]): Promise<void>;
   /** Deletes deliveries. Deleting what is gone is a no-op. */
   delete(fleet: string, receipts: readonly string[]): Promise<void>;

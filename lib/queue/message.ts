@@ -77,7 +77,7 @@ export function wakeIn(value: unknown): Wake | undefined {
   };
 }
 
-/** @param reason - why the bus will never take them, for whoever reads the dead letter */
+/** @param reason - why the bus will never take them, for the person who reads the dead letter */
 export const encodeOutcomes = (
   { jobIds, scheduleIds, tries }: UnpublishedOutcomes,
   reason?: string,

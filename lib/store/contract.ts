@@ -402,7 +402,7 @@ export interface WorkerStore {
     readonly progress: Json;
   }): Promise<Applied>;
   /**
-   * Keeps why an attempt is given up whose handler goes on: running under exactly this claim, worker and incarnation. Whoever ends the attempt,
+   * Keeps why an attempt is given up whose handler goes on: running under exactly this claim, worker and incarnation. What ends the attempt,
    * once the worker is gone, goes by it.
    */
   saveHung(request: {

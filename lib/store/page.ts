@@ -199,15 +199,19 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
 export const isPageAlone = ({ base }: PageChange, commit: Commit): boolean =>
   base === undefined && lendingItems(commit) === 0;
 
-/** All reservations that hold capacity: those in the page, and those in the items that it names, in the order in which they were made. */
-export function reservationsIn(page: Page, items: Iterable<ReservationItem>): readonly Reservation[] {
-  const all = [...page.inline.values()];
+/** Reservations in the items that a page names, as far as they hold capacity; as they were written. */
+function* holdingIn(page: Page, items: Iterable<ReservationItem>): Generator<Reservation> {
   for (const [itemId, reservations] of items) {
     // planted: unnamed-counts
     if (!page.named.has(itemId)) continue;
-    for (const each of reservations)
-      if (holdsMore(each, page.batches)) all.push(asMarked(each, page.batches));
+    for (const each of reservations) if (holdsMore(each, page.batches)) yield each;
   }
+}
+
+/** All reservations that hold capacity: those in the page, and those in the items that it names, in the order in which they were made. */
+export function reservationsIn(page: Page, items: Iterable<ReservationItem>): readonly Reservation[] {
+  const all = [...page.inline.values()];
+  for (const each of holdingIn(page, items)) all.push(asMarked(each, page.batches));
   return all.sort(
     (one, other) =>
       one.reservedAtMs - other.reservedAtMs ||
@@ -224,11 +228,7 @@ export function presentIn(
   batchIds: ReadonlySet<string>,
 ): ReadonlySet<string> {
   const present = new Set([...batchIds].filter((batchId) => page.inline.has(batchId)));
-  for (const [itemId, reservations] of items) {
-    if (!page.named.has(itemId)) continue;
-    for (const each of reservations)
-      if (batchIds.has(each.batchId) && holdsMore(each, page.batches)) present.add(each.batchId);
-  }
+  for (const { batchId } of holdingIn(page, items)) if (batchIds.has(batchId)) present.add(batchId);
   return present;
 }
 

@@ -143,7 +143,7 @@ export class JobUnreadableError extends Error {
 /** Thrown into attempts when their worker ends before they do. */
 export class WorkerStoppedError extends Error {
   override readonly name = WORKER_STOPPED;
-  /** The worker did not end in order: nobody may count on it any more, and it counts as lost. */
+  /** The worker did not end in order: it is not counted on any more, and it counts as lost. */
   readonly isLoss: boolean;
 
   constructor(message: string, options: ErrorOptions & { readonly isLoss?: boolean } = {}) {

@@ -51,7 +51,7 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
   async look(queue: string): Promise<QueueView> {
     const { queueUrl, deadLetterQueueUrl } = this.#pair(queue);
     const [own, dead] = await Promise.all([queueUrl, deadLetterQueueUrl].map((url) => this.#count(url)));
-    // Seen by whoever asks next, too.
+    // The next one that asks sees them, too.
     const letters = (dead?.waiting ?? 0) === 0 ? [] : await this.#take(deadLetterQueueUrl, BATCH_MAX, 0);
     return {
       queue,

@@ -5,7 +5,7 @@ import { LEASE_MARGIN_MS } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
 
 /**
- * A worker that is told to end waits for the end of its last receive: a queue may serve one that nobody waits for any more, and hide the
+ * A worker that is told to end waits for the end of its last receive: a queue may serve one that is not waited for any more, and hide the
  * message. With half of it an idle worker asks twice as often ($0.4 a month instead of $0.2); with twice, it ends as much later.
  */
 export const RECEIVE_WAIT_MAX_MS = 5_000;
@@ -57,7 +57,7 @@ export interface Receiver {
 /**
  * Receives until `ending`, as many messages as there are free slots. What comes after that is handed back: others may have it at once.
  *
- * @param lost - ends the wait for what may come: nobody counts on this worker any more
+ * @param lost - ends the wait for what may come: this worker is not counted on any more
  */
 export async function receiveOn(
   { queue, clock, random, log, fleet, leaseMs }: WorkerSettings,
