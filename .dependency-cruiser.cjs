@@ -1,13 +1,34 @@
-/** Imports point one way: core ← contracts ← dispatch, worker ← functions, cli. Adapters meet in composition roots only. */
+/**
+ * Imports point one way: core ← contracts ← submit, declaration, dispatch, schedules, deploy, operate, worker ← functions, cli.
+ * Adapters meet in composition roots only.
+ */
 const CORE = '^lib/core/';
-const CONTRACTS = '^lib/(store|queue|events|runtime|schedule|metrics)/[^/]+\\.ts$';
-const ADAPTERS = '^lib/(store|queue|events|schedule)/[^/]+/';
+const CONTRACTS = '^lib/((queue|events|runtime|metrics|cron)/[^/]+\\.ts$|store/contract/)';
+/** The format of the items of the table. Every store that keeps it is built on this. */
+const TABLE = '^lib/store/table/';
+const ADAPTERS = '^lib/((queue|events)/[^/]+/|store/(table|dynamodb|memory)/)';
 const SIMULATE = '^lib/simulate/';
 const MODELS = '^lib/simulate/model/';
-const USE_CASES = '^lib/(dispatch|worker)/';
+/** The use cases, each folder above those that it may import. `dispatch` without a folder is its root: the calls that functions make. */
+const USE_CASES = [
+  'submit',
+  'declaration',
+  'dispatch/view',
+  'dispatch/partition',
+  'dispatch/partitions',
+  'dispatch/recovery',
+  'dispatch/pass',
+  'dispatch/lead',
+  'dispatch',
+  'dispatch/resident',
+  'schedules',
+  'deploy',
+  'operate',
+];
+const filesOf = (folder) => `^lib/${folder}/[^/]+$`;
 /** The only places where adapters are built and the environment is read. */
 const ROOTS =
-  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|simulate|testing|dashboard)/)';
+  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|simulate|testing)/)';
 
 module.exports = {
   forbidden: [
@@ -39,8 +60,28 @@ module.exports = {
     {
       name: 'use-cases-know-no-surface',
       severity: 'error',
-      from: { path: USE_CASES },
-      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|dashboard|simulate|testing))/' },
+      from: { path: ['^lib/worker/', ...USE_CASES.map(filesOf)] },
+      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|simulate|testing))/' },
+    },
+    ...USE_CASES.slice(0, -1).map((folder, at) => ({
+      name: `${folder.replace('/', '-')}-imports-nothing-above-it`,
+      comment: 'The flow goes one way: what a folder passes on is used above it, and nothing comes back.',
+      severity: 'error',
+      from: { path: filesOf(folder) },
+      to: { path: [...USE_CASES.slice(at + 1).map(filesOf), '^lib/worker/'] },
+    })),
+    {
+      name: 'the-format-of-items-knows-no-store',
+      severity: 'error',
+      from: { path: TABLE },
+      to: { path: '^lib/', pathNot: [CORE, CONTRACTS, TABLE] },
+    },
+    {
+      name: 'stores-know-no-other-store',
+      comment: 'What the stores share is the contract and the format of items.',
+      severity: 'error',
+      from: { path: '^lib/store/(dynamodb|memory)/' },
+      to: { path: '^lib/store/(dynamodb|memory)/', pathNot: '^lib/store/$1/' },
     },
     {
       name: 'production-simulates-nothing',
@@ -53,7 +94,7 @@ module.exports = {
       name: 'simulations-know-no-surface',
       severity: 'error',
       from: { path: SIMULATE },
-      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|dashboard))/' },
+      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli))/' },
     },
     {
       name: 'models-know-only-core',
@@ -74,7 +115,7 @@ module.exports = {
         'cdk/ is infrastructure: it takes names and configuration from lib, no use cases, no adapters.',
       severity: 'error',
       from: { path: '^cdk/' },
-      to: { path: ['^lib/(worker|client|cli|testing)/', ADAPTERS] },
+      to: { path: ['^lib/(worker|client|cli|testing)/', ADAPTERS], pathNot: '^lib/store/table/schema\\.ts$' },
     },
     {
       name: 'product-imports-no-tests',

@@ -8,7 +8,7 @@ import { isSampled, oneOf, someOf } from './test/sample.ts';
  * product and the CDK loaded, and compiled, after their first files.
  */
 const IN_SHARED_PROCESSES = [
-  'test/{cdk,cli,client,core,dispatch,metrics,queue,store}/**/*.test.ts',
+  'test/{cdk,cli,client,core,cron,declaration,deploy,dispatch,metrics,operate,queue,schedules,store,submit}/**/*.test.ts',
   'test/contract/memory.test.ts',
 ];
 
@@ -35,8 +35,8 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
   'the table answers badly': ['test/integration/meddled-contract', 'test/integration/one-life-cycle'],
   'many schedules': [
     'test/integration/schedules',
-    'test/dispatch/schedule-cost',
-    'test/dispatch/schedule-crowd',
+    'test/schedules/cost',
+    'test/schedules/crowd',
     'test/core/schedule-oracle',
     'test/core/coverage',
   ],
@@ -58,10 +58,10 @@ const RANDOM = [
   'cli/product',
   'cli/properties',
   'differential/many-keys',
-  'dispatch/parked-shown',
-  'store/bounds',
-  'store/page',
-  'store/page-ledgers',
+  'operate/parked-shown',
+  'store/contract/bounds',
+  'store/table/page',
+  'store/table/page-ledgers',
 ].map((name) => `test/${name}.test.ts`);
 const isElsewhere = (process.env.FAIRLEAD_TEST_ENDPOINT ?? '') !== '';
 

@@ -9,8 +9,8 @@
  *   node bench/one-job.ts [--json]
  */
 import { resolveConfiguration } from '../lib/core/defaults.ts';
-import { jobFrom, parseRequests } from '../lib/dispatch/request.ts';
 import { SimulatedPool } from '../lib/simulate/pool.ts';
+import { jobFrom, parseRequests } from '../lib/submit/request.ts';
 import { countEntries, type EnteredFile } from './entered.ts';
 
 const START_MS = 1_800_000_000_000;

@@ -8,12 +8,12 @@
 import { parseArgs } from 'node:util';
 import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job, MovingJob } from '../lib/core/job.ts';
-import type { DispatchContext } from '../lib/dispatch/context.ts';
 import { dispatchAll, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
-import { jobFrom, jobIdOf } from '../lib/dispatch/request.ts';
-import { placeOf, submit } from '../lib/dispatch/submit.ts';
+import type { DispatchContext } from '../lib/dispatch/partition/context.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
+import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
+import { placeOf, submit } from '../lib/submit/submit.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';

@@ -21,7 +21,7 @@ import { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { groupsOf } from '../lib/queue/message.ts';
-import { TABLE } from '../lib/store/schema.ts';
+import { TABLE } from '../lib/store/table/schema.ts';
 import { durationWithin, having, listOf } from './values.ts';
 import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 

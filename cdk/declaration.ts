@@ -8,7 +8,7 @@ import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { OwnQueueName } from '../lib/dispatch/declaration-codec.ts';
+import type { OwnQueueName } from '../lib/declaration/codec.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { type SchedulerGrants, sendMessages } from './grants.ts';
 import type { GuardedQueue } from './queues.ts';

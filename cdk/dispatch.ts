@@ -10,7 +10,7 @@ import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { AWAITED_STATES } from '../lib/core/job.ts';
-import { TABLE } from '../lib/store/schema.ts';
+import { TABLE } from '../lib/store/table/schema.ts';
 import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';

@@ -1,7 +1,7 @@
 /** `fairlead`: the construct, and what its declaration is made of. The package's entry for a CDK app. */
 export type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 export { ConfigurationError } from '../lib/core/errors.ts';
-export type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+export type { ScheduleRequest } from '../lib/schedules/request.ts';
 export { type AlarmsProps, SchedulerAlarms } from './alarms.ts';
 export { type DashboardProps, SchedulerDashboard } from './dashboard.ts';
 export { EsbuildMissingError } from './esbuild.ts';

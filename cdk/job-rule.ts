@@ -4,8 +4,8 @@ import { Stack } from 'aws-cdk-lib';
 import { EventField, type EventPattern, type IEventBus, Rule, RuleTargetInput } from 'aws-cdk-lib/aws-events';
 import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { EVENT_PATH } from '../lib/dispatch/event-job.ts';
 import { DETAIL_TYPE } from '../lib/events/contract.ts';
+import { EVENT_PATH } from '../lib/submit/event-job.ts';
 import type { Ingest } from './ingest.ts';
 
 /** A job for each event: its type, and for each of its fields the place in the event where it stands, such as `$.detail.order.id`. */

@@ -9,7 +9,7 @@ import {
 } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { readName, readRecord } from '../lib/core/read-fields.ts';
-import { encodeConfiguration } from '../lib/dispatch/declaration-codec.ts';
+import { encodeConfiguration } from '../lib/declaration/codec.ts';
 import { checkFleet, type FleetProps } from './fleet.ts';
 import { refuseTokens } from './tokens.ts';
 import {

@@ -6,7 +6,7 @@
 
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import { LEADING_KEYS, TABLE } from '../lib/store/schema.ts';
+import { LEADING_KEYS, TABLE } from '../lib/store/table/schema.ts';
 
 type Family = keyof typeof LEADING_KEYS;
 

@@ -19,8 +19,7 @@ import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
-import type { OwnQueueName } from '../lib/dispatch/declaration-codec.ts';
-import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+import type { OwnQueueName } from '../lib/declaration/codec.ts';
 import type { AskedMetrics } from '../lib/metrics/contract.ts';
 import {
   FINER_SCOPES,
@@ -30,6 +29,7 @@ import {
   METRICS_TOLD,
   type MetricOnRequest,
 } from '../lib/metrics/names.ts';
+import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
 import { checkDashboard, type DashboardProps, METRICS_DRAWN, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';

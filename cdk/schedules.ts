@@ -5,8 +5,8 @@ import {
   checkDeclaredSchedules,
   type DeclaredSchedules,
   packDeclaredSchedules,
-} from '../lib/dispatch/declared-schedules.ts';
-import type { ScheduleRequest } from '../lib/dispatch/schedule-request.ts';
+} from '../lib/deploy/declared-schedules.ts';
+import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import { refuseTokens } from './tokens.ts';
 import { checkText } from './values.ts';
 

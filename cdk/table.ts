@@ -14,7 +14,7 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { readObject } from '../lib/core/read-fields.ts';
-import { PROJECTED, TABLE } from '../lib/store/schema.ts';
+import { PROJECTED, TABLE } from '../lib/store/table/schema.ts';
 
 /** A table with the keys, the index and the stream that a scheduler's table has. */
 export interface ExistingTable {

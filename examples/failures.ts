@@ -1,5 +1,10 @@
 /** How an example says why it ended. */
-import { StoreMisconfigured, StoreRefused, StoreThrottled, StoreUnavailable } from '../lib/store/errors.ts';
+import {
+  StoreMisconfigured,
+  StoreRefused,
+  StoreThrottled,
+  StoreUnavailable,
+} from '../lib/store/contract/errors.ts';
 import { EmulatorError } from '../lib/testing/emulator.ts';
 import { DeployError } from './deploy.ts';
 

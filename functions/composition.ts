@@ -4,26 +4,26 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { partitionOf } from '../lib/core/partition.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/context.ts';
 import {
   DECLARATION_AGAIN_MS,
   Declarations,
   type Declared,
   deployedParts,
-} from '../lib/dispatch/declaration.ts';
-import type { DeclareContext } from '../lib/dispatch/declare.ts';
-import type { IngestContext } from '../lib/dispatch/ingest.ts';
-import type { JobIngestContext } from '../lib/dispatch/job-ingest.ts';
+} from '../lib/declaration/declaration.ts';
+import type { DeclareContext } from '../lib/deploy/declare.ts';
 import type { PublishContext } from '../lib/dispatch/outcomes.ts';
-import type { ScheduleIngestContext } from '../lib/dispatch/schedule-ingest.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/partition/context.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Metrics } from '../lib/metrics/contract.ts';
+import type { JobIngestContext } from '../lib/operate/ingest.ts';
 import { askingToLead, lambdaForLeads } from '../lib/queue/lambda/leads.ts';
 import { SqsOutcomeOutbox } from '../lib/queue/sqs/outbox.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';
+import type { ScheduleIngestContext } from '../lib/schedules/ingest.ts';
 import { DynamoJobStore } from '../lib/store/dynamodb/store.ts';
+import type { IngestContext } from '../lib/submit/ingest.ts';
 
 /** Thrown when a function runs without what the Scheduler construct gives it. */
 class FunctionEnvironmentError extends Error {

@@ -1,12 +1,12 @@
 /** The deployment's own function: CloudFormation asks it to declare, and is told whether that can work. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
-import { ownQueuesIn } from '../lib/dispatch/declaration-codec.ts';
-import { type Deployment, declare } from '../lib/dispatch/declare.ts';
+import { ownQueuesIn } from '../lib/declaration/codec.ts';
+import { type Deployment, declare } from '../lib/deploy/declare.ts';
 import { QueueMisconfigured } from '../lib/queue/errors.ts';
 import type { Clock } from '../lib/runtime/contract.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { systemClock } from '../lib/runtime/system.ts';
-import { StoreMisconfigured } from '../lib/store/errors.ts';
+import { StoreMisconfigured } from '../lib/store/contract/errors.ts';
 import { declaring } from './composition.ts';
 
 const { log, wrap } = lambdaEntry();

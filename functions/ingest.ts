@@ -1,10 +1,10 @@
 /** The ingest queue's messages become jobs; then one pass, so that an idle system need not wait for the stream. */
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { dispatchAll } from '../lib/dispatch/dispatch.ts';
-import { ingest } from '../lib/dispatch/ingest.ts';
-import { ingestJobRequests, jobMessageOf } from '../lib/dispatch/job-ingest.ts';
-import { ingestSchedules, scheduleMessageOf } from '../lib/dispatch/schedule-ingest.ts';
+import { ingestJobRequests, jobMessageOf } from '../lib/operate/ingest.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
+import { ingestSchedules, scheduleMessageOf } from '../lib/schedules/ingest.ts';
+import { ingest } from '../lib/submit/ingest.ts';
 import { type Compose, composition } from './composition.ts';
 
 export const ingesting =

@@ -5,10 +5,10 @@ import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
 import { CLIENT_LIMITS } from '../lib/client/arguments.ts';
 import { LENDING_DEFAULTS } from '../lib/core/defaults.ts';
-import { EXPLAIN_LIMITS } from '../lib/dispatch/explain.ts';
-import { REJECTION_TTL_MS } from '../lib/dispatch/ingest.ts';
-import { REQUEST_LIMITS } from '../lib/dispatch/request.ts';
-import { parseSchedule, SCHEDULE_LIMITS } from '../lib/dispatch/schedule-request.ts';
+import { EXPLAIN_LIMITS } from '../lib/operate/explain.ts';
+import { parseSchedule, SCHEDULE_LIMITS } from '../lib/schedules/request.ts';
+import { REJECTION_TTL_MS } from '../lib/submit/ingest.ts';
+import { REQUEST_LIMITS } from '../lib/submit/request.ts';
 
 const project = resolve(import.meta.dirname, '..');
 const { engines, devDependencies } = JSON.parse(readFileSync(resolve(project, 'package.json'), 'utf8')) as {

@@ -7,7 +7,7 @@ import { runDispatcher } from '../lib/dispatch/resident/resident.ts';
 import { startEmulator } from '../lib/testing/index.ts';
 import { runFleetWorker } from '../lib/worker/fleet-worker.ts';
 import { worker } from '../lib/worker/lambda.ts';
-import { stage } from './dispatch/stage.ts';
+import { stage } from './stage/stage.ts';
 
 /** As a user of JavaScript, or one who casts, gives it. */
 type Given = Readonly<Record<string, unknown>>;

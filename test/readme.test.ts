@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runProgram } from '../lib/cli/program.ts';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
-import { parseRequests } from '../lib/dispatch/request.ts';
+import { parseRequests } from '../lib/submit/request.ts';
 import { readmeBeginning } from './package/readme.ts';
 
 const project = resolve(import.meta.dirname, '..');

@@ -4,23 +4,16 @@
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
-import { readyLineOf } from '../../lib/dispatch/submit.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreThrottled } from '../../lib/store/errors.ts';
+import { StoreThrottled } from '../../lib/store/contract/errors.ts';
+import { type ReadyLine, readyLineName } from '../../lib/store/contract/lines.ts';
+import type { ClaimRequest, Commit } from '../../lib/store/contract/requests.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { Usage as StoreUsage } from '../../lib/store/metering.ts';
-import { isPageAlone, nextPage } from '../../lib/store/page.ts';
-import { isApart } from '../../lib/store/payload.ts';
-import type { ClaimRequest, Commit } from '../../lib/store/requests.ts';
-import {
-  dueLineName,
-  keysLineName,
-  ledgerPk,
-  mailPk,
-  partitionPk,
-  type ReadyLine,
-  readyLineName,
-} from '../../lib/store/schema.ts';
+import type { Usage as StoreUsage } from '../../lib/store/table/metering.ts';
+import { isPageAlone, nextPage } from '../../lib/store/table/page.ts';
+import { isApart } from '../../lib/store/table/payload.ts';
+import { dueLineName, keysLineName, ledgerPk, mailPk, partitionPk } from '../../lib/store/table/schema.ts';
+import { readyLineOf } from '../../lib/submit/submit.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Draw } from './latency.ts';
 import { type Throttle, WHOLE_TABLE } from './throttle.ts';

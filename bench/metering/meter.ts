@@ -3,7 +3,7 @@
  * The same meter hears a table's own figures and what the store in memory says a table would bill.
  */
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { Meter, Usage } from '../../lib/store/metering.ts';
+import type { Meter, Usage } from '../../lib/store/table/metering.ts';
 import { PRICES } from './prices.ts';
 
 /** Where in a job's life a call belongs. */

@@ -1,6 +1,6 @@
 /** From a folder to what is to be submitted: one job for each of its files. */
 import { createHash } from 'node:crypto';
-import { jobIdOf } from '../../lib/dispatch/request.ts';
+import { jobIdOf } from '../../lib/submit/request.ts';
 import { runCommand } from '../../lib/testing/command.ts';
 import { classify } from './classify.ts';
 import { topDirectory } from './names.ts';

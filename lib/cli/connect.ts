@@ -2,7 +2,7 @@
 import { ClientEnvironmentError } from '../client/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident/options.ts';
 import type { Metrics } from '../metrics/contract.ts';
-import type { UnreadableItem } from '../store/records.ts';
+import type { UnreadableItem } from '../store/contract/records.ts';
 import type { ReadStack } from './env.ts';
 import type { ConnectPublisher } from './outcomes.ts';
 import type { Connection } from './perform.ts';
@@ -57,7 +57,7 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
   const [{ DynamoDBClient }, { SQSClient }, { Declarations, deployedParts }] = await Promise.all([
     import('@aws-sdk/client-dynamodb'),
     import('@aws-sdk/client-sqs'),
-    import('../dispatch/declaration.ts'),
+    import('../declaration/declaration.ts'),
   ]);
   const [{ DynamoJobStore }, { SqsJobQueue }, { systemClock }] = await Promise.all([
     import('../store/dynamodb/store.ts'),
@@ -131,7 +131,7 @@ export const connectQueues: ConnectQueues = async (envFile) => {
   const [{ DynamoDBClient }, { SQSClient }, { Declarations }, { DynamoJobStore }] = await Promise.all([
     import('@aws-sdk/client-dynamodb'),
     import('@aws-sdk/client-sqs'),
-    import('../dispatch/declaration.ts'),
+    import('../declaration/declaration.ts'),
     import('../store/dynamodb/store.ts'),
   ]);
   const [{ REQUEST_TYPES }, { SqsDeadLetterQueues }, { systemClock }] = await Promise.all([

@@ -1,7 +1,7 @@
 /** Why a job is not running, in sentences. */
 import { resourceIn } from '../core/scope.ts';
-import type { LiveExplanation } from '../dispatch/explain.ts';
-import type { LiveWaitsFor } from '../dispatch/live-waits.ts';
+import type { LiveExplanation } from '../operate/explain.ts';
+import type { LiveWaitsFor } from '../operate/live-waits.ts';
 import { duration, instant, number, printable } from './report.ts';
 import { errorText } from './views.ts';
 

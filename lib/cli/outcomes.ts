@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander';
 import { publishOutcomes } from '../dispatch/outcomes.ts';
 import type { EventBus } from '../events/contract.ts';
-import type { EndedFilter, EndedJobs } from '../store/ended.ts';
+import type { EndedFilter, EndedJobs } from '../store/contract/ended.ts';
 import { type Common, finding, printing, say } from './perform.ts';
 import { instantMsOf } from './usage.ts';
 

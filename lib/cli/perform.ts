@@ -6,11 +6,11 @@ import type { ScheduleView } from '../client/schedules.ts';
 import type { Control } from '../core/capacity.ts';
 import type { JobHistory } from '../core/history.ts';
 import type { Job } from '../core/job.ts';
-import type { DispatchersView } from '../dispatch/dispatchers.ts';
-import type { LiveExplanation } from '../dispatch/explain.ts';
-import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
+import type { DispatchersView } from '../operate/dispatchers.ts';
+import type { LiveExplanation } from '../operate/explain.ts';
+import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
 import type { QueueView } from '../queue/contract.ts';
-import type { Rejection, UnreadableItem } from '../store/records.ts';
+import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import { WIDTH } from './report.ts';
 
 /** A client, and how to close it. */

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
-import type { ScheduleRequest, TimeRequest } from '../dispatch/schedule-request.ts';
+import type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
 import { type Common, common, type Operator, perform, say } from './perform.ts';
 import { amount, duration, fields, instant, printable, shortly, table, whole, words } from './report.ts';
 import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError } from './usage.ts';

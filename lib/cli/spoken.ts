@@ -16,7 +16,7 @@ import {
   ValidationError,
 } from '../client/errors.ts';
 import { ConfigurationError } from '../core/errors.ts';
-import { DeclarationMissing } from '../dispatch/declaration.ts';
+import { DeclarationMissing } from '../declaration/declaration.ts';
 import { OutcomesUnpublishedError } from '../dispatch/outcomes.ts';
 import { BusMisconfigured } from '../events/errors.ts';
 import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../queue/errors.ts';
@@ -27,7 +27,7 @@ import {
   StoreRefused,
   StoreThrottled,
   StoreUnavailable,
-} from '../store/errors.ts';
+} from '../store/contract/errors.ts';
 import { StackUnreadableError } from './connect.ts';
 import { printable } from './report.ts';
 import { UsageError } from './usage.ts';

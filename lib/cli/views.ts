@@ -4,10 +4,10 @@ import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 import type { Job, MovingJob } from '../core/job.ts';
-import type { DispatchersView } from '../dispatch/dispatchers.ts';
-import type { DeclarationView, FleetView, KeyView, TypeView } from '../dispatch/inspect.ts';
-import { leaseInForceMs } from '../dispatch/settle/silence.ts';
-import type { Rejection, UnreadableItem } from '../store/records.ts';
+import { leaseInForceMs } from '../dispatch/recovery/silence.ts';
+import type { DispatchersView } from '../operate/dispatchers.ts';
+import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
+import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import {
   amount,
   type Column,

@@ -7,9 +7,9 @@ import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
-import { EVENT_ID_BYTES_MAX } from '../dispatch/ingest.ts';
-import { LISTED_STATES } from '../dispatch/inspect.ts';
-import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../dispatch/request.ts';
+import { LISTED_STATES } from '../operate/inspect.ts';
+import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
+import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
 import { ValidationError } from './errors.ts';
 import { jsonOf } from './json.ts';
 

@@ -15,7 +15,7 @@ import {
   wholeWithin,
 } from '../core/read-fields.ts';
 import { traceparentIn } from '../core/trace.ts';
-import { Declarations } from '../dispatch/declaration.ts';
+import { Declarations } from '../declaration/declaration.ts';
 import { InvokedWakes, isAliasArn, lambdaForWakes } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
@@ -39,24 +39,24 @@ export type {
   NotClaimedEntry,
 } from '../core/job.ts';
 export type { Scope } from '../core/scope.ts';
-export { DeclarationMissing } from '../dispatch/declaration.ts';
-export type { Depth } from '../dispatch/depth.ts';
+export { DeclarationMissing } from '../declaration/declaration.ts';
+export type { Depth } from '../dispatch/partition/depth.ts';
 export type {
   DispatcherRole,
   DispatchersView,
   LedPartition,
   ResidentView,
-} from '../dispatch/dispatchers.ts';
-export type { FleetCapacity, KeyShare, LiveExplanation } from '../dispatch/explain.ts';
+} from '../operate/dispatchers.ts';
+export type { FleetCapacity, KeyShare, LiveExplanation } from '../operate/explain.ts';
 export type {
   DeclarationView,
   FleetView,
   KeyView,
   ListedState,
   PartitionCarried,
-} from '../dispatch/inspect.ts';
-export type { LiveWaitsFor } from '../dispatch/live-waits.ts';
-export type { ScheduleRequest, TimeRequest } from '../dispatch/schedule-request.ts';
+} from '../operate/inspect.ts';
+export type { LiveWaitsFor } from '../operate/live-waits.ts';
+export type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
 export {
   ItemTooLarge,
   MalformedItemError,
@@ -64,8 +64,8 @@ export {
   StoreRefused,
   StoreThrottled,
   StoreUnavailable,
-} from '../store/errors.ts';
-export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/records.ts';
+} from '../store/contract/errors.ts';
+export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contract/records.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';

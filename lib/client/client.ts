@@ -2,8 +2,9 @@ import type { Control } from '../core/capacity.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, TERMINAL_TTL_MS } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
-import { type DispatchersView, readDispatchers } from '../dispatch/dispatchers.ts';
-import { explainJob, type LiveExplanation } from '../dispatch/explain.ts';
+import { changeControl, drain, partitionsOf, readControls } from '../operate/controls.ts';
+import { type DispatchersView, readDispatchers } from '../operate/dispatchers.ts';
+import { explainJob, type LiveExplanation } from '../operate/explain.ts';
 import {
   type DeclarationView,
   type FleetView,
@@ -16,13 +17,12 @@ import {
   readFleets,
   readTypes,
   type TypeView,
-} from '../dispatch/inspect.ts';
-import { changeControl, drain, partitionsOf, readControls } from '../dispatch/operate.ts';
-import { redriveJob } from '../dispatch/redrive.ts';
-import { retimeJob } from '../dispatch/retime.ts';
-import type { OperateStore } from '../store/contract.ts';
-import type { Rejection, UnreadableItem } from '../store/records.ts';
-import type { CancelOutcome } from '../store/requests.ts';
+} from '../operate/inspect.ts';
+import { redriveJob } from '../operate/redrive.ts';
+import { retimeJob } from '../operate/retime.ts';
+import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
+import type { CancelOutcome } from '../store/contract/requests.ts';
+import type { OperateStore } from '../store/contract/verbs.ts';
 import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
 import { ClientContexts, type ClientParts } from './contexts.ts';

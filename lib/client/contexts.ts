@@ -1,12 +1,12 @@
 /** What a client works with, and what its verbs work by: the declaration as it is now, or was a moment ago. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { partitionOf } from '../core/partition.ts';
-import { DECLARATION_AGAIN_MS, DeclarationMissing, type Declarations } from '../dispatch/declaration.ts';
-import type { OperateContext } from '../dispatch/operate.ts';
-import type { AnnouncedLines } from '../dispatch/submit.ts';
+import { DECLARATION_AGAIN_MS, DeclarationMissing, type Declarations } from '../declaration/declaration.ts';
+import type { OperateContext } from '../operate/controls.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { JobStore } from '../store/contract.ts';
+import type { JobStore } from '../store/contract/verbs.ts';
+import type { AnnouncedLines } from '../submit/submit.ts';
 import { checked, SHAPES } from './arguments.ts';
 
 /** What a client works with. */

@@ -1,6 +1,6 @@
 /** Failed jobs that nobody has dealt with, and what becomes of those that are tried again. */
 import type { Job } from '../core/job.ts';
-import { redriveJob } from '../dispatch/redrive.ts';
+import { redriveJob } from '../operate/redrive.ts';
 import { checked, SHAPES } from './arguments.ts';
 import type { ClientContexts } from './contexts.ts';
 

@@ -1,12 +1,12 @@
 /** `fairlead/events`: what stands on the bus, as types, as names for rules, and as JSON Schemas for other languages. */
 import { z } from 'zod';
-import { jobRequest, REQUEST_LIMITS } from '../dispatch/request.ts';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../events/contract.ts';
-import type { Rejection } from '../store/records.ts';
+import type { Rejection } from '../store/contract/records.ts';
+import { jobRequest, REQUEST_LIMITS } from '../submit/request.ts';
 
 export type { JobError, JobState, Json } from '../core/job.ts';
 export { DETAIL_TYPE, EVENT_SOURCE, type JobOutcomeDetail } from '../events/contract.ts';
-export type { Rejection } from '../store/records.ts';
+export type { Rejection } from '../store/contract/records.ts';
 
 const instantMs = z.int().describe('Epoch milliseconds');
 

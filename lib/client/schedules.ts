@@ -3,9 +3,10 @@ import type { JobState, Json } from '../core/job.ts';
 import type { FiringEntry, ScheduleRecord, ScheduleSpec } from '../core/recurring.ts';
 import { rulesOf } from '../core/recurring.ts';
 import { firesOf, inBlackout, jitterOf } from '../core/schedule.ts';
-import { jobIdOfEntry } from '../dispatch/firing.ts';
-import { type OperateContext, partitionsOf } from '../dispatch/operate.ts';
-import { parseSchedule, type ScheduleRequest, scheduleIdProblem } from '../dispatch/schedule-request.ts';
+import { readCron } from '../cron/croner.ts';
+import { jobIdOfEntry } from '../dispatch/pass/firing.ts';
+import { type OperateContext, partitionsOf } from '../operate/controls.ts';
+import { parseSchedule, type ScheduleRequest, scheduleIdProblem } from '../schedules/request.ts';
 import {
   deleteSchedule,
   getSchedule,
@@ -14,8 +15,7 @@ import {
   putSchedule,
   resumeSchedule,
   runNow,
-} from '../dispatch/schedules.ts';
-import { readCron } from '../schedule/croner.ts';
+} from '../schedules/schedules.ts';
 import { SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
 import { ScheduleDeclaredError, ScheduleNotFoundError, ValidationError } from './errors.ts';

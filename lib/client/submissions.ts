@@ -1,12 +1,12 @@
 /** The client's verbs that make jobs: one, many, and one whose end is waited for. */
 import type { Job, JobMode } from '../core/job.ts';
-import { awaitEnd, Waiters } from '../dispatch/await-end.ts';
-import { DECLARATION_AGAIN_MS } from '../dispatch/declaration.ts';
-import type { OperateContext } from '../dispatch/operate.ts';
-import { isByDeclaration, type JobRequest, jobFrom, jobIdOf } from '../dispatch/request.ts';
-import { submit } from '../dispatch/submit.ts';
-import { StoreRefused, StoreUnavailable } from '../store/errors.ts';
-import type { CancelOutcome, CreateOutcome } from '../store/requests.ts';
+import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
+import { awaitEnd, Waiters } from '../operate/await-end.ts';
+import type { OperateContext } from '../operate/controls.ts';
+import { StoreRefused, StoreUnavailable } from '../store/contract/errors.ts';
+import type { CancelOutcome, CreateOutcome } from '../store/contract/requests.ts';
+import { isByDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
+import { submit } from '../submit/submit.ts';
 import { CLIENT_LIMITS, checkedRequest, SHAPES } from './arguments.ts';
 import { type CallOptions, optionsOf, stopIfAborted, within } from './calls.ts';
 import type { ClientContexts, ClientParts } from './contexts.ts';

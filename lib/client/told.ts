@@ -10,8 +10,8 @@ import type { Job } from '../core/job.ts';
 import { isLedBy } from '../dispatch/pass/load.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { LeadStore, SubmitStore } from '../store/contract.ts';
-import type { Leader } from '../store/records.ts';
+import type { Leader } from '../store/contract/records.ts';
+import type { LeadStore, SubmitStore } from '../store/contract/verbs.ts';
 
 /** Messages that a process which submitted nothing for a while may send at once, */
 const RESERVE = 4;

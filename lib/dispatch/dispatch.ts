@@ -6,18 +6,18 @@
  * several dispatchers are in each other's way there.
  */
 import type { MovingJob } from '../core/job.ts';
-import { StoreThrottled } from '../store/errors.ts';
-import type { JobImage } from '../store/job-fields.ts';
-import type { Letter } from '../store/records.ts';
-import type { DispatchContext } from './context.ts';
-import type { Deployed } from './declaration.ts';
-import { noteEnds } from './firing.ts';
-import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead.ts';
-import { rateAfter } from './pace.ts';
+import type { Deployed } from '../declaration/declaration.ts';
+import { StoreThrottled } from '../store/contract/errors.ts';
+import type { JobImage } from '../store/contract/job-fields.ts';
+import type { Letter } from '../store/contract/records.ts';
+import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead/lead.ts';
+import { rateAfter } from './lead/pace.ts';
+import type { DispatchContext } from './partition/context.ts';
+import { wakeAgain, wakeFor, wakeForDueWork } from './partition/timers.ts';
+import { noteEnds } from './pass/firing.ts';
 import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, PassReport } from './pass/scope.ts';
-import { wakeAgain, wakeFor, wakeForDueWork } from './timers.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {

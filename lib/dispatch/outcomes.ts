@@ -5,8 +5,8 @@ import type { EventBus, OutcomeEvent, Unpublished } from '../events/contract.ts'
 import type { Metrics } from '../metrics/contract.ts';
 import type { OutcomeOutbox, UnpublishedOutcomes } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import type { PassStore } from '../store/contract.ts';
-import { told } from '../store/job-fields.ts';
+import { told } from '../store/contract/job-fields.ts';
+import type { PassStore } from '../store/contract/verbs.ts';
 
 /** Thrown when an event was taken by nobody: what it is of must come again. */
 export class OutcomesUnpublishedError extends Error {

@@ -1,7 +1,7 @@
 /** The bus, as the scheduler uses it: it tells what became of jobs. At least once, in no order. */
 import type { JobError, MovingJob } from '../core/job.ts';
-import type { ToldField } from '../store/job-fields.ts';
-import type { Rejection } from '../store/records.ts';
+import type { ToldField } from '../store/contract/job-fields.ts';
+import type { Rejection } from '../store/contract/records.ts';
 
 /** Detail types on the bus. */
 export const DETAIL_TYPE = {

@@ -1,5 +1,5 @@
 /** A fleet's queue. It hints: a message may be late, lost, doubled or outdated; the job item decides. */
-import type { StartRequest } from '../store/requests.ts';
+import type { StartRequest } from '../store/contract/requests.ts';
 
 /** What a worker is told of one job: which, and by which claim; or what its start claims it by. The payload stays in the item. */
 export type DispatchMessage = Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim'>;

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
-import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/bounds.ts';
+import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/contract/bounds.ts';
 import { caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
 
 const atMs = instantMs.min(0);

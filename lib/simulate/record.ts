@@ -1,6 +1,6 @@
 /** What happened in a simulated pool: attempts as they start and end in the store, and what keys, types and fleets got. */
 import { isTerminal, type Job } from '../core/job.ts';
-import type { StoreEvent } from '../store/memory/imitation.ts';
+import type { StoreEvent } from '../store/memory/imitation/imitation.ts';
 import type { Run } from './fairness.ts';
 
 /** How one attempt went. */

@@ -2,7 +2,7 @@
 import { ConfigurationError, show } from '../core/errors.ts';
 import type { ScheduleSpec } from '../core/recurring.ts';
 import type { OverlapPolicy, TimeRules } from '../core/schedule.ts';
-import type { JobRequest } from '../dispatch/request.ts';
+import type { JobRequest } from '../submit/request.ts';
 import type { ProductSchedule } from './product-scenario.ts';
 
 const RATE = /^rate\((\d{1,9}) (second|minute|hour|day)s?\)$/;

@@ -3,7 +3,7 @@
  * and, at one instant, in the order it asked; so two runs that draw the same numbers do the same.
  */
 import type { Clock } from '../runtime/contract.ts';
-import { TimeHeap } from '../store/memory/time-heap.ts';
+import { TimeHeap } from '../runtime/time-heap.ts';
 
 /** Why `run` ended. */
 export type RunEnd = 'idle' | 'until' | 'steps';

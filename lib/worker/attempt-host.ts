@@ -8,8 +8,8 @@ import { typesByName } from '../core/conflict.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import { PROGRESS_BYTES_MAX } from '../store/bounds.ts';
-import type { SubmitStore } from '../store/contract.ts';
+import { PROGRESS_BYTES_MAX } from '../store/contract/bounds.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
 
 /** Thrown into an attempt of a job whose end somebody asked for. */
 export class AttemptCancelledError extends Error {

@@ -5,10 +5,10 @@
  */
 
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
-import { loseAttempt } from '../dispatch/settle/lose.ts';
+import { loseAttempt } from '../dispatch/recovery/lose.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import type { PassStore } from '../store/contract.ts';
+import type { PassStore } from '../store/contract/verbs.ts';
 import { type RunContext, termsOf } from './run-job.ts';
 
 export interface DeadFunctionContext

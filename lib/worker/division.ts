@@ -11,8 +11,9 @@
  *
  * While slots are lent from or to the partition, they stay: the borrower counts on them.
  */
-import type { PassStore } from '../store/contract.ts';
-import type { WorkerIdentity } from '../store/records.ts';
+
+import type { WorkerIdentity } from '../store/contract/records.ts';
+import type { PassStore } from '../store/contract/verbs.ts';
 import { sharesOf } from './membership.ts';
 
 export interface DivisionParts {

@@ -6,9 +6,9 @@ import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { placeOf } from '../dispatch/submit.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
+import { placeOf } from '../submit/submit.ts';
 import { guardHere } from './guard.ts';
 import type { GuardQuestion, GuardThreadData, GuardWord } from './thread-guard.ts';
 

@@ -17,9 +17,9 @@ import type { Json } from '../core/job.ts';
 import { hungAfter } from '../core/retry.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
-import { PROGRESS_TOTAL_BYTES_MAX } from '../store/bounds.ts';
-import type { WorkerStore } from '../store/contract.ts';
-import type { WorkerIdentity, WorkerLoad } from '../store/records.ts';
+import { PROGRESS_TOTAL_BYTES_MAX } from '../store/contract/bounds.ts';
+import type { WorkerIdentity, WorkerLoad } from '../store/contract/records.ts';
+import type { WorkerStore } from '../store/contract/verbs.ts';
 import {
   join,
   LEASE_MARGIN_MS,

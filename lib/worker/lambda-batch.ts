@@ -5,7 +5,7 @@ import type { Metrics } from '../metrics/contract.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
-import type { SubmitStore, WorkerStore } from '../store/contract.ts';
+import type { SubmitStore, WorkerStore } from '../store/contract/verbs.ts';
 import { noteStart, progressOf, watchJobs } from './attempt-host.ts';
 import { endIfDead } from './dead-function.ts';
 import {

@@ -1,7 +1,7 @@
 /** The composition root of a Lambda worker: from the environment that the Scheduler construct sets. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import { Declarations } from '../dispatch/declaration.ts';
+import { Declarations } from '../declaration/declaration.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';

@@ -12,13 +12,13 @@ import {
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
 import { afterFailure, afterRelease, afterWorkerLost, hungAfter, WORKER_STOPPED } from '../core/retry.ts';
-import type { Deployed } from '../dispatch/declaration.ts';
+import type { Deployed } from '../declaration/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
-import type { WorkerIdentity } from '../store/records.ts';
-import type { FinishOutcome } from '../store/requests.ts';
+import type { WorkerIdentity } from '../store/contract/records.ts';
+import type { FinishOutcome } from '../store/contract/requests.ts';
 import {
   AttemptCancelledError,
   AttemptSupersededError,

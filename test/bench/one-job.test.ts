@@ -19,6 +19,6 @@ it('the way of one job from its request to its settlement is measured whole', {
   expect(functions).toBe(files.reduce((sum, each) => sum + each.functions, 0));
   // From the client to the outcome, or the count says nothing.
   const names = files.map(({ file }) => file);
-  for (const part of ['dispatch/submit', 'core/planner', 'worker/run-job', 'dispatch/outcomes'])
+  for (const part of ['submit/submit', 'core/planner', 'worker/run-job', 'dispatch/outcomes'])
     expect(names).toContain(`lib/${part}.ts`);
 });

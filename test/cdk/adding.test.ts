@@ -16,7 +16,7 @@ import {
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
-import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { decodeConfiguration } from '../../lib/declaration/codec.ts';
 import { at, emptyStack, listOf, referred, resourcesOf, workerFunction } from './stacks.ts';
 
 /** What the deployment would declare. */

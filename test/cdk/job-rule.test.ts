@@ -5,8 +5,8 @@ import { Key } from 'aws-cdk-lib/aws-kms';
 import { describe, expect, it } from 'vitest';
 import type { JobOfEvent } from '../../cdk/job-rule.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { ingest } from '../../lib/dispatch/ingest.ts';
-import { stage } from '../dispatch/stage.ts';
+import { ingest } from '../../lib/submit/ingest.ts';
+import { stage } from '../stage/stage.ts';
 import { emptyStack } from './stacks.ts';
 
 const PATTERN = { source: ['shop'], detailType: ['Order Placed'] };

@@ -22,7 +22,7 @@ import {
   scheduleKey,
   scheduleSpecKey,
   unreadableKey,
-} from '../../lib/store/schema.ts';
+} from '../../lib/store/table/schema.ts';
 import { at, emptyStack, listOf, referred, resourcesOf, synthesize } from './stacks.ts';
 
 const REQUESTS = [

@@ -8,9 +8,9 @@ import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
-import { decodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { decodeConfiguration } from '../../lib/declaration/codec.ts';
 import { JOB_REQUESTS, SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
-import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
+import { PROJECTED, TABLE } from '../../lib/store/table/schema.ts';
 import { readmeBeginning } from '../package/readme.ts';
 import {
   at,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { runProgram, type Surroundings, type Terminal } from '../../lib/cli/program.ts';
 import { type Desk, desk } from '../client/desk.ts';
-import type { StageOptions } from '../dispatch/stage.ts';
+import type { StageOptions } from '../stage/stage.ts';
 import type { Said } from './run.ts';
 
 export interface Counter extends Desk {

@@ -1,6 +1,6 @@
 /** What the command line says of the dispatchers that make the passes. */
 import { describe, expect, it } from 'vitest';
-import { residentHolder } from '../../lib/dispatch/lead.ts';
+import { residentHolder } from '../../lib/dispatch/lead/lead.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { counter } from './desk.ts';
 

@@ -1,6 +1,6 @@
 /** Errors of what stands behind the command line: one line each, or one JSON document, and no stack. */
 import { expect, it } from 'vitest';
-import { DeclarationMissing } from '../../lib/dispatch/declaration.ts';
+import { DeclarationMissing } from '../../lib/declaration/declaration.ts';
 import { BusMisconfigured } from '../../lib/events/errors.ts';
 import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../../lib/queue/errors.ts';
 import {
@@ -10,7 +10,7 @@ import {
   StoreRefused,
   StoreThrottled,
   StoreUnavailable,
-} from '../../lib/store/errors.ts';
+} from '../../lib/store/contract/errors.ts';
 import { counter } from './desk.ts';
 
 const ERRORS: readonly Error[] = [

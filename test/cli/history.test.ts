@@ -2,7 +2,7 @@
 import { hostname, userInfo } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { FAILED } from '../dispatch/stage.ts';
+import { FAILED } from '../stage/stage.ts';
 import { counter } from './desk.ts';
 
 const HERE = `${userInfo().username}@${hostname()}`;

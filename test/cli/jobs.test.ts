@@ -3,11 +3,11 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { connect } from '../../lib/cli/connect.ts';
 import { ClientEnvironmentError } from '../../lib/client/errors.ts';
-import type { TypeView } from '../../lib/dispatch/inspect.ts';
-import { StoreMisconfigured } from '../../lib/store/errors.ts';
-import { FAILED, storeWith } from '../dispatch/stage.ts';
+import type { TypeView } from '../../lib/operate/inspect.ts';
+import { StoreMisconfigured } from '../../lib/store/contract/errors.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { FAILED, storeWith } from '../stage/stage.ts';
 import { counter, fileOf } from './desk.ts';
 
 describe('jobs submit', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { runProgram } from '../../lib/cli/program.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
-import type { EndedFilter } from '../../lib/store/ended.ts';
+import type { EndedFilter } from '../../lib/store/contract/ended.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 
 const ended = (changes: Partial<Job> = {}): Job =>

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { EXIT } from '../../lib/cli/spoken.ts';
 import type { ValidationError } from '../../lib/client/errors.ts';
-import type { ScheduleRequest } from '../../lib/dispatch/schedule-request.ts';
-import { putSchedule } from '../../lib/dispatch/schedules.ts';
+import type { ScheduleRequest } from '../../lib/schedules/request.ts';
+import { putSchedule } from '../../lib/schedules/schedules.ts';
 import { allOf, desk } from '../client/desk.ts';
 import {
   ALLOWED,

@@ -4,7 +4,7 @@ import { StoreClient } from '../../lib/client/client.ts';
 import type { ClientParts } from '../../lib/client/contexts.ts';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { FAILED, type Stage, type StageOptions, stage } from '../dispatch/stage.ts';
+import { FAILED, type Stage, type StageOptions, stage } from '../stage/stage.ts';
 
 /** Two tiers, two types of one conflict group, a Lambda fleet and one whose workers register. */
 export const POOL: PoolInput = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { explanationText } from '../../lib/cli/explanation.ts';
-import type { LiveExplanation } from '../../lib/dispatch/explain.ts';
+import type { LiveExplanation } from '../../lib/operate/explain.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { onlyJob } from '../testing/received.ts';
 import { type Desk, desk, errorOf, POOL } from './desk.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ControlChangedError, JobNotFoundError } from '../../lib/client/errors.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreThrottled } from '../../lib/store/errors.ts';
-import { FAILED, storeWith } from '../dispatch/stage.ts';
+import { StoreThrottled } from '../../lib/store/contract/errors.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { FAILED, storeWith } from '../stage/stage.ts';
 import { allOf, desk, errorOf, POOL } from './desk.ts';
 
 describe('cancelling', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { StoreMisconfigured, StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
-import { FAILED, type Stage, storeWith } from '../dispatch/stage.ts';
+import { StoreMisconfigured, StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import { FAILED, type Stage, storeWith } from '../stage/stage.ts';
 import { type Desk, desk, errorOf } from './desk.ts';
 
 const REQUEST = { type: 'resize', payload: 1, fairnessKey: 'tenant-a' };

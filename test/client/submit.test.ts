@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
-import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
-import { storeWith } from '../dispatch/stage.ts';
+import { StoreRefused, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import { storeWith } from '../stage/stage.ts';
 import { desk, errorOf } from './desk.ts';
 
 const REQUEST = { type: 'resize', payload: { n: 1 }, fairnessKey: 'tenant-a' };

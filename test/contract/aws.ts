@@ -25,7 +25,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { inject } from 'vitest';
 import { EVENT_SOURCE } from '../../lib/events/contract.ts';
-import { PROJECTED, TABLE } from '../../lib/store/schema.ts';
+import { PROJECTED, TABLE } from '../../lib/store/table/schema.ts';
 
 const KEYS = [TABLE.partitionKey, TABLE.sortKey, TABLE.line, TABLE.rank];
 const TABLE_WAIT_SEC = 60;

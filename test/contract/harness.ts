@@ -2,10 +2,10 @@
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { Wake } from '../../lib/queue/message.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import type { JobHead } from '../../lib/store/job-fields.ts';
-import type { UnreadableItem } from '../../lib/store/records.ts';
-import { instantRank } from '../../lib/store/schema.ts';
+import type { JobHead } from '../../lib/store/contract/job-fields.ts';
+import type { UnreadableItem } from '../../lib/store/contract/records.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { instantRank } from '../../lib/store/table/schema.ts';
 
 /** The type of the suites' jobs, unless they say otherwise. */
 export const SUITE_TYPE = 'resize';

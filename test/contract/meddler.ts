@@ -20,7 +20,7 @@ import {
   DynamoDBServiceException,
   TransactionCanceledException,
 } from '@aws-sdk/client-dynamodb';
-import { TABLE } from '../../lib/store/schema.ts';
+import { TABLE } from '../../lib/store/table/schema.ts';
 import { clientConfiguration, type TestTable } from './aws.ts';
 import { type Item, nameOfKey, Past } from './past.ts';
 

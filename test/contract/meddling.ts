@@ -1,8 +1,8 @@
 /** What a seed does to requests, and a store whose caller tries again. */
 
-import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
-import { jobKey } from '../../lib/store/schema.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { jobKey } from '../../lib/store/table/schema.ts';
 import { diceOf, hashText, seeded } from '../simulation/random.ts';
 import {
   type Asked,

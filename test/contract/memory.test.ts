@@ -3,8 +3,8 @@ import { DETAIL_TYPE, type OutcomeEvent, SCHEDULE_STOPPED } from '../../lib/even
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Wake } from '../../lib/queue/message.ts';
+import type { UnreadableItem } from '../../lib/store/contract/records.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { UnreadableItem } from '../../lib/store/records.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';

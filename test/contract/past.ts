@@ -1,8 +1,8 @@
 /** What weak reads still show: items as they were before a write, some reads long. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { BatchGetCommand, DynamoDBDocumentClient } from '@aws-sdk/lib-dynamodb';
-import { entryOf } from '../../lib/store/metering.ts';
-import { TABLE } from '../../lib/store/schema.ts';
+import { entryOf } from '../../lib/store/table/metering.ts';
+import { TABLE } from '../../lib/store/table/schema.ts';
 
 export type Item = Readonly<Record<string, unknown>>;
 

@@ -5,8 +5,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync } from 'node:fs';
 import { type DynamoDBClient, DynamoDBServiceException } from '@aws-sdk/client-dynamodb';
-import type { JobStore } from '../../lib/store/contract.ts';
-import { LEADING_KEYS, TABLE } from '../../lib/store/schema.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { LEADING_KEYS, TABLE } from '../../lib/store/table/schema.ts';
 import { ROLES, type RoleName } from './roles.ts';
 
 /** One right that a request needs; of a transaction or a batch, each of its parts needs one. */

@@ -1,8 +1,8 @@
 /** Which verbs of the store each role uses. Where the code says it by a type, the compiler compares. */
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
+import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import type { EndedJobs } from '../../lib/store/ended.ts';
+import type { EndedJobs } from '../../lib/store/contract/ended.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import type { WorkerProcessOptions } from '../../lib/worker/process/options.ts';
 

@@ -2,12 +2,12 @@
 import type { Job } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleRecord, ScheduleState } from '../../lib/core/recurring.ts';
-import { DECLARATION_PART_CHARS } from '../../lib/store/bounds.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import { PAYLOAD_KEPT_MS } from '../../lib/store/payload.ts';
-import type { ReceivedLetter, WorkerIdentity } from '../../lib/store/records.ts';
-import type { Applied, Commit, CommitOutcome } from '../../lib/store/requests.ts';
-import type { ScheduleStore } from '../../lib/store/schedules.ts';
+import { DECLARATION_PART_CHARS } from '../../lib/store/contract/bounds.ts';
+import type { ReceivedLetter, WorkerIdentity } from '../../lib/store/contract/records.ts';
+import type { Applied, Commit, CommitOutcome } from '../../lib/store/contract/requests.ts';
+import type { ScheduleStore } from '../../lib/store/contract/schedules.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { PAYLOAD_KEPT_MS } from '../../lib/store/table/payload.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';

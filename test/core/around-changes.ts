@@ -1,7 +1,7 @@
 /** Firings around the instants at which clocks change, beside an oracle that walks through the minutes. */
 import { expect } from 'vitest';
 import { firesOf } from '../../lib/core/schedule.ts';
-import { readCron } from '../../lib/schedule/croner.ts';
+import { readCron } from '../../lib/cron/croner.ts';
 import { ALL_POLICIES, walked } from './local-minutes.ts';
 
 const DAY_MS = 86_400_000;

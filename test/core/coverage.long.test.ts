@@ -16,7 +16,7 @@ const ALSO = [
   ...['firing', 'firing-kept', 'firing-long-jobs', 'lifts', 'schedule-request'].map(
     (name) => `dispatch/${name}`,
   ),
-  'store/bounds',
+  'store/contract/bounds',
   'contract/memory',
 ].map((name) => `test/${name}.test.ts`);
 

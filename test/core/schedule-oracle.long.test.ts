@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { firesOf } from '../../lib/core/schedule.ts';
-import { readCron } from '../../lib/schedule/croner.ts';
+import { readCron } from '../../lib/cron/croner.ts';
 import { agreesAround } from './around-changes.ts';
 import { ALL_POLICIES, changesOf, PATTERNS, walked, ZONES } from './local-minutes.ts';
 

@@ -10,7 +10,7 @@ import {
   type TimeRules,
   zoneOffsetMs,
 } from '../../lib/core/schedule.ts';
-import { readCron } from '../../lib/schedule/croner.ts';
+import { readCron } from '../../lib/cron/croner.ts';
 
 type More = Omit<Partial<TimeRules>, 'when' | 'timeZone'>;
 

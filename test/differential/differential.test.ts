@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../lib/core/defaults.ts';
-import type { PartitionState } from '../../lib/store/records.ts';
+import type { PartitionState } from '../../lib/store/contract/records.ts';
 import { idOf, readScenarios, scenarioConfiguration } from '../core/oracles.ts';
 import { breachOf } from './bounds.ts';
 import type { Planted } from './deployed.ts';

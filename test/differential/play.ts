@@ -9,8 +9,8 @@
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { JobMode } from '../../lib/core/job.ts';
-import type { DispatchBudget } from '../../lib/dispatch/context.ts';
-import { TimeHeap } from '../../lib/store/memory/time-heap.ts';
+import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
+import { TimeHeap } from '../../lib/runtime/time-heap.ts';
 
 /** What the scenario's instant 0 is: a whole number of days, so that resets begin there. */
 export const EPOCH_MS = 1_799_971_200_000;

@@ -1,13 +1,13 @@
 /** Which partitions a trigger concerns, the wakes that go out for what is due soon, and what the bus is told. */
 import { describe, expect, it } from 'vitest';
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
+import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 const parted = (): Stage =>
   stage({

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import { triggersOf } from '../../lib/dispatch/woken.ts';
-import { type Stage, stage, storeWith } from './stage.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 /** Neither the keys line nor any ready line shows anything yet. */
 const lagging = (on: Stage) =>

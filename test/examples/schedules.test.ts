@@ -6,8 +6,8 @@ import { ScheduleNotFoundError } from '../../lib/client/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { localIso } from '../../lib/core/schedule.ts';
 import { desk } from '../client/desk.ts';
-import { storeWith } from '../dispatch/stage.ts';
 import { seeded } from '../simulation/random.ts';
+import { storeWith } from '../stage/stage.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { onceAllowed } from '../../functions/declare.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
-import { StoreMisconfigured } from '../../lib/store/errors.ts';
+import { StoreMisconfigured } from '../../lib/store/contract/errors.ts';
 
 /** Fails so often, then answers. What was waited is counted. */
 async function declaring(failures: number, failure: Error) {

@@ -9,12 +9,12 @@ import type { Job } from '../../lib/core/job.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { OutcomeOutbox, UnpublishedOutcomes } from '../../lib/queue/contract.ts';
-import { encodeJob } from '../../lib/store/dynamodb/codec/job.ts';
-import { encodeScheduleState } from '../../lib/store/dynamodb/codec/schedule.ts';
-import { StoreThrottled } from '../../lib/store/errors.ts';
-import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { StoreThrottled } from '../../lib/store/contract/errors.ts';
+import { encodeJob } from '../../lib/store/table/codec/job.ts';
+import { encodeScheduleState } from '../../lib/store/table/codec/schedule.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aSchedule } from '../fixtures/factories/schedule.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 let on: Stage;
 /** Of a partition: each commit raises it. */

@@ -7,10 +7,10 @@ import { ScheduleVerbs } from '../../lib/client/schedules.ts';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
-import { redriveJob } from '../../lib/dispatch/redrive.ts';
+import { redriveJob } from '../../lib/operate/redrive.ts';
 import type { OutcomeOutbox } from '../../lib/queue/contract.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
-import { stage, storeWith } from '../dispatch/stage.ts';
+import { stage, storeWith } from '../stage/stage.ts';
 import { toldJobs } from '../testing/received.ts';
 
 const OWN = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';

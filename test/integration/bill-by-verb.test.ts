@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCostMeter } from '../../bench/metering/meter.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { Usage } from '../../lib/store/metering.ts';
+import type { Usage } from '../../lib/store/table/metering.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { SUITE_TYPE, suitePlace } from '../contract/harness.ts';
 import { SCENES, type Scenes, type Stage } from '../contract/scenes.ts';

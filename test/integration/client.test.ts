@@ -6,12 +6,12 @@ import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
-import { placeOf } from '../../lib/dispatch/submit.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { placeOf } from '../../lib/submit/submit.ts';
 import { allOf, errorOf } from '../client/desk.ts';
 import {
   clientConfiguration,

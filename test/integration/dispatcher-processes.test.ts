@@ -12,9 +12,9 @@ import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { buildRing, roleOf } from '../../lib/core/ring.ts';
-import { placeOf, submit } from '../../lib/dispatch/submit.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { placeOf, submit } from '../../lib/submit/submit.ts';
 import {
   clientConfiguration,
   createQueue,

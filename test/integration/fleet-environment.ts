@@ -1,6 +1,6 @@
 /** What a process needs to serve a fleet on the emulator: what the construct gives one in the cloud, and declares. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { clientConfiguration } from '../contract/aws.ts';
 import { declareIn } from '../fixtures/declared.ts';
 

@@ -5,14 +5,14 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { lookAtWorkers } from '../../lib/dispatch/settle/look.ts';
-import { leaseInForceMs, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
-import { submit } from '../../lib/dispatch/submit.ts';
+import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/partition/context.ts';
+import { leaseInForceMs, WORKER_LEASE_MS } from '../../lib/dispatch/recovery/silence.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
 import type { Log } from '../../lib/runtime/contract.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
+import { submit } from '../../lib/submit/submit.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { type ProcessStage, processStage } from './process-stage.ts';
 

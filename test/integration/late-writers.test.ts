@@ -1,8 +1,8 @@
 /** A write that comes late, or a second time, after somebody else has written: it undoes nothing. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { ControlChange } from '../../lib/store/contract/requests.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import type { ControlChange } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';

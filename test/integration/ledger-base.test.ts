@@ -7,10 +7,10 @@ import {
   UpdateCommand,
 } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ATTRIBUTE } from '../../lib/store/dynamodb/codec/attributes.ts';
+import type { Ledger, UnreadableItem } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import type { Ledger, UnreadableItem } from '../../lib/store/records.ts';
-import { ledgerBaseKey, pageKey } from '../../lib/store/schema.ts';
+import { ATTRIBUTE } from '../../lib/store/table/codec/attributes.ts';
+import { ledgerBaseKey, pageKey } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { refusedTo, watch } from '../contract/rights.ts';

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
-import { submit } from '../../lib/dispatch/submit.ts';
+import { submit } from '../../lib/submit/submit.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { type ProcessStage, processStage } from './process-stage.ts';
 

@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { MovingJob } from '../../lib/core/job.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { DynamoEndedJobs } from '../../lib/store/dynamodb/ended.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { clientConfiguration, createTable, type TestTable } from '../contract/aws.ts';

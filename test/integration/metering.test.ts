@@ -2,11 +2,11 @@
 import { DynamoDBDocumentClient, GetCommand, QueryCommand } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CostMeter, createCostMeter } from '../../bench/metering/meter.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import { itemBytes, readUnitsOf } from '../../lib/store/metering.ts';
-import { ledgerBaseKey, pageKey } from '../../lib/store/schema.ts';
+import { itemBytes, readUnitsOf } from '../../lib/store/table/metering.ts';
+import { ledgerBaseKey, pageKey } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';

@@ -5,11 +5,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { WorkerIdentity } from '../../lib/store/contract/records.ts';
+import type { ClaimRequest } from '../../lib/store/contract/requests.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { WorkerIdentity } from '../../lib/store/records.ts';
-import type { ClaimRequest } from '../../lib/store/requests.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';

@@ -1,6 +1,6 @@
 /** What is declared, one deployment after the other. */
 import type { FleetInput, JobTypeInput, TierInput } from '../../lib/core/defaults.ts';
-import type { ScheduleRequest } from '../../lib/dispatch/schedule-request.ts';
+import type { ScheduleRequest } from '../../lib/schedules/request.ts';
 
 export interface RedeployPool {
   readonly types: Readonly<Record<string, JobTypeInput>>;

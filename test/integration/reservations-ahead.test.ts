@@ -8,14 +8,14 @@ import {
   type QueryCommandOutput,
 } from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ATTRIBUTE } from '../../lib/store/dynamodb/codec/attributes.ts';
-import { encodeLedger } from '../../lib/store/dynamodb/codec/ledger.ts';
-import { decodePage, encodeLedgerBase, encodePage } from '../../lib/store/dynamodb/codec/page.ts';
+import type { Reservation } from '../../lib/store/contract/records.ts';
+import type { Commit, CommitOutcome } from '../../lib/store/contract/requests.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { nextPage, type Page } from '../../lib/store/page.ts';
-import type { Reservation } from '../../lib/store/records.ts';
-import type { Commit, CommitOutcome } from '../../lib/store/requests.ts';
-import { ledgerKey, pageKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/schema.ts';
+import { ATTRIBUTE } from '../../lib/store/table/codec/attributes.ts';
+import { encodeLedger } from '../../lib/store/table/codec/ledger.ts';
+import { decodePage, encodeLedgerBase, encodePage } from '../../lib/store/table/codec/page.ts';
+import { nextPage, type Page } from '../../lib/store/table/page.ts';
+import { ledgerKey, pageKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';

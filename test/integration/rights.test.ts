@@ -1,12 +1,12 @@
 /** The policies of the roles, and what the store asks of the table in their name: neither more nor less. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobStore } from '../../lib/store/contract.ts';
+import { MalformedItemError } from '../../lib/store/contract/errors.ts';
+import type { UnreadableItem } from '../../lib/store/contract/records.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { DynamoEndedJobs } from '../../lib/store/dynamodb/ended.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { MalformedItemError } from '../../lib/store/errors.ts';
-import type { UnreadableItem } from '../../lib/store/records.ts';
-import { TABLE } from '../../lib/store/schema.ts';
+import { TABLE } from '../../lib/store/table/schema.ts';
 import { clientConfiguration, createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { type AskedByVerb, mayNot, refusedTo, unusedBy, watch } from '../contract/rights.ts';

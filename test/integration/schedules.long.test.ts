@@ -9,12 +9,12 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
-import { firingJobId } from '../../lib/dispatch/firing.ts';
-import { placeOf } from '../../lib/dispatch/submit.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/partition/context.ts';
+import { firingJobId } from '../../lib/dispatch/pass/firing.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { placeOf } from '../../lib/submit/submit.ts';
 import {
   clientConfiguration,
   createQueue,

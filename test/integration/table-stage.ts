@@ -1,15 +1,15 @@
 /** Dispatchers on the emulator's table, with a queue in memory, and a clock that a test puts forward. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
-import { placeOf, submit } from '../../lib/dispatch/submit.ts';
+import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { DynamoJobStoreOptions } from '../../lib/store/dynamodb/items.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { placeOf, submit } from '../../lib/submit/submit.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob } from '../fixtures/factories/job.ts';

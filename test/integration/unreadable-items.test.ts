@@ -4,9 +4,9 @@ import { DeleteCommand, DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/l
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { JobHead } from '../../lib/store/contract/job-fields.ts';
+import type { UnreadableItem } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import type { JobHead } from '../../lib/store/job-fields.ts';
-import type { UnreadableItem } from '../../lib/store/records.ts';
 import {
   backlogKey,
   controlKey,
@@ -20,7 +20,7 @@ import {
   requestKey,
   reservationKey,
   workerKey,
-} from '../../lib/store/schema.ts';
+} from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { SUITE_TYPE, suitePlace } from '../contract/harness.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';

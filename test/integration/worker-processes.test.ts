@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
-import { submit } from '../../lib/dispatch/submit.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/partition/context.ts';
+import { submit } from '../../lib/submit/submit.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { type ProcessStage, processStage } from './process-stage.ts';
 

@@ -3,7 +3,7 @@ here a commit is one write of the summary on condition of its version).
 
 News: 'ended j' and 'came j'. Each has a trigger of its own (a stream batch), which comes again if its invocation fails, until it is given up.
 Wakes say nothing: a dispatcher that is woken reads the letters, or, with --woken-lead, takes the lead, so that only leads read letters, as
-`lib/dispatch/lead.ts` does. Leads are invocations without news. A freeze is an interleaving, with 'the lead expires' at any moment. Commits,
+`lib/dispatch/lead/lead.ts` does. Leads are invocations without news. A freeze is an interleaving, with 'the lead expires' at any moment. Commits,
 deletes and puts of letters may be late, repeated or never arrive. No tick is modelled: the invariant says that none is needed, but for what
 is excused: a leader that died, a batch or a wake that was given up after its last try.
 

@@ -18,12 +18,13 @@ export const PRESENCE_MODEL = modelNamed('presence_model.py');
 export const MODEL_MS = 600_000;
 
 /** The models, and the code whose protocols they are. */
-const MODELLED = [
+export const MODELLED = [
   'test/protocol/',
-  'lib/store/page.ts',
+  'lib/store/table/page.ts',
   'lib/store/dynamodb/partition.ts',
-  'lib/dispatch/lead.ts',
-  'lib/dispatch/quiet.ts',
+  'lib/dispatch/partition/commits.ts',
+  'lib/dispatch/lead/lead.ts',
+  'lib/dispatch/pass/quiet.ts',
   'lib/worker/run-job.ts',
 ];
 

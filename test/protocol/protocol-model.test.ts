@@ -1,4 +1,5 @@
 /** The protocols' executable models: whole, they hold (`protocol-model.long.test.ts` has all states); without any one rule, they do not. */
+import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   CAS_MODEL,
@@ -9,6 +10,7 @@ import {
   LOAN_MODEL,
   LOCK_MODEL,
   MODEL_MS,
+  MODELLED,
   PARK_LOAN_MODEL,
   PRESENCE_MODEL,
   QUIET_MODEL,
@@ -16,6 +18,10 @@ import {
   run,
   START_MODEL,
 } from './models.ts';
+
+it('follows files that are there', () => {
+  expect(MODELLED.filter((path) => !existsSync(path))).toEqual([]);
+});
 
 const WAITS = 'waits for a tick';
 const A_WAITS = `'a ended' ${WAITS}`;

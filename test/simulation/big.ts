@@ -4,8 +4,8 @@
  * the work, or worker processes, some of which are killed.
  */
 import { CONFIGURATION_LIMITS, type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/context.ts';
-import { REQUEST_LIMITS } from '../../lib/dispatch/request.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/partition/context.ts';
+import { REQUEST_LIMITS } from '../../lib/submit/request.ts';
 import {
   FAULT_CLASSES,
   type FaultClass,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { SCENES, SCHEDULE_SCENES } from '../contract/scenes.ts';
 import { again, QUICK, testCrashPoints } from './crash-points.ts';
 import { SMALL_RUNS } from './small-runs.ts';

@@ -1,11 +1,11 @@
 /** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
 
-import { ATTENDED_MS } from '../../lib/dispatch/settle/silence.ts';
+import { ATTENDED_MS } from '../../lib/dispatch/recovery/silence.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import { QueueUnavailable } from '../../lib/queue/errors.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Caller } from './node.ts';

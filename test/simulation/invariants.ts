@@ -9,20 +9,21 @@ import { isLegal, isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import { HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/settle/silence.ts';
-import type { RequestOf } from '../../lib/store/contract.ts';
-import type { StoreEvent } from '../../lib/store/memory/imitation.ts';
-import type { PartitionView } from '../../lib/store/memory/items.ts';
-import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { Ledger, Reservation } from '../../lib/store/records.ts';
+import { HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/recovery/silence.ts';
+import { readyLineName } from '../../lib/store/contract/lines.ts';
+import type { Ledger, Reservation } from '../../lib/store/contract/records.ts';
 import type {
   ClaimRequest,
   Commit,
   ControlChange,
   FinishRequest,
   StartRequest,
-} from '../../lib/store/requests.ts';
-import { BLOCKED_PREFIX, blockedLineName, readyLineName } from '../../lib/store/schema.ts';
+} from '../../lib/store/contract/requests.ts';
+import type { RequestOf } from '../../lib/store/contract/verbs.ts';
+import type { StoreEvent } from '../../lib/store/memory/imitation/imitation.ts';
+import type { PartitionView } from '../../lib/store/memory/items.ts';
+import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { BLOCKED_PREFIX, blockedLineName } from '../../lib/store/table/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
 import { Starvation } from './starvation.ts';

@@ -23,10 +23,9 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { conflictKeyUnder, typesByName } from '../../lib/core/conflict.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
+import type { WorkerRecord } from '../../lib/store/contract/records.ts';
+import type { Commit } from '../../lib/store/contract/requests.ts';
 import type { PartitionView } from '../../lib/store/memory/items.ts';
-
-import type { WorkerRecord } from '../../lib/store/records.ts';
-import type { Commit } from '../../lib/store/requests.ts';
 
 export interface OrderBounds {
   /** Undefined: being told proves nothing. */

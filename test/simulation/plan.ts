@@ -4,10 +4,10 @@ import type { OverrideChange } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Scope } from '../../lib/core/scope.ts';
-import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/context.ts';
+import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/partition/context.ts';
 import type { BusImitation } from '../../lib/events/memory/bus.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
-import type { StoreImitation } from '../../lib/store/memory/imitation.ts';
+import type { StoreImitation } from '../../lib/store/memory/imitation/imitation.ts';
 import { type Dice, diceOf, seeded } from './random.ts';
 import { drawRedeploys, type PlannedProcess, type PlannedRedeploys, withOtherTypes } from './redeploys.ts';
 

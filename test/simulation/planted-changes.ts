@@ -23,7 +23,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'changed-since-told': {
     removes: 'what a read tells of a job that hints told of: its new place, and that it waits no more',
-    foundBy: { test: 'test/dispatch/view.test.ts', name: 'is offered as it is now' },
+    foundBy: { test: 'test/dispatch/view/view.test.ts', name: 'is offered as it is now' },
     changes: [change(at('changed-since-told'), dropped)],
   },
   'read-beside-admission': {
@@ -35,7 +35,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'known-from-its-admission': {
     removes: 'the time from its end for which it is known of a job that it does not wait',
     foundBy: {
-      test: 'test/dispatch/view.test.ts',
+      test: 'test/dispatch/view/view.test.ts',
       name: 'that a job waits no more count for a minute after the last of them',
     },
     changes: [
@@ -45,7 +45,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'held-and-forgotten': {
     removes: 'the place of a job that is held still, and that a read shows to wait anew',
     foundBy: {
-      test: 'test/dispatch/hints.test.ts',
+      test: 'test/dispatch/view/hints.test.ts',
       name: 'stands in its place once its attempt is settled',
     },
     changes: [
@@ -67,7 +67,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'first-page-of-keys': {
     removes: 'what is behind the first page of a keys line',
-    foundBy: byTest('dispatch/blocked', 'because each is at its cap keep no other key waiting'),
+    foundBy: byTest('dispatch/pass/blocked', 'because each is at its cap keep no other key waiting'),
     changes: [change(at('first-page-of-keys'), becomes('{ next: undefined }'), 'Identifier', 3)],
   },
   'charged-after-a-reset': {
@@ -83,7 +83,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'unbounded-marker': {
     removes: 'the bound on what the page says of reservations',
     foundBy: byTest(
-      'store/bounds',
+      'store/contract/bounds',
       'stays as small, however many reservations there are, and means the same',
     ),
     changes: [change(at('unbounded-marker'), never)],
@@ -114,7 +114,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes:
       'looking again where nothing waited: a job whose every hint was lost waits until another one of its key comes',
     foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
+      test: 'test/dispatch/pass/quiet.test.ts',
       name: 'is looked at as a whole once a minute, so a job whose hint was lost starts with the first pass after that',
     },
     changes: [
@@ -131,7 +131,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes:
       'the end of what a partition says, once a pass leaves a job waiting: it goes on to say that nothing waits',
     foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
+      test: 'test/dispatch/pass/quiet.test.ts',
       name: 'says so no more when a pass leaves a job waiting, though that pass has nothing else to write',
     },
     changes: [change(at('quiet-not-taken-back'), becomes('$ ?? undefined'))],
@@ -140,7 +140,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     removes:
       'the doubt about a line of which more stands behind what was read, where all that was read starts',
     foundBy: {
-      test: 'test/dispatch/quiet.test.ts',
+      test: 'test/dispatch/pass/quiet.test.ts',
       name: 'does not say so when a line goes on behind what was read of it, though all of that starts',
     },
     changes: [change(at('quiet-though-the-line-goes-on'), dropped, 'BinaryExpression', 2)],
@@ -148,18 +148,21 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'looks-noted-first': {
     removes:
       'the message of a look before its note: one that is noted and was not sent keeps the present one from coming again',
-    foundBy: byTest('dispatch/worker-looks', 'go on with the message that comes again, where sendLook fails'),
+    foundBy: byTest(
+      'dispatch/look-at-workers',
+      'go on with the message that comes again, where sendLook fails',
+    ),
     changes: [change(at('looks-noted-first'), becomes('$.catch(() => {})'), 'CallExpression')],
   },
   'looks-of-others-too': {
     removes:
       'what a look at the workers was noted for: each copy of its message goes on by itself, and so do the copies of those',
-    foundBy: byTest('dispatch/worker-looks', 'do not multiply where each message comes three times, 4000'),
+    foundBy: byTest('dispatch/look-at-workers', 'do not multiply where each message comes three times, 4000'),
     changes: [change(at('looks-of-others-too'), becomes('state.lookout === undefined'), 'BinaryExpression')],
   },
   'announcements-of-others-last': {
     removes: 'the time of another one’s announcement: whoever meets it trusts it as if it had made it then',
-    foundBy: byTest('dispatch/submit', 'that somebody else has announced is only looked at, for as long as'),
+    foundBy: byTest('submit/submit', 'that somebody else has announced is only looked at, for as long as'),
     changes: [change(at('announcements-of-others-last'), becomes('$2'), 'CallExpression', 4)],
   },
   guarantees: {
@@ -201,7 +204,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'gone-forgotten': {
     removes: 'a key that has left the page is none of its base',
-    foundBy: byTest('store/page', 'that have left it are not what its base says'),
+    foundBy: byTest('store/table/page', 'that have left it are not what its base says'),
     changes: [change(at('gone-forgotten'), dropped, 'BinaryExpression')],
   },
   'base-of-a-refused-commit': {
@@ -224,7 +227,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'moved-back': {
     removes: 'keys that move to the front of their line while it is being read: no later page shows them',
-    foundBy: byTest('dispatch/moved-back', 'is read by its name'),
+    foundBy: byTest('dispatch/view/moved-back', 'is read by its name'),
     changes: [change(at('moved-back'), always, 'BinaryExpression')],
   },
   'fractions-of-cost': {
@@ -242,13 +245,16 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'old-images': {
     removes: 'the versions of images: an old one takes the place of what is known',
-    foundBy: { test: 'test/dispatch/view.test.ts', name: 'change nothing where they are older: told of' },
+    foundBy: {
+      test: 'test/dispatch/view/view.test.ts',
+      name: 'change nothing where they are older: told of',
+    },
     changes: [change(at('old-images'), dropped)],
   },
   'view-of-another-version': {
     removes:
       'the version of what a leader remembers: it believes that also where another dispatcher has committed since',
-    foundBy: byTest('dispatch/memory', 'what a pass leaves is there for the next one, or not'),
+    foundBy: byTest('dispatch/view/memory', 'what a pass leaves is there for the next one, or not'),
     changes: [change(at('view-of-another-version'), always)],
   },
   'raises-forgotten': {
@@ -310,24 +316,24 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'explained-without-raises': {
     removes: 'raised shares from what explain says of the next pass',
-    foundBy: byTest('dispatch/explain', 'is started by'),
+    foundBy: byTest('operate/explain', 'is started by'),
     changes: [change(at('explained-without-raises'), dropped)],
   },
   'explained-without-due': {
     removes: 'what has become due from what explain says of the next pass',
-    foundBy: byTest('dispatch/explain', 'is started by'),
+    foundBy: byTest('operate/explain', 'is started by'),
     changes: [change(at('explained-without-due'), dropped, 'SpreadElement')],
   },
   'explained-without-locks': {
     removes: 'locks of other partitions from what explain says of the next pass',
-    foundBy: byTest('dispatch/explain', 'is started by'),
+    foundBy: byTest('operate/explain', 'is started by'),
     changes: [
       change(at('explained-without-locks'), becomes('state.keptBack !== undefined'), 'BinaryExpression', 2),
     ],
   },
   'unknown-claims-lent': {
     removes: 'claims that were not answered from what is held when capacity is lent',
-    foundBy: byTest('dispatch/loans', 'has just filled, be its claims unknown'),
+    foundBy: byTest('dispatch/partitions/loans', 'has just filled, be its claims unknown'),
     changes: [
       change(
         at('unknown-claims-lent'),
@@ -337,17 +343,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'marks-not-renewed': {
     removes: 'renewing the mark of a blocked line',
-    foundBy: byTest('dispatch/parked-lines', 'their mark outlives a look'),
+    foundBy: byTest('operate/parked-lines', 'their mark outlives a look'),
     changes: [change(at('marks-not-renewed'), becomes('$1 === Infinity'), 'BinaryExpression')],
   },
   'retired-while-parked': {
     removes: 'announcing the lines of jobs that come back from blocked lines',
-    foundBy: byTest('dispatch/parked-lines', 'a line that is retired meanwhile'),
+    foundBy: byTest('operate/parked-lines', 'a line that is retired meanwhile'),
     changes: [change(at('retired-while-parked'), becomes('$4()'), 'CallExpression')],
   },
   'loss-by-own-clock': {
     removes: 'the instant of a loss as its item has it: it is charged by the own clock',
-    foundBy: byTest('dispatch/recovery', 'whose loss another dispatcher has noted a little earlier'),
+    foundBy: byTest('dispatch/recovery/recovery', 'whose loss another dispatcher has noted a little earlier'),
     changes: [change(at('loss-by-own-clock'), becomes('$2'), 'LogicalExpression')],
   },
   'retired-in-between': {
@@ -384,11 +390,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'parked-not-moved-back': {
     removes: 'moving the first parked jobs of a free conflict key back into their lines',
-    foundBy: byTest('dispatch/loans', 'asks for jobs that are parked, once their conflict key is free'),
+    foundBy: byTest(
+      'dispatch/partitions/loans',
+      'asks for jobs that are parked, once their conflict key is free',
+    ),
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/parking.ts'),
+          () => import('../../lib/dispatch/pass/parking.ts'),
           (m) => m.moveBack,
         ),
         always,
@@ -398,16 +407,19 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'former-life': {
     removes: "the time that a worker's former life may still run",
-    foundBy: byTest('dispatch/recovery', 'has what its former one runs taken from it'),
+    foundBy: byTest('dispatch/recovery/recovery', 'has what its former one runs taken from it'),
     changes: [change(at('former-life'), dropped, 'BinaryExpression', 2)],
   },
   'outage-guard': {
     removes: 'the time that workers have after an outage',
-    foundBy: byTest('dispatch/recovery', 'nothing is declared lost until the partition has been read for a'),
+    foundBy: byTest(
+      'dispatch/recovery/recovery',
+      'nothing is declared lost until the partition has been read for a',
+    ),
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/settle/silence.ts'),
+          () => import('../../lib/dispatch/recovery/silence.ts'),
           (m) => m.mayDeclareLost,
         ),
         always,
@@ -474,7 +486,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'claims-of-gone-fleets': {
     removes: 'giving claims back whose fleet is gone',
-    foundBy: byTest('dispatch/redeploy', 'with a lock, for a fleet that is gone, wait again at once'),
+    foundBy: byTest(
+      'dispatch/partitions/redeploy',
+      'with a lock, for a fleet that is gone, wait again at once',
+    ),
     changes: [change(at('claims-of-gone-fleets'), never, 'UnaryExpression')],
   },
   'carry-one-step': {
@@ -499,7 +514,10 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'terms-of-the-dead': {
     removes: 'the terms of its claim from an attempt whose function died',
-    foundBy: byTest('dispatch/redeploy', 'also when the message of their function says that it died'),
+    foundBy: byTest(
+      'dispatch/partitions/redeploy',
+      'also when the message of their function says that it died',
+    ),
     changes: [
       change(
         at('terms-of-the-dead'),
@@ -529,11 +547,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'overtaken-unseen': {
     removes:
       'the look at chosen jobs that an index shows, and that other dispatchers may have started before',
-    foundBy: byTest('dispatch/overtaken', 'tells of none that has ended'),
+    foundBy: byTest('dispatch/pass/overtaken', 'tells of none that has ended'),
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/view/candidates.ts'),
+          () => import('../../lib/dispatch/pass/candidates.ts'),
           (m) => m.Candidates.prototype.overtaken,
         ),
         always,
@@ -543,17 +561,17 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'outdated-heads': {
     removes: 'what a process knows not to wait from what it reads of an index that lags',
-    foundBy: byTest('dispatch/overtaken', 'reads none of them again'),
+    foundBy: byTest('dispatch/pass/overtaken', 'reads none of them again'),
     changes: [change(at('outdated-heads'), becomes('read.jobs'))],
   },
   'told-heads-hide-others': {
     removes: 'the look behind parked jobs that have a place',
-    foundBy: byTest('dispatch/resource-caps', '12 of 12 end at once'),
+    foundBy: byTest('dispatch/pass/resource-caps', '12 of 12 end at once'),
     changes: [change(at('told-heads-hide-others'), dropped, 'Property', 4)],
   },
   'locks-are-forgotten': {
     removes: 'that a place which was reserved under another declaration may have needed a lock',
-    foundBy: byTest('dispatch/handover', 'does not start beside one of its conflict key'),
+    foundBy: byTest('dispatch/partitions/handover', 'does not start beside one of its conflict key'),
     changes: [change(at('locks-are-forgotten'), becomes('$1 === undefined'), 'BinaryExpression')],
   },
   'planned-for-ever': {
@@ -609,23 +627,32 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'fleet-limits-alone': {
     removes: "what other partitions have in flight above an operator's cap of a fleet",
-    foundBy: byTest('dispatch/handover', "counts together towards an operator's cap of a fleet, and"),
+    foundBy: byTest(
+      'dispatch/partitions/handover',
+      "counts together towards an operator's cap of a fleet, and",
+    ),
     changes: [change(at('fleet-limits-alone'), dropped)],
   },
   'fleet-limits-whole': {
     removes: "what others have in flight from an operator's cap of a fleet here",
-    foundBy: byTest('dispatch/handover', "counts together towards an operator's cap of a fleet, and"),
+    foundBy: byTest(
+      'dispatch/partitions/handover',
+      "counts together towards an operator's cap of a fleet, and",
+    ),
     changes: [change(at('fleet-limits-whole'), never, 'LogicalExpression')],
   },
   'stale-looks': {
     removes: 'the look at what was declared of whoever lists and redrives jobs',
-    foundBy: byTest('dispatch/handover', 'sees, and puts into the queue again, what is in all partitions a'),
+    foundBy: byTest(
+      'dispatch/partitions/handover',
+      'sees, and puts into the queue again, what is in all partitions a',
+    ),
     changes: [change(at('stale-looks'), dropped, 'Identifier', 2)],
   },
   'early-reads-believed': {
     removes: 'the doubt about lines that were read before the index had to show what others were told of',
     foundBy: {
-      test: 'test/dispatch/hints.test.ts',
+      test: 'test/dispatch/view/hints.test.ts',
       name: 'starts in its turn once the index shows it, though the line was read before that',
     },
     changes: [change(at('early-reads-believed'), dropped)],
@@ -633,42 +660,54 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'lost-not-shown': {
     removes:
       'the images of jobs that wait again after their worker was lost, from the pass that takes them away',
-    foundBy: byTest('dispatch/recovery', 'whose worker is gone starts again in the pass that finds it'),
+    foundBy: byTest(
+      'dispatch/recovery/recovery',
+      'whose worker is gone starts again in the pass that finds it',
+    ),
     changes: [change(at('lost-not-shown'), becomes('($, [])'), 'AwaitExpression')],
   },
   'never-asks': {
     removes: 'what a partition that asks for capacity lacks, from its request',
-    foundBy: byTest('dispatch/loans', 'each time that it asks'),
+    foundBy: byTest('dispatch/partitions/loans', 'each time that it asks'),
     changes: [change(at('never-asks'), becomes('[]'), 'Property', 2)],
   },
   'boundless-loans': {
     removes: 'the bound on what one commit lends and gives back',
-    foundBy: byTest('dispatch/loans', 'is one of very many'),
+    foundBy: byTest('dispatch/partitions/loans', 'is one of very many'),
     changes: [change(at('boundless-loans'), becomes('Infinity'))],
   },
   'let-go-unheard': {
     removes: 'the pass that follows a lost claim of a job behind which others are parked',
-    foundBy: byTest('dispatch/parking', 'keeps nothing parked behind jobs whose claim was lost, though no'),
+    foundBy: byTest(
+      'dispatch/pass/parking',
+      'keeps nothing parked behind jobs whose claim was lost, though no',
+    ),
     changes: [change(at('let-go-unheard'), dropped)],
   },
   'let-go-forgotten': {
     removes: 'the conflict key of a job whose claim was lost from what may have been let go',
-    foundBy: byTest('dispatch/parking', 'keeps nothing parked behind jobs whose claim was lost, though no'),
+    foundBy: byTest(
+      'dispatch/pass/parking',
+      'keeps nothing parked behind jobs whose claim was lost, though no',
+    ),
     changes: [change(at('let-go-forgotten'), dropped, 'ExpressionStatement')],
   },
   'charged-twice-in-a-page': {
     removes: 'the bytes of a ledger from those of a page, once it is charged again',
-    foundBy: byTest('store/page-ledgers', 'however they were charged: keys of which a base is written'),
+    foundBy: byTest('store/table/page-ledgers', 'however they were charged: keys of which a base is written'),
     changes: [change(at('charged-twice-in-a-page'), becomes('$1'), 'BinaryExpression')],
   },
   'hints-behind-holes': {
     removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',
-    foundBy: { test: 'test/dispatch/view.test.ts', name: 'leave a job behind all that was read of a line' },
+    foundBy: {
+      test: 'test/dispatch/view/view.test.ts',
+      name: 'leave a job behind all that was read of a line',
+    },
     changes: [change(at('hints-behind-holes'), never, 'BinaryExpression', 2)],
   },
   'own-end-unchecked': {
     removes: "the look at a function's attempt when its own time ends",
-    foundBy: byTest('dispatch/recovery', 'is looked at again when its own time ends'),
+    foundBy: byTest('dispatch/recovery/recovery', 'is looked at again when its own time ends'),
     changes: [
       change(at('own-end-unchecked'), becomes('$2'), 'LogicalExpression'),
       change(at('own-end-unchecked-2'), dropped),
@@ -676,17 +715,20 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'end-by-own-clock': {
     removes: "what clocks differ from the time that a function's attempt may run",
-    foundBy: byTest('dispatch/recovery', 'as long as a function may be running it by any clock'),
+    foundBy: byTest('dispatch/recovery/recovery', 'as long as a function may be running it by any clock'),
     changes: [change(at('end-by-own-clock'), becomes('$1'), 'BinaryExpression', 3)],
   },
   'just-registered': {
     removes: 'what clocks differ from whether a worker may have come after the workers were read',
-    foundBy: byTest('dispatch/recovery', 'if its worker came after the workers were read'),
+    foundBy: byTest('dispatch/recovery/recovery', 'if its worker came after the workers were read'),
     changes: [change(at('just-registered'), becomes('$1'), 'BinaryExpression', 2)],
   },
   'looks-up-in-turn': {
     removes: 'looking up all that is in flight for whoever left word',
-    foundBy: byTest('dispatch/recovery', 'settles all that has ended, however little one pass checks of'),
+    foundBy: byTest(
+      'dispatch/recovery/recovery',
+      'settles all that has ended, however little one pass checks of',
+    ),
     changes: [change(at('looks-up-in-turn'), never, 'ConditionalExpression')],
   },
   'newest-partition': {
@@ -715,7 +757,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'in-flight-unseen': {
     removes: 'that a ledger does not expire while a job of its key runs',
-    foundBy: byTest('dispatch/expired-ledger', 'a ledger is kept while a job of its key runs'),
+    foundBy: byTest('dispatch/view/expired-ledger', 'a ledger is kept while a job of its key runs'),
     changes: [change(at('in-flight-unseen'), dropped)],
   },
   'started-after-lease': {
@@ -728,37 +770,37 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'shares-alone': {
     removes: 'what runs in other partitions above their shares: each counts its own share alone',
-    foundBy: byTest('dispatch/handover', 'holds for all partitions together'),
+    foundBy: byTest('dispatch/partitions/handover', 'holds for all partitions together'),
     changes: [change(at('shares-alone'), dropped)],
   },
   'key-twice': {
     removes: 'jobs of a key that run where it lived before, for its cap',
-    foundBy: byTest('dispatch/handover', 'has its jobs in flight counted towards its cap'),
+    foundBy: byTest('dispatch/partitions/handover', 'has its jobs in flight counted towards its cap'),
     changes: [change(at('key-twice'), never)],
   },
   'lockless-neighbour': {
     removes: 'the conflict keys of jobs that others have claimed by a former declaration',
-    foundBy: byTest('dispatch/handover', 'exclude those that began in the only partition'),
+    foundBy: byTest('dispatch/partitions/handover', 'exclude those that began in the only partition'),
     changes: [change(at('lockless-neighbour'), dropped)],
   },
   'first-to-come': {
     removes: 'the wait for partitions that have not come to the declaration',
-    foundBy: byTest('dispatch/handover', 'start nothing, say so'),
+    foundBy: byTest('dispatch/partitions/handover', 'start nothing, say so'),
     changes: [change(at('first-to-come'), never)],
   },
   'read-too-early': {
     removes: 'the read of a partition after its note was seen: what stood before may be taken for all',
-    foundBy: byTest('dispatch/handover', 'believe only a read'),
+    foundBy: byTest('dispatch/partitions/handover', 'believe only a read'),
     changes: [change(at('read-too-early'), dropped)],
   },
   'stranger-claimed': {
     removes: 'the partition of a key: jobs start wherever they stand',
-    foundBy: byTest('dispatch/handover', 'has its waiting jobs there'),
+    foundBy: byTest('dispatch/partitions/handover', 'has its waiting jobs there'),
     changes: [change(at('stranger-claimed'), always, 'ArrowFunctionExpression')],
   },
   'announced-late': {
     removes: 'the announcement of a line in the new partition before a job is moved there',
-    foundBy: byTest('dispatch/handover', 'loses no job to a dispatcher that dies'),
+    foundBy: byTest('dispatch/partitions/handover', 'loses no job to a dispatcher that dies'),
     changes: [
       change(
         at('announced-late'),
@@ -769,78 +811,81 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deaf-resident': {
     removes: 'the look at the declaration of a dispatcher that runs on',
-    foundBy: byTest('dispatch/resident', 'comes to a newer declaration'),
+    foundBy: byTest('dispatch/resident/resident', 'comes to a newer declaration'),
     changes: [change(at('deaf-resident'), dropped)],
   },
   'unheard-end': {
     removes: 'the wait for the end of a function whose fleet is gone, after its reservation would be checked',
-    foundBy: byTest('dispatch/redeploy', 'in functions whose fleet is gone are taken'),
+    foundBy: byTest('dispatch/partitions/redeploy', 'in functions whose fleet is gone are taken'),
     changes: [change(at('unheard-end'), never, 'IfStatement', 2)],
   },
   'moved-uncharged': {
     removes: 'the wait of an attempt that is over for its charge, before its job is moved',
-    foundBy: byTest('dispatch/handover', 'keeps an attempt that is over where it ran'),
+    foundBy: byTest('dispatch/partitions/handover', 'keeps an attempt that is over where it ran'),
     changes: [change(at('moved-uncharged'), always, 'ArrowFunctionExpression')],
   },
   'lock-of-before': {
     removes: 'locks of what was claimed when there were more partitions, once there is one',
-    foundBy: byTest('dispatch/handover', 'their lock is given back'),
+    foundBy: byTest('dispatch/partitions/handover', 'their lock is given back'),
     changes: [change(at('lock-of-before'), becomes('[]'), 'CallExpression', 2)],
   },
   'controls-left': {
     removes: 'controls of keys, which stay where the keys lived',
-    foundBy: byTest('dispatch/handover', 'has its pauses there'),
+    foundBy: byTest('dispatch/partitions/handover', 'has its pauses there'),
     changes: [change(at('controls-left'), dropped)],
   },
   'borrowed-and-above': {
     removes:
       'what a partition has borrowed from what it may have in flight, once the loan has ended and was not given back',
-    foundBy: byTest('dispatch/looks', 'is not what runs on capacity that was lent to its partition'),
+    foundBy: byTest('dispatch/recovery/looks', 'is not what runs on capacity that was lent to its partition'),
     changes: [change(at('borrowed-and-above'), becomes('Infinity'), 'MemberExpression', 2)],
   },
   'comes-and-plans-on': {
     removes: 'the difference between what was planned before a partition came and what it plans from then on',
-    foundBy: byTest('dispatch/looks', 'is nothing where a partition runs what is its own'),
+    foundBy: byTest('dispatch/recovery/looks', 'is nothing where a partition runs what is its own'),
     changes: [change(at('comes-and-plans-on'), compared('<='), 'BinaryExpression')],
   },
   'come-to-any': {
     removes: 'the version of the declaration that a partition has come to',
-    foundBy: byTest('dispatch/looks', 'is one that has come to this declaration, not to an earlier one'),
+    foundBy: byTest(
+      'dispatch/recovery/looks',
+      'is one that has come to this declaration, not to an earlier one',
+    ),
     changes: [change(at('come-to-any'), dropped, 'BinaryExpression', 2)],
   },
   'let-go-of-all': {
     removes: 'conflict keys that others hold still: all are taken to be free',
-    foundBy: byTest('dispatch/looks', 'are conflict keys that were claimed before it came'),
+    foundBy: byTest('dispatch/recovery/looks', 'are conflict keys that were claimed before it came'),
     changes: [change(at('let-go-of-all'), always, 'IfStatement')],
   },
   'cut-looks': {
     removes: 'the soon look at those that were not read so far',
-    foundBy: byTest('dispatch/looks', 'read so many at once, and the others within moments'),
+    foundBy: byTest('dispatch/recovery/looks', 'read so many at once, and the others within moments'),
     changes: [change(at('cut-looks'), dropped)],
   },
   'cut-line-left': {
     removes: 'the return to a line of which a part was moved, unless it is the last that was read',
-    foundBy: byTest('dispatch/rehome', 'also where that is not the last one that it read'),
+    foundBy: byTest('dispatch/partitions/rehome', 'also where that is not the last one that it read'),
     changes: [change(at('cut-line-left'), becomes('$1 = $2'))],
   },
   'retired-with-jobs': {
     removes: 'the look whether a line is empty before it is retired',
-    foundBy: byTest('dispatch/rehome', 'are no lines to retire in which a job stands'),
+    foundBy: byTest('dispatch/partitions/rehome', 'are no lines to retire in which a job stands'),
     changes: [change(at('retired-with-jobs'), dropped, 'BinaryExpression')],
   },
   'steps-from-the-front': {
     removes: 'the place at which a step of a declaration ended',
-    foundBy: byTest('dispatch/carry', 'go on where the last one stood'),
+    foundBy: byTest('dispatch/partitions/carry', 'go on where the last one stood'),
     changes: [change(at('steps-from-the-front'), dropped)],
   },
   'handover-again': {
     removes: 'what is known of a handover when the next declaration comes',
-    foundBy: byTest('dispatch/carry', 'is the one of its step alone where partitions'),
+    foundBy: byTest('dispatch/partitions/carry', 'is the one of its step alone where partitions'),
     changes: [change(at('handover-again'), becomes('$1 > 0'), 'BinaryExpression', 2)],
   },
   'held-and-moved': {
     removes: 'the wait of a parked job for the charge of its earlier attempt, before it is moved',
-    foundBy: byTest('dispatch/carry', 'stay while an attempt of theirs counts here'),
+    foundBy: byTest('dispatch/partitions/carry', 'stay while an attempt of theirs counts here'),
     changes: [change(at('held-and-moved'), dropped, 'UnaryExpression', 2)],
   },
   'raised-twice': {
@@ -895,7 +940,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'looked-before-release': {
     removes:
       'the look for letters after the lead is released: a letter that comes in between is not acted on',
-    foundBy: byTest('dispatch/letters', 'that comes at the stopLeading of a lead'),
+    foundBy: byTest('dispatch/lead/letters', 'that comes at the stopLeading of a lead'),
     changes: [
       change(at('looked-before-release'), dropped),
       change(
@@ -909,7 +954,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'names-unread': {
     removes: 'the jobs that letters name',
-    foundBy: byTest('dispatch/lead', 'hears of jobs by letters'),
+    foundBy: byTest('dispatch/lead/lead', 'hears of jobs by letters'),
     changes: [change(at('names-unread'), dropped, 'SpreadElement', 2)],
   },
   'deleted-before-the-commit': {
@@ -928,7 +973,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'deleted-though-refused': {
     removes:
       'the letters of a pass whose commit was refused: they are deleted, and it forgets what they said',
-    foundBy: byTest('dispatch/letters', 'stays if that commit is refused'),
+    foundBy: byTest('dispatch/lead/letters', 'stays if that commit is refused'),
     changes: [
       change(
         at('deleted-though-refused'),
@@ -940,7 +985,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deletes-of-others': {
     removes: 'which letters a pass has acted on: it deletes all that are there',
-    foundBy: byTest('dispatch/letters', 'that comes at the commit of a lead'),
+    foundBy: byTest('dispatch/lead/letters', 'that comes at the commit of a lead'),
     changes: [
       change(
         at('deletes-of-others'),
@@ -950,13 +995,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'lost-and-gone': {
     removes: 'the letter and the wake of a dispatcher whose commits were refused three times',
-    foundBy: byTest('dispatch/letters', 'leaves a letter, then sends a wake'),
+    foundBy: byTest('dispatch/lead/letters', 'leaves a letter, then sends a wake'),
     changes: [change(at('lost-and-gone'), dropped)],
   },
   'woken-for-nothing': {
     removes:
       'the commit of a run that was woken, where it has nothing to write: what was planned before is not void',
-    foundBy: byTest('dispatch/lead', 'commits though it has nothing to write'),
+    foundBy: byTest('dispatch/lead/lead', 'commits though it has nothing to write'),
     changes: [change(at('woken-for-nothing'), never)],
   },
   'unreadable-says-nothing': {
@@ -970,27 +1015,27 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'left-unsaid': {
     removes: 'the instant until which a read of the lines may miss a job that is left waiting',
-    foundBy: { test: 'test/dispatch/quiet.test.ts', name: 'is not seen by others before an instant' },
+    foundBy: { test: 'test/dispatch/pass/quiet.test.ts', name: 'is not seen by others before an instant' },
     changes: [change(at('left-unsaid'), never)],
   },
   'quiet-before-whole': {
     removes: 'the wait for that instant before anybody says that nothing waits',
-    foundBy: { test: 'test/dispatch/quiet.test.ts', name: 'keeps the partition from being quiet until' },
+    foundBy: { test: 'test/dispatch/pass/quiet.test.ts', name: 'keeps the partition from being quiet until' },
     changes: [change(at('quiet-before-whole'), never, 'BinaryExpression')],
   },
   'unseen-and-unwoken': {
     removes: 'the wake for that instant',
-    foundBy: { test: 'test/dispatch/quiet.test.ts', name: 'starts by a wake for that instant' },
+    foundBy: { test: 'test/dispatch/pass/quiet.test.ts', name: 'starts by a wake for that instant' },
     changes: [change(at('unseen-and-unwoken'), dropped)],
   },
   'moved-unconfirmed': {
     removes: 'the commit that proves what is in flight before a job is moved to another partition',
-    foundBy: byTest('dispatch/rehome', 'are none where another commit came first'),
+    foundBy: byTest('dispatch/partitions/rehome', 'are none where another commit came first'),
     changes: [change(at('moved-unconfirmed'), dropped)],
   },
   'told-and-believed': {
     removes: 'the look at a job that hints told of, and that nobody has read: it may not wait any more',
-    foundBy: byTest('dispatch/overtaken', 'tells of none that has ended'),
+    foundBy: byTest('dispatch/pass/overtaken', 'tells of none that has ended'),
     changes: [change(at('told-and-believed'), always, 'BinaryExpression')],
   },
   'claim-version': {
@@ -1016,12 +1061,12 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'raise-before-give-up': {
     removes: 'raising the version before a place is given up',
-    foundBy: byTest('dispatch/recovery', 'has its version raised before its place is given away'),
+    foundBy: byTest('dispatch/recovery/recovery', 'has its version raised before its place is given away'),
     changes: [change(at('raise-before-give-up'), always)],
   },
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
-    foundBy: byTest('dispatch/pass', 'without an answer goes on counting'),
+    foundBy: byTest('dispatch/pass/pass', 'without an answer goes on counting'),
     changes: [change(at('unknown-claims-lent'), becomes("outcome === 'unknown' ? this.#drop(place) : $"))],
   },
 };

@@ -2,10 +2,10 @@
 import { always, at, becomes, change, dropped, never, within } from './mutation.ts';
 import { byTest, type Planted } from './planted-bug.ts';
 
-const FIRING = 'test/dispatch/firing.test.ts';
-const KEPT = 'test/dispatch/firing-kept.test.ts';
-const LONG = 'test/dispatch/firing-long-jobs.test.ts';
-const REQUEST = 'test/dispatch/schedule-request.test.ts';
+const FIRING = 'test/schedules/firing.test.ts';
+const KEPT = 'test/schedules/firing-kept.test.ts';
+const LONG = 'test/schedules/firing-long-jobs.test.ts';
+const REQUEST = 'test/schedules/request.test.ts';
 const WORLD = { test: 'test/simulation/schedules.test.ts', name: 'schedules lose no firing' } as const;
 const WIDE_WORLD = { test: 'test/simulation/schedules.test.ts', name: 'schedules beside jobs' } as const;
 
@@ -24,7 +24,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/firing.ts'),
+          () => import('../../lib/dispatch/pass/firing.ts'),
           (m) => m.written,
         ),
         always,
@@ -93,7 +93,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'forgotten-open': {
     removes: 'firings whose jobs still run, once the history has no room for them',
-    foundBy: byTest('dispatch/firing-long-jobs', 'has no second job beside it, if it is to skip'),
+    foundBy: byTest('schedules/firing-long-jobs', 'has no second job beside it, if it is to skip'),
     changes: [
       change(
         within(
@@ -108,7 +108,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'replaced-once-only': {
     removes: 'the note of what is replaced: who completes a decision of a dead process replaces nothing',
-    foundBy: byTest('dispatch/firing-long-jobs', 'asks for the end of the old one although whoever decided'),
+    foundBy: byTest('schedules/firing-long-jobs', 'asks for the end of the old one although whoever decided'),
     changes: [
       change(
         at('replaced-once-only'),
@@ -199,7 +199,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'name-taken-unseen': {
     removes: 'the refusal of a name that was taken while the deployment ran',
-    foundBy: byTest('dispatch/declared-schedules', 'fails where somebody takes a name'),
+    foundBy: byTest('deploy/declared-schedules', 'fails where somebody takes a name'),
     changes: [change(at('name-taken-unseen'), dropped)],
   },
   'never-fires-in-simulate': {

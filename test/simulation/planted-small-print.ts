@@ -94,7 +94,7 @@ export const SMALL_PRINT_CHANGES: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         within(
-          () => import('../../lib/store/dynamodb/codec/cells.ts'),
+          () => import('../../lib/store/table/codec/cells.ts'),
           (m) => m.ttlSec,
         ),
         becomes('Math.floor($2)'),

@@ -3,8 +3,8 @@
  * the sources. Each must be found: one that is not means that an invariant is missing, or a scenario.
  */
 import type { Job } from '../../lib/core/job.ts';
-import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
-import type { ClaimRequest, Commit, FinishRequest, StartRequest } from '../../lib/store/requests.ts';
+import type { ClaimRequest, Commit, FinishRequest, StartRequest } from '../../lib/store/contract/requests.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import { instead } from './instead.ts';
 import type { Planted } from './planted-bug.ts';
 import { CHANGED } from './planted-changes.ts';

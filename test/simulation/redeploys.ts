@@ -1,6 +1,6 @@
 /** What a seed declares while its world runs: one declaration after another, each with the workers that it deploys. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { decodeConfiguration, encodeConfiguration } from '../../lib/dispatch/declaration-codec.ts';
+import { decodeConfiguration, encodeConfiguration } from '../../lib/declaration/codec.ts';
 import { type Dice, diceOf, hashText, seeded } from './random.ts';
 
 /** A long-running worker. */

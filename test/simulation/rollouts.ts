@@ -5,14 +5,14 @@
  * declarations it reads as in production.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { Declarations } from '../../lib/dispatch/declaration.ts';
-import { encodeConfiguration, unpackDeclaration } from '../../lib/dispatch/declaration-codec.ts';
-import { type DeclareContext, declare } from '../../lib/dispatch/declare.ts';
-import { placeOf } from '../../lib/dispatch/submit.ts';
+import { encodeConfiguration, unpackDeclaration } from '../../lib/declaration/codec.ts';
+import { Declarations } from '../../lib/declaration/declaration.ts';
+import { type DeclareContext, declare } from '../../lib/deploy/declare.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { DeclarationRecord } from '../../lib/store/contract/records.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import type { DeclarationRecord } from '../../lib/store/records.ts';
+import { placeOf } from '../../lib/submit/submit.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Verb } from './faulty.ts';

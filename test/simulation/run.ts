@@ -3,7 +3,7 @@
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { backoffMs } from '../../lib/core/retry.ts';
-import { ATTENDED_MS } from '../../lib/dispatch/settle/silence.ts';
+import { ATTENDED_MS } from '../../lib/dispatch/recovery/silence.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import type { CallFault, FiredFault } from './faults.ts';
 import type { Violation } from './invariants.ts';

@@ -18,24 +18,24 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import type { ScheduleRecord, ScheduleSpec, ScheduleState } from '../../lib/core/recurring.ts';
 import { MISFIRE_POLICIES, RUNNING_POLICIES, rulesOf } from '../../lib/core/recurring.ts';
 import { firesOf, jitterOf } from '../../lib/core/schedule.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/context.ts';
-import { declareSchedules, requireNamesFree } from '../../lib/dispatch/declared-schedules.ts';
+import { readCron } from '../../lib/cron/croner.ts';
+import { declareSchedules, requireNamesFree } from '../../lib/deploy/declared-schedules.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { firingJobId } from '../../lib/dispatch/firing.ts';
+import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/partition/context.ts';
+import { firingJobId } from '../../lib/dispatch/pass/firing.ts';
+import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
+import type { Clock } from '../../lib/runtime/contract.ts';
 import {
   deleteSchedule,
   pauseSchedule,
   putSchedule,
   resumeSchedule,
   runNow,
-} from '../../lib/dispatch/schedules.ts';
-import { placeOf, submit } from '../../lib/dispatch/submit.ts';
-import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
-import type { Clock } from '../../lib/runtime/contract.ts';
-import { readCron } from '../../lib/schedule/croner.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+} from '../../lib/schedules/schedules.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
+import { placeOf, submit } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { ROLES } from '../contract/roles.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';

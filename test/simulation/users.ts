@@ -2,8 +2,8 @@
 import type { StoreClient } from '../../lib/client/client.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { printScope, type Scope } from '../../lib/core/scope.ts';
-import { jobIdOf } from '../../lib/dispatch/request.ts';
-import type { JobStore } from '../../lib/store/contract.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { jobIdOf } from '../../lib/submit/request.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Invariants } from './invariants.ts';

@@ -1,13 +1,13 @@
 /** How a worker's slots move between partitions: never there twice, and all of them there in the end. */
 import { describe, expect, it } from 'vitest';
-import type { JobStore } from '../../lib/store/contract.ts';
-import type { Reservation } from '../../lib/store/records.ts';
+import type { Reservation } from '../../lib/store/contract/records.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { Division } from '../../lib/worker/division.ts';
-import { stage, storeWith } from '../dispatch/stage.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { stage, storeWith } from '../stage/stage.ts';
 
 const LIFE = { workerId: 'worker', incarnation: 'second' };
 const LATER_MS = NOW_MS + 3_600_000;

@@ -7,14 +7,14 @@ import type { Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';
-import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { type Guard, guardHere, KILL_AFTER_MS, SILENCE_MAX_MS } from '../../lib/worker/guard.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
 import type { WorkerReport } from '../../lib/worker/process/options.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobHandler, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
-import { type Stage, stage } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { type Stage, stage } from '../stage/stage.ts';
 
 const LEASE_MS = 15_000;
 const LOOK_EVERY_MS = 500;

@@ -4,11 +4,11 @@ import { describe, expect, it } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
-import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import type { JobHandlers } from '../../lib/worker/run-job.ts';
-import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 import { toldJobs } from '../testing/received.ts';
 
 const FUNCTION_TIMEOUT_MS = 60_000;

@@ -6,15 +6,15 @@ import type { RetryPolicy } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
-import type { DispatchContext } from '../../lib/dispatch/context.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
+import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { FUNCTION_END_MS, type JobHandler } from '../../lib/worker/run-job.ts';
-import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 import { onlyJob } from '../testing/received.ts';
 
 const TICK_MS = 5_000;

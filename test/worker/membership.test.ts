@@ -3,17 +3,17 @@
 import { describe, expect, it } from 'vitest';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import type { JobStore, RequestOf } from '../../lib/store/contract.ts';
-import { StoreRefused, StoreUnavailable } from '../../lib/store/errors.ts';
-import type { WorkerRecord } from '../../lib/store/records.ts';
+import { StoreRefused, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import type { WorkerRecord } from '../../lib/store/contract/records.ts';
+import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import {
   join,
   LEASE_MARGIN_MS,
   type MembershipOptions,
   type WorkerMembership,
 } from '../../lib/worker/membership.ts';
-import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;

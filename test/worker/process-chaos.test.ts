@@ -9,13 +9,13 @@ import { isTerminal, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/errors.ts';
+import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { guardHere } from '../../lib/worker/guard.ts';
 import { LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
-import { stage } from '../dispatch/stage.ts';
 import { seeded } from '../simulation/random.ts';
+import { stage } from '../stage/stage.ts';
 
 const SEEDS = 30;
 const JOBS = 40;

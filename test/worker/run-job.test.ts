@@ -5,7 +5,7 @@ import { attemptEntry, historyOf, withEntry } from '../../lib/core/history.ts';
 import { type History, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';
-import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import {
   HandlerHungError,
   type JobContext,
@@ -15,8 +15,8 @@ import {
   runJob,
   STOP_GRACE_MS,
 } from '../../lib/worker/run-job.ts';
-import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 import { onlyJob } from '../testing/received.ts';
 
 const TIMEOUT_MS = 30_000;

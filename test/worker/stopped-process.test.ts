@@ -4,7 +4,7 @@ import { LazyAbort } from '../../lib/runtime/abort.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
-import { stage } from '../dispatch/stage.ts';
+import { stage } from '../stage/stage.ts';
 
 const LEASE_MS = 15_000;
 

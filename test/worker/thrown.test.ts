@@ -15,7 +15,7 @@ import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { type JobHandler, runJob } from '../../lib/worker/run-job.ts';
 import { jobErrorOf } from '../../lib/worker/thrown.ts';
-import { type Stage, stage } from '../dispatch/stage.ts';
+import { type Stage, stage } from '../stage/stage.ts';
 import { toldJobs } from '../testing/received.ts';
 
 const setting = (maxAttempts = 1): Stage =>

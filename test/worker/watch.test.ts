@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
-import { StoreUnavailable } from '../../lib/store/errors.ts';
+import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { WATCH_EVERY_MS, watchJobs } from '../../lib/worker/attempt-host.ts';
 import {
   HandlerHungError,
@@ -15,8 +15,8 @@ import {
   runJob,
   WorkerStoppedError,
 } from '../../lib/worker/run-job.ts';
-import { type Stage, stage, storeWith } from '../dispatch/stage.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { type Stage, stage, storeWith } from '../stage/stage.ts';
 import { onlyJob } from '../testing/received.ts';
 
 const WORKER = { workerId: 'worker-1', incarnation: 'first' };

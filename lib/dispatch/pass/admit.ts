@@ -7,11 +7,11 @@ import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
 import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
-import type { Quiet, Reservation } from '../../store/records.ts';
-import type { ClaimOutcome } from '../../store/requests.ts';
-import { moveBack } from '../parking.ts';
-import { claimIdOfPlace, plannedOf } from '../settle/settled.ts';
-import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from './commits.ts';
+import type { Quiet, Reservation } from '../../store/contract/records.ts';
+import type { ClaimOutcome } from '../../store/contract/requests.ts';
+import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from '../partition/commits.ts';
+import { claimIdOfPlace, plannedOf } from '../view/settled.ts';
+import { moveBack } from './parking.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { send } from './send.ts';
 

@@ -1,13 +1,13 @@
 /** Last step: what is in the way of the next pass is put away, and what comes next is seen to. */
-import type { JobHead } from '../../store/job-fields.ts';
-import type { DispatchContext } from '../context.ts';
-import { measure, type PartitionLoad } from '../measure.ts';
-import { park, toPark } from '../parking.ts';
-import { inFlightOf } from '../rehome.ts';
-import { stayOnLookout } from '../settle/silence.ts';
-import { wakeLaterAt } from '../timers.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { wakeLaterAt } from '../partition/timers.ts';
+import { inFlightOf } from '../partitions/rehome.ts';
+import { stayOnLookout } from '../recovery/silence.ts';
 import { keepCache } from '../view/partition-cache.ts';
 import type { Admission } from './admit.ts';
+import { measure, type PartitionLoad } from './measure.ts';
+import { park, toPark } from './parking.ts';
 import type { PlannedPass } from './plan.ts';
 import type { PassReport } from './scope.ts';
 

@@ -1,13 +1,13 @@
 /** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
 import { isJobId, type MovingJob } from '../../core/job.ts';
-import { type Carried, isCarriedTo, type Leader, type PartitionState } from '../../store/records.ts';
-import { carry } from '../carry.ts';
-import type { DispatchContext } from '../context.ts';
-import { fireDue, NOTHING_FIRED, readDueFirst } from '../firing.ts';
-import { type Elsewhere, NOTHING_ELSEWHERE } from '../handover.ts';
+import { type Carried, isCarriedTo, type Leader, type PartitionState } from '../../store/contract/records.ts';
+import { Commits } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { carry } from '../partitions/carry.ts';
+import { type Elsewhere, NOTHING_ELSEWHERE } from '../partitions/handover.ts';
 import { forgetUnlessAt } from '../view/partition-cache.ts';
 import { READ_TRUSTED_MS } from '../view/view.ts';
-import { Commits } from './commits.ts';
+import { fireDue, NOTHING_FIRED, readDueFirst } from './firing.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { LedPass, OutdatedPass, PassInput, PassScope } from './scope.ts';
 

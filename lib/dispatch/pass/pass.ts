@@ -13,12 +13,13 @@
  * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten rounds, and
  * as many heads as the planner asks for, which is bounded by the free capacity.
  */
-import { betweenPartitions } from '../between-partitions.ts';
-import type { DispatchContext } from '../context.ts';
+
+import { CommitLostError, type Commits } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { betweenPartitions } from '../partitions/between-partitions.ts';
 import { openCache } from '../view/partition-cache.ts';
 import { Admission } from './admit.ts';
 import { close } from './close.ts';
-import { CommitLostError, type Commits } from './commits.ts';
 import { load } from './load.ts';
 import { plan } from './plan.ts';
 import type { LedPass, LostPass, OutdatedPass, PassInput, PassReport } from './scope.ts';

@@ -7,10 +7,10 @@ import { type Moved, NOTHING_MOVED } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
-import type { JobHead } from '../../store/job-fields.ts';
-import type { PartitionState } from '../../store/records.ts';
-import { slotsOfWorkers } from '../loans.ts';
-import { Candidates } from '../view/candidates.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import type { PartitionState } from '../../store/contract/records.ts';
+import { slotsOfWorkers } from '../partitions/loans.ts';
+import { Candidates } from './candidates.ts';
 import type { SettledPass } from './settle.ts';
 
 export interface PlannedPass extends SettledPass {

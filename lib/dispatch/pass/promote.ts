@@ -1,9 +1,9 @@
 /** Scheduled jobs whose time has come become ready, in bounded rounds. */
 import type { MovingJob } from '../../core/job.ts';
-import type { JobHead } from '../../store/job-fields.ts';
-import type { DispatchContext } from '../context.ts';
-import { livesIn } from '../rehome.ts';
-import { asSubmitter, putAnnounced } from '../submit.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { livesIn } from '../partitions/rehome.ts';
 
 export interface Promotion {
   readonly promoted: readonly MovingJob[];

@@ -1,7 +1,7 @@
 /** What every step of a pass knows, what a pass is given, and what it answers. */
-import type { JobImage } from '../../store/job-fields.ts';
-import type { BetweenPartitions } from '../between-partitions.ts';
-import type { DispatchContext } from '../context.ts';
+import type { JobImage } from '../../store/contract/job-fields.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import type { BetweenPartitions } from '../partitions/between-partitions.ts';
 import type { PartitionCache } from '../view/partition-cache.ts';
 
 /** What one pass did. */

@@ -1,7 +1,7 @@
 /** Tells fleets of claims. */
 import { jobsPerMessage } from '../../core/capacity.ts';
 import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';
-import type { DispatchContext } from '../context.ts';
+import type { DispatchContext } from '../partition/context.ts';
 
 /** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */
 export async function send(context: DispatchContext, messages: readonly FleetMessage[]): Promise<void> {

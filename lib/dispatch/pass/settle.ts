@@ -5,11 +5,14 @@
  */
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
-import type { JobHead } from '../../store/job-fields.ts';
-import type { Reservation } from '../../store/records.ts';
-import type { DispatchContext } from '../context.ts';
-import { keyLetGo, readFreed, type Unparked } from '../parking.ts';
-import { recover, type Settlement } from '../settle/recover.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import type { Reservation } from '../../store/contract/records.ts';
+import { announceLate, asSubmitter } from '../../submit/submit.ts';
+import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { wakeLater, wakeLaterAt } from '../partition/timers.ts';
+import { recover, type Settlement } from '../recovery/recover.ts';
+import { chargedOf, LedgerCache } from '../view/ledger-cache.ts';
 import {
   type Images,
   newestOf,
@@ -17,12 +20,9 @@ import {
   type Settled,
   settleFrom,
   withoutSettled,
-} from '../settle/settled.ts';
-import { announceLate, asSubmitter } from '../submit.ts';
-import { wakeLater, wakeLaterAt } from '../timers.ts';
-import { chargedOf, LedgerCache } from '../view/ledger-cache.ts';
-import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from './commits.ts';
+} from '../view/settled.ts';
 import type { LoadedPass } from './load.ts';
+import { keyLetGo, readFreed, type Unparked } from './parking.ts';
 import { send } from './send.ts';
 
 export interface SettledPass extends LoadedPass {

@@ -7,8 +7,8 @@ import {
   roleOf,
   roleStep,
 } from '../../core/ring.ts';
-import type { DispatcherRecord } from '../../store/records.ts';
-import { type LeadEnd, type LeadTotals, lead } from '../lead.ts';
+import type { DispatcherRecord } from '../../store/contract/records.ts';
+import { type LeadEnd, type LeadTotals, lead } from '../lead/lead.ts';
 import { isLedBy } from '../pass/load.ts';
 import type { LoadMeter } from './load.ts';
 import type { Membership } from './membership.ts';

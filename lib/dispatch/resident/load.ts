@@ -1,6 +1,6 @@
 /** How busy a resident is, and what waits where it leads: its membership's renewals say so. */
-import type { DispatcherLoad } from '../../store/records.ts';
-import { combinedDepth, type Depth, depthOf, HEARTBEAT_BOUNDS } from '../depth.ts';
+import type { DispatcherLoad } from '../../store/contract/records.ts';
+import { combinedDepth, type Depth, depthOf, HEARTBEAT_BOUNDS } from '../partition/depth.ts';
 import type { ResidentSettings } from './options.ts';
 import type { ResidentContext } from './resident-context.ts';
 

@@ -1,6 +1,6 @@
 /** A dispatcher that runs on is a member as long as it renews its record. */
 import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../../core/lease.ts';
-import type { DispatcherIdentity, DispatcherRecord } from '../../store/records.ts';
+import type { DispatcherIdentity, DispatcherRecord } from '../../store/contract/records.ts';
 import type { LoadMeter } from './load.ts';
 import type { ResidentSettings } from './options.ts';
 

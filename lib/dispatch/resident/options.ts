@@ -1,14 +1,14 @@
 /** What a dispatcher that runs on is given, and what it answers. */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { numberWithin, objectOf, textWithin } from '../../core/read-fields.ts';
+import type { Deployed } from '../../declaration/declaration.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import type { Vitals } from '../../runtime/vitals.ts';
-import { WORKER_ID_BYTES_MAX } from '../../store/bounds.ts';
-import type { MembershipStore, PassStore } from '../../store/contract.ts';
-import { DISPATCH_BUDGET, type DispatchBudget } from '../context.ts';
-import type { Deployed } from '../declaration.ts';
+import { WORKER_ID_BYTES_MAX } from '../../store/contract/bounds.ts';
+import type { MembershipStore, PassStore } from '../../store/contract/verbs.ts';
+import { DISPATCH_BUDGET, type DispatchBudget } from '../partition/context.ts';
 
 export interface ResidentOptions {
   readonly store: PassStore & MembershipStore;

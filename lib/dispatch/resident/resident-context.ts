@@ -1,9 +1,10 @@
 /** What a resident dispatches with: under the newest declaration that one of its partitions has met. */
-import type { DispatcherIdentity } from '../../store/records.ts';
-import type { DispatchContext } from '../context.ts';
-import { DECLARATION_AGE_MS } from '../declaration.ts';
+
+import { DECLARATION_AGE_MS } from '../../declaration/declaration.ts';
+import type { DispatcherIdentity } from '../../store/contract/records.ts';
 import { renewed } from '../dispatch.ts';
-import { residentHolder } from '../lead.ts';
+import { residentHolder } from '../lead/lead.ts';
+import type { DispatchContext } from '../partition/context.ts';
 import type { ResidentSettings } from './options.ts';
 
 export class ResidentContext {

@@ -1,6 +1,6 @@
 /**
  * A resident: a dispatcher that runs on, beside the functions or in their stead. It is a member as long as it renews its
- * record; the members' ring gives it partitions to lead (`../lead.ts`) and others to stand by for.
+ * record; the members' ring gives it partitions to lead (`../lead/lead.ts`) and others to stand by for.
  *
  * Safety is the partition's version alone: two dispatchers that both believe to lead one partition do no harm. So membership may lag, get
  * lost, or be believed too long: it costs time. Where there is no member, or a leader does not lead, functions make the passes.
@@ -17,7 +17,7 @@
 import { leaseExtensionMs } from '../../core/lease.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
-import { StoreThrottled, StoreUnavailable } from '../../store/errors.ts';
+import { StoreThrottled, StoreUnavailable } from '../../store/contract/errors.ts';
 import { Duties } from './duties.ts';
 import { LoadMeter } from './load.ts';
 import { Membership } from './membership.ts';

@@ -2,9 +2,9 @@
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { JobMode } from '../../core/job.ts';
 import type { Planner } from '../../core/planner.ts';
-import type { JobStore } from '../../store/contract.ts';
-import type { KeyBacklog } from '../../store/records.ts';
-import type { ReadyLine } from '../../store/schema.ts';
+import type { ReadyLine } from '../../store/contract/lines.ts';
+import type { KeyBacklog } from '../../store/contract/records.ts';
+import type { JobStore } from '../../store/contract/verbs.ts';
 import type { LedgerCache } from './ledger-cache.ts';
 import {
   type Keys,

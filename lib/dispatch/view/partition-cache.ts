@@ -1,6 +1,5 @@
 /** What a process remembers of a partition between passes. */
-import type { EstimateRecord, Ledger, PartitionState } from '../../store/records.ts';
-import type { MeasureMemory } from '../measure.ts';
+import type { EstimateRecord, Ledger, PartitionState } from '../../store/contract/records.ts';
 import { View } from './view.ts';
 
 /**
@@ -27,6 +26,13 @@ const emptyExact = (): Exact => ({
   written: new Map(),
   view: new View(),
 });
+
+/** When the load of a partition was measured last. */
+export interface MeasureMemory {
+  measuredAtMs?: number | undefined;
+  /** Gauges that were above zero: they are told once more when they are not. */
+  measuredBusy?: boolean | undefined;
+}
 
 /**
  * What a dispatcher remembers of a partition. Only a leader remembers ledgers, costs and lines: they are exact as

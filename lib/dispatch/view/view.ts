@@ -23,10 +23,10 @@
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { rankKey } from '../../core/score.ts';
-import type { JobHead } from '../../store/job-fields.ts';
-import type { KeyBacklog, Quiet } from '../../store/records.ts';
-import { readyLineName } from '../../store/schema.ts';
-import { readyLineOf } from '../submit.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import { readyLineName } from '../../store/contract/lines.ts';
+import type { KeyBacklog, Quiet } from '../../store/contract/records.ts';
+import { readyLineOf } from '../../submit/submit.ts';
 
 /** What was read of lines and keys is read again after this: so a job is seen of which every hint was lost. */
 export const READ_TRUSTED_MS = 60_000;

@@ -1,5 +1,5 @@
 /** When the messages of one queue are visible, and to whose receipt they answer. */
-import { TimeHeap } from '../../store/memory/time-heap.ts';
+import { TimeHeap } from '../../runtime/time-heap.ts';
 import type { DispatchMessage, ReceivedMessage } from '../contract.ts';
 
 interface Delivery {

@@ -2,9 +2,9 @@
 
 import { type JobError, type JobState, type MovingJob, withoutStack } from '../../core/job.ts';
 import { readyAgain, type Verdict } from '../../core/life-cycle.ts';
-import type { Item } from './codec/attributes.ts';
-import { encodeJson, ttlSec } from './codec/cells.ts';
-import { encodeError } from './codec/job.ts';
+import type { Item } from '../table/codec/attributes.ts';
+import { encodeJson, ttlSec } from '../table/codec/cells.ts';
+import { encodeError } from '../table/codec/job.ts';
 import type { Update } from './connection.ts';
 import { deadStanding, dueStanding, readyChange, standingValues, stateValues } from './expressions.ts';
 

@@ -2,15 +2,15 @@
 
 import { randomUUID } from 'node:crypto';
 import { giveBack, givenUp } from '../../core/life-cycle.ts';
-import type { ClaimStore, RequestOf, SubmitStore } from '../contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../errors.ts';
-import type { Lock } from '../records.ts';
-import type { Applied, ClaimOutcome, ClaimRequest } from '../requests.ts';
-import { jobKey, lockKey, nextInTurn } from '../schema.ts';
-import { ATTRIBUTE } from './codec/attributes.ts';
-import { ttlSec } from './codec/cells.ts';
-import { decodeMovingJob, encodeClaim } from './codec/job.ts';
-import { decodeLock, encodePartition } from './codec/lock.ts';
+import { StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
+import type { Lock } from '../contract/records.ts';
+import type { Applied, ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
+import type { ClaimStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
+import { ATTRIBUTE } from '../table/codec/attributes.ts';
+import { ttlSec } from '../table/codec/cells.ts';
+import { decodeMovingJob, encodeClaim } from '../table/codec/job.ts';
+import { decodeLock, encodePartition } from '../table/codec/lock.ts';
+import { jobKey, lockKey, nextInTurn } from '../table/schema.ts';
 import type { DynamoConnection, Update } from './connection.ts';
 import { notedHistory, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';

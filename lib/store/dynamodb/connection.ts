@@ -27,11 +27,11 @@ import {
   StoreRefused,
   StoreThrottled,
   StoreUnavailable,
-} from '../errors.ts';
-import { requireItemFits, requireTransactionFits } from '../limits.ts';
-import type { Meter } from '../metering.ts';
-import { type ItemKey, TABLE } from '../schema.ts';
-import { type Item, namesIn } from './codec/attributes.ts';
+} from '../contract/errors.ts';
+import { type Item, namesIn } from '../table/codec/attributes.ts';
+import { requireItemFits, requireTransactionFits } from '../table/limits.ts';
+import type { Meter } from '../table/metering.ts';
+import { type ItemKey, TABLE } from '../table/schema.ts';
 import { chunksOf, Lanes } from './parallel.ts';
 
 export interface ConnectionOptions {

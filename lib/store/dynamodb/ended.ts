@@ -1,11 +1,11 @@
 /** Ended jobs, by a scan: they stand in no line. Each page reads up to 1 MB of the table, whatever of it is asked for. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { MovingJob } from '../../core/job.ts';
-import type { EndedFilter, EndedJobs } from '../ended.ts';
-import { MalformedItemError } from '../errors.ts';
-import { jobKey } from '../schema.ts';
-import type { Item } from './codec/attributes.ts';
-import { decodeMovingJob } from './codec/job.ts';
+import type { EndedFilter, EndedJobs } from '../contract/ended.ts';
+import { MalformedItemError } from '../contract/errors.ts';
+import type { Item } from '../table/codec/attributes.ts';
+import { decodeMovingJob } from '../table/codec/job.ts';
+import { jobKey } from '../table/schema.ts';
 import { DynamoConnection } from './connection.ts';
 
 export interface EndedJobsOptions {

@@ -1,10 +1,10 @@
 /** Parts of expressions that several verbs write. */
 import type { History, Job, JobState } from '../../core/job.ts';
-import type { JobHead } from '../job-fields.ts';
-import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../schema.ts';
-import type { Item } from './codec/attributes.ts';
-import { encodeHistory } from './codec/history.ts';
-import type { Standing } from './codec/job.ts';
+import type { JobHead } from '../contract/job-fields.ts';
+import type { Item } from '../table/codec/attributes.ts';
+import { encodeHistory } from '../table/codec/history.ts';
+import type { Standing } from '../table/codec/job.ts';
+import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../table/schema.ts';
 
 /** Writes on their way at once; the SDK's client opens 50 connections at most. */
 export const PARALLEL_MAX = 32;

@@ -1,20 +1,21 @@
 /** Items of the table, as all verbs find, read and change them. */
 
 import type { MovingJob } from '../../core/job.ts';
-import { CLOSE_ITEMS, CloseReads } from '../close-reads.ts';
-import type { PlaceInLine } from '../contract.ts';
-import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../errors.ts';
-import type { JobHead } from '../job-fields.ts';
-import { KeyRanks } from '../key-ranks.ts';
-import { itemBytes, readUnitsOf } from '../metering.ts';
-import type { LedgerBase } from '../page-ledgers.ts';
-import type { UnreadableItem } from '../records.ts';
-import { type ItemKey, jobKey, ledgerBaseKey, readyLineName, TABLE } from '../schema.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { decodeMovingJob, isJobItem, type Standing } from './codec/job.ts';
-import { baseVersionOf, decodeLedgerBase } from './codec/page.ts';
-import { isScheduleItem } from './codec/schedule.ts';
-import { decodeUnreadable, encodeUnreadable } from './codec/unreadable.ts';
+import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
+import type { JobHead } from '../contract/job-fields.ts';
+import { readyLineName } from '../contract/lines.ts';
+import type { UnreadableItem } from '../contract/records.ts';
+import type { PlaceInLine } from '../contract/verbs.ts';
+import { CLOSE_ITEMS, CloseReads } from '../table/close-reads.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { decodeMovingJob, isJobItem, type Standing } from '../table/codec/job.ts';
+import { baseVersionOf, decodeLedgerBase } from '../table/codec/page.ts';
+import { isScheduleItem } from '../table/codec/schedule.ts';
+import { decodeUnreadable, encodeUnreadable } from '../table/codec/unreadable.ts';
+import { KeyRanks } from '../table/key-ranks.ts';
+import { itemBytes, readUnitsOf } from '../table/metering.ts';
+import type { LedgerBase } from '../table/page-ledgers.ts';
+import { type ItemKey, jobKey, ledgerBaseKey, TABLE } from '../table/schema.ts';
 import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
 import { dueStanding } from './expressions.ts';
 import { Payloads } from './payloads.ts';

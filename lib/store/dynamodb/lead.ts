@@ -1,13 +1,13 @@
 /** Leading a partition, and the letters in its mailbox. */
 
-import { LETTERS_READ_MAX } from '../bounds.ts';
-import type { LeadStore, RequestOf } from '../contract.ts';
-import { StoreUnavailable } from '../errors.ts';
-import type { Leader, ReceivedLetter } from '../records.ts';
-import type { LeadOutcome } from '../requests.ts';
-import { leaderKey, mailPk } from '../schema.ts';
-import { decodeLeader } from './codec/leader.ts';
-import { decodeLetter, letterIdOf } from './codec/letter.ts';
+import { LETTERS_READ_MAX } from '../contract/bounds.ts';
+import { StoreUnavailable } from '../contract/errors.ts';
+import type { Leader, ReceivedLetter } from '../contract/records.ts';
+import type { LeadOutcome } from '../contract/requests.ts';
+import type { LeadStore, RequestOf } from '../contract/verbs.ts';
+import { decodeLeader } from '../table/codec/leader.ts';
+import { decodeLetter, letterIdOf } from '../table/codec/letter.ts';
+import { leaderKey, mailPk } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
 import type { TableItems } from './items.ts';

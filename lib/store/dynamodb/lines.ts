@@ -1,12 +1,19 @@
 /** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
 
 import type { MovingJob } from '../../core/job.ts';
-import { RETIRED_KEPT_MS } from '../bounds.ts';
-import { CLOSE_KEYS_MIN } from '../close-reads.ts';
-import type { LineStore, RequestOf } from '../contract.ts';
-import { EMPTY_PAGE, type Page } from '../page.ts';
-import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
-import type { Heads } from '../requests.ts';
+import { RETIRED_KEPT_MS } from '../contract/bounds.ts';
+import type { EstimateRecord, KeyBacklog, Ledger } from '../contract/records.ts';
+import type { Heads } from '../contract/requests.ts';
+import type { LineStore, RequestOf } from '../contract/verbs.ts';
+import { CLOSE_KEYS_MIN } from '../table/close-reads.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { decodeBacklog, encodeBacklogLine, lineNamesOf } from '../table/codec/backlog.ts';
+import { ttlSec } from '../table/codec/cells.ts';
+import { decodeEstimate } from '../table/codec/estimate.ts';
+import { decodeJobHead, decodeMovingJob } from '../table/codec/job.ts';
+import { decodeLedger } from '../table/codec/ledger.ts';
+import { decodePage, isOfBase } from '../table/codec/page.ts';
+import { EMPTY_PAGE, type Page } from '../table/page.ts';
 import {
   backlogKey,
   dueLineName,
@@ -18,14 +25,7 @@ import {
   ledgerPk,
   lineNameOf,
   pageKey,
-} from '../schema.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { decodeBacklog, encodeBacklogLine, lineNamesOf } from './codec/backlog.ts';
-import { ttlSec } from './codec/cells.ts';
-import { decodeEstimate } from './codec/estimate.ts';
-import { decodeJobHead, decodeMovingJob } from './codec/job.ts';
-import { decodeLedger } from './codec/ledger.ts';
-import { decodePage, isOfBase } from './codec/page.ts';
+} from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';

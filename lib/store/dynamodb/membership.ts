@@ -1,11 +1,11 @@
 /** Memberships of dispatchers that run on. */
 
-import type { MembershipStore } from '../contract.ts';
-import type { DispatcherIdentity, DispatcherRecord } from '../records.ts';
-import type { Applied } from '../requests.ts';
-import { DISPATCHERS_PK } from '../schema.ts';
-import { ttlSec } from './codec/cells.ts';
-import { decodeDispatcher, encodeDispatcher } from './codec/dispatcher.ts';
+import type { DispatcherIdentity, DispatcherRecord } from '../contract/records.ts';
+import type { Applied } from '../contract/requests.ts';
+import type { MembershipStore } from '../contract/verbs.ts';
+import { ttlSec } from '../table/codec/cells.ts';
+import { decodeDispatcher, encodeDispatcher } from '../table/codec/dispatcher.ts';
+import { DISPATCHERS_PK } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { NO_PARTITION, type TableItems } from './items.ts';
 

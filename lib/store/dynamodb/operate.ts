@@ -3,10 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { isWaiting, retime } from '../../core/life-cycle.ts';
-import type { OperateStore, RequestOf, SubmitStore } from '../contract.ts';
-import { declarationHash, declarationParts } from '../declaration.ts';
-import { StoreThrottled, StoreUnavailable } from '../errors.ts';
-import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
+import { StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
+import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
   type CancelOutcome,
@@ -17,7 +15,17 @@ import {
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
-} from '../requests.ts';
+} from '../contract/requests.ts';
+import type { OperateStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { ttlSec } from '../table/codec/cells.ts';
+import { decodeControl } from '../table/codec/control.ts';
+import { decodeDeclaration, encodeDeclaration, encodeDeclarationText } from '../table/codec/declaration.ts';
+import { decodeJob, decodeJobHead, encodeJob, payloadIdOf } from '../table/codec/job.ts';
+import { decodeRejection } from '../table/codec/rejection.ts';
+import { isReadableSchedule, specKeyBeside } from '../table/codec/schedule.ts';
+import { decodeUnreadable, isReadable } from '../table/codec/unreadable.ts';
+import { declarationHash, declarationParts } from '../table/declaration.ts';
 import {
   controlKey,
   deadLineName,
@@ -28,15 +36,7 @@ import {
   REJECTIONS_LINE,
   rejectionKey,
   unreadablePk,
-} from '../schema.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { ttlSec } from './codec/cells.ts';
-import { decodeControl } from './codec/control.ts';
-import { decodeDeclaration, encodeDeclaration, encodeDeclarationText } from './codec/declaration.ts';
-import { decodeJob, decodeJobHead, encodeJob, payloadIdOf } from './codec/job.ts';
-import { decodeRejection } from './codec/rejection.ts';
-import { isReadableSchedule, specKeyBeside } from './codec/schedule.ts';
-import { decodeUnreadable, isReadable } from './codec/unreadable.ts';
+} from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import {
   notedHistory,

@@ -1,11 +1,10 @@
 /** Jobs that wait for their conflict key. */
 
 import { randomUUID } from 'node:crypto';
-import { TRANSACTION_ITEMS_MAX } from '../bounds.ts';
-import type { ParkingStore, RequestOf } from '../contract.ts';
-import type { JobHead } from '../job-fields.ts';
-import { EMPTY_PAGE } from '../page.ts';
-import type { ParkedMark } from '../records.ts';
+import { TRANSACTION_ITEMS_MAX } from '../contract/bounds.ts';
+import type { JobHead } from '../contract/job-fields.ts';
+import { behindGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import type { ParkedMark } from '../contract/records.ts';
 import {
   type Applied,
   BLOCKED_HEADS,
@@ -13,20 +12,13 @@ import {
   type Heads,
   NOBODY,
   type ParkOutcome,
-} from '../requests.ts';
-import {
-  behindGroup,
-  blockedGroup,
-  blockedLineName,
-  blockedRank,
-  jobKey,
-  pageKey,
-  parkedKey,
-  parkedPk,
-} from '../schema.ts';
-import { ATTRIBUTE } from './codec/attributes.ts';
-import { decodeJobHead } from './codec/job.ts';
-import { decodeParkedMark, encodeParkedMark } from './codec/parking.ts';
+} from '../contract/requests.ts';
+import type { ParkingStore, RequestOf } from '../contract/verbs.ts';
+import { ATTRIBUTE } from '../table/codec/attributes.ts';
+import { decodeJobHead } from '../table/codec/job.ts';
+import { decodeParkedMark, encodeParkedMark } from '../table/codec/parking.ts';
+import { EMPTY_PAGE } from '../table/page.ts';
+import { blockedLineName, jobKey, pageKey, parkedKey, parkedPk } from '../table/schema.ts';
 import type { DynamoConnection, TransactionPart } from './connection.ts';
 import { PAGE_PART, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import type { TableItems } from './items.ts';

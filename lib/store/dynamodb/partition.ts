@@ -3,9 +3,34 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import type { PartitionStore, RequestOf } from '../contract.ts';
-import { StaleCommit, StoreUnavailable } from '../errors.ts';
-import type { RankMove } from '../key-ranks.ts';
+import { StaleCommit, StoreUnavailable } from '../contract/errors.ts';
+import {
+  isIdle,
+  type Lookout,
+  type PartitionState,
+  type Reservation,
+  type WorkerRecord,
+  workerAt,
+} from '../contract/records.ts';
+import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
+import type { PartitionStore, RequestOf } from '../contract/verbs.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { decodeControl, unreadableControl } from '../table/codec/control.ts';
+import { encodeEstimate } from '../table/codec/estimate.ts';
+import { decodeLeader, decodeLookout, encodeLookout } from '../table/codec/leader.ts';
+import { encodeLedger } from '../table/codec/ledger.ts';
+import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from '../table/codec/loan.ts';
+import {
+  baseMissing,
+  commitOf,
+  decodePage,
+  encodeLedgerBase,
+  encodePage,
+  isOfBase,
+} from '../table/codec/page.ts';
+import { decodeReservations, encodeReservations } from '../table/codec/reservation.ts';
+import { decodeWorkerRecord, unreadableWorker } from '../table/codec/worker.ts';
+import type { RankMove } from '../table/key-ranks.ts';
 import {
   EMPTY_PAGE,
   isPageAlone,
@@ -15,16 +40,7 @@ import {
   presentIn,
   requireBounded,
   reservationsIn,
-} from '../page.ts';
-import {
-  isIdle,
-  type Lookout,
-  type PartitionState,
-  type Reservation,
-  type WorkerRecord,
-  workerAt,
-} from '../records.ts';
-import type { Applied, Commit, CommitOutcome } from '../requests.ts';
+} from '../table/page.ts';
 import {
   backlogKey,
   CONTROL_PREFIX,
@@ -41,16 +57,7 @@ import {
   requestKey,
   reservationKey,
   WORKER_PREFIX,
-} from '../schema.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { decodeControl, unreadableControl } from './codec/control.ts';
-import { encodeEstimate } from './codec/estimate.ts';
-import { decodeLeader, decodeLookout, encodeLookout } from './codec/leader.ts';
-import { encodeLedger } from './codec/ledger.ts';
-import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from './codec/loan.ts';
-import { baseMissing, commitOf, decodePage, encodeLedgerBase, encodePage, isOfBase } from './codec/page.ts';
-import { decodeReservations, encodeReservations } from './codec/reservation.ts';
-import { decodeWorkerRecord, unreadableWorker } from './codec/worker.ts';
+} from '../table/schema.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
 import { PAGE_PART, PARALLEL_MAX } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';

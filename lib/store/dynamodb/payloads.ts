@@ -1,14 +1,14 @@
 /**
- * Payloads that stand in items of their own (`../payload.ts` says which). The payload is put first, then the job that names it:
+ * Payloads that stand in items of their own (`../table/payload.ts` says which). The payload is put first, then the job that names it:
  * whoever sees a job can read all of it. What nobody names is taken back at once, or is collected in its time.
  */
 import { randomBytes } from 'node:crypto';
 import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
-import { isApart, isKeptLonger, PAYLOAD_KEPT_MS } from '../payload.ts';
-import { type ItemKey, payloadKey } from '../schema.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { ttlSec } from './codec/cells.ts';
-import { decodeJob, encodePayload, idOfJobItem, isJobItem, payloadIdOf } from './codec/job.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { ttlSec } from '../table/codec/cells.ts';
+import { decodeJob, encodePayload, idOfJobItem, isJobItem, payloadIdOf } from '../table/codec/job.ts';
+import { isApart, isKeptLonger, PAYLOAD_KEPT_MS } from '../table/payload.ts';
+import { type ItemKey, payloadKey } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 
 /** What tells apart the payloads that several put of one job: a few, mostly one. */

@@ -1,21 +1,11 @@
 /** Schedules in DynamoDB. */
 import { randomUUID } from 'node:crypto';
 import type { ScheduleRecord } from '../../core/recurring.ts';
-import type { RequestOf } from '../contract.ts';
-import { MalformedItemError, StoreRefused } from '../errors.ts';
-import type { Applied } from '../requests.ts';
-import type { ScheduleHeads, ScheduleStore } from '../schedules.ts';
-import {
-  declaredSchedulesKey,
-  type ItemKey,
-  instantRank,
-  scheduleKey,
-  scheduleSpecKey,
-  schedulesLineName,
-  stoppedSchedulesLineName,
-  TABLE,
-} from '../schema.ts';
-import type { Item } from './codec/attributes.ts';
+import { MalformedItemError, StoreRefused } from '../contract/errors.ts';
+import type { Applied } from '../contract/requests.ts';
+import type { ScheduleHeads, ScheduleStore } from '../contract/schedules.ts';
+import type { RequestOf } from '../contract/verbs.ts';
+import type { Item } from '../table/codec/attributes.ts';
 import {
   decodeDeclaredSchedules,
   decodeSchedule,
@@ -25,7 +15,17 @@ import {
   idIn,
   isReadableSchedule,
   partitionOfLine,
-} from './codec/schedule.ts';
+} from '../table/codec/schedule.ts';
+import {
+  declaredSchedulesKey,
+  type ItemKey,
+  instantRank,
+  scheduleKey,
+  scheduleSpecKey,
+  schedulesLineName,
+  stoppedSchedulesLineName,
+  TABLE,
+} from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import type { TableItems } from './items.ts';
 

@@ -4,7 +4,7 @@
  * A request whose answer got lost is sent again by the SDK, and then meets its own success. So every condition that
  * fails looks at the item that stood in the way: if it is what this very request makes of it, the request was applied.
  */
-import type { JobStore, RequestOf } from '../contract.ts';
+import type { JobStore, RequestOf } from '../contract/verbs.ts';
 import { DynamoClaimStore } from './claims.ts';
 import { type DynamoJobStoreOptions, TableItems } from './items.ts';
 import { DynamoLeadStore } from './lead.ts';

@@ -3,10 +3,10 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { DynamoDBRecord, AttributeValue as StreamAttribute } from 'aws-lambda';
 import type { MovingJob } from '../../core/job.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
-import { BLOCKED_PREFIX, SCHEDULE_PREFIX, TABLE } from '../schema.ts';
-import type { Item } from './codec/attributes.ts';
-import { decodeMovingJob } from './codec/job.ts';
-import { decodeScheduleState } from './codec/schedule.ts';
+import type { Item } from '../table/codec/attributes.ts';
+import { decodeMovingJob } from '../table/codec/job.ts';
+import { decodeScheduleState } from '../table/codec/schedule.ts';
+import { BLOCKED_PREFIX, SCHEDULE_PREFIX, TABLE } from '../table/schema.ts';
 
 type Image = Record<string, StreamAttribute>;
 

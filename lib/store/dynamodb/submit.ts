@@ -1,10 +1,17 @@
 /** What whoever submits asks. */
 import { randomBytes } from 'node:crypto';
 import type { Job, MovingJob } from '../../core/job.ts';
-import type { LineStore, RequestOf, SubmitStore } from '../contract.ts';
-import { MalformedItemError, StoreUnavailable } from '../errors.ts';
-import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
-import type { CreateOutcome } from '../requests.ts';
+import { MalformedItemError, StoreUnavailable } from '../contract/errors.ts';
+import type { ReadyLine } from '../contract/lines.ts';
+import { type DeclarationRecord, type Rejection, rankCostOf } from '../contract/records.ts';
+import type { CreateOutcome } from '../contract/requests.ts';
+import type { LineStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { encodeBacklogLine } from '../table/codec/backlog.ts';
+import { decodeDeclaration, decodeDeclarationText } from '../table/codec/declaration.ts';
+import { decodeJob, decodeMovingJob, encodeJob, payloadIdOf } from '../table/codec/job.ts';
+import { encodeLetter } from '../table/codec/letter.ts';
+import { encodeRejection } from '../table/codec/rejection.ts';
 import {
   backlogKey,
   declarationKey,
@@ -12,14 +19,7 @@ import {
   jobKey,
   keysLineName,
   newestDeclarationKey,
-  type ReadyLine,
-} from '../schema.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { encodeBacklogLine } from './codec/backlog.ts';
-import { decodeDeclaration, decodeDeclarationText } from './codec/declaration.ts';
-import { decodeJob, decodeMovingJob, encodeJob, payloadIdOf } from './codec/job.ts';
-import { encodeLetter } from './codec/letter.ts';
-import { encodeRejection } from './codec/rejection.ts';
+} from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
 import { partitionIn, type TableItems } from './items.ts';

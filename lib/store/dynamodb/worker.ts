@@ -8,17 +8,23 @@ import {
   type PlannedClaim,
   type Unfinished,
 } from '../../core/life-cycle.ts';
-import type { RequestOf, WorkerStore } from '../contract.ts';
-import { StoreRefused, StoreThrottled } from '../errors.ts';
-import { requireItemFits } from '../limits.ts';
-import { FORMER_SHOWN_MS, type WorkerIdentity, type WorkerRecord } from '../records.ts';
-import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
-import { jobKey, workerKey } from '../schema.ts';
+import { StoreRefused, StoreThrottled } from '../contract/errors.ts';
+import { FORMER_SHOWN_MS, type WorkerIdentity, type WorkerRecord } from '../contract/records.ts';
+import type {
+  Applied,
+  FinishOutcome,
+  FinishRequest,
+  StartOutcome,
+  StartRequest,
+} from '../contract/requests.ts';
+import type { RequestOf, WorkerStore } from '../contract/verbs.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { encodeJson } from '../table/codec/cells.ts';
+import { decodeMovingJob, encodeClaim, encodeError, encodeWorker } from '../table/codec/job.ts';
+import { encodeOccupants, encodeWorkerRecord, workerTtlSec } from '../table/codec/worker.ts';
+import { requireItemFits } from '../table/limits.ts';
+import { jobKey, workerKey } from '../table/schema.ts';
 import { endOf, stateAfter, type WrittenVerdict } from './attempt-end.ts';
-import { ATTRIBUTE, type Item } from './codec/attributes.ts';
-import { encodeJson } from './codec/cells.ts';
-import { decodeMovingJob, encodeClaim, encodeError, encodeWorker } from './codec/job.ts';
-import { encodeOccupants, encodeWorkerRecord, workerTtlSec } from './codec/worker.ts';
 import type { DynamoConnection, Update } from './connection.ts';
 import { notedHistory, stateValues } from './expressions.ts';
 import { partitionIn, type TableItems } from './items.ts';

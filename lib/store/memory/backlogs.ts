@@ -1,6 +1,7 @@
 /** The lines of a fairness key, and one more or less. */
-import type { KeyBacklog } from '../records.ts';
-import type { ReadyLine } from '../schema.ts';
+
+import type { ReadyLine } from '../contract/lines.ts';
+import type { KeyBacklog } from '../contract/records.ts';
 
 type OwnBacklog = Omit<KeyBacklog, 'rankCostMs'>;
 

@@ -1,9 +1,9 @@
 /** Claims, and the locks that guard a conflict key among partitions. */
 import { claim, giveBack, raiseVersion } from '../../core/life-cycle.ts';
-import type { ClaimStore, RequestOf } from '../contract.ts';
-import { isOpenTo, type Lock } from '../records.ts';
-import type { Applied, ClaimOutcome, ClaimRequest } from '../requests.ts';
-import { nextInTurn } from '../schema.ts';
+import { isOpenTo, type Lock } from '../contract/records.ts';
+import type { Applied, ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
+import type { ClaimStore, RequestOf } from '../contract/verbs.ts';
+import { nextInTurn } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 
 export class MemoryClaimStore implements ClaimStore {

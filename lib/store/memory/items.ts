@@ -4,10 +4,9 @@ import type { Control } from '../../core/capacity.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
-import type { PlaceInLine } from '../contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../errors.ts';
-import { KeyRanks } from '../key-ranks.ts';
-import { EMPTY_PAGE, type Page } from '../page.ts';
+import { TimeHeap } from '../../runtime/time-heap.ts';
+import { StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
+import { readyLineName } from '../contract/lines.ts';
 import type {
   ControlField,
   DeclarationRecord,
@@ -22,8 +21,11 @@ import type {
   Reservation,
   UnreadableItem,
   WorkerRecord,
-} from '../records.ts';
-import type { LinePage } from '../requests.ts';
+} from '../contract/records.ts';
+import type { LinePage } from '../contract/requests.ts';
+import type { PlaceInLine } from '../contract/verbs.ts';
+import { KeyRanks } from '../table/key-ranks.ts';
+import { EMPTY_PAGE, type Page } from '../table/page.ts';
 import {
   costOfRank,
   costRank,
@@ -32,13 +34,11 @@ import {
   instantRank,
   keysLineName,
   latestFirstRank,
-  readyLineName,
-} from '../schema.ts';
-import { Bill } from './bill.ts';
-import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation.ts';
-import { type LineEntry, LinesIndex } from './lines-index.ts';
+} from '../table/schema.ts';
+import { Bill } from './imitation/bill.ts';
+import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation/imitation.ts';
+import { type LineEntry, LinesIndex } from './imitation/lines-index.ts';
 import type { Placed } from './sorted-line.ts';
-import { TimeHeap } from './time-heap.ts';
 
 export interface MemoryStoreOptions {
   /** Epoch milliseconds. */

@@ -1,8 +1,8 @@
 /** Leading a partition, and the letters in its mailbox. */
-import { LETTERS_READ_MAX } from '../bounds.ts';
-import type { LeadStore, RequestOf } from '../contract.ts';
-import type { Leader, ReceivedLetter } from '../records.ts';
-import type { LeadOutcome } from '../requests.ts';
+import { LETTERS_READ_MAX } from '../contract/bounds.ts';
+import type { Leader, ReceivedLetter } from '../contract/records.ts';
+import type { LeadOutcome } from '../contract/requests.ts';
+import type { LeadStore, RequestOf } from '../contract/verbs.ts';
 import type { MemoryItems } from './items.ts';
 
 export class MemoryLeadStore implements LeadStore {

@@ -2,10 +2,10 @@
 
 import type { Job, MovingJob } from '../../core/job.ts';
 import { promote, rehome } from '../../core/life-cycle.ts';
-import type { LineStore, RequestOf } from '../contract.ts';
-import type { EstimateRecord, KeyBacklog, Ledger } from '../records.ts';
-import type { Heads } from '../requests.ts';
-import { dueLineName, instantRank, keysLineName, lineNameOf } from '../schema.ts';
+import type { EstimateRecord, KeyBacklog, Ledger } from '../contract/records.ts';
+import type { Heads } from '../contract/requests.ts';
+import type { LineStore, RequestOf } from '../contract/verbs.ts';
+import { dueLineName, instantRank, keysLineName, lineNameOf } from '../table/schema.ts';
 import { withoutLine } from './backlogs.ts';
 import { estimateId, headsOf, type MemoryItems, tokenOf } from './items.ts';
 

@@ -3,10 +3,7 @@
 import type { Control } from '../../core/capacity.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { askForEnd, cancel, retime } from '../../core/life-cycle.ts';
-import type { OperateStore, RequestOf } from '../contract.ts';
-import { declarationHash } from '../declaration.ts';
-import { isKeptLonger } from '../payload.ts';
-import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../records.ts';
+import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
   type CancelOutcome,
@@ -17,9 +14,12 @@ import {
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
-} from '../requests.ts';
-import { deadLineName, rejectionRank } from '../schema.ts';
-import { requireDeclarationFits } from './fits.ts';
+} from '../contract/requests.ts';
+import type { OperateStore, RequestOf } from '../contract/verbs.ts';
+import { declarationHash } from '../table/declaration.ts';
+import { isKeptLonger } from '../table/payload.ts';
+import { deadLineName, rejectionRank } from '../table/schema.ts';
+import { requireDeclarationFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 
 function changed(before: Control, change: ControlChange): Control {

@@ -1,8 +1,8 @@
 /** Jobs that wait for their conflict key. */
 
 import type { Job } from '../../core/job.ts';
-import type { ParkingStore, RequestOf } from '../contract.ts';
-import type { ParkedMark } from '../records.ts';
+import { behindGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import type { ParkedMark } from '../contract/records.ts';
 import {
   type Applied,
   BLOCKED_HEADS,
@@ -10,8 +10,9 @@ import {
   type Heads,
   NOBODY,
   type ParkOutcome,
-} from '../requests.ts';
-import { behindGroup, blockedGroup, blockedLineName, blockedRank } from '../schema.ts';
+} from '../contract/requests.ts';
+import type { ParkingStore, RequestOf } from '../contract/verbs.ts';
+import { blockedLineName } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
 

@@ -1,13 +1,13 @@
 /** What a pass knows of its partition exactly, and what it decides. */
 
 import type { Loan } from '../../core/lending.ts';
-import type { PartitionStore, RequestOf } from '../contract.ts';
-import { StaleCommit, StoreThrottled } from '../errors.ts';
-import { isPageAlone, nextPage, type PageChange, requireBounded, reservationsIn } from '../page.ts';
-import { type Lookout, type PartitionState, type Reservation, workerAt } from '../records.ts';
-import type { Applied, Commit, CommitOutcome } from '../requests.ts';
-import { costOfRank } from '../schema.ts';
-import { requireCommitFits, requireRequestFits } from './fits.ts';
+import { StaleCommit, StoreThrottled } from '../contract/errors.ts';
+import { type Lookout, type PartitionState, type Reservation, workerAt } from '../contract/records.ts';
+import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
+import type { PartitionStore, RequestOf } from '../contract/verbs.ts';
+import { isPageAlone, nextPage, type PageChange, requireBounded, reservationsIn } from '../table/page.ts';
+import { costOfRank } from '../table/schema.ts';
+import { requireCommitFits, requireRequestFits } from './imitation/fits.ts';
 import { estimateId, type MemoryItems, type PartitionItems } from './items.ts';
 
 const isSameLook = (one: Lookout | undefined, other: Lookout | undefined): boolean =>

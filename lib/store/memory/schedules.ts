@@ -1,14 +1,14 @@
 /** Schedules in memory. */
 import type { ScheduleRecord, ScheduleState } from '../../core/recurring.ts';
-import type { RequestOf } from '../contract.ts';
-import { encodeScheduleSpec, encodeScheduleState, scheduleStanding } from '../dynamodb/codec/schedule.ts';
-import { MalformedItemError } from '../errors.ts';
-import { requireItemFits } from '../limits.ts';
-import type { Applied } from '../requests.ts';
-import type { ScheduleHeads, ScheduleStore } from '../schedules.ts';
-import { instantRank, scheduleKey, schedulesLineName, stoppedSchedulesLineName } from '../schema.ts';
+import { MalformedItemError } from '../contract/errors.ts';
+import type { Applied } from '../contract/requests.ts';
+import type { ScheduleHeads, ScheduleStore } from '../contract/schedules.ts';
+import type { RequestOf } from '../contract/verbs.ts';
+import { encodeScheduleSpec, encodeScheduleState, scheduleStanding } from '../table/codec/schedule.ts';
+import { requireItemFits } from '../table/limits.ts';
+import { instantRank, scheduleKey, schedulesLineName, stoppedSchedulesLineName } from '../table/schema.ts';
+import type { LineEntry } from './imitation/lines-index.ts';
 import type { MemoryItems } from './items.ts';
-import type { LineEntry } from './lines-index.ts';
 import type { Placed } from './sorted-line.ts';
 
 interface Entry extends LineEntry<ScheduleState> {

@@ -7,11 +7,11 @@
  */
 import type { Job } from '../../core/job.ts';
 import type { ScheduleRecord } from '../../core/recurring.ts';
-import type { JobStore, PlaceInLine, RequestOf } from '../contract.ts';
-import type { Meter } from '../metering.ts';
-import type { Lock, UnreadableItem } from '../records.ts';
+import type { Lock, UnreadableItem } from '../contract/records.ts';
+import type { JobStore, PlaceInLine, RequestOf } from '../contract/verbs.ts';
+import type { Meter } from '../table/metering.ts';
 import { MemoryClaimStore } from './claims.ts';
-import type { StreamRecord } from './imitation.ts';
+import type { StreamRecord } from './imitation/imitation.ts';
 import { MemoryItems, type MemoryStoreOptions, type PartitionView } from './items.ts';
 import { MemoryLeadStore } from './lead.ts';
 import { MemoryLineStore } from './lines.ts';

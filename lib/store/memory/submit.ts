@@ -1,14 +1,15 @@
 /** What whoever submits asks. */
 import type { Job, MovingJob } from '../../core/job.ts';
-import type { RequestOf, SubmitStore } from '../contract.ts';
-import { encodeRejection } from '../dynamodb/codec/rejection.ts';
-import { hintOf } from '../job-fields.ts';
-import { requireItemFits } from '../limits.ts';
-import { type DeclarationRecord, type Rejection, rankCostOf } from '../records.ts';
-import type { CreateOutcome } from '../requests.ts';
-import { jobKey, letterKey, type ReadyLine } from '../schema.ts';
+import { hintOf } from '../contract/job-fields.ts';
+import type { ReadyLine } from '../contract/lines.ts';
+import { type DeclarationRecord, type Rejection, rankCostOf } from '../contract/records.ts';
+import type { CreateOutcome } from '../contract/requests.ts';
+import type { RequestOf, SubmitStore } from '../contract/verbs.ts';
+import { encodeRejection } from '../table/codec/rejection.ts';
+import { requireItemFits } from '../table/limits.ts';
+import { jobKey, letterKey } from '../table/schema.ts';
 import { withLine } from './backlogs.ts';
-import { requireJobFits, requireKeyFits } from './fits.ts';
+import { requireJobFits, requireKeyFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 
 const keyOf = ({ type, fairnessKey }: ReadyLine): string => JSON.stringify([type, fairnessKey]);

@@ -7,11 +7,17 @@ import {
   start,
   type Transition,
 } from '../../core/life-cycle.ts';
-import type { RequestOf, WorkerStore } from '../contract.ts';
-import { StoreRefused } from '../errors.ts';
-import { FORMER_SHOWN_MS, type WorkerRecord } from '../records.ts';
-import type { Applied, FinishOutcome, FinishRequest, StartOutcome, StartRequest } from '../requests.ts';
-import { requireJobFits, requireWorkerFits } from './fits.ts';
+import { StoreRefused } from '../contract/errors.ts';
+import { FORMER_SHOWN_MS, type WorkerRecord } from '../contract/records.ts';
+import type {
+  Applied,
+  FinishOutcome,
+  FinishRequest,
+  StartOutcome,
+  StartRequest,
+} from '../contract/requests.ts';
+import type { RequestOf, WorkerStore } from '../contract/verbs.ts';
+import { requireJobFits, requireWorkerFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
 

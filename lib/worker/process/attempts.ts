@@ -4,7 +4,7 @@ import { mayHaveBegun } from '../../core/life-cycle.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
-import type { WorkerIdentity } from '../../store/records.ts';
+import type { WorkerIdentity } from '../../store/contract/records.ts';
 import { deadlinesBy, noteStart, type Progress, progressOf, watchJobs } from '../attempt-host.ts';
 import { endIfDead } from '../dead-function.ts';
 import type { Guard } from '../guard.ts';

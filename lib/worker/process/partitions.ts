@@ -2,7 +2,7 @@
  * The partitions that a worker process is registered with: those that there are, and those whose jobs it is given. One that is
  * none any more is let go once it has neither slots nor jobs there.
  */
-import type { WorkerIdentity } from '../../store/records.ts';
+import type { WorkerIdentity } from '../../store/contract/records.ts';
 import { Division } from '../division.ts';
 import type { Guard } from '../guard.ts';
 import { sharesOf } from '../membership.ts';

@@ -1,9 +1,9 @@
 /** Claims of jobs, with the locks of their conflict keys, and what makes a late one fail. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Lock } from '../../../lib/store/records.ts';
-import type { ClaimOutcome } from '../../../lib/store/requests.ts';
+import type { Lock } from '../../../lib/store/contract/records.ts';
+import type { ClaimOutcome } from '../../../lib/store/contract/requests.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';

@@ -1,9 +1,9 @@
 /** Leading a partition, and the letters that others leave for the dispatcher that leads. */
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import { LETTER_JOBS_MAX, LETTERS_KEPT_MS, LETTERS_READ_MAX } from '../../../lib/store/bounds.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Letter, ReceivedLetter } from '../../../lib/store/records.ts';
+import { LETTER_JOBS_MAX, LETTERS_KEPT_MS, LETTERS_READ_MAX } from '../../../lib/store/contract/bounds.ts';
+import type { Letter, ReceivedLetter } from '../../../lib/store/contract/records.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
 import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';

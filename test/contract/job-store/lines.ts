@@ -1,7 +1,7 @@
 /** The lines in which jobs wait, and those of keys with backlog: what a pass looks for work in. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { ReadyLine } from '../../../lib/store/schema.ts';
+import type { ReadyLine } from '../../../lib/store/contract/lines.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';

@@ -1,7 +1,7 @@
 /** Workers and dispatchers that live, and who holds which partition. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { DispatcherRecord, WorkerRecord } from '../../../lib/store/records.ts';
+import type { DispatcherRecord, WorkerRecord } from '../../../lib/store/contract/records.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 import { aWorker, aWorkerRecord } from '../../fixtures/factories/worker.ts';

@@ -2,9 +2,9 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { movedEntry } from '../../../lib/core/history.ts';
 import type { Job } from '../../../lib/core/job.ts';
-import { DECLARATION_CHARS_MAX } from '../../../lib/store/bounds.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { WorkerIdentity } from '../../../lib/store/records.ts';
+import { DECLARATION_CHARS_MAX } from '../../../lib/store/contract/bounds.ts';
+import type { WorkerIdentity } from '../../../lib/store/contract/records.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';

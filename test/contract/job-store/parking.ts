@@ -1,11 +1,11 @@
 /** Lines of jobs whose conflict key is held. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import { pagesOf } from '../../../lib/dispatch/pages.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { JobHead } from '../../../lib/store/job-fields.ts';
-import type { ParkedMark } from '../../../lib/store/records.ts';
-import { BLOCKED_HEADS } from '../../../lib/store/requests.ts';
+import type { JobHead } from '../../../lib/store/contract/job-fields.ts';
+import { pagesOf } from '../../../lib/store/contract/pages.ts';
+import type { ParkedMark } from '../../../lib/store/contract/records.ts';
+import { BLOCKED_HEADS } from '../../../lib/store/contract/requests.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';

@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
-import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX } from '../../../lib/store/bounds.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { Ledger, Reservation } from '../../../lib/store/records.ts';
-import type { ControlChange } from '../../../lib/store/requests.ts';
+import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX } from '../../../lib/store/contract/bounds.ts';
+import type { Ledger, Reservation } from '../../../lib/store/contract/records.ts';
+import type { ControlChange } from '../../../lib/store/contract/requests.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';

@@ -1,7 +1,7 @@
 /** Payloads, small and large, which no verb may lose: whole jobs come with them, moving ones without. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { noise } from '../../fixtures/noise.ts';

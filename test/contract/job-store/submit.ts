@@ -1,7 +1,7 @@
 /** Storing jobs, reading them again, and telling of those that were refused. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../../lib/core/job.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aRejection } from '../../fixtures/factories/rejection.ts';
 import { CONCURRENT_MS, type StoreSuite, SUCCESS, times } from './suite.ts';

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { Verdict } from '../../../lib/core/life-cycle.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
-import type { JobHead } from '../../../lib/store/job-fields.ts';
-import type { EstimateRecord, WorkerIdentity } from '../../../lib/store/records.ts';
-import type { Applied, Commit, CommitOutcome } from '../../../lib/store/requests.ts';
-import type { ReadyLine } from '../../../lib/store/schema.ts';
+import type { JobHead } from '../../../lib/store/contract/job-fields.ts';
+import type { ReadyLine } from '../../../lib/store/contract/lines.ts';
+import type { EstimateRecord, WorkerIdentity } from '../../../lib/store/contract/records.ts';
+import type { Applied, Commit, CommitOutcome } from '../../../lib/store/contract/requests.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';

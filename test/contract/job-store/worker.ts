@@ -2,7 +2,7 @@
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { PLANNED_FOR_MS, type Unfinished, type Verdict } from '../../../lib/core/life-cycle.ts';
-import type { JobStore } from '../../../lib/store/contract.ts';
+import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';

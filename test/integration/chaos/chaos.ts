@@ -17,9 +17,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../../lib/core/defaults.ts';
 import { isTerminal, type Job, type Json, type MovingJob } from '../../../lib/core/job.ts';
 import { WORKER_LOST } from '../../../lib/core/retry.ts';
-import { type AnnouncedLines, placeOf, submit } from '../../../lib/dispatch/submit.ts';
-import { decodeMovingJob, isJobItem } from '../../../lib/store/dynamodb/codec/job.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
+import { decodeMovingJob, isJobItem } from '../../../lib/store/table/codec/job.ts';
+import { type AnnouncedLines, placeOf, submit } from '../../../lib/submit/submit.ts';
 import {
   clientConfiguration,
   createQueue,

@@ -7,14 +7,14 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { resolveConfiguration } from '../../../lib/core/defaults.ts';
 import type { MovingJob } from '../../../lib/core/job.ts';
-import type { DispatchContext } from '../../../lib/dispatch/context.ts';
 import { dispatchAll, type Trigger } from '../../../lib/dispatch/dispatch.ts';
-import { placeOf } from '../../../lib/dispatch/submit.ts';
+import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { SqsJobQueue } from '../../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../../lib/runtime/system.ts';
-import { decodeMovingJob, isJobItem } from '../../../lib/store/dynamodb/codec/job.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
-import { BLOCKED_PREFIX, TABLE } from '../../../lib/store/schema.ts';
+import { decodeMovingJob, isJobItem } from '../../../lib/store/table/codec/job.ts';
+import { BLOCKED_PREFIX, TABLE } from '../../../lib/store/table/schema.ts';
+import { placeOf } from '../../../lib/submit/submit.ts';
 import { BUDGET, POOL, STEPS } from './pool.ts';
 import { readStream } from './table-stream.ts';
 

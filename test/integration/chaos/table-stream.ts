@@ -1,6 +1,6 @@
 /** A table's stream, read as its pollers do. By hand: the SDK's client for it is nothing that the project ships with. */
 import { unmarshall } from '@aws-sdk/util-dynamodb';
-import type { Item } from '../../../lib/store/dynamodb/codec/attributes.ts';
+import type { Item } from '../../../lib/store/table/codec/attributes.ts';
 
 interface StreamSource {
   readonly endpoint: string;

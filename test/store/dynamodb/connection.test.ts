@@ -2,7 +2,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { expect, it } from 'vitest';
 import { DynamoConnection } from '../../../lib/store/dynamodb/connection.ts';
-import { leaderKey } from '../../../lib/store/schema.ts';
+import { leaderKey } from '../../../lib/store/table/schema.ts';
 
 const ASKED = 1_000;
 /** The sockets that the SDK opens unless told otherwise. */

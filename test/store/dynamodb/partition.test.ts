@@ -1,9 +1,9 @@
 /** What a process that knew a partition makes of a table that was restored under its name. */
 import { expect, it } from 'vitest';
-import { encodePage } from '../../../lib/store/dynamodb/codec/page.ts';
-import { encodeReservations } from '../../../lib/store/dynamodb/codec/reservation.ts';
 import { DynamoPartitionStore } from '../../../lib/store/dynamodb/partition.ts';
-import { EMPTY_PAGE } from '../../../lib/store/page.ts';
+import { encodePage } from '../../../lib/store/table/codec/page.ts';
+import { encodeReservations } from '../../../lib/store/table/codec/reservation.ts';
+import { EMPTY_PAGE } from '../../../lib/store/table/page.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 

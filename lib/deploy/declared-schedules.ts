@@ -1,0 +1,142 @@
+/**
+ * Schedules that a deployment declares. It makes, changes and removes exactly those that deployments have made: which these
+ * are stands in an item of its own, so that a deployment that fails half-way leaves nothing that the next one does not know of.
+ */
+import type { PoolConfiguration } from '../core/configuration.ts';
+import { ConfigurationError } from '../core/errors.ts';
+import { partitionOf } from '../core/partition.ts';
+import type { ScheduleSpec } from '../core/recurring.ts';
+import type { JobQueue } from '../queue/contract.ts';
+import {
+  parseSchedule,
+  SCHEDULE_LIMITS,
+  type ScheduleRequest,
+  scheduleIdProblem,
+} from '../schedules/request.ts';
+import { deleteSchedule, putSchedule } from '../schedules/schedules.ts';
+import type { ScheduleStore } from '../store/contract/schedules.ts';
+import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+
+/** By id. */
+export type DeclaredSchedules = Readonly<Record<string, ScheduleRequest>>;
+
+/** Bounds on what a deployment hands over. */
+const TEXT_CHARS_MAX = 100_000;
+
+/** @throws ConfigurationError for more than one deployment may declare */
+export function packDeclaredSchedules(schedules: DeclaredSchedules): string {
+  const text = JSON.stringify(schedules);
+  const count = Object.keys(schedules).length;
+  if (text.length <= TEXT_CHARS_MAX && count <= SCHEDULE_LIMITS.declared) return text;
+  throw new ConfigurationError(
+    'schedules',
+    `${count} schedules of ${text.length} characters`,
+    `are more than a deployment declares (${SCHEDULE_LIMITS.declared}, ${TEXT_CHARS_MAX} characters)`,
+    'Put the others with the client: client.schedules.put.',
+  );
+}
+
+/** @throws ConfigurationError which names the schedule and the field */
+export function checkDeclaredSchedules(
+  schedules: unknown,
+  configuration: PoolConfiguration,
+): ReadonlyMap<string, ScheduleSpec> {
+  if (typeof schedules !== 'object' || schedules === null || Array.isArray(schedules))
+    throw new ConfigurationError(
+      'schedules',
+      schedules,
+      'must be an object',
+      'Name each schedule by its id.',
+    );
+  return new Map(
+    Object.entries(schedules).map(([id, request]) => {
+      const ofName = scheduleIdProblem(id);
+      if (ofName !== undefined) throw new ConfigurationError('schedules', id, ofName, 'Name it otherwise.');
+      // Since ever: one whose end has passed is declared still, and fires no more.
+      const parsed = parseSchedule(request, 0, configuration.types);
+      if ('spec' in parsed) return [id, parsed.spec] as const;
+      const { field, problem, value, wayOut } = parsed.refusal;
+      const path = `schedules.${id}${field === '' ? '' : `.${field}`}`;
+      throw new ConfigurationError(path, value, problem, wayOut === '' ? 'See docs/schedules.md.' : wayOut);
+    }),
+  );
+}
+
+/** @throws ConfigurationError if it is no such text, or what it says cannot be */
+export function unpackDeclaredSchedules(
+  text: string,
+  configuration: PoolConfiguration,
+): ReadonlyMap<string, ScheduleSpec> {
+  let schedules: unknown;
+  try {
+    schedules = JSON.parse(text);
+  } catch {
+    throw new ConfigurationError(
+      'schedules',
+      text,
+      'is not JSON',
+      'Declare through the Scheduler construct.',
+    );
+  }
+  return checkDeclaredSchedules(schedules, configuration);
+}
+
+export interface DeclareSchedulesContext {
+  readonly store: SubmitStore & OperateStore & ScheduleStore;
+  readonly queue: Pick<JobQueue, 'sendWake'>;
+  readonly nowMs: () => number;
+}
+
+/**
+ * Refuses names that somebody has used while the scheduler ran. Before anything is declared.
+ * @throws ConfigurationError
+ */
+export async function requireNamesFree(
+  store: Pick<ScheduleStore, 'getSchedules'>,
+  ids: Iterable<string>,
+): Promise<void> {
+  const named = [...ids];
+  if (named.length === 0) return;
+  for (const record of await store.getSchedules({ ids: named }))
+    if (record !== undefined && !record.state.isDeclared) throw nameTaken(record.state.id);
+}
+
+const nameTaken = (id: string): ConfigurationError =>
+  new ConfigurationError(
+    'schedules',
+    id,
+    'is the name of a schedule that was made while the scheduler ran, which a deployment never changes',
+    'Delete that one (fairlead schedules delete), or declare yours under another name.',
+  );
+
+/**
+ * Makes the declared schedules what is declared, and removes those that are not declared any more. May be repeated.
+ * @throws ConfigurationError for a name that somebody has used since `requireNamesFree`, once all others are as declared
+ */
+export async function declareSchedules(
+  { store, queue, nowMs }: DeclareSchedulesContext,
+  configuration: PoolConfiguration,
+  schedules: ReadonlyMap<string, ScheduleSpec>,
+): Promise<void> {
+  const context = {
+    store,
+    queue,
+    configuration,
+    nowMs,
+    clock: { nowMs },
+    announced: new Map(),
+    partitionOf: (fairnessKey: string) => partitionOf(fairnessKey, configuration.partitions),
+  };
+  const before = await store.readDeclaredSchedules();
+  if (before.length === 0 && schedules.size === 0) return;
+  // Those that are to be made are noted before they are: a deployment that dies on the way forgets none.
+  await store.noteDeclaredSchedules([...new Set([...before, ...schedules.keys()])]);
+  const taken: string[] = [];
+  for (const [id, spec] of schedules)
+    if ((await putSchedule(context, id, spec, true)).kind === 'owned') taken.push(id);
+  for (const id of before) if (!schedules.has(id)) await deleteSchedule(context, id, true);
+  await store.noteDeclaredSchedules([...schedules.keys()]);
+  const [first] = taken;
+  // planted: name-taken-unseen
+  if (first !== undefined) throw nameTaken(first);
+}

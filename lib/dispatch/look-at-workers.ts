@@ -1,0 +1,72 @@
+/**
+ * A look at the workers of a partition, between its passes: one read and one small write, and no commit. While nothing is
+ * wrong it only sends the next look. Where a worker's lease has ended, it makes a pass.
+ *
+ * Looks that come twice, or beside each other, become one: each is noted for an instant before it is sent, and one that finds
+ * another one noted by now ends. One that is lost is made up for by the next pass, the minute's tick at the latest.
+ */
+
+import { dispatch } from './dispatch.ts';
+import type { DispatchContext } from './partition/context.ts';
+import {
+  attend,
+  attendedTogether,
+  lookAgain,
+  mayDeclareLost,
+  nextLeaseEndMs,
+  nextLookAtMs,
+  runsOnWorkers,
+  suspicionOf,
+} from './recovery/silence.ts';
+
+/** A lease that ends so soon is waited for: messages are delayed by whole seconds. */
+const WAIT_MAX_MS = 1_000;
+/** Behind the end of a lease, so that it has ended. */
+const BEHIND_MS = 1;
+/** Reads of one look: one that waits for the end of a lease, and others that were noted meanwhile. */
+const READS_MAX = 5;
+
+/** What became of a look. */
+export type LookReport =
+  /** No job runs on a process any more, or another look was noted since this one. */
+  | 'over'
+  /** All is well, or nothing can be told so far: another one follows. */
+  | 'goesOn'
+  /** A lease has ended: a pass was made. */
+  | 'passed';
+
+/** @param atMs - epoch ms for which this one was noted */
+export async function lookAtWorkers(
+  context: DispatchContext,
+  partition: number,
+  atMs: number,
+): Promise<LookReport> {
+  const { store, clock } = context;
+  let hasWaited = false;
+  for (let reads = 0; reads < READS_MAX; reads += 1) {
+    const nowMs = clock.nowMs();
+    const state = await store.loadPartition({ partition, nowMs });
+    const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+    // planted: looks-of-others-too
+    if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
+    const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + BEHIND_MS;
+    if (waitMs <= WAIT_MAX_MS && !hasWaited) {
+      hasWaited = true;
+      await clock.sleep(waitMs);
+      continue;
+    }
+    const known = attendedTogether(state.attendance, state.lookout);
+    const attendance = attend(known, nowMs, clock.nowMs());
+    const applied = await lookAgain(context, partition, state.lookout, {
+      sinceMs: attendance.sinceMs,
+      atMs: attendance.atMs,
+      nextAtMs: nextLookAtMs(state, attendance, nowMs, clock.nowMs()),
+      judgedUntilMs: state.lookout?.judgedUntilMs ?? 0,
+    });
+    if (applied === 'superseded') continue;
+    if (suspicionOf(state, nowMs) === undefined || !mayDeclareLost(attendance, nowMs)) return 'goesOn';
+    await dispatch(context, partition, { jobs: [], reason: 'wake' });
+    return 'passed';
+  }
+  return 'over';
+}

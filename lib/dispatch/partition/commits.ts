@@ -1,0 +1,186 @@
+/**
+ * The commits of a pass, one after the other: each is on condition of the version that the one before it left. What the pass is about to
+ * write is a draft until then, and fits into commits of bounded size.
+ */
+
+import { COMMIT_ITEMS_MAX } from '../../store/contract/bounds.ts';
+import type { EstimateRecord, Ledger, Reservation } from '../../store/contract/records.ts';
+import { placesWithout } from '../../store/contract/records.ts';
+import type { Commit, ParkOutcome } from '../../store/contract/requests.ts';
+import type { PassStore } from '../../store/contract/verbs.ts';
+import { type LedgerCache, nameOfEstimate } from '../view/ledger-cache.ts';
+import type { Settled } from '../view/settled.ts';
+
+/** Another commit came first. The pass ends, and its dispatcher loads the partition again. */
+export class CommitLostError extends Error {
+  constructor(partition: number, version: number) {
+    super(`partition ${partition} has gone on from version ${version}; load it again`);
+    this.name = 'CommitLostError';
+  }
+}
+
+/** A commit without effect, to be filled. */
+export const EMPTY_COMMIT = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
+
+type Store = Pick<PassStore, 'commit' | 'park'>;
+
+export class Commits {
+  readonly #store: Store;
+  readonly #partition: number;
+  #version: number;
+  #begun: Promise<void> = Promise.resolve();
+
+  /** @param version - of the partition as it was loaded */
+  constructor(store: Store, partition: number, version: number) {
+    this.#store = store;
+    this.#partition = partition;
+    this.#version = version;
+  }
+
+  /** The version that the next commit follows. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Begins to write these, one after the other. What goes wrong with them, `written` and `write` throw. */
+  begin(commits: readonly Omit<Commit, 'version'>[]): void {
+    this.#begun = this.written().then(async () => {
+      for (const each of commits) await this.#write(each);
+    });
+    this.#begun.catch(() => {});
+  }
+
+  /**
+   * Waits until what was begun is written.
+   * @throws CommitLostError if another commit came first
+   */
+  async written(): Promise<void> {
+    await this.#begun;
+  }
+
+  /**
+   * Writes behind what was begun.
+   * @throws CommitLostError if another commit came first
+   */
+  async write(commit: Omit<Commit, 'version'>): Promise<void> {
+    await this.written();
+    await this.#write(commit);
+  }
+
+  /**
+   * Parks jobs, which raises the version too.
+   * @throws CommitLostError if another commit came first
+   */
+  async park(
+    request: Pick<Parameters<Store['park']>[0], 'jobs' | 'conflictKey'>,
+  ): Promise<Extract<ParkOutcome, { readonly kind: 'parked' }>['outcomes']> {
+    await this.written();
+    const outcome = await this.#store.park({
+      partition: this.#partition,
+      version: this.#version,
+      ...request,
+    });
+    if (outcome.kind === 'lost') throw new CommitLostError(this.#partition, this.#version);
+    this.#version = outcome.version;
+    return outcome.outcomes;
+  }
+
+  async #write(commit: Omit<Commit, 'version'>): Promise<void> {
+    const version = this.#version;
+    const outcome = await this.#store.commit({
+      partition: this.#partition,
+      commit: { ...commit, version },
+    });
+    if (outcome === 'lost') throw new CommitLostError(this.#partition, version);
+    this.#version = version + 1;
+  }
+}
+
+/** Items of a commit that settles and does nothing else. One more place is up to five of them. */
+const SETTLED_ITEMS_MAX = COMMIT_ITEMS_MAX - 8;
+/** Items of the last commit's settlement, which has room for reservations with their raised ledgers. */
+const SETTLED_LAST_MAX = 45;
+
+/** Everything a commit may hold, to be filled. */
+export interface Draft {
+  readonly drops: Map<string, { readonly reservation: Reservation; readonly positions: number[] }>;
+  readonly postponed: Map<string, { readonly reservation: Reservation; readonly checkAtMs: number }>;
+  readonly ledgers: Map<string, Ledger>;
+  readonly estimates: Map<string, EstimateRecord>;
+}
+
+export const emptyDraft = (): Draft => ({
+  drops: new Map(),
+  postponed: new Map(),
+  ledgers: new Map(),
+  estimates: new Map(),
+});
+
+/** The settlement in as few commits as their bound allows; the last one has room for a reservation. */
+export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache): Draft[] {
+  const drafts: Draft[] = [];
+  const current = new Map<string, Reservation>();
+  let draft = emptyDraft();
+  for (const place of settled) {
+    const { batchId } = place.reservation;
+    const { ledgers, estimates } = ledgerCache.settle(place);
+    for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
+    for (const each of estimates) draft.estimates.set(nameOfEstimate(each), each);
+    dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
+    if (writesOf(draft) < SETTLED_ITEMS_MAX) continue;
+    for (const { reservation, positions } of draft.drops.values()) {
+      const jobs = placesWithout(reservation.jobs, new Set(positions));
+      current.set(reservation.batchId, { ...reservation, jobs });
+    }
+    drafts.push(draft);
+    draft = emptyDraft();
+  }
+  drafts.push(draft);
+  if (writesOf(draft) > SETTLED_LAST_MAX) drafts.push(emptyDraft());
+  return drafts;
+}
+
+/** Postpones reservations in the last of these drafts as far as it has room, and in others behind it. */
+export function postpone(
+  drafts: Draft[],
+  postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[],
+): void {
+  let draft = drafts.at(-1) ?? emptyDraft();
+  for (const each of postponed) {
+    if (writesOf(draft) >= SETTLED_LAST_MAX) {
+      draft = emptyDraft();
+      drafts.push(draft);
+    }
+    draft.postponed.set(each.reservation.batchId, each);
+  }
+}
+
+export const writesOf = (draft: Draft): number =>
+  draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
+
+/** A draft in as few commits as their bound allows; the last one has room for so many items more. */
+export function inCommits(draft: Draft, room: number): readonly Draft[] {
+  const ledgers = [...draft.ledgers];
+  const others = writesOf(draft) - ledgers.length;
+  const most = COMMIT_ITEMS_MAX - room;
+  const first = Math.max(0, most - others);
+  const parts: Draft[] = [];
+  for (let from = first; from < ledgers.length; from += most)
+    parts.push({ ...emptyDraft(), ledgers: new Map(ledgers.slice(from, from + most)) });
+  return [...parts, { ...draft, ledgers: new Map(ledgers.slice(0, first)) }];
+}
+
+export function dropPlace(draft: Draft, reservation: Reservation, position: number): void {
+  const drop = draft.drops.get(reservation.batchId);
+  if (drop === undefined) draft.drops.set(reservation.batchId, { reservation, positions: [position] });
+  else drop.positions.push(position);
+  draft.postponed.delete(reservation.batchId);
+}
+
+export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Omit<Commit, 'version'> => ({
+  drop: [...draft.drops.values()],
+  postpone: [...draft.postponed.values()],
+  ledgers: [...draft.ledgers.values()],
+  estimates: [...draft.estimates.values()],
+  reserve,
+});

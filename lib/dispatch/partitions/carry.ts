@@ -1,0 +1,221 @@
+/**
+ * After a redeploy: moves jobs that wait to where the new declaration wants them, a bounded step in each pass, until none is
+ * left. How far it came stands in the partition summary, so the next pass goes on there.
+ *
+ * Most of what a declaration says is not written into where a job waits: lines name type, mode and key, and a pass merges
+ * the parts that a key names. Parked jobs stand under something that may have changed: their type's conflict group. And where
+ * the number of partitions has changed, jobs stand in partitions where their keys do not live any more.
+ */
+import type { Control } from '../../core/capacity.ts';
+import { conflictKeyUnder, typesByName } from '../../core/conflict.ts';
+import { partitionOf } from '../../core/partition.ts';
+import { nameIn } from '../../core/scope.ts';
+import { rankKey } from '../../core/score.ts';
+import type { Deployed } from '../../declaration/declaration.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import { behindGroup, blockedGroup, blockedRank } from '../../store/contract/lines.ts';
+import { type Carried, isCarriedTo, type PartitionState } from '../../store/contract/records.ts';
+import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import {
+  haveKeysMoved,
+  heldIn,
+  type InFlight,
+  inFlightOf,
+  livesIn,
+  sendHome,
+  type Walk,
+  walkHome,
+} from './rehome.ts';
+
+/**
+ * One step of moving jobs to where the new declaration wants them. Answers undefined when nothing is left to do.
+ *
+ * @throws CommitLostError if another commit came first
+ */
+export async function carry(
+  context: DispatchContext,
+  partition: number,
+  commits: Commits,
+  state: PartitionState,
+): Promise<Carried | undefined> {
+  const { deployed, log } = context;
+  if (deployed === undefined) return undefined;
+  if (isCarriedTo(deployed.version, state)) return undefined;
+  const known = state.carried?.version === deployed.version ? state.carried : undefined;
+  const before = known ?? begin(deployed, commits.version, state);
+  if (known === undefined && before.sinceVersion === commits.version + 1) {
+    await shareControls(context, partition, state);
+    // The note is written before any job moves. Every later pass reads it, and plans no job of a key that lives elsewhere: so the
+    // reservations that were loaded are all that can ever count such a job here.
+    await commits.write({ ...EMPTY_COMMIT, carried: before });
+  }
+  const step = await moveSome(context, partition, state, before, inFlightOf(heldIn(state), commits));
+  const carried: Carried = {
+    ...before,
+    moved: before.moved + step.moved,
+    // planted: carry-one-step
+    isDone: step.isDone,
+    // planted: steps-from-the-front
+    after: step.after,
+  };
+  await commits.write({ ...EMPTY_COMMIT, carried });
+  log.info('jobs were moved to where the declaration wants them', { partition, ...carried });
+  return carried;
+}
+
+/** That the partition works by this declaration from now on: what is noted with its next commit. */
+function begin(
+  { version, sharedSince }: Pick<Deployed, 'version' | 'sharedSince'>,
+  commitVersion: number,
+  { carried }: Pick<PartitionState, 'carried'>,
+): Carried {
+  const fresh = { version, moved: 0, isDone: false };
+  if (sharedSince === 0) return fresh;
+  // What partitions share has changed since the declaration that this one came to last: a handover begins. What is reserved from now on
+  // follows the version that this commit makes.
+  // planted: handover-again
+  if (carried === undefined || carried.version < sharedSince)
+    return { ...fresh, sinceVersion: commitVersion + 1 };
+  // It has not changed: what was noted of the last handover still holds.
+  const { sinceVersion, isHandedOver } = carried;
+  return {
+    ...fresh,
+    ...(sinceVersion === undefined ? {} : { sinceVersion }),
+    ...(isHandedOver === true ? { isHandedOver } : {}),
+  };
+}
+
+/**
+ * Copies controls to the partitions where the new declaration wants them: those of keys to the partitions where the keys
+ * live; all others are copied from the first partition, which every declaration has. This happens before this partition notes
+ * that it has come to the declaration, and until then the other partitions start nothing. A control that an operator changes
+ * meanwhile is not lost: `operate.ts` looks afterwards whether there are other partitions, and writes it again.
+ */
+async function shareControls(
+  { store, configuration, clock }: DispatchContext,
+  partition: number,
+  state: PartitionState,
+): Promise<void> {
+  const keyOf = ({ scope }: Control): string | undefined => nameIn('fairnessKey', scope);
+  for (const control of state.controls) {
+    const fairnessKey = keyOf(control);
+    if (fairnessKey === undefined) continue;
+    const home = partitionOf(fairnessKey, configuration.partitions);
+    // planted: controls-left
+    if (home !== partition) await store.adoptControl({ partition: home, control });
+  }
+  if (partition === 0) return;
+  const { controls } = await store.loadPartition({
+    partition: 0,
+    nowMs: clock.nowMs(),
+    withoutLedgers: true,
+  });
+  const known = new Set(state.controls.map(({ scope }) => scope));
+  for (const control of controls)
+    if (keyOf(control) === undefined && !known.has(control.scope))
+      await store.adoptControl({ partition, control });
+}
+
+/** What the cursor of a walk through the keys lines begins with; that of the parked jobs never does. */
+const WALK = 'walk ';
+
+/** Moves parked jobs first, then the jobs in the lines of keys that live in another partition. */
+async function moveSome(
+  context: DispatchContext,
+  partition: number,
+  { parks }: Pick<PartitionState, 'parks'>,
+  { after }: Carried,
+  inFlight: InFlight,
+): Promise<Step> {
+  const isWalk = after?.startsWith(WALK) === true;
+  // planted: no-carry
+  if (!isWalk && parks) {
+    const step = await moveParked(context, partition, inFlight, after);
+    return step.isDone && haveKeysMoved(context, partition)
+      ? { moved: step.moved, isDone: false, after: WALK }
+      : step;
+  }
+  const from = isWalk && after !== WALK ? (JSON.parse(after.slice(WALK.length)) as Walk) : undefined;
+  const { moved, next } = await walkHome(context, partition, inFlight, from);
+  return next === undefined
+    ? { moved, isDone: true }
+    : { moved, isDone: false, after: `${WALK}${JSON.stringify(next)}` };
+}
+
+interface Step {
+  readonly moved: number;
+  readonly isDone: boolean;
+  readonly after?: string | undefined;
+}
+
+/**
+ * Moves parked jobs: back to their ready lines where the new declaration gives their type another conflict key, and to the
+ * ready lines of another partition where their fairness key lives in it.
+ */
+async function moveParked(
+  context: DispatchContext,
+  partition: number,
+  inFlight: InFlight,
+  after: string | undefined,
+): Promise<Step> {
+  const { marks, next } = await context.store.listParked({
+    partition,
+    limit: context.budget.carryMarks,
+    after,
+  });
+  const types = typesByName(context.configuration);
+  const lives = livesIn(context, partition);
+  let moved = 0;
+  let isCut = false;
+  for (const { conflictKey } of marks) {
+    const found = await misplaced(context, types, partition, conflictKey);
+    isCut ||= found.length >= context.budget.carryJobs;
+    // planted: held-and-moved
+    const strangers = found.filter((job) => !lives(job) && !inFlight.held.has(job.id));
+    if (strangers.length > 0) moved += await sendHome(context, strangers, inFlight);
+    const jobs = found.filter(lives);
+    if (jobs.length === 0) continue;
+    // The ready lines may have been retired while these jobs were parked, so they are announced again.
+    const outcomes = await putAnnounced(asSubmitter(context), jobs, () =>
+      context.store.unpark({ jobs, conflictKey }),
+    );
+    moved += outcomes.filter((outcome) => outcome === 'applied').length;
+  }
+  // There were more jobs than one step moves: the next step begins at the same conflict keys again.
+  return isCut ? { moved, isDone: false, after } : { moved, isDone: next === undefined, after: next };
+}
+
+/**
+ * The jobs of a blocked line that must move: their type has another conflict key under the new declaration, or their fairness
+ * key lives in another partition. Jobs of a type that was removed stay, as a later declaration may bring the type back.
+ */
+async function misplaced(
+  context: DispatchContext,
+  types: ReturnType<typeof typesByName>,
+  partition: number,
+  conflictKey: string,
+): Promise<readonly JobHead[]> {
+  const { store, configuration, budget } = context;
+  const lives = livesIn(context, partition);
+  const isMisplaced = (job: JobHead): boolean => {
+    if (!lives(job)) return true;
+    const type = types.get(job.type);
+    return type !== undefined && conflictKeyUnder(type, job.resourceId) !== conflictKey;
+  };
+  const found = new Map<string, JobHead>();
+  let from: string | undefined;
+  for (;;) {
+    const { jobs } = await store.readBlocked({ partition, conflictKey, groups: 1, after: from });
+    const last = jobs.at(-1);
+    if (last === undefined) return [...found.values()];
+    const fresh = jobs.filter((job) => isMisplaced(job) && !found.has(job.id));
+    for (const job of fresh) found.set(job.id, job);
+    if (found.size >= budget.carryJobs) return [...found.values()];
+    // Goes on behind the last job that was read, within its group; or behind the whole group, if nothing new was read of it.
+    const group = blockedGroup(last);
+    const behind = `${blockedRank(last, rankKey(last, configuration.score))} `;
+    from = fresh.length > 0 ? behind : behindGroup(group);
+  }
+}

@@ -1,0 +1,414 @@
+/**
+ * After a redeploy that changes what partitions share: their number, the caps that are divided among them, or the conflict groups of
+ * types. What was planned by the former declaration may run on in other partitions, and this one does not count it:
+ *
+ *  - A partition that has not come to the declaration may start jobs by the former one. Until all have, nothing starts.
+ *  - What runs in another partition above its share: as much less starts here. So many a cap allows them all together.
+ *  - Jobs of this partition's keys that run where the keys lived before count towards the caps of these keys.
+ *  - Jobs that were claimed by the former declaration hold their conflict keys: there may be no locks that say so.
+ *
+ * Why it is enough to look. A partition notes by a commit that it has come to a declaration, and which version that commit made
+ * (`sinceVersion`). Every later commit follows that version, so its pass has loaded the note. So what a read shows that began after the note
+ * was seen is all that was planned by a former declaration, and of the three it can only become less: none of the passes
+ * that follow claims another partition's key, or goes above its share. So what was read once may be believed for as long as one likes:
+ * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
+ */
+import type { Control } from '../../core/capacity.ts';
+import type { PoolConfiguration } from '../../core/configuration.ts';
+import { conflictKeyUnder, keysHeldBy, typesByName } from '../../core/conflict.ts';
+import { fleetScope, type Moved, movedBy, NOTHING_MOVED } from '../../core/lending.ts';
+import { partitionOf, shareOfOverrides } from '../../core/partition.ts';
+import { printScope, scopesOfType } from '../../core/scope.ts';
+import type { Deployed } from '../../declaration/declaration.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import type { Carried, PartitionState } from '../../store/contract/records.ts';
+import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { wakeLater } from '../partition/timers.ts';
+import type { HandoverMemory } from '../view/partition-cache.ts';
+import { roomsOf } from './loans.ts';
+
+/** What keeps jobs of a partition from starting because of what others have in flight. */
+export interface Elsewhere {
+  /** Partitions that may still plan by the former declaration, or that were not read yet. While there are any, nothing starts. */
+  readonly behind: readonly number[];
+  /** By scope: how many jobs other partitions run above their shares. */
+  readonly above: ReadonlyMap<string, number>;
+  /** By fairness key that lives here: how many of its jobs run in other partitions. */
+  readonly ofKeys: ReadonlyMap<string, number>;
+  readonly conflictKeys: ReadonlySet<string>;
+  /**
+   * The last of the other partitions has just come to the declaration. It may have copied controls to this one before, which
+   * this pass has not read: only the next pass may start something.
+   */
+  readonly isNews: boolean;
+}
+
+export const NOTHING_ELSEWHERE: Elsewhere = {
+  behind: [],
+  isNews: false,
+  above: new Map(),
+  ofKeys: new Map(),
+  conflictKeys: new Set(),
+};
+
+/** What one other partition has in flight that keeps jobs of this one from starting. */
+interface InTheWay {
+  readonly above: ReadonlyMap<string, number>;
+  /** Running jobs by fairness key, for keys that do not live in that partition. */
+  readonly ofKeys: ReadonlyMap<string, number>;
+  readonly conflictKeys: ReadonlySet<string>;
+}
+
+/** Partitions read in one pass; where there are more, the next passes go on. */
+const READ_MAX = 32;
+/** How long what was read is believed: a quarter of the time that the handover has taken so far, within these. */
+const LOOK_LEAST_MS = 500;
+const LOOK_MOST_MS = 15_000;
+
+/** What is handed over, if a pass may have to look at other partitions before it starts anything. */
+export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
+  { partitions }: PoolConfiguration,
+  shared: Shared | undefined,
+  partition: number,
+  carried: Carried | undefined,
+): Shared | undefined {
+  if (shared === undefined || shared.sharedSince === 0 || shared.partitionsEver === 1) return undefined;
+  // A partition that the declaration has removed starts nothing, so it need not look.
+  if (partition >= partitions) return undefined;
+  return carried?.isHandedOver === true && carried.version >= shared.sharedSince ? undefined : shared;
+}
+
+/**
+ * Looks at other partitions, as far as a handover is under way.
+ *
+ * @throws CommitLostError if another commit came first
+ */
+export async function lookElsewhere(
+  context: DispatchContext,
+  partition: number,
+  commits: Commits,
+  input: {
+    readonly carried: Carried | undefined;
+    readonly controls: readonly Control[];
+    readonly cached: { handover?: HandoverMemory | undefined };
+    /** Conflict keys that were held by jobs of other partitions at the last look, and are not held by them now. */
+    readonly letGo: Set<string>;
+    readonly nowMs: number;
+    readonly inBackground: (work: Promise<unknown>) => void;
+  },
+): Promise<Elsewhere> {
+  const { clock, configuration, log } = context;
+  const { carried, controls, cached } = input;
+  const deployed = underWay(configuration, context.deployed, partition, carried);
+  if (deployed === undefined) return NOTHING_ELSEWHERE;
+  const monotonicMs = clock.monotonicMs();
+  const memory = memoryOf(cached.handover, deployed.sharedSince, monotonicMs);
+  cached.handover = memory;
+  const before = elsewhereOf(configuration, deployed, memory, partition, controls);
+  const isDue = monotonicMs >= memory.lookAtMonotonicMs;
+  if (isDue) await readSome(context, deployed, memory, partition, input);
+  const after = elsewhereOf(configuration, deployed, memory, partition, controls);
+  // The others copied controls to this partition before they noted that they had come, and this pass read it before it saw
+  // those notes.
+  const isNews = before.behind.length > 0 && after.behind.length === 0;
+  // planted: let-go-of-all
+  for (const conflictKey of before.conflictKeys)
+    if (!after.conflictKeys.has(conflictKey)) input.letGo.add(conflictKey);
+  if (memory.over.size === deployed.partitionsEver - 1) {
+    cached.handover = undefined;
+    const done = {
+      ...(carried ?? { version: deployed.version, moved: 0, isDone: true }),
+      isHandedOver: true,
+    };
+    await commits.write({ ...EMPTY_COMMIT, carried: done });
+    log.info('the handover is over', { partition, version: deployed.sharedSince });
+    return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
+  }
+  if (isDue) {
+    const delayMs = pauseOf(memory, deployed, monotonicMs);
+    memory.lookAtMonotonicMs = monotonicMs + delayMs;
+    input.inBackground(wakeLater(context, partition, delayMs));
+  }
+  return isNews ? { ...after, behind: before.behind, isNews } : after;
+}
+
+/** How long until the next look. While some of the other partitions were not read at all, the next look comes soon. */
+function pauseOf(
+  { beganMonotonicMs, states, over }: HandoverMemory,
+  { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
+  monotonicMs: number,
+): number {
+  // planted: cut-looks
+  if (states.size + over.size < partitionsEver - 1) return LOOK_LEAST_MS;
+  return Math.min(LOOK_MOST_MS, Math.max(LOOK_LEAST_MS, (monotonicMs - beganMonotonicMs) / 4));
+}
+
+function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs: number): HandoverMemory {
+  if (known?.since === since) return known;
+  return {
+    since,
+    beganMonotonicMs: monotonicMs,
+    noted: new Set(),
+    states: new Map(),
+    over: new Set(),
+    cursor: 0,
+    lookAtMonotonicMs: monotonicMs,
+  };
+}
+
+/** Reads partitions of which something was in the way when they were last read, and those that were not read so far. */
+async function readSome(
+  { store, configuration }: Pick<DispatchContext, 'store' | 'configuration'>,
+  { partitionsEver, sharedSince }: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
+  memory: HandoverMemory,
+  partition: number,
+  { nowMs, controls }: { readonly nowMs: number; readonly controls: readonly Control[] },
+): Promise<void> {
+  const others = Array.from({ length: partitionsEver }, (_, at) => (memory.cursor + at) % partitionsEver);
+  const some = others.filter((other) => other !== partition && !memory.over.has(other)).slice(0, READ_MAX);
+  await Promise.all(
+    some.map(async (other) => {
+      let state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
+      if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
+        // Only a read that began after the note shows all that was reserved before it.
+        memory.noted.add(other);
+        // planted: read-too-early
+        state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
+      }
+      const blocking = memory.noted.has(other)
+        ? inTheWayOf(configuration, other, state, controls)
+        : undefined;
+      if (blocking !== undefined && isNothing(blocking)) {
+        memory.over.add(other);
+        memory.states.delete(other);
+      } else memory.states.set(other, state);
+    }),
+  );
+  memory.cursor = ((some.at(-1) ?? partition) + 1) % partitionsEver;
+}
+
+const hasCome = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
+  // planted: come-to-any
+  carried !== undefined && carried.version >= since;
+
+const isNothing = ({ above, ofKeys, conflictKeys }: InTheWay): boolean =>
+  above.size + ofKeys.size + conflictKeys.size === 0;
+
+/** What another partition has in flight that was planned by a former declaration, or is above its share. */
+function inTheWayOf(
+  configuration: PoolConfiguration,
+  other: number,
+  state: PartitionState,
+  controls: readonly Control[],
+): InTheWay {
+  const { partitions } = configuration;
+  const { sinceVersion = 0 } = state.carried ?? {};
+  const types = typesByName(configuration);
+  const ofKeys = new Map<string, number>();
+  const conflictKeys = new Set<string>();
+  const busy = new Map<string, number>();
+  for (const { version, jobs } of state.reservations) {
+    for (const entry of jobs.values()) {
+      const { fairnessKey } = entry;
+      busy.set(fleetScope(entry.fleet), (busy.get(fleetScope(entry.fleet)) ?? 0) + 1);
+      if (partitionOf(fairnessKey, partitions) !== other)
+        ofKeys.set(fairnessKey, (ofKeys.get(fairnessKey) ?? 0) + 1);
+      // planted: comes-and-plans-on
+      if (version < sinceVersion) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
+    }
+  }
+  return { above: aboveShare(configuration, other, { ...state, controls }, busy), ofKeys, conflictKeys };
+}
+
+/** By scope, what another partition has beyond its share; `busy`: what it has in flight, by fleet. */
+function aboveShare(
+  configuration: PoolConfiguration,
+  other: number,
+  state: PartitionState,
+  busy: ReadonlyMap<string, number>,
+): Map<string, number> {
+  const { partitions } = configuration;
+  const above = new Map<string, number>();
+  const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+  // What was borrowed is the borrower's until it has given it back: only then the lender counts on it.
+  // planted: borrowed-and-above
+  const moved = partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, other, Number.NEGATIVE_INFINITY);
+  const rooms = roomsOf({ configuration }, state, other, held, moved);
+  for (const [scope, { held: count, capacity }] of rooms)
+    if (count > capacity) above.set(scope, count - capacity);
+  for (const { scope, maxConcurrency } of limitsOfFleets(state.controls, other, partitions)) {
+    const count = busy.get(scope) ?? 0;
+    // planted: fleet-limits-alone
+    if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);
+  }
+  return above;
+}
+
+/** What operators allow fleets stands beside their slots, under the same scope. */
+const limitOf = (scope: string): string => `limit of ${scope}`;
+
+const limitsOfFleets = (
+  controls: readonly Control[],
+  partition: number,
+  partitions: number,
+): readonly { readonly scope: string; readonly maxConcurrency: number }[] =>
+  shareOfOverrides(controls, partition, partitions).flatMap(({ scope, maxConcurrency }) =>
+    maxConcurrency === undefined ? [] : [{ scope, maxConcurrency }],
+  );
+
+/** Adds up what is known of all other partitions. */
+function elsewhereOf(
+  configuration: PoolConfiguration,
+  { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
+  { noted, over, states }: Pick<HandoverMemory, 'noted' | 'over' | 'states'>,
+  partition: number,
+  controls: readonly Control[],
+): Elsewhere {
+  const behind: number[] = [];
+  const above = new Map<string, number>();
+  const ofKeys = new Map<string, number>();
+  const conflictKeys = new Set<string>();
+  for (let other = 0; other < partitionsEver; other += 1) {
+    if (other === partition || over.has(other)) continue;
+    const state = states.get(other);
+    if (state === undefined || !noted.has(other)) {
+      behind.push(other);
+      continue;
+    }
+    const blocking = inTheWayOf(configuration, other, state, controls);
+    // planted: shares-alone
+    for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);
+    for (const [key, count] of blocking.ofKeys)
+      if (partitionOf(key, configuration.partitions) === partition)
+        ofKeys.set(key, (ofKeys.get(key) ?? 0) + count);
+    // planted: lockless-neighbour
+    for (const conflictKey of blocking.conflictKeys) conflictKeys.add(conflictKey);
+  }
+  return { behind, above, ofKeys, conflictKeys, isNews: false };
+}
+
+/** What loans move to this partition, less what other partitions run above their shares. */
+export const movedLess = (moved: Moved, { above }: Elsewhere): Moved =>
+  above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
+
+/** Free slots of fleets whose workers register them, less the slots that other partitions use above their shares. */
+export function slotsLess(
+  free: ReadonlyMap<string, number>,
+  { fleets }: PoolConfiguration,
+  { above }: Elsewhere,
+): ReadonlyMap<string, number> {
+  if (above.size === 0) return free;
+  const registered = new Set(fleets.flatMap(({ fleet, slots }) => (slots === null ? [fleet] : [])));
+  return new Map(
+    [...free].map(([fleet, slots]) => {
+      const taken = registered.has(fleet) ? (above.get(fleetScope(fleet)) ?? 0) : 0;
+      return [fleet, Math.max(0, slots - taken)];
+    }),
+  );
+}
+
+/** The overrides of operators, with caps lowered by what other partitions have in flight. */
+export function overridesLess(
+  overrides: readonly Control[],
+  { fairness }: PoolConfiguration,
+  { behind, above, ofKeys }: Elsewhere,
+): readonly Control[] {
+  const byScope = new Map(overrides.map((control) => [control.scope, control]));
+  for (const { scope, maxConcurrency, ...rest } of overrides) {
+    const taken = above.get(limitOf(scope)) ?? 0;
+    // planted: fleet-limits-whole
+    if (taken > 0 && maxConcurrency !== undefined)
+      byScope.set(scope, { ...rest, scope, maxConcurrency: Math.max(0, maxConcurrency - taken) });
+  }
+  for (const [fairnessKey, count] of ofKeys) {
+    const scope = printScope({ fairnessKey });
+    const control = byScope.get(scope) ?? { scope, paused: false };
+    const cap = control.maxConcurrency ?? fairness.maxConcurrencyPerKey;
+    // planted: key-twice
+    if (cap !== null) byScope.set(scope, { ...control, maxConcurrency: Math.max(0, cap - count) });
+  }
+  // planted: first-to-come
+  if (behind.length > 0) {
+    const scope = 'pool';
+    byScope.set(scope, { ...(byScope.get(scope) ?? { scope }), paused: true });
+  }
+  return [...byScope.values()];
+}
+
+/** What keeps a job from starting that another partition has in flight, or may start. */
+export interface HandoverWait {
+  readonly why: 'handover';
+  readonly partition: number;
+  /** `declaration`: the partition has not come to it. Else the scope, or the conflict key, that its jobs hold. */
+  readonly holds: 'declaration' | 'cap' | 'conflict';
+  readonly name?: string | undefined;
+}
+
+/** For `explain`: what of a handover keeps a ready job from starting. Of many partitions it names those that a pass reads first. */
+export async function waitsForOthers(
+  context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
+  shared: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
+  job: Pick<JobHead, 'partition' | 'type' | 'fairnessKey' | 'resourceId'>,
+  state: PartitionState,
+): Promise<readonly HandoverWait[]> {
+  const { configuration, clock } = context;
+  const { partition, fairnessKey } = job;
+  if (underWay(configuration, shared, partition, state.carried) === undefined) return [];
+  const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
+  await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
+  const type = typesByName(configuration).get(job.type);
+  const conflictKey = conflictKeyUnder(type, job.resourceId);
+  const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+  const rooms = roomsOf(
+    { configuration },
+    state,
+    partition,
+    held,
+    movedBy(state.loans, partition, clock.nowMs()),
+  );
+  const keyScope = printScope({ fairnessKey });
+  const control = state.controls.find(({ scope }) => scope === keyScope);
+  const keyCap = control?.maxConcurrency ?? configuration.fairness.maxConcurrencyPerKey;
+  const scopes = scopesOfType(type?.tier ?? '', job.type).concat(
+    configuration.fleets
+      .filter(({ types }) => types.includes(job.type))
+      .map(({ fleet }) => fleetScope(fleet)),
+  );
+  const limits = new Map(
+    limitsOfFleets(state.controls, partition, configuration.partitions).map((limit) => [
+      limit.scope,
+      limit.maxConcurrency,
+    ]),
+  );
+  // As a pass does, all of them together are counted; named is each that has a part in it.
+  const all = elsewhereOf(configuration, shared, memory, partition, state.controls);
+  const takes = (scope: string): number => all.above.get(scope) ?? 0;
+  const isShort = (scope: string): boolean => {
+    const room = rooms.get(scope);
+    return room !== undefined && room.held + takes(scope) >= room.capacity;
+  };
+  const isLimitShort = (scope: string): boolean => {
+    const limit = limits.get(scope);
+    const busy = held.filter(({ fleet }) => fleetScope(fleet) === scope).length;
+    return limit !== undefined && busy + takes(limitOf(scope)) >= limit;
+  };
+  const here = held.filter((entry) => entry.fairnessKey === fairnessKey).length;
+  const isKeyShort = keyCap !== null && here + (all.ofKeys.get(fairnessKey) ?? 0) >= keyCap;
+  return [...memory.states].flatMap(([other, seen]): readonly HandoverWait[] => {
+    const wait = { why: 'handover', partition: other } as const;
+    if (!memory.noted.has(other)) return [{ ...wait, holds: 'declaration' }];
+    const { above, ofKeys, conflictKeys } = inTheWayOf(configuration, other, seen, state.controls);
+    const short = scopes.filter(
+      (scope) => (above.has(scope) && isShort(scope)) || (above.has(limitOf(scope)) && isLimitShort(scope)),
+    );
+    return [
+      ...[...short, ...(ofKeys.has(fairnessKey) && isKeyShort ? [keyScope] : [])].map(
+        (name): HandoverWait => ({ ...wait, holds: 'cap', name }),
+      ),
+      ...(conflictKey !== undefined && conflictKeys.has(conflictKey)
+        ? [{ ...wait, holds: 'conflict', name: conflictKey } as const]
+        : []),
+    ];
+  });
+}

@@ -1,0 +1,322 @@
+/**
+ * Capacity that moves between partitions: slots and shares of caps, never jobs.
+ *
+ * A partition that lacks them asks some others (`askForLoan`, a hint), and wakes them. One that has some free and does not
+ * want it itself lends it: one commit, on condition of its own version, writes the loan into both collections. The borrower
+ * counts on it until it ends, and gives back what is free: one commit, on condition of its own version. So only the partition that
+ * has capacity gives it away, and of each loan one partition at most makes use. What arrives while a pass is under way is more than the
+ * pass counts on, and does no harm. `test/protocol/loan_model.py` explores every interleaving.
+ */
+import type { LendingConfiguration, PoolConfiguration } from '../../core/configuration.ts';
+import { conflictKeyUnder, fullConflicts, typesByName } from '../../core/conflict.ts';
+import { LENDING_DEFAULTS } from '../../core/defaults.ts';
+import { nonceFrom, type ReservedJob } from '../../core/job.ts';
+import {
+  type Demand,
+  fleetScope,
+  inRequests,
+  type LoanRequest,
+  type Moved,
+  movedBy,
+  NOTHING_MOVED,
+  planLoans,
+  planReturns,
+  type Return,
+  type Room,
+  type RoomOfWorker,
+  type Rooms,
+  type Want,
+  wantsOf,
+  workerScope,
+} from '../../core/lending.ts';
+import { dividedCaps, shareOfCap, shareUnder } from '../../core/partition.ts';
+import { lentScopesOf, printScope, scopesOfType } from '../../core/scope.ts';
+import { WANTS_BYTES_MAX } from '../../store/contract/bounds.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import type { PartitionState } from '../../store/contract/records.ts';
+import { tierOf } from '../../submit/submit.ts';
+import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { wakeLater } from '../partition/timers.ts';
+
+/** A partition repeats a request for a loan after this time at the earliest: an answer to the last one may be on its way. */
+const ASK_EVERY_MS = 2_000;
+/** A request for a loan is granted within this time, or not at all. */
+const REQUEST_MS = 10_000;
+/** Partitions asked at once. */
+const ASKED_MAX = 3;
+/** Of each tier, the keys that are looked at for waiting jobs. */
+const KEYS_MAX = 100;
+/** Lines of those keys that are read. */
+const LINES_MAX = 20;
+/** Loans made or given back in one commit, far inside a transaction's bound. */
+// planted: boundless-loans
+const MOVED_MAX = 20;
+
+const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
+  configuration.lending ?? LENDING_DEFAULTS;
+
+/** What loans move to a partition, and away from it. */
+export const movedTo = (
+  { partitions }: PoolConfiguration,
+  state: Pick<PartitionState, 'loans'>,
+  partition: number,
+  nowMs: number,
+): Moved => (partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, partition, nowMs));
+
+/** Slots that a fleet's live workers have registered with a partition, with what was lent of them. */
+export function slotsOfWorkers(
+  state: Pick<PartitionState, 'workers'>,
+  fleet: string,
+  moved: Moved,
+): { readonly slots: number; readonly workers: readonly RoomOfWorker[] } {
+  const workers = state.workers
+    .filter((worker) => worker.fleet === fleet)
+    .map(({ workerId, incarnation, slots, isEnding = false }) => ({
+      workerId,
+      incarnation,
+      slots: isEnding ? slots : Math.max(0, slots + moved(workerScope(workerId), incarnation)),
+      isEnding,
+    }));
+  return {
+    slots: workers.reduce((total, { slots }) => total + slots, 0),
+    workers: workers.filter(({ isEnding }) => !isEnding),
+  };
+}
+
+/** How many jobs of these reservations hold each scope. */
+function holdsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
+  const holds = new Map<string, number>();
+  for (const entry of held)
+    for (const scope of lentScopesOf(entry)) holds.set(scope, (holds.get(scope) ?? 0) + 1);
+  return holds;
+}
+
+export function roomsOf(
+  { configuration }: Pick<DispatchContext, 'configuration'>,
+  state: Pick<PartitionState, 'controls' | 'workers'>,
+  partition: number,
+  held: readonly ReservedJob[],
+  moved: Moved,
+): Rooms {
+  const holds = holdsOf(held);
+  const rooms = new Map<string, Room>();
+  for (const cap of dividedCaps(configuration, state.controls)) {
+    const capacity = shareOfCap(cap, partition, configuration.partitions, moved);
+    rooms.set(cap.scope, { capacity, held: holds.get(cap.scope) ?? 0, under: cap.under });
+  }
+  for (const { fleet, slots } of configuration.fleets) {
+    if (slots !== null) continue;
+    const registered = slotsOfWorkers(state, fleet, moved);
+    const scope = fleetScope(fleet);
+    rooms.set(scope, {
+      capacity: registered.slots,
+      held: holds.get(scope) ?? 0,
+      under: undefined,
+      workers: registered.workers,
+    });
+  }
+  return rooms;
+}
+
+/** Of the jobs that wait, those that more capacity would start. */
+function demandsOf(
+  context: DispatchContext,
+  state: PartitionState,
+  waiting: readonly JobHead[],
+  held: readonly ReservedJob[],
+): readonly Demand[] {
+  const { configuration } = context;
+  // A scope that is paused or full for the whole pool cannot be lent by any partition.
+  const closed = new Set([
+    ...state.controls.flatMap(({ scope, paused }) => (paused ? [scope] : [])),
+    ...dividedCaps(configuration, state.controls).flatMap(({ scope, cap }) => (cap === 0 ? [scope] : [])),
+    ...configuration.fleets.flatMap(({ fleet, slots }) =>
+      slots === null && !state.workers.some((worker) => worker.fleet === fleet) ? [fleetScope(fleet)] : [],
+    ),
+  ]);
+  const types = typesByName(configuration);
+  const full = fullConflicts(types, held);
+  // A fairness key lives in one partition, which has its whole cap: a loan cannot raise it.
+  const keyCaps = new Map(state.controls.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
+  const ofKey = new Map<string, number>();
+  for (const { fairnessKey } of held) ofKey.set(fairnessKey, (ofKey.get(fairnessKey) ?? 0) + 1);
+  const isClosed = (...scopes: readonly string[]): boolean => scopes.some((scope) => closed.has(scope));
+  const demands = new Map<string, Demand | undefined>();
+  const ofType = (type: string): Demand | undefined => {
+    const tier = tierOf(configuration, type);
+    const scopes = scopesOfType(tier, type);
+    if (isClosed(...scopes)) return undefined;
+    const fleets = configuration.fleets
+      .filter((each) => each.types.includes(type) && !isClosed(fleetScope(each.fleet)))
+      .map(({ fleet }) => fleet);
+    return fleets.length === 0 ? undefined : { scopes, fleets };
+  };
+  return waiting.flatMap((job) => {
+    if (!demands.has(job.type)) demands.set(job.type, ofType(job.type));
+    const conflictKey = conflictKeyUnder(types.get(job.type), job.resourceId);
+    if (conflictKey !== undefined && full.has(conflictKey)) return [];
+    const keyScope = printScope({ fairnessKey: job.fairnessKey });
+    const cap = keyCaps.get(keyScope) ?? configuration.fairness.maxConcurrencyPerKey;
+    if (cap !== null && (ofKey.get(job.fairnessKey) ?? 0) >= cap) return [];
+    return isClosed(keyScope) ? [] : (demands.get(job.type) ?? []);
+  });
+}
+
+export interface LoansInput {
+  readonly state: PartitionState;
+  /** Every place that holds capacity, now that the pass has reserved. */
+  readonly held: readonly ReservedJob[];
+  /** Jobs that are known to wait. */
+  readonly waiting: () => readonly JobHead[];
+  /** True if the pass has started all that it could: then no waiting job needs what is free now. */
+  readonly isOver: boolean;
+  /** When this process last asked for this partition. */
+  readonly askedAtMs: number | undefined;
+  readonly nowMs: number;
+  /** See `PassInput.inBackground`. */
+  readonly inBackground: (work: Promise<unknown>) => void;
+}
+
+/**
+ * At the end of a pass: gives back what is free, or lends it, and asks for what is missing. Answers when this process last asked.
+ *
+ * @throws CommitLostError if another commit came first
+ */
+export async function moveCapacity(
+  context: DispatchContext,
+  partition: number,
+  commits: Commits,
+  input: LoansInput,
+): Promise<number | undefined> {
+  const { log } = context;
+  const { state, held, nowMs, isOver } = input;
+  const askedLately = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
+  const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
+  // A partition that a redeploy has removed, or the only one, has nothing to lend and no partition to ask.
+  const { partitions } = context.configuration;
+  const shares = partitions > 1 && partition < partitions;
+  const requests = state.requests.filter((request) => request.partition < partitions);
+  const wants = shares && isOver && !askedLately ? await wantsNow(context, input, partition, rooms) : [];
+  const giveBack = returnsNow(context, input, partition);
+  // As with batches: of a restored table, versions come again.
+  const nonce = nonceFrom(context.random);
+  // Capacity that is given back in this commit is free, but it belongs to its lender: this partition must not lend it.
+  const lend =
+    shares && isOver && giveBack.length === 0 && requests.length > 0
+      ? planLoans(
+          {
+            partition,
+            rooms,
+            requests,
+            loanId: (number) => `${partition}-${commits.version}-${nonce}-${number}`,
+          },
+          lendingOf(context),
+          nowMs,
+        ).slice(0, MOVED_MAX)
+      : [];
+  if (giveBack.length + lend.length > 0) {
+    await commits.write({ ...EMPTY_COMMIT, lend, giveBack });
+    log.info('capacity was moved', { partition, lend, giveBack });
+    const others = new Set([...lend.map(({ to }) => to), ...giveBack.map(({ loan }) => loan.from)]);
+    for (const other of others) input.inBackground(wakeLater(context, other, 0));
+  }
+  if (wants.length === 0) return input.askedAtMs;
+  // planted: never-asks
+  input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
+  return nowMs;
+}
+
+async function wantsNow(
+  context: DispatchContext,
+  { state, held, waiting }: LoansInput,
+  partition: number,
+  rooms: Rooms,
+): Promise<readonly Want[]> {
+  const full = [...rooms.values()].filter((room) => room.held >= room.capacity);
+  if (full.length === 0) return [];
+  const known = waiting();
+  // A full scope without any capacity runs no job whose end would make a pass read lines: they are read here.
+  const isShut = known.length === 0 && full.some(({ capacity }) => capacity === 0);
+  const jobs = isShut ? await readWaiting(context, partition) : known;
+  const ids = new Set(held.map(({ id }) => id));
+  const waits = jobs.filter(({ id }) => !ids.has(id));
+  const borrowed = state.loans.filter(({ to }) => to === partition);
+  const units = borrowed.reduce((total, loan) => total + loan.units, 0);
+  return wantsOf(demandsOf(context, state, waits, held), rooms, units, lendingOf(context));
+}
+
+/** Which loans are given back: those whose time is over, and those that no waiting job needs, as far as no job runs on them. */
+function returnsNow(
+  context: DispatchContext,
+  { state, held, nowMs, isOver }: LoansInput,
+  partition: number,
+): readonly Return[] {
+  const ending = state.loans.filter(
+    ({ to, expiresAtMs }) => to === partition && (isOver || expiresAtMs <= nowMs),
+  );
+  if (ending.length === 0) return [];
+  const moved = movedBy(state.loans, partition, Number.NEGATIVE_INFINITY);
+  const rooms = roomsOf(context, state, partition, held, moved);
+  const holds = holdsOf(held);
+  return planReturns(ending, ({ scope, under, fleet }, { units }) => {
+    if (fleet === undefined) {
+      const capacity = shareUnder(under, partition) + moved(scope, under);
+      return { of: JSON.stringify([scope, under]), units: capacity - (holds.get(scope) ?? 0) };
+    }
+    const of = fleetScope(fleet);
+    const { capacity = 0, workers = [] } = rooms.get(of) ?? {};
+    const counts = workers.some(
+      ({ workerId, incarnation }) => workerScope(workerId) === scope && incarnation === under,
+    );
+    return { of, units: capacity + (counts ? 0 : units) - (holds.get(of) ?? 0) };
+  }).slice(0, MOVED_MAX);
+}
+
+/** Some of the waiting jobs, whatever their key. Each call reads other lines, because most lines may be empty. */
+async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
+  const { store, configuration, random } = context;
+  const { backlogThreshold } = lendingOf(context);
+  const heads = await Promise.all(
+    configuration.types.map(async ({ type }) => {
+      const { keys } = await store.readKeys({ partition, type, limit: KEYS_MAX });
+      const lines = keys.flatMap(({ fairnessKey, lines }) =>
+        lines.map((line) => ({ ...line, type, fairnessKey })),
+      );
+      const first = Math.floor(random() * lines.length);
+      const read = [...lines.slice(first), ...lines.slice(0, first)]
+        .slice(0, LINES_MAX)
+        .map((line) => store.readLine({ partition, line, limit: backlogThreshold }));
+      return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
+    }),
+  );
+  return heads.flat().filter(({ state }) => state === 'pending');
+}
+
+/**
+ * Asks some of the other partitions for a loan, others each time, and for other wants where one request does not hold all. A later
+ * pass repeats a request that was lost.
+ */
+async function ask(context: DispatchContext, asks: LoanRequest): Promise<void> {
+  const { store, configuration, log, random } = context;
+  const others = configuration.partitions - 1;
+  const first = Math.floor(asks.askedAtMs / ASK_EVERY_MS);
+  const requests = inRequests(asks.wants, WANTS_BYTES_MAX);
+  // Asks may come as regularly as ticks: no count of time comes round to all.
+  const at = requests.length === 1 ? 0 : Math.floor(random() * requests.length);
+  const request = { ...asks, wants: requests[at] ?? [] };
+  const asked = Array.from(
+    { length: Math.min(ASKED_MAX, others) },
+    (_, at) => (request.partition + 1 + ((first * ASKED_MAX + at) % others)) % configuration.partitions,
+  );
+  await Promise.all(
+    asked.map(async (partition) => {
+      try {
+        await store.askForLoan({ partition, request });
+        await wakeLater(context, partition, 0);
+      } catch (error) {
+        log.warn('capacity was not asked for; a later pass will', { partition, error: String(error) });
+      }
+    }),
+  );
+}

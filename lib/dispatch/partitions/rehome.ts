@@ -1,0 +1,227 @@
+/**
+ * After the number of partitions has changed: jobs of keys that live somewhere else by now go to the partition where their key
+ * lives. A partition never claims a job of another one's key, so what waits in the wrong one waits until it is moved:
+ *
+ *  - When the declaration comes, the partition is walked through once, in bounded steps: its keys lines, line by line, and its
+ *    parked jobs (`carry`). Jobs that wait for their time stay where they are, and are moved when it has come.
+ *  - What comes later, from a producer that knows no better, from a worker that was lost, or back from a fleet that is gone, is moved
+ *    by the pass that is told of it, or that meets its key. A partition that is none any more is walked through again from time to
+ *    time, for what no hint told of.
+ *
+ * A job is moved by one conditional write, to a line that was announced before in its new partition: wherever a dispatcher dies,
+ * one of the two partitions knows of the job. Not while a place of an earlier attempt counts it: the pass that settles that place must find its
+ * own claim.
+ */
+import { partitionOf } from '../../core/partition.ts';
+import type { Deployed } from '../../declaration/declaration.ts';
+import type { JobHead } from '../../store/contract/job-fields.ts';
+import type { ReadyLine } from '../../store/contract/lines.ts';
+import type { KeyBacklog, PartitionState } from '../../store/contract/records.ts';
+import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
+import type { DispatchContext } from '../partition/context.ts';
+import { wakeLater } from '../partition/timers.ts';
+import type { StrangersMemory } from '../view/partition-cache.ts';
+
+/** Keys that one request reads. */
+const KEYS_PAGE = 100;
+/** Requests for keys in one step. */
+const PAGES_MAX = 20;
+/** Jobs of one line that one step moves. */
+const LINE_MAX = 100;
+/** A step ends when it has read so many jobs, give or take the lines that were read together. */
+const STEP_JOBS = 500;
+/** Lines that are read together. */
+const READ_AT_ONCE = 8;
+/** A pass looks at the same key of another partition again after this time at the earliest. */
+const LOOK_EVERY_MS = 60_000;
+/** How often a partition that a redeploy has removed is walked through. */
+const WALK_EVERY_MS = 5 * 60_000;
+/** Keys of other partitions that one pass looks at. */
+const MET_MAX = 20;
+
+interface Homes extends Pick<DispatchContext, 'configuration'> {
+  readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
+}
+
+/** Whether jobs of keys that live somewhere else may stand in a partition. */
+export const haveKeysMoved = ({ configuration, deployed }: Homes, partition: number): boolean =>
+  partition >= configuration.partitions || (deployed !== undefined && deployed.partitionNumbers.length > 1);
+
+/**
+ * Whether jobs of a key may start in a partition. Where keys have never moved, a producer that knows a newer declaration may have
+ * stored a job where its key is going to live: until this process has heard of that, it leaves the job alone.
+ */
+export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
+  const { partitions } = context.configuration;
+  const isAlone = partitions === 1 || context.deployed === undefined;
+  if (isAlone && !haveKeysMoved(context, partition)) return () => true;
+  // planted: stranger-claimed
+  return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
+}
+
+/** What a pass knows of the jobs in flight. */
+export interface InFlight {
+  /** Ids of jobs that a place counts. */
+  readonly held: ReadonlySet<string>;
+  /**
+   * Proves, by a commit that writes nothing, that `held` is still all: a job that was read after the partition was loaded may wait again
+   * because another dispatcher has started it meanwhile, and its place still counts.
+   *
+   * @throws CommitLostError if it is not
+   */
+  readonly confirm: () => Promise<void>;
+}
+
+export const inFlightOf = (held: ReadonlySet<string>, commits: Commits): InFlight => ({
+  held,
+  confirm: () => commits.write(EMPTY_COMMIT),
+});
+
+/** Jobs whose earlier attempt still counts in a partition. */
+export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
+  new Set(reservations.flatMap(({ jobs }) => Array.from(jobs.values(), ({ id }) => id)));
+
+/** Moves jobs that nothing holds to where their keys live, and wakes those partitions. Answers how many were moved. */
+export async function sendHome(
+  context: DispatchContext,
+  jobs: readonly JobHead[],
+  { confirm }: Pick<InFlight, 'confirm'>,
+): Promise<number> {
+  const { store, configuration, clock, log } = context;
+  if (jobs.length === 0) return 0;
+  // Each is moved at the version that was read, so what happens to it from here on is no matter.
+  // planted: moved-unconfirmed
+  await confirm();
+  const byHome = Map.groupBy(jobs, ({ fairnessKey }) => partitionOf(fairnessKey, configuration.partitions));
+  let count = 0;
+  for (const [partition, ofHome] of byHome) {
+    const there = ofHome.map((job) => ({ ...job, partition }));
+    // planted: announced-late
+    const moved = await putAnnounced(asSubmitter(context), there, () =>
+      store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() }),
+    );
+    const arrived = moved.filter((job) => job !== undefined).length;
+    if (arrived === 0) continue;
+    count += arrived;
+    log.info('jobs were moved to the partition where their keys live', { partition, jobs: arrived });
+    await wakeLater(context, partition, 0);
+  }
+  return count;
+}
+
+/** Lines with the first jobs of each, as many as a step moves. */
+interface Found {
+  readonly jobs: readonly JobHead[];
+  /** Whether some of these lines have more jobs than were read. */
+  readonly isCut: boolean;
+  readonly empty: readonly ReadyLine[];
+}
+
+async function readLines(
+  { store }: Pick<DispatchContext, 'store'>,
+  partition: number,
+  lines: readonly ReadyLine[],
+  held: ReadonlySet<string>,
+): Promise<Found> {
+  const jobs: JobHead[] = [];
+  const empty: ReadyLine[] = [];
+  let isCut = false;
+  for (let from = 0; from < lines.length; from += READ_AT_ONCE) {
+    if (jobs.length >= STEP_JOBS) return { jobs, isCut: true, empty };
+    const some = lines.slice(from, from + READ_AT_ONCE);
+    const pages = await Promise.all(some.map((line) => store.readLine({ partition, line, limit: LINE_MAX })));
+    for (const [at, page] of pages.entries()) {
+      const line = some[at];
+      // planted: retired-with-jobs
+      if (page.jobs.length === 0 && line !== undefined) empty.push(line);
+      jobs.push(...page.jobs.filter(({ id }) => !held.has(id)));
+      // planted: cut-line-left
+      isCut ||= page.next !== undefined;
+    }
+  }
+  return { jobs, isCut, empty };
+}
+
+const linesOf = (type: string, { fairnessKey, lines }: KeyBacklog): readonly ReadyLine[] =>
+  lines.map((line) => ({ ...line, type, fairnessKey }));
+
+/** Where a walk through a partition's keys lines goes on. */
+export interface Walk {
+  readonly type: string;
+  readonly after?: string | undefined;
+}
+
+/** One step of a walk through all keys lines. `next` undefined: it has come to its end. */
+export async function walkHome(
+  context: DispatchContext,
+  partition: number,
+  inFlight: InFlight,
+  from: Walk | undefined,
+): Promise<{ readonly moved: number; readonly next: Walk | undefined }> {
+  const { store, configuration, deployed } = context;
+  if (!haveKeysMoved(context, partition)) return { moved: 0, next: undefined };
+  const types = [...configuration.types.map(({ type }) => type), ...(deployed?.formerTypes ?? [])];
+  const lives = livesIn(context, partition);
+  let moved = 0;
+  const stood = from === undefined ? -1 : types.indexOf(from.type);
+  let at = Math.max(0, stood);
+  let after = stood < 0 ? undefined : from?.after;
+  for (let pages = 0; pages < PAGES_MAX && moved < STEP_JOBS; pages += 1) {
+    const type = types[at];
+    if (type === undefined) return { moved, next: undefined };
+    const { keys, next } = await store.readKeys({ partition, type, limit: KEYS_PAGE, after });
+    const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
+    const { jobs, isCut } = await readLines(context, partition, lines, inFlight.held);
+    moved += await sendHome(context, jobs, inFlight);
+    // A line had more jobs than one step moves: the next step begins at the same keys again.
+    if (isCut) return { moved, next: { type, after } };
+    if (next === undefined) at += 1;
+    after = next;
+  }
+  const type = types[at];
+  return { moved, next: type === undefined ? undefined : { type, after } };
+}
+
+const NAMES_MAX = 10_000;
+
+/** Jobs and keys that a pass met in a partition where they do not belong. */
+export interface Strangers {
+  readonly jobs: readonly JobHead[];
+  readonly keys: readonly { readonly type: string; readonly key: KeyBacklog }[];
+}
+
+/** At the end of a pass: moves what it has met, once everything that it settled is written. */
+export async function sendStrangersHome(
+  context: DispatchContext,
+  partition: number,
+  inFlight: InFlight,
+  { jobs, keys }: Strangers,
+  memory: StrangersMemory,
+  nowMs: number,
+): Promise<number> {
+  let moved = 0;
+  // planted: moved-uncharged
+  const met = jobs.filter(({ id }) => !inFlight.held.has(id));
+  if (met.length > 0) moved += await sendHome(context, met, inFlight);
+  const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
+    nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_EVERY_MS;
+  for (const { type, key } of keys.filter(isDue).slice(0, MET_MAX)) {
+    const found = await readLines(context, partition, linesOf(type, key), inFlight.held);
+    const sent = await sendHome(context, found.jobs, inFlight);
+    moved += sent;
+    if (memory.lookedAtMs.size >= NAMES_MAX) memory.lookedAtMs.clear();
+    // A key of which jobs were moved may have more: only one of which none was moved is left alone for a while.
+    if (sent === 0) memory.lookedAtMs.set(JSON.stringify([type, key.fairnessKey]), nowMs);
+    if (nowMs - key.announcedAtMs <= 2 * ANNOUNCE_EVERY_MS) continue;
+    for (const line of found.empty)
+      await context.store.retireLine({ partition, line, announcedAtMs: key.announcedAtMs });
+  }
+  const isNone = partition >= context.configuration.partitions;
+  if (isNone && nowMs - memory.walkedAtMs >= WALK_EVERY_MS) {
+    const step = await walkHome(context, partition, inFlight, undefined);
+    moved += step.moved;
+    if (step.moved === 0) memory.walkedAtMs = nowMs;
+  }
+  return moved;
+}

@@ -1,0 +1,34 @@
+/** An attempt whose worker is gone: its type's policy decides what follows, and the log says it. */
+import { type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
+import { afterWorkerGone } from '../../core/retry.ts';
+import type { PassStore, RequestOf } from '../../store/contract/verbs.ts';
+import type { DispatchContext } from '../partition/context.ts';
+
+type Lost = Awaited<ReturnType<PassStore['loseWorker']>>;
+
+/** Ends it, fenced by its claim. `say`: how the log calls it, by whether the attempt counts as lost or as failed. */
+export async function loseAttempt(
+  {
+    store,
+    random,
+    log,
+  }: Pick<DispatchContext, 'random' | 'log'> & { readonly store: Pick<PassStore, 'loseWorker'> },
+  job: MovingJob,
+  type: Parameters<typeof afterWorkerGone>[1],
+  nowMs: number,
+  say: (as: RequestOf<'loseWorker'>['as']) => string,
+): Promise<Lost> {
+  const { as, verdict } = afterWorkerGone(job, type, random(), nowMs);
+  const outcome = await store.loseWorker({ job, verdict, as, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
+  const isFinal = verdict.kind === 'failed' && outcome.kind === 'finished';
+  log[isFinal ? 'error' : 'warn'](say(as), {
+    jobId: job.id,
+    type: job.type,
+    attempt: job.attempt,
+    worker: job.worker,
+    verdict: verdict.kind,
+    outcome: outcome.kind,
+    error: verdict.error,
+  });
+  return outcome;
+}

@@ -1,0 +1,552 @@
+/**
+ * Why a job is not running, from the live state: bounded reads, then the core's own answer.
+ *
+ * Reads: the job, its partition, keys with backlog in each tier that can come before it, the heads of their lines, what has become
+ * due, and the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
+ * answer says `partial`: caps, conflicts and pauses are exact all the same.
+ */
+import type { Control } from '../core/capacity.ts';
+import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
+import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
+import { type Explanation, explain } from '../core/explain.ts';
+import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
+import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
+import type { Moved } from '../core/lending.ts';
+import { isWaiting } from '../core/life-cycle.ts';
+import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
+import { declaredScopeOf, printScope } from '../core/scope.ts';
+import { compareRanked } from '../core/score.ts';
+import { waitsForOthers } from '../dispatch/partitions/handover.ts';
+import { movedTo, slotsOfWorkers } from '../dispatch/partitions/loans.ts';
+import { keptBy, lockOf } from '../dispatch/partitions/locks.ts';
+import { livesIn } from '../dispatch/partitions/rehome.ts';
+import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
+import { openCache } from '../dispatch/view/partition-cache.ts';
+import type { JobHead } from '../store/contract/job-fields.ts';
+import type { ReadyLine } from '../store/contract/lines.ts';
+import type { PartitionState } from '../store/contract/records.ts';
+import { readyLineOf, tierOf } from '../submit/submit.ts';
+import type { OperateContext } from './controls.ts';
+import { lockedElsewhere, readDueJobs } from './explain-order.ts';
+import { type LiveWaitsFor, toldOf } from './live-waits.ts';
+
+export const EXPLAIN_LIMITS = {
+  /** Jobs of its own line that are read to find its place. */
+  positionMax: 1_000,
+  keysPerType: 50,
+  lines: 100,
+  headsPerLine: 20,
+} as const;
+
+const PAGE = 100;
+
+/** A fleet that takes the job's type. */
+export interface FleetCapacity {
+  readonly fleet: string;
+  /** Declared, or those of its live workers; of several partitions, what the job's may use of them. */
+  readonly slots: number;
+  readonly busy: number;
+  readonly paused: boolean;
+  /** What an operator allows, as far as the job's partition may use it. */
+  readonly maxConcurrency?: number | undefined;
+  /** Live workers; undefined where Lambda runs the jobs. */
+  readonly workers: number | undefined;
+}
+
+/** What a key was charged, in flight included. */
+export interface KeyShare {
+  readonly fairnessKey: string;
+  readonly costMs: number;
+  readonly weight: number;
+  /** cost / weight: the least is served first. */
+  readonly shareMs: number;
+}
+
+export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
+  readonly job: MovingJob;
+  readonly explainedAtMs: number;
+  readonly waitsFor: readonly LiveWaitsFor[];
+  /** The place was not reached: there are more before it than `position`. */
+  readonly positionIsLeast: boolean;
+  readonly fleets: readonly FleetCapacity[];
+  /** Other keys whose jobs come first, the least share first, and the job's own key last; empty if there are none. */
+  readonly keysBefore: readonly KeyShare[];
+  /** From `running` on. */
+  readonly runs:
+    | {
+        readonly workerId: string;
+        readonly incarnation: string;
+        readonly fleet: string;
+        readonly startedAtMs: number;
+        /** As the worker's last heartbeat said, or the function. */
+        readonly progress?: Json | undefined;
+        /** When its worker last said that it lives, by the worker's clock; undefined for a function, which does not. */
+        readonly heardAtMs?: number | undefined;
+        /** Its type's attempts that succeed are over within, as far as was learned; one that takes longer may be lost, or stuck. */
+        readonly ordinarilyWithinMs?: number | undefined;
+        /** If nothing is heard of the attempt, passes give it up from then on; in the past where they only have to look. */
+        readonly givenUpAtMs: number;
+      }
+    | undefined;
+  /** A bound cut the reading short: others may come first that are not named. */
+  readonly partial: boolean;
+}
+
+/** What an explanation rests on. */
+interface Seen {
+  readonly job: MovingJob;
+  readonly nowMs: number;
+  readonly state: PartitionState;
+  /** The job's partition's share of the pool, and of what operators allow. */
+  readonly configuration: PoolConfiguration;
+  readonly overrides: readonly Control[];
+  readonly fleets: ReturnType<typeof capacityOf>;
+  /** What holds capacity, the job's own places left out. */
+  readonly inFlight: readonly ReservedJob[];
+  /** An earlier place of the job is not settled yet, and nobody is told of this one. */
+  readonly isBeingSettled: boolean;
+  readonly ledgerCache: LedgerCache;
+  readonly isReady: boolean;
+  readonly read: Waiting;
+}
+
+/** Explains a job; undefined: there is none. */
+export async function explainJob(
+  context: OperateContext,
+  jobId: string,
+): Promise<LiveExplanation | undefined> {
+  const [job] = await context.store.lookUpJobs({ ids: [jobId] });
+  if (job === undefined) return undefined;
+  const seen = await look(context, job);
+  const { nowMs, state, configuration, overrides, inFlight, fleets, ledgerCache, read } = seen;
+  const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
+  if (seen.isReady)
+    await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
+  const ledgers = [...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []);
+  const raisedMs = new Map<string, number>();
+  const explanation = explain(
+    job,
+    {
+      configuration,
+      overrides,
+      inFlight,
+      reservedAtMs: new Map(
+        state.reservations.flatMap(({ reservedAtMs, jobs }) =>
+          [...jobs.values()].map(({ id }) => [id, reservedAtMs] as const),
+        ),
+      ),
+      freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
+      ledgers,
+      waiting: read.waiting,
+      keptBack: await lockedElsewhere(context, job.partition, read.waiting),
+      costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
+      raised: (fairnessKey, moreMs) => raisedMs.set(fairnessKey, moreMs),
+    },
+    nowMs,
+  );
+  const waitsFor = await allThatItWaitsFor(context, seen, explanation);
+  return {
+    ...explanation,
+    job,
+    explainedAtMs: nowMs,
+    waitsFor,
+    blocker:
+      explanation.blocker ?? waitsFor.flatMap((each) => (each.why === 'conflict' ? [each.holder] : []))[0],
+    positionIsLeast: read.positionIsLeast,
+    latestStartAtMs: read.hasParked ? undefined : explanation.latestStartAtMs,
+    estimatedStartAtMs: waitsFor.every((each) => isOfPolicy(each, explanation))
+      ? explanation.estimatedStartAtMs
+      : undefined,
+    fleets: fleets
+      .filter(({ types }) => types.includes(job.type))
+      .map(({ types: _types, ...fleet }) => fleet),
+    keysBefore: keysFirst(seen, waitsFor, raisedMs),
+    runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
+    partial: read.partial,
+  };
+}
+
+/** What the partition's own policy keeps it for, and ends when others end: an estimate knows when. */
+const isOfPolicy = (waits: LiveWaitsFor, { blocker }: Explanation): boolean =>
+  waits.why === 'conflict'
+    ? waits.holder === blocker
+    : waits.why === 'cap' || waits.why === 'noSlot' || waits.why === 'turn';
+
+async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
+  const { store, clock } = context;
+  const nowMs = clock.nowMs();
+  const { partition } = job;
+  const state = await store.loadPartition({ partition, nowMs });
+  const moved = movedTo(context.configuration, state, partition, nowMs);
+  const configuration = shareOfPool(context.configuration, partition, moved);
+  const held = chargedOf(state.reservations, configuration.fairness, nowMs);
+  const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
+  const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
+  const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
+  // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
+  const types = typesByName(configuration);
+  const ownKey = conflictKeyUnder(types.get(job.type), job.resourceId);
+  const inFlight = held
+    .filter((entry) => entry.id !== job.id)
+    // One that was claimed under another conflict group keeps the job from its resource all the same.
+    .map((entry) =>
+      ownKey !== undefined && keysHeldBy(types, entry).includes(ownKey)
+        ? { ...entry, conflictKey: ownKey }
+        : entry,
+    );
+  const cached = openCache(new Map(), partition, undefined);
+  const ledgerCache = new LedgerCache(store, configuration, partition, nowMs, cached);
+  ledgerCache.know(state);
+  ledgerCache.noteInFlight(state.reservations);
+  const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
+  const ids = new Set(inFlight.map(({ id }) => id));
+  const read = isReady
+    ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted, ownKey)
+    : NOTHING_READ;
+  const isBeingSettled = job.state === 'pending' && inFlight.length < held.length;
+  return {
+    job,
+    nowMs,
+    state,
+    configuration,
+    overrides,
+    fleets,
+    inFlight,
+    isBeingSettled,
+    ledgerCache,
+    isReady,
+    read,
+  };
+}
+
+const NOTHING_READ: Waiting = {
+  waiting: [],
+  keys: [],
+  positionIsLeast: false,
+  hasParked: false,
+  partial: false,
+  unseen: undefined,
+};
+
+/** What the policy says that the job waits for, and what stands in its way beside that. */
+async function allThatItWaitsFor(
+  context: OperateContext,
+  { job, nowMs, state, isBeingSettled, isReady, read }: Seen,
+  explanation: Explanation,
+): Promise<readonly LiveWaitsFor[]> {
+  const told = toldOf(context, job, state);
+  if (told !== undefined) return [told];
+  if (isBeingSettled) return [{ why: 'pass' }];
+  // Until its type is declared again, wherever it stands.
+  const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
+  const others = isReady && isOfType ? await handover(context, job, state) : [];
+  if (others.some(({ why }) => why === 'move')) return others;
+  const waitsFor = [
+    ...others,
+    ...(isReady ? await otherPartition(context, job, nowMs) : []),
+    ...explanation.waitsFor
+      .filter(({ why }) => why !== 'pass')
+      .map((each) => withSplit(context.configuration, state.controls, job, each)),
+  ];
+  if (waitsFor.length > 0 || explanation.waitsFor.every(({ why }) => why !== 'pass')) return waitsFor;
+  const { declared } = state;
+  if (read.unseen?.why === 'index' && declared !== undefined && mayBeCarried(state))
+    return [{ why: 'carry', declared }];
+  return [read.unseen ?? { why: 'pass' }];
+}
+
+/** Jobs that were parked under an earlier declaration may not all have been moved to where the newest one wants them. */
+const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
+  parks && !(carried?.version === declared && carried?.isDone === true);
+
+/** Keys of the job's tier whose jobs come before it, with what they were charged. */
+function keysFirst(
+  { job, configuration, inFlight, ledgerCache, read }: Seen,
+  waitsFor: readonly LiveWaitsFor[],
+  raisedMs: ReadonlyMap<string, number>,
+): readonly KeyShare[] {
+  const tier = tierOf(configuration, job.type);
+  const ofTier = read.waiting.filter(({ type }) => tierOf(configuration, type) === tier);
+  const keyOf = (id: string): string | undefined => read.waiting.find((each) => each.id === id)?.fairnessKey;
+  return keysBefore(job, waitsFor, ofTier, keyOf, (fairnessKey) => {
+    const weight = ledgerCache.weightOf(fairnessKey);
+    const costMs = inFlight
+      .filter((entry) => entry.fairnessKey === fairnessKey)
+      .reduce(
+        (total, entry) => total + entry.estimatedCostMs,
+        (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) + (raisedMs.get(fairnessKey) ?? 0),
+      );
+    return { fairnessKey, costMs, weight, shareMs: costMs / weight };
+  });
+}
+
+/** What runs, with what its type has taught. */
+async function withOrdinary(
+  { store, configuration }: OperateContext,
+  { partition, type }: MovingJob,
+  runs: LiveExplanation['runs'],
+  nowMs: number,
+): Promise<LiveExplanation['runs']> {
+  if (runs === undefined) return undefined;
+  const [learned] = await store.getEstimates({ partition, ids: [{ type, resourceId: WHOLE_TYPE }] });
+  const withinMs = ordinarilyWithinMs(learned, configuration.fairness, nowMs);
+  return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
+}
+
+/** What a change of what partitions share leaves in the job's way. */
+async function handover(
+  context: OperateContext,
+  job: MovingJob,
+  state: PartitionState,
+): Promise<readonly LiveWaitsFor[]> {
+  const { configuration, shared = NEVER_SHARED, partitionOf } = context;
+  const { partition } = job;
+  if (!livesIn({ configuration, deployed: shared }, partition)(job))
+    return [{ why: 'move', partition, home: partitionOf(job.fairnessKey) }];
+  return waitsForOthers(context, shared, job, state);
+}
+
+const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 };
+
+/** What the job's conflict key says of other partitions. */
+async function otherPartition(
+  context: OperateContext,
+  job: MovingJob,
+  nowMs: number,
+): Promise<readonly LiveWaitsFor[]> {
+  const conflictKey = lockOf(context, job);
+  if (conflictKey === undefined) return [];
+  const [found] = await context.store.readLocks([conflictKey]);
+  const lock = keptBy(found, job.partition, nowMs);
+  if (lock?.holder !== undefined) return [{ why: 'conflict', conflictKey, holder: lock.holder.jobId }];
+  return lock?.turn === undefined ? [] : [{ why: 'otherTurn', conflictKey, ...lock.turn }];
+}
+
+/** Says of a partition's share what it is a share of. */
+function withSplit(
+  configuration: PoolConfiguration,
+  controls: readonly Control[],
+  job: MovingJob,
+  waitsFor: LiveWaitsFor,
+): LiveWaitsFor {
+  const { partitions } = configuration;
+  if (waitsFor.why !== 'cap' || partitions === 1) return waitsFor;
+  const whole = dividedCaps(configuration, controls).find(
+    ({ scope }) => scope === declaredScopeOf(waitsFor.scope),
+  );
+  if (whole === undefined) return waitsFor;
+  return { ...waitsFor, split: { cap: whole.cap, partition: job.partition, partitions } };
+}
+
+function runsOf(
+  job: MovingJob,
+  { workers, gone }: Pick<PartitionState, 'workers' | 'gone'>,
+  nowMs: number,
+): LiveExplanation['runs'] {
+  const { worker, claim, startedAtMs } = job;
+  if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
+  const ofName = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
+  // Another life of its name says until when this one may run, and nothing else of it.
+  const record = ofName?.incarnation === worker.incarnation ? ofName : undefined;
+  const progress =
+    record?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress ?? job.progress;
+  const givenUpAtMs =
+    job.runUntilMs === undefined
+      ? (record?.expiresAtMs ?? ofName?.formerUntilMs ?? nowMs)
+      : job.runUntilMs + CLOCK_SKEW_MAX_MS;
+  const heardAtMs = job.runUntilMs === undefined ? record?.heardAtMs : undefined;
+  return {
+    workerId: worker.workerId,
+    incarnation: worker.incarnation,
+    fleet: claim.fleet,
+    startedAtMs: startedAtMs ?? claim.claimedAtMs,
+    ...(progress === undefined ? {} : { progress }),
+    ...(heardAtMs === undefined ? {} : { heardAtMs }),
+    givenUpAtMs,
+  };
+}
+
+function capacityOf(
+  fleets: readonly FleetConfiguration[],
+  state: PartitionState,
+  moved: Moved,
+  overrides: readonly Control[],
+  held: readonly ReservedJob[],
+): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {
+  return fleets.map(({ fleet, types, slots }) => {
+    const workers = state.workers.filter((worker) => worker.fleet === fleet);
+    const override = overrides.find(({ scope }) => scope === printScope({ fleet }));
+    return {
+      fleet,
+      types,
+      ...(override?.maxConcurrency === undefined ? {} : { maxConcurrency: override.maxConcurrency }),
+      slots: slots ?? slotsOfWorkers(state, fleet, moved).slots,
+      busy: held.filter((entry) => entry.fleet === fleet).length,
+      paused: override?.paused === true,
+      workers: slots === null ? workers.length : undefined,
+    };
+  });
+}
+
+interface Waiting {
+  readonly waiting: readonly JobHead[];
+  readonly keys: readonly string[];
+  readonly positionIsLeast: boolean;
+  readonly partial: boolean;
+  /** Jobs are parked for its conflict key: they may come first, and nobody counts them. */
+  readonly hasParked: boolean;
+  /** Why passes do not see the job in its line; undefined: they do. */
+  readonly unseen: LiveWaitsFor | undefined;
+}
+
+/** The job's own line as far as the job, and the heads of what may come before it. */
+async function readWaiting(
+  context: OperateContext,
+  job: MovingJob,
+  held: ReadonlySet<string>,
+  freeSlots: number,
+  weighted: readonly string[],
+  conflictKey: string | undefined,
+): Promise<Waiting> {
+  const { store } = context;
+  const own = readyLineOf(job);
+  const [line, keys, due, blocked] = await Promise.all([
+    readOwnLine(context, job, own),
+    readKeys(context, job, weighted),
+    readDueJobs(context, job.partition),
+    conflictKey === undefined
+      ? undefined
+      : store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
+  ]);
+  const hasParked = blocked?.jobs.some(({ id }) => !held.has(id)) === true;
+  const lines = keys.lines
+    .filter(
+      ({ type, mode, fairnessKey }) =>
+        type !== own.type || mode !== own.mode || fairnessKey !== own.fairnessKey,
+    )
+    .slice(0, EXPLAIN_LIMITS.lines);
+  // More than there are slots: those in front may be kept from starting, and those behind them not.
+  const limit = EXPLAIN_LIMITS.headsPerLine;
+  const heads = await Promise.all(
+    lines.map((each) => store.readLine({ partition: job.partition, line: each, limit })),
+  );
+  // planted: explained-without-due
+  const seen = [...due.jobs, ...line.jobs, ...heads.flatMap(({ jobs }) => jobs)];
+  const byId = new Map(seen.map((each) => [each.id, each]));
+  return {
+    // The index may still show what is on its way already.
+    waiting: [...byId.values()].filter((each) => isWaiting(each.state) && !held.has(each.id)),
+    keys: [...new Set([...keys.lines, ...due.jobs].map(({ fairnessKey }) => fairnessKey))],
+    positionIsLeast: line.cut || hasParked,
+    hasParked,
+    unseen: line.unseen,
+    partial:
+      hasParked ||
+      line.cut ||
+      keys.cut ||
+      due.cut ||
+      keys.lines.length > lines.length + 1 ||
+      (freeSlots > 0 && heads.some(({ next }) => next !== undefined)),
+  };
+}
+
+async function readOwnLine(
+  context: OperateContext,
+  job: MovingJob,
+  line: ReadyLine,
+): Promise<{ readonly jobs: readonly JobHead[]; readonly cut: boolean } & Pick<Waiting, 'unseen'>> {
+  const { score } = context.configuration;
+  const jobs: JobHead[] = [];
+  const { partition, fairnessKey } = job;
+  const [backlog] = await context.store.readBacklogs({
+    partition,
+    type: line.type,
+    fairnessKeys: [fairnessKey],
+  });
+  const isAnnounced = backlog?.lines.some(({ mode }) => mode === line.mode) === true;
+  let after: string | undefined;
+  while (jobs.length < EXPLAIN_LIMITS.positionMax) {
+    const page = await context.store.readLine({ partition, line, limit: PAGE, after });
+    jobs.push(...page.jobs);
+    const last = page.jobs.at(-1);
+    if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0)) {
+      if (job.state === 'scheduled') return { jobs, cut: false, unseen: await unseenDue(context, job) };
+      if (!isAnnounced) return { jobs, cut: false, unseen: { why: 'announcement', fairnessKey } };
+      return { jobs, cut: false, unseen: isAmong(jobs, job) ? undefined : { why: 'index' } };
+    }
+    after = page.next;
+  }
+  return { jobs, cut: true, unseen: undefined };
+}
+
+const isAmong = (jobs: readonly JobHead[], job: MovingJob): boolean => jobs.some(({ id }) => id === job.id);
+
+/** Of a due job: a pass moves so many to their lines, and as many as are read here by far. */
+async function unseenDue({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
+  const { partition, runAtMs } = job;
+  const { jobs, next } = await store.readDue({
+    partition,
+    nowMs: runAtMs,
+    limit: EXPLAIN_LIMITS.positionMax,
+  });
+  if (isAmong(jobs, job)) return undefined;
+  return next !== undefined ? { why: 'promotion', dueSinceMs: runAtMs } : { why: 'index' };
+}
+
+/** Lines with backlog, in the order of their keys' turn, of the types of the tiers that can come before the job's. */
+async function readKeys(
+  context: OperateContext,
+  job: MovingJob,
+  weighted: readonly string[],
+): Promise<{ readonly lines: readonly ReadyLine[]; readonly cut: boolean }> {
+  const { tiers, types } = context.configuration;
+  const own = tiers.findIndex(({ tier }) => tier === tierOf(context.configuration, job.type));
+  const before = new Set(
+    tiers.flatMap(({ tier, guaranteed }, place) => (place <= own || guaranteed > 0 ? [tier] : [])),
+  );
+  const pages = await Promise.all(
+    types
+      .filter(({ tier }) => before.has(tier))
+      .map(async ({ type }) => {
+        const { keys, next } = await context.store.readKeys({
+          partition: job.partition,
+          type,
+          limit: EXPLAIN_LIMITS.keysPerType,
+        });
+        const named =
+          next === undefined
+            ? []
+            : await context.store.readBacklogs({ partition: job.partition, type, fairnessKeys: weighted });
+        const byName = new Map([...named, ...keys].flatMap((key) => (key ? [[key.fairnessKey, key]] : [])));
+        return { type, keys: [...byName.values()], next };
+      }),
+  );
+  return {
+    lines: pages.flatMap(({ type, keys }) =>
+      keys.flatMap(({ fairnessKey, lines }) => lines.map((line) => ({ ...line, type, fairnessKey }))),
+    ),
+    cut: pages.some(({ next }) => next !== undefined),
+  };
+}
+
+/** Whose jobs come first: keys with a lesser share in the job's tier, and those that a pass would serve before it. */
+function keysBefore(
+  job: MovingJob,
+  waitsFor: readonly LiveWaitsFor[],
+  ofTier: readonly JobHead[],
+  keyOf: (jobId: string) => string | undefined,
+  shareOf: (fairnessKey: string) => KeyShare,
+): readonly KeyShare[] {
+  const turn = waitsFor.find((each) => each.why === 'turn');
+  const served = new Set(turn?.before.map(keyOf));
+  const own = shareOf(job.fairnessKey);
+  const keys = new Set([...ofTier.map(({ fairnessKey }) => fairnessKey), ...served]);
+  keys.delete(job.fairnessKey);
+  const before = [...keys]
+    .filter((key) => key !== undefined)
+    .map(shareOf)
+    .filter(({ fairnessKey, shareMs }) => shareMs < own.shareMs || served.has(fairnessKey))
+    .sort((one, other) => one.shareMs - other.shareMs);
+  return before.length === 0 ? [] : [...before, own];
+}

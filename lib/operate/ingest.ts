@@ -1,0 +1,132 @@
+/**
+ * From messages of the ingest queue to jobs that are moved or cancelled. The bus knows no order: of two moves of one job that are sent
+ * close together, either may come last. A producer that needs their order uses the client, or waits between them.
+ */
+import { z } from 'zod';
+import { inWords } from '../core/issues.ts';
+import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
+import { type EventBus, JOB_REQUESTS, type JobVerb } from '../events/contract.ts';
+import type { Log } from '../runtime/contract.ts';
+import {
+  type AskedEvent,
+  type AskedRefusal,
+  askedEventOf,
+  carryOutEach,
+  type Ingested,
+} from '../schedules/ingest.ts';
+import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+import { jobIdOf, keyText } from '../submit/request.ts';
+import { type RetimeContext, retimeJob } from './retime.ts';
+
+export interface JobIngestContext extends RetimeContext {
+  readonly store: SubmitStore & Pick<OperateStore, 'retimeJob' | 'cancelJob'>;
+  readonly events: EventBus;
+  readonly log: Log;
+}
+
+/** One message that asks for something of a job that is there. */
+export type JobMessage = AskedEvent<JobVerb>;
+
+/** What a message says, if it is an event that moves or cancels a job; undefined: it is something else. */
+export const jobMessageOf = (messageId: string, body: string): JobMessage | undefined =>
+  askedEventOf(JOB_REQUESTS, messageId, body);
+
+/** The job may be on its way still, in a message behind this one: for so long its absence proves nothing. */
+const ON_ITS_WAY_MS = 60_000;
+
+const named = {
+  id: keyText.min(1, 'must not be empty').optional(),
+  idempotencyKey: keyText.min(1, 'must not be empty').optional(),
+};
+const DETAILS = {
+  move: z.strictObject({
+    ...named,
+    runAt: z.iso.datetime({
+      offset: true,
+      error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
+    }),
+  }),
+  cancel: z.strictObject(named),
+} as const;
+
+type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
+
+/** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
+export const ingestJobRequests = (
+  context: JobIngestContext,
+  messages: readonly JobMessage[],
+): Promise<Ingested> =>
+  carryOutEach(context, messages, 'a request about a job', (message) => carryOut(context, message));
+
+async function carryOut(context: JobIngestContext, message: JobMessage): Promise<AskedRefusal | undefined> {
+  const asked = askedOf(message);
+  if ('reason' in asked) return asked;
+  const { jobId, runAtMs } = asked;
+  const [job] = await context.store.lookUpJobs({ ids: [jobId] });
+  if (job === undefined) {
+    if (context.nowMs() - (message.sentAtMs ?? 0) < ON_ITS_WAY_MS) throw new JobNotThereYet(jobId);
+    return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
+  }
+  const by = `event ${message.eventId}`.slice(0, 100);
+  // A second delivery must not undo what was asked for since.
+  if (isDone(job, by)) return undefined;
+  return runAtMs === undefined ? cancel(context, jobId, by) : move(context, jobId, runAtMs, by);
+}
+
+/** The message of its request may come behind this one. */
+class JobNotThereYet extends Error {
+  override readonly name = 'JobNotThereYet';
+
+  constructor(jobId: string) {
+    super(`job ${jobId} is not there, and may be on its way`);
+  }
+}
+
+const isDone = ({ history, cancelRequestedBy }: MovingJob, by: string): boolean =>
+  cancelRequestedBy === by ||
+  history?.entries.some((entry) => entry.kind === 'moved' && entry.by === by) === true;
+
+async function move(
+  context: JobIngestContext,
+  jobId: string,
+  runAtMs: number,
+  by: string,
+): Promise<AskedRefusal | undefined> {
+  const outcome = await retimeJob(context, jobId, runAtMs, by);
+  if (outcome.kind === 'moved') return undefined;
+  if (outcome.kind === 'missing')
+    return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
+  return { field: 'id', reason: `job ${jobId} is ${outcome.job.state}: only jobs that wait are moved` };
+}
+
+async function cancel(
+  { store, nowMs }: JobIngestContext,
+  jobId: string,
+  by: string,
+): Promise<AskedRefusal | undefined> {
+  const atMs = nowMs();
+  const outcome = await store.cancelJob({ jobId, nowMs: atMs, expiresAtMs: atMs + TERMINAL_TTL_MS, by });
+  if (outcome.kind !== 'ended' || outcome.job.state === 'cancelled' || !isTerminal(outcome.job.state))
+    return undefined;
+  return { field: 'id', reason: `job ${jobId} has ${outcome.job.state} already` };
+}
+
+function askedOf({ verb, detail }: JobMessage): Asked {
+  const parsed = DETAILS[verb].safeParse(detail, { error: inWords });
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const unknown = issue?.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
+    const field = [...(issue?.path ?? []), ...unknown].join('.').slice(0, 200).toWellFormed();
+    return {
+      field,
+      reason: unknown.length > 0 ? 'is not known here; leave it out' : (issue?.message ?? 'is invalid'),
+    };
+  }
+  const { id, idempotencyKey } = parsed.data;
+  if ((id === undefined) === (idempotencyKey === undefined))
+    return { field: 'id', reason: 'name the job by id or by idempotencyKey, one of the two' };
+  return {
+    jobId: id ?? jobIdOf(idempotencyKey ?? ''),
+    runAtMs: 'runAt' in parsed.data ? Date.parse(String(parsed.data.runAt)) : undefined,
+  };
+}

@@ -1,0 +1,542 @@
+/** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
+
+import { type Control, weightsNow } from '../core/capacity.ts';
+import type { JobTypeConfiguration } from '../core/configuration.ts';
+import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
+import type { Job, JobMode } from '../core/job.ts';
+import { printScope } from '../core/scope.ts';
+import { type HeldJobs, heldIn, isHeld } from '../dispatch/partition/depth.ts';
+import { underWay } from '../dispatch/partitions/handover.ts';
+import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
+import { openCache } from '../dispatch/view/partition-cache.ts';
+import type { JobHead } from '../store/contract/job-fields.ts';
+import type { ReadyLine } from '../store/contract/lines.ts';
+import { pagesOf } from '../store/contract/pages.ts';
+import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/contract/records.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
+import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './controls.ts';
+import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
+
+/** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
+export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;
+export type ListedState = (typeof LISTED_STATES)[number];
+
+export interface JobFilter {
+  readonly type?: string | undefined;
+  readonly fairnessKey?: string | undefined;
+  readonly mode?: JobMode | undefined;
+}
+
+const PAGE = 100;
+/** The last instant that a request can name: 9999-12-31T23:59:59.999Z. */
+const LAST_INSTANT_MS = 253_402_300_799_999;
+
+const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mode'>): boolean =>
+  (filter.type === undefined || job.type === filter.type) &&
+  (filter.fairnessKey === undefined || job.fairnessKey === filter.fairnessKey) &&
+  (filter.mode === undefined || job.mode === filter.mode);
+
+/**
+ * Jobs of one state.
+ *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order; then those
+ *    that are parked, behind one conflict key after the other; so in each partition. A job that is parked, or moved back, while it is read
+ *    may be shown twice, or not.
+ *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
+ *  - `claimed`, `running`: exactly those that hold capacity now. A job that a fleet was told of and nobody has started is claimed, also
+ *    where its item says `pending` until its start claims it.
+ */
+export async function* listJobs(
+  context: OperateContext,
+  state: ListedState,
+  filter: JobFilter,
+): AsyncGenerator<Job> {
+  for (const partition of partitionsOfFilter(context, filter)) {
+    for await (const jobs of jobsOf(context, partition, state, filter)) {
+      for (const job of jobs) if (job.state === state && matches(filter, job)) yield job;
+    }
+  }
+}
+
+function partitionsOfFilter(context: OperateContext, filter: JobFilter): readonly number[] {
+  return filter.fairnessKey === undefined
+    ? partitionsOf(context)
+    : partitionsOfKey(context, filter.fairnessKey);
+}
+
+async function* jobsOf(
+  context: OperateContext,
+  partition: number,
+  state: ListedState,
+  filter: JobFilter,
+): AsyncGenerator<readonly Job[]> {
+  const { store } = context;
+  switch (state) {
+    case 'scheduled':
+      for await (const { jobs } of pagesOf((after: string | undefined) =>
+        store.readDue({ partition, nowMs: LAST_INSTANT_MS, limit: PAGE, after }),
+      ))
+        yield wholeJobs(store, filter, jobs);
+      return;
+    case 'failed':
+      for await (const { jobs } of pagesOf((after: string | undefined) =>
+        store.readDeadLetters({ partition, limit: PAGE, after }),
+      ))
+        yield jobs;
+      return;
+    case 'pending': {
+      const held = await heldJobs(context, partition);
+      const shown = async (heads: readonly JobHead[]): Promise<readonly Job[]> =>
+        (await wholeJobs(store, filter, heads)).map((job) => asCounted(job, held));
+      for await (const line of linesOf(context, partition, filter)) {
+        for await (const { jobs } of pagesOf((after: string | undefined) =>
+          store.readLine({ partition, line, limit: PAGE, after }),
+        ))
+          yield shown(jobs);
+      }
+      for await (const heads of parkedIn(store, partition)) yield shown(heads);
+      return;
+    }
+    case 'claimed':
+    case 'running': {
+      const held = await heldJobs(context, partition);
+      const ids = [...held.places.keys()];
+      for (let from = 0; from < ids.length; from += PAGE) {
+        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: leftOut });
+        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, held)));
+      }
+      return;
+    }
+  }
+}
+
+async function heldJobs(
+  { store, clock }: Pick<OperateContext, 'store' | 'clock'>,
+  partition: number,
+): Promise<HeldJobs> {
+  return heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() }));
+}
+
+/** A job that has a place, as that counts it. */
+const asCounted = (job: Job, held: HeldJobs): Job =>
+  job.state === 'pending' && isHeld(held, job) ? { ...job, state: 'claimed' } : job;
+
+/** What cannot be read is in a list of its own. */
+const leftOut = (): void => {};
+
+/** Lines show heads: the jobs themselves are read, of those that are asked for, and shown as they are by now. */
+async function wholeJobs(
+  store: Pick<SubmitStore, 'getJobs'>,
+  filter: JobFilter,
+  heads: readonly JobHead[],
+): Promise<readonly Job[]> {
+  const ids = heads.filter((head) => matches(filter, head)).map((head) => head.id);
+  const jobs = await store.getJobs({ ids, unreadable: leftOut });
+  return jobs.filter((job) => job !== undefined);
+}
+
+/** Types that are declared, and those that were: jobs of theirs may wait still. */
+const typesEver = (context: OperateContext): readonly { readonly type: string }[] => [
+  ...context.configuration.types,
+  ...formerTypesOf(context),
+];
+
+const formerTypesOf = ({ formerTypes = [] }: OperateContext): readonly { readonly type: string }[] =>
+  formerTypes.map((type) => ({ type }));
+
+/** Lines in which jobs of this filter may wait. */
+async function* linesOf(
+  context: OperateContext,
+  partition: number,
+  filter: JobFilter,
+): AsyncGenerator<ReadyLine> {
+  const { store } = context;
+  const { fairnessKey, type } = filter;
+  for (const each of typesEver(context)) {
+    if (type !== undefined && each.type !== type) continue;
+    const pages =
+      fairnessKey === undefined
+        ? pagesOf((after: string | undefined) =>
+            store.readKeys({ partition, type: each.type, limit: PAGE, after }),
+          )
+        : [
+            {
+              keys: (
+                await store.readBacklogs({ partition, type: each.type, fairnessKeys: [fairnessKey] })
+              ).filter((key) => key !== undefined),
+            },
+          ];
+    for await (const { keys } of pages) {
+      for (const key of keys) {
+        for (const { mode } of key.lines) {
+          const line = { type: each.type, mode, fairnessKey: key.fairnessKey };
+          if (matches(filter, line)) yield line;
+        }
+      }
+    }
+  }
+}
+
+/** A fairness key as one type sees it. */
+export interface KeyView {
+  readonly fairnessKey: string;
+  /** Of which it has, or lately had, jobs waiting; undefined: only what is in flight. */
+  readonly type?: string | undefined;
+  /** Of that type. */
+  readonly tier?: string | undefined;
+  /**
+   * Jobs of this type that wait, counted up to a bound; of those that are parked behind a conflict key for which very many wait, the first
+   * ones. `more`: there may be others.
+   */
+  readonly waiting: number;
+  readonly more: boolean;
+  /** Its jobs that hold capacity, of all types. */
+  readonly inFlight: number;
+  readonly inFlightCostMs: number;
+  /** Of ended attempts. */
+  readonly settledCostMs: number;
+  readonly weight: number;
+  /** (settled + in flight) / weight: the least is served first. */
+  readonly shareMs: number;
+  readonly paused: boolean;
+  /** Undefined: no cap of its own. */
+  readonly maxConcurrency?: number | undefined;
+}
+
+interface Held {
+  readonly count: number;
+  readonly costMs: number;
+}
+
+interface ShownType {
+  readonly type: string;
+  /** Undefined: it is not declared any more. */
+  readonly tier?: string | undefined;
+}
+
+/** Types that are declared, tier by tier, and those that were. */
+function typesInTurn(context: OperateContext): readonly ShownType[] {
+  const { tiers, types } = context.configuration;
+  const declared = tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier));
+  return [...declared, ...formerTypesOf(context)];
+}
+
+/** Keys with backlog, tier by tier and type by type in the order of their turn; then those that only have jobs in flight. */
+export async function* listKeys(context: OperateContext, countUpTo: number): AsyncGenerator<KeyView> {
+  for (const partition of partitionsOf(context)) {
+    const { reservations, controls } = await context.store.loadPartition({
+      partition,
+      nowMs: context.clock.nowMs(),
+    });
+    const held = new Map<string, Held>();
+    const inFlight = heldIn({ reservations });
+    const { fairness } = context.configuration;
+    for (const entry of chargedOf(reservations, fairness, context.clock.nowMs())) {
+      const { count, costMs } = held.get(entry.fairnessKey) ?? { count: 0, costMs: 0 };
+      held.set(entry.fairnessKey, { count: count + 1, costMs: costMs + entry.estimatedCostMs });
+    }
+    const seen = new Set<string>();
+    const load = {
+      partition,
+      held,
+      inFlight,
+      controls,
+      parked: await countParked(context.store, partition, inFlight),
+    };
+    for (const type of typesInTurn(context)) {
+      for await (const view of keysOfType(context, type, load, countUpTo)) {
+        seen.add(view.fairnessKey);
+        yield view;
+      }
+    }
+    const others = [...held.keys()].filter((fairnessKey) => !seen.has(fairnessKey));
+    yield* viewsByPage(context, partition, others, held, controls);
+  }
+}
+
+interface KeysLoad {
+  readonly partition: number;
+  readonly held: ReadonlyMap<string, Held>;
+  readonly inFlight: HeldJobs;
+  readonly controls: readonly Control[];
+  readonly parked: ParkedCounts;
+}
+
+/** Keys with backlog of a type in the order of their turn; then those of which nothing but parked jobs was found. */
+async function* keysOfType(
+  context: OperateContext,
+  { type, tier }: ShownType,
+  { partition, held, inFlight, controls, parked }: KeysLoad,
+  countUpTo: number,
+): AsyncGenerator<KeyView> {
+  const seen = new Set<string>();
+  for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
+    seen.add(key.fairnessKey);
+    const line = { partition, type, key };
+    yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, parked, countUpTo)) };
+  }
+  const behind = parked.keysOf(type).filter((fairnessKey) => !seen.has(fairnessKey));
+  for await (const view of viewsByPage(context, partition, behind, held, controls))
+    yield { ...view, type, tier, ...cutAt(countUpTo, parked.of(type, view.fairnessKey)) };
+}
+
+interface SeenKey {
+  readonly key: KeyBacklog;
+  readonly view: KeyView;
+}
+
+/** Keys with backlog of a type, the least settled share first: their line, and between them those that weigh otherwise. */
+async function* keysInTurn(
+  context: OperateContext,
+  partition: number,
+  type: string,
+  held: ReadonlyMap<string, Held>,
+  controls: readonly Control[],
+): AsyncGenerator<SeenKey> {
+  const { store, configuration } = context;
+  const seen = async (keys: readonly KeyBacklog[]): Promise<SeenKey[]> => {
+    const views = await viewsOf(context, partition, keys, held, controls);
+    return keys.flatMap((key, at) => {
+      const view = views[at];
+      return view === undefined ? [] : [{ key, view }];
+    });
+  };
+  const settledShare = ({ view }: SeenKey): number => view.settledCostMs / view.weight;
+  const { named } = weightsNow(configuration, controls);
+  const backlogs = await store.readBacklogs({ partition, type, fairnessKeys: named });
+  const weighted = await seen(backlogs.filter((key) => key !== undefined));
+  weighted.sort((one, other) => settledShare(one) - settledShare(other));
+  for await (const { keys } of pagesOf((after: string | undefined) =>
+    store.readKeys({ partition, type, limit: PAGE, after }),
+  )) {
+    for (const each of await seen(keys.filter(({ fairnessKey }) => !named.includes(fairnessKey)))) {
+      while (weighted[0] !== undefined && settledShare(weighted[0]) < settledShare(each)) {
+        yield weighted[0];
+        weighted.shift();
+      }
+      yield each;
+    }
+  }
+  yield* weighted;
+}
+
+async function* viewsByPage(
+  context: OperateContext,
+  partition: number,
+  fairnessKeys: readonly string[],
+  held: ReadonlyMap<string, Held>,
+  controls: readonly Control[],
+): AsyncGenerator<KeyView> {
+  const keys = fairnessKeys.map((fairnessKey) => ({ fairnessKey }));
+  for (let from = 0; from < keys.length; from += PAGE)
+    yield* await viewsOf(context, partition, keys.slice(from, from + PAGE), held, controls);
+}
+
+async function viewsOf(
+  context: OperateContext,
+  partition: number,
+  keys: readonly Pick<KeyBacklog, 'fairnessKey'>[],
+  held: ReadonlyMap<string, Held>,
+  controls: readonly Control[],
+): Promise<readonly KeyView[]> {
+  const { store, clock, configuration } = context;
+  const { maxConcurrencyPerKey } = configuration.fairness;
+  const nowMs = clock.nowMs();
+  // As a pass counts them: an expired ledger is none, and a reset forgives.
+  const ledgerCache = new LedgerCache(
+    store,
+    configuration,
+    partition,
+    nowMs,
+    openCache(new Map(), partition, undefined),
+  );
+  ledgerCache.know({ ledgers: [], estimates: [], controls });
+  await ledgerCache.readLedgers(keys.map(({ fairnessKey }) => fairnessKey));
+  return keys.map(({ fairnessKey }) => {
+    const control = controls.find(({ scope }) => scope === printScope({ fairnessKey }));
+    const { count, costMs } = held.get(fairnessKey) ?? { count: 0, costMs: 0 };
+    const settledCostMs = ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
+    const weight = ledgerCache.weightOf(fairnessKey);
+    const maxConcurrency = control?.maxConcurrency ?? maxConcurrencyPerKey;
+    return {
+      fairnessKey,
+      waiting: 0,
+      more: false,
+      inFlight: count,
+      inFlightCostMs: costMs,
+      settledCostMs,
+      weight,
+      shareMs: (settledCostMs + costMs) / weight,
+      paused: control?.paused ?? false,
+      ...(maxConcurrency === null ? {} : { maxConcurrency }),
+    };
+  });
+}
+
+/** Without those that have a place, and stand in their line until they start. */
+async function waitingOf(
+  context: OperateContext,
+  { partition, type, key }: { readonly partition: number; readonly type: string; readonly key: KeyBacklog },
+  held: HeldJobs,
+  parked: ParkedCounts,
+  countUpTo: number,
+): Promise<{ readonly waiting: number; readonly more: boolean }> {
+  let waiting = 0;
+  for (const line of key.lines) {
+    const named = { ...line, type, fairnessKey: key.fairnessKey };
+    if (waiting >= countUpTo) return { waiting, more: true };
+    const { jobs, next } = await context.store.readLine({
+      partition,
+      line: named,
+      limit: countUpTo - waiting + held.countIn(named),
+    });
+    waiting += jobs.filter((head) => !isHeld(held, head)).length;
+    if (waiting > countUpTo) return { waiting: countUpTo, more: true };
+    if (next !== undefined) return { waiting, more: true };
+  }
+  const ofParked = parked.of(type, key.fairnessKey);
+  return cutAt(countUpTo, { ...ofParked, waiting: waiting + ofParked.waiting });
+}
+
+const cutAt = (countUpTo: number, { waiting, more }: ParkedCount): ParkedCount => ({
+  waiting: Math.min(waiting, countUpTo),
+  more: more || waiting > countUpTo,
+});
+
+/** A type, with what its attempts have taught. */
+export interface TypeView {
+  readonly type: string;
+  readonly tier: string;
+  readonly timeoutMs: number;
+  readonly onWorkerLost: JobTypeConfiguration['onWorkerLost'];
+  /** Successes that it was learned from; 0: nothing is known. */
+  readonly samples: number;
+  /** What an attempt takes on the average. */
+  readonly meanMs?: number | undefined;
+  /** Within how long attempts that succeed are over, ordinarily: a handler that is silent for longer may be lost, or stuck. */
+  readonly ordinarilyWithinMs?: number | undefined;
+}
+
+/** Every declared type, in the order of the configuration; of several partitions, as the one knows it that has seen most. */
+export async function readTypes(context: OperateContext): Promise<readonly TypeView[]> {
+  const { store, clock, configuration } = context;
+  const nowMs = clock.nowMs();
+  const ids = configuration.types.map(({ type }) => ({ type, resourceId: WHOLE_TYPE }));
+  const best: (EstimateRecord | undefined)[] = ids.map(() => undefined);
+  for (const partition of partitionsOf(context)) {
+    for (let from = 0; from < ids.length; from += PAGE) {
+      const learned = await store.getEstimates({ partition, ids: ids.slice(from, from + PAGE) });
+      for (const [at, each] of learned.entries())
+        if (each !== undefined && each.samples > (best[from + at]?.samples ?? 0)) best[from + at] = each;
+    }
+  }
+  return configuration.types.map(({ type, tier, timeoutMs, onWorkerLost }, at) => {
+    const known = best[at];
+    const withinMs = ordinarilyWithinMs(known, configuration.fairness, nowMs);
+    return {
+      type,
+      tier,
+      timeoutMs,
+      onWorkerLost,
+      samples: known?.samples ?? 0,
+      ...(known === undefined ? {} : { meanMs: known.meanMs }),
+      ...(withinMs === undefined ? {} : { ordinarilyWithinMs: withinMs }),
+    };
+  });
+}
+
+/** A fleet as it is now. */
+export interface FleetView {
+  readonly fleet: string;
+  readonly types: readonly string[];
+  /** Declared, or those of its live workers. */
+  readonly slots: number;
+  /** Held by jobs: reserved, claimed or running. */
+  readonly busy: number;
+  readonly paused: boolean;
+  /** Undefined: its slots are its only cap. */
+  readonly maxConcurrency?: number | undefined;
+  /** Workers that register their slots; a Lambda fleet has none to show. */
+  readonly workers: readonly WorkerRecord[];
+}
+
+/** Every fleet, in the order of the configuration. */
+export async function readFleets(context: OperateContext): Promise<readonly FleetView[]> {
+  const nowMs = context.clock.nowMs();
+  const states = await Promise.all(
+    partitionsOf(context).map((partition) => context.store.loadPartition({ partition, nowMs })),
+  );
+  return context.configuration.fleets.map(({ fleet, types, slots }) => {
+    const scope = printScope({ fleet });
+    const workers = states.flatMap((state) => state.workers.filter((worker) => worker.fleet === fleet));
+    const busy = states
+      .flatMap((state) => state.reservations)
+      .flatMap(({ jobs }) => [...jobs.values()])
+      .filter((entry) => entry.fleet === fleet).length;
+    const control = combinedControl(
+      scope,
+      states.flatMap((state) => state.controls.filter((each) => each.scope === scope)),
+    );
+    return {
+      fleet,
+      types,
+      slots: slots ?? workers.reduce((total, worker) => total + worker.slots, 0),
+      busy,
+      paused: control.paused,
+      ...(control.maxConcurrency === undefined ? {} : { maxConcurrency: control.maxConcurrency }),
+      workers,
+    };
+  });
+}
+
+/** What is declared, and how far jobs that wait were moved to where it wants them. */
+export interface DeclarationView {
+  /** 0 where nothing is declared in the table. */
+  readonly version: number;
+  readonly types: readonly string[];
+  readonly tiers: readonly string[];
+  readonly fleets: readonly string[];
+  /** Types that were declared once: jobs of theirs wait until they are declared again, or cancelled. */
+  readonly formerTypes: readonly string[];
+  readonly partitions: readonly PartitionCarried[];
+}
+
+export interface PartitionCarried {
+  readonly partition: number;
+  /** The newest version that the partition was told of. */
+  readonly told: number;
+  /** Jobs that were moved for the version that is being carried over, or was last. */
+  readonly moved: number;
+  readonly carriedVersion: number;
+  readonly isDone: boolean;
+  /** Other partitions may have in flight what keeps jobs from starting here. */
+  readonly isHandingOver: boolean;
+}
+
+/** What is declared under a version, and what became of it in each partition. */
+export async function readDeclarationView(
+  context: OperateContext,
+  version: number,
+): Promise<DeclarationView> {
+  const { configuration, formerTypes = [], shared, store, clock } = context;
+  const partitions = await Promise.all(
+    partitionsOf(context).map(async (partition): Promise<PartitionCarried> => {
+      const { declared = 0, carried } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
+      return {
+        partition,
+        told: declared,
+        moved: carried?.moved ?? 0,
+        carriedVersion: carried?.version ?? 0,
+        isDone: version === 0 || (carried?.isDone === true && carried.version >= version),
+        isHandingOver: underWay(configuration, shared, partition, carried) !== undefined,
+      };
+    }),
+  );
+  return {
+    version,
+    types: configuration.types.map(({ type }) => type),
+    tiers: configuration.tiers.map(({ tier }) => tier),
+    fleets: configuration.fleets.map(({ fleet }) => fleet),
+    formerTypes,
+    partitions,
+  };
+}

@@ -1,0 +1,108 @@
+/**
+ * What operators see of parked jobs: by conflict key, whatever fairness keys say of where their jobs are parked. Those names are bounded, and
+ * not made of every line. Reads only, of the index, which may lag.
+ */
+
+import { type HeldJobs, isHeld } from '../dispatch/partition/depth.ts';
+import type { JobHead } from '../store/contract/job-fields.ts';
+import { blockedGroup } from '../store/contract/lines.ts';
+import { pagesOf } from '../store/contract/pages.ts';
+import type { ParkedMark } from '../store/contract/records.ts';
+import type { Heads } from '../store/contract/requests.ts';
+import type { PassStore } from '../store/contract/verbs.ts';
+
+type ParkedStore = Pick<PassStore, 'listParked' | 'readLine' | 'readBlocked'>;
+
+const PAGE = 100;
+/** Of a partition: so many conflict keys are looked at. */
+const MARKS_MAX = 1_000;
+/** Of a conflict key that more than a page of jobs wait for: so many groups are looked at. */
+const GROUPS_MAX = 1_000;
+
+/** Pages of conflict keys that may have parked jobs. */
+const marksOf = (store: ParkedStore, partition: number) =>
+  pagesOf((after: string | undefined) => store.listParked({ partition, limit: PAGE, after }));
+
+/** All parked jobs of a partition, page by page, conflict key by conflict key. */
+export async function* parkedIn(store: ParkedStore, partition: number): AsyncGenerator<readonly JobHead[]> {
+  for await (const { marks } of marksOf(store, partition)) {
+    for (const { conflictKey } of marks) {
+      for await (const { jobs } of pagesOf((after: string | undefined) =>
+        store.readLine({ partition, line: { conflictKey }, limit: PAGE, after }),
+      ))
+        yield jobs;
+    }
+  }
+}
+
+export interface ParkedCount {
+  readonly waiting: number;
+  /** There may be others. */
+  readonly more: boolean;
+}
+
+export interface ParkedCounts {
+  readonly of: (type: string, fairnessKey: string) => ParkedCount;
+  /** Fairness keys that have parked jobs of a type. */
+  readonly keysOf: (type: string) => readonly string[];
+}
+
+/**
+ * Counts what is parked in a partition, by type and fairness key. Where up to a page of jobs waits for a conflict key, these; of the others
+ * the first ones of each type and fairness key.
+ */
+export async function countParked(
+  store: ParkedStore,
+  partition: number,
+  held: HeldJobs,
+): Promise<ParkedCounts> {
+  const counts = new Map<string, Map<string, ParkedCount>>();
+  // Where something was left out, any key may have more.
+  let isWhole = true;
+  const add = (jobs: readonly JobHead[], more: boolean): void => {
+    for (const job of jobs) {
+      const waits = isHeld(held, job) ? 0 : 1;
+      if (waits === 0 && !more) continue;
+      const ofType = counts.get(job.type) ?? new Map<string, ParkedCount>();
+      const before = ofType.get(job.fairnessKey);
+      ofType.set(job.fairnessKey, {
+        waiting: (before?.waiting ?? 0) + waits,
+        more: more || before?.more === true,
+      });
+      counts.set(job.type, ofType);
+    }
+  };
+  const count = async ({ conflictKey }: ParkedMark): Promise<void> => {
+    const line = await store.readLine({ partition, line: { conflictKey }, limit: PAGE });
+    if (line.next === undefined) {
+      add(line.jobs, false);
+      return;
+    }
+    const groups = new Set<string>();
+    for await (const { jobs } of pagesOf(
+      (after: string | undefined): Promise<Heads> =>
+        store.readBlocked({ partition, conflictKey, groups: PAGE, after }),
+    )) {
+      add(jobs, true);
+      for (const job of jobs) groups.add(blockedGroup(job));
+      if (groups.size < GROUPS_MAX) continue;
+      isWhole = false;
+      break;
+    }
+  };
+  let marks = 0;
+  for await (const page of marksOf(store, partition)) {
+    await Promise.all(page.marks.map(count));
+    marks += page.marks.length;
+    if (page.next === undefined || marks < MARKS_MAX) continue;
+    isWhole = false;
+    break;
+  }
+  return {
+    of: (type, fairnessKey) => {
+      const { waiting, more } = counts.get(type)?.get(fairnessKey) ?? { waiting: 0, more: false };
+      return { waiting, more: more || !isWhole };
+    },
+    keysOf: (type) => [...(counts.get(type)?.keys() ?? [])],
+  };
+}

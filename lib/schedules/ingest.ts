@@ -1,0 +1,229 @@
+/**
+ * From messages of the ingest queue to schedules. The bus knows no order: of two events about one schedule that are sent close
+ * together, either may come last. Whoever needs their order uses the client, or waits between them.
+ */
+import { hashText } from '../core/partition.ts';
+import { traceparentOfXRay } from '../core/trace.ts';
+import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/contract.ts';
+import type { Log } from '../runtime/contract.ts';
+import type { Rejection } from '../store/contract/records.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
+import { noteRefused, REJECTION_TTL_MS, tellRejection } from '../submit/ingest.ts';
+import { isByDeclaration, type RequestRefusal } from '../submit/request.ts';
+import { parseSchedule, scheduleIdProblem } from './request.ts';
+import {
+  deleteSchedule,
+  pauseSchedule,
+  putSchedule,
+  resumeSchedule,
+  runNow,
+  type SchedulesContext,
+} from './schedules.ts';
+
+export interface ScheduleIngestContext extends SchedulesContext {
+  readonly events: EventBus;
+  readonly log: Log;
+  /** By the newest declaration: asked when a type is unknown. */
+  readonly newest?: (() => Promise<Pick<ScheduleIngestContext, 'configuration' | 'partitionOf'>>) | undefined;
+}
+
+/** One message that is about a schedule. */
+export type ScheduleMessage = AskedEvent<ScheduleVerb>;
+
+/** One message that asks for something of what is there. */
+export interface AskedEvent<Verb> {
+  readonly messageId: string;
+  readonly verb: Verb;
+  readonly eventId: string;
+  /** Of the event: the same whenever it is delivered. */
+  readonly sentAtMs: number | undefined;
+  readonly detail: unknown;
+  /** The trace in which the event was put. */
+  readonly traceparent?: string | undefined;
+}
+
+/**
+ * What a message says, if it is an event about a schedule; undefined: it is something else.
+ *
+ * @param traceHeader - X-Ray's, which the message came with
+ */
+export const scheduleMessageOf = (
+  messageId: string,
+  body: string,
+  traceHeader?: string,
+): ScheduleMessage | undefined => askedEventOf(SCHEDULE_REQUESTS, messageId, body, traceHeader);
+
+/** What a message says, if its detail type is one of these. */
+export function askedEventOf<Verb>(
+  verbs: ReadonlyMap<string, Verb>,
+  messageId: string,
+  body: string,
+  traceHeader?: string,
+): AskedEvent<Verb> | undefined {
+  let event: unknown;
+  try {
+    event = JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+  if (typeof event !== 'object' || event === null || !('detail-type' in event)) return undefined;
+  const { 'detail-type': detailType, detail, id, time } = event as Readonly<Record<string, unknown>>;
+  const verb = typeof detailType === 'string' ? verbs.get(detailType) : undefined;
+  if (verb === undefined) return undefined;
+  const isId = typeof id === 'string' && id !== '' && id.isWellFormed() && Buffer.byteLength(id) <= 512;
+  const eventId = isId ? id : messageId;
+  // The bus counts seconds: two requests of one second are told apart by their ids.
+  const sentMs = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+  const sentAtMs = Number.isNaN(sentMs) ? undefined : sentMs + (hashText(eventId) % 1_000);
+  const traceparent = traceHeader === undefined ? undefined : traceparentOfXRay(traceHeader);
+  return { messageId, verb, eventId, sentAtMs, detail, traceparent };
+}
+
+export type AskedRefusal = Omit<RequestRefusal, 'position'>;
+
+/** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
+export const ingestSchedules = (
+  context: ScheduleIngestContext,
+  messages: readonly ScheduleMessage[],
+): Promise<Ingested> =>
+  carryOutEach(context, messages, 'a request about a schedule', (message) => carryOut(context, message));
+
+export interface Ingested {
+  readonly failedMessageIds: readonly string[];
+  readonly rejected: number;
+}
+
+/**
+ * Carries out one message after the other. What is refused leaves a record and an event; what fails is to be delivered again.
+ *
+ * @param what - is asked for, in the log
+ */
+export async function carryOutEach<Message extends AskedEvent<string>>(
+  context: RejectContext,
+  messages: readonly Message[],
+  what: string,
+  carry: (message: Message) => Promise<AskedRefusal | undefined>,
+): Promise<Ingested> {
+  const failedMessageIds: string[] = [];
+  let rejected = 0;
+  for (const message of messages) {
+    try {
+      const refusal = await carry(message);
+      if (refusal === undefined) continue;
+      await reject(context, message, refusal);
+      rejected += 1;
+    } catch (error) {
+      context.log.warn(`${what} was not carried out; its message will come again`, {
+        verb: message.verb,
+        error: String(error),
+      });
+      failedMessageIds.push(message.messageId);
+    }
+  }
+  return { failedMessageIds, rejected };
+}
+
+async function carryOut(
+  given: ScheduleIngestContext,
+  { verb, detail, sentAtMs: askedAtMs, traceparent }: ScheduleMessage,
+): Promise<AskedRefusal | undefined> {
+  const refusal = detailRefusal(verb, detail);
+  if (refusal !== undefined) return refusal;
+  const { id: scheduleId, schedule } = detail as { readonly id: string; readonly schedule?: unknown };
+  const missing = { field: 'id', reason: `no schedule has the id ${JSON.stringify(scheduleId)}` };
+  const owned = {
+    field: 'id',
+    reason: `schedule ${scheduleId} is declared by a deployment: change it there`,
+  };
+  switch (verb) {
+    case 'put': {
+      const { context, parsed } = await parsedByNewest(given, schedule);
+      if ('refusal' in parsed) return refusalOf(scheduleId, parsed.refusal);
+      const outcome = await putSchedule(context, scheduleId, parsed.spec, false);
+      return outcome.kind === 'owned' ? owned : undefined;
+    }
+    case 'delete': {
+      // One that is gone was removed by the same event before, as far as anybody knows.
+      const outcome = await deleteSchedule(given, scheduleId, false);
+      return outcome === 'owned' ? owned : undefined;
+    }
+    case 'pause':
+      return (await pauseSchedule(given, scheduleId)) === undefined ? missing : undefined;
+    case 'resume':
+      return (await resumeSchedule(given, scheduleId)) === undefined ? missing : undefined;
+    case 'run': {
+      const asked = { askedAtMs, traceparent };
+      let outcome = await runNow(given, scheduleId, asked);
+      if (outcome.kind === 'unknownType' && given.newest !== undefined)
+        outcome = await runNow({ ...given, ...(await given.newest()) }, scheduleId, asked);
+      if (outcome.kind === 'made') return undefined;
+      if (outcome.kind === 'missing') return missing;
+      return { field: 'id', reason: unknownType(scheduleId, outcome.type) };
+    }
+  }
+}
+
+const unknownType = (scheduleId: string, type: string): string =>
+  `schedule ${scheduleId} makes jobs of the type ${JSON.stringify(type)}, which is not declared: declare it, or put the schedule with another one`;
+
+/** What a request must have whatever it asks for: the id of a schedule, and nothing that is not known. */
+function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): AskedRefusal | undefined {
+  if (typeof detail !== 'object' || detail === null)
+    return { field: '', reason: 'detail must be an object with the id of a schedule' };
+  const { id, schedule, ...others } = detail as Readonly<Record<string, unknown>>;
+  const problem = scheduleIdProblem(id);
+  if (problem !== undefined) return { field: 'id', reason: problem };
+  const other = Object.keys(others)[0] ?? (verb !== 'put' && schedule !== undefined ? 'schedule' : undefined);
+  return other === undefined
+    ? undefined
+    : { field: other.slice(0, 200), reason: 'is not known here; leave it out' };
+}
+
+const refusalOf = (scheduleId: string, { field, reason }: AskedRefusal): AskedRefusal => ({
+  field: field === '' ? 'schedule' : `schedule.${field}`,
+  reason: `${reason} (schedule ${scheduleId})`,
+});
+
+type Parsed = ReturnType<typeof parseSchedule>;
+
+/** Where a type is not known here, the newest declaration is asked. */
+async function parsedByNewest(
+  given: ScheduleIngestContext,
+  schedule: unknown,
+): Promise<{ readonly context: ScheduleIngestContext; readonly parsed: Parsed }> {
+  const parsed = parsedBy(given, schedule);
+  if (!('refusal' in parsed) || !isByDeclaration(parsed.refusal) || given.newest === undefined)
+    return { context: given, parsed };
+  const context = { ...given, ...(await given.newest()) };
+  return { context, parsed: parsedBy(context, schedule) };
+}
+
+const parsedBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
+  parseSchedule(schedule, context.nowMs(), context.configuration.types);
+
+type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {
+  readonly store: Pick<SubmitStore, 'recordRejections'>;
+};
+
+/** The record first, then its event: whoever hears of a rejection can look it up. */
+async function reject(
+  { store, events, log, nowMs }: RejectContext,
+  { eventId, detail }: Pick<AskedEvent<unknown>, 'eventId' | 'detail'>,
+  { field, reason }: AskedRefusal,
+): Promise<void> {
+  const rejection: Rejection = {
+    sourceId: eventId,
+    position: 0,
+    field,
+    reason: reason.slice(0, 1_000).toWellFormed(),
+    detail: (JSON.stringify(detail) ?? '').slice(0, 8_192).toWellFormed(),
+    rejectedAtMs: nowMs(),
+    expiresAtMs: nowMs() + REJECTION_TTL_MS,
+  };
+  await store.recordRejections([rejection]);
+  tellRejection(log, rejection);
+  const unsent = await events.publish([{ kind: 'rejected', detail: rejection }]);
+  if (unsent.some(({ reason: refused }) => refused === undefined))
+    throw new Error('the bus did not take the rejection');
+  noteRefused(log, unsent);
+}

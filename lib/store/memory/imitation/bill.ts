@@ -1,0 +1,440 @@
+/**
+ * What a table would bill for what the store in memory does: sizes come from the codec of the real one, units from the
+ * one set of rules. While nobody listens, only that is computed by which keys are moved.
+ */
+import type { Job } from '../../../core/job.ts';
+import type { ReadyLine } from '../../contract/lines.ts';
+import type { EstimateRecord, KeyBacklog, Ledger, Letter, Reservation } from '../../contract/records.ts';
+import type { Commit } from '../../contract/requests.ts';
+import { CLOSE_ITEMS, CLOSE_KEYS_MIN, CloseReads } from '../../table/close-reads.ts';
+import type { Item } from '../../table/codec/attributes.ts';
+import { lineNamesOf } from '../../table/codec/backlog.ts';
+import { encodeEstimate } from '../../table/codec/estimate.ts';
+import { encodeJob, encodePayload } from '../../table/codec/job.ts';
+import { encodeLedger } from '../../table/codec/ledger.ts';
+import { encodeLetter } from '../../table/codec/letter.ts';
+import { encodeLedgerBase, encodePage } from '../../table/codec/page.ts';
+import { encodeReservations } from '../../table/codec/reservation.ts';
+import {
+  entryOf,
+  itemBytes,
+  itemWriteUnits,
+  type Meter,
+  readUnitsOf,
+  TRANSACTION_FACTOR,
+  writeUnitsOf,
+} from '../../table/metering.ts';
+import { isPageAlone, lendingItems, type Page, type PageChange } from '../../table/page.ts';
+import { isApart } from '../../table/payload.ts';
+import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../../table/schema.ts';
+import type { LineEntry } from './lines-index.ts';
+
+const BATCH_GET_MAX = 100;
+/** Small items whose every write and read is one unit: leaders. */
+const SMALL_BYTES = 200;
+
+/** A name as long as any. */
+const PAYLOAD_ID = 'x'.repeat(12);
+
+const jobItem = (entry: LineEntry<Job>): Item =>
+  encodeJob(
+    entry.value,
+    entry.line === '' ? undefined : { line: entry.line, rank: entry.rank },
+    isApart(entry.value) ? PAYLOAD_ID : undefined,
+  );
+
+/** Of the item that a job's payload stands in; 0: it stands in the job's own. */
+const payloadBytes = (job: Job): number =>
+  isApart(job) ? itemBytes(encodePayload(job, PAYLOAD_ID, job.runAtMs)) : 0;
+
+const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklog>): Item => ({
+  ...backlogKey(partition, type, entry.value.fairnessKey),
+  fairnessKey: entry.value.fairnessKey,
+  lines: new Set(lineNamesOf(entry.value)),
+  announcedAtMs: entry.value.announcedAtMs,
+  [TABLE.line]: entry.line,
+  [TABLE.rank]: entry.rank,
+});
+
+/** Of the items that say what a letter says. */
+const letterBytes = (partition: number, letter: Letter): readonly number[] =>
+  encodeLetter(partition, letter, { newId: () => LETTER_NONCE, nowMs: 0 }).map(itemBytes);
+
+const ledgerBytes = (partition: number, ledger: Ledger, version: number): number =>
+  itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger, version));
+
+/** A job as a table holds it while it stands in no line: in one item, or its payload in one of its own. */
+export const tableItemsOf = (job: Job): readonly Item[] =>
+  isApart(job)
+    ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
+    : [encodeJob(job, undefined)];
+
+/** As long as one that names a letter. */
+const LETTER_NONCE = '0123456789ab';
+/** As long as one that names a commit. */
+const COMMIT_ID = '01234567';
+/** Pages and bases do not change, and each is asked for when it is written, when it is read and when the next one is. */
+function bytesOnce<T extends object>(
+  encode: (partition: number, value: T) => Item,
+): (partition: number, value: T | undefined) => number {
+  const known = new WeakMap<T, number>();
+  return (partition, value) => {
+    if (value === undefined) return 0;
+    const bytes = known.get(value) ?? itemBytes(encode(partition, value));
+    known.set(value, bytes);
+    return bytes;
+  };
+}
+
+const pageBytes = bytesOnce<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
+const baseBytes = bytesOnce(encodeLedgerBase);
+
+/** A partition's page, and the items of its reservations. */
+interface Kept {
+  readonly page: Page;
+  readonly items: ReadonlyMap<string, readonly Reservation[]>;
+}
+
+/** As long as the table's own names are. */
+const ITEM_ID = '100000-AAAAAAAA.0';
+const reservationsBytes = bytesOnce<readonly Reservation[]>((partition, reservations) =>
+  encodeReservations(partition, [ITEM_ID, reservations], 1),
+);
+
+function itemsBytes(partition: number, { items }: Kept): number {
+  let bytes = 0;
+  for (const each of items.values()) bytes += reservationsBytes(partition, each);
+  return bytes;
+}
+
+const NOTHING_BESIDE = { count: 0, readUnits: 0 } as const;
+
+/** What a table reads of items of one partition key, each asked for by its sort key. */
+function closeReads(
+  sortKeys: readonly string[],
+  kept: readonly Item[],
+): { readonly readUnits: number; readonly requests: number } {
+  const bySortKey = kept.map((item) => ({ sk: String(item[TABLE.sortKey]), item }));
+  bySortKey.sort((one, other) => (one.sk < other.sk ? -1 : 1));
+  const reads = new CloseReads(sortKeys);
+  let requests = 0;
+  let at = 0;
+  for (let range = reads.next; range !== undefined; range = reads.next) {
+    const { from, to } = range;
+    while (at < bySortKey.length && (bySortKey[at]?.sk ?? '') < from) at += 1;
+    const page = bySortKey.slice(at, at + CLOSE_ITEMS).filter(({ sk }) => sk <= to);
+    const bytes = page.reduce((sum, { item }) => sum + itemBytes(item), 0);
+    reads.took(page.length === CLOSE_ITEMS ? page.at(-1)?.sk : undefined, readUnitsOf(bytes, true));
+    requests += 1;
+  }
+  return { readUnits: reads.readUnits, requests: requests + Math.ceil(reads.left.length / BATCH_GET_MAX) };
+}
+
+export class Bill {
+  /** Hears what each verb would have used. */
+  meter: Meter | undefined;
+  #factor = 1;
+
+  /** All that is written meanwhile is one transaction. */
+  inTransaction<T>(verb: string, act: () => T): T {
+    if (this.meter === undefined) return act();
+    const { meter } = this;
+    let writeUnits = 0;
+    this.#factor = TRANSACTION_FACTOR;
+    this.meter = (_, usage) => {
+      writeUnits += usage.writeUnits;
+    };
+    try {
+      return act();
+    } finally {
+      this.meter = meter;
+      this.#factor = 1;
+      meter(verb, { readUnits: 0, writeUnits, requests: 1 });
+    }
+  }
+
+  small(verb: string, kind: 'read' | 'write'): void {
+    if (this.meter === undefined) return;
+    this.meter(verb, {
+      readUnits: kind === 'read' ? readUnitsOf(SMALL_BYTES, true) : 0,
+      writeUnits: kind === 'write' ? this.#factor * writeUnitsOf(SMALL_BYTES) : 0,
+      requests: 1,
+    });
+  }
+
+  putLetter(partition: number, letter: Letter): void {
+    if (this.meter === undefined) return;
+    for (const bytes of letterBytes(partition, letter))
+      this.meter('putLetter', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+  }
+
+  /** One query. */
+  readLetters(partition: number, letters: readonly Letter[]): void {
+    if (this.meter === undefined) return;
+    const bytes = letters
+      .flatMap((each) => letterBytes(partition, each))
+      .reduce((sum, each) => sum + each, 0);
+    this.meter('readLetters', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
+  }
+
+  deletedLetter(partition: number, letter: Letter): void {
+    if (this.meter === undefined) return;
+    for (const bytes of letterBytes(partition, letter))
+      this.meter('deleteLetters', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+  }
+
+  wroteJob(verb: string, before: LineEntry<Job> | undefined, after: LineEntry<Job>): void {
+    if (this.meter === undefined) return;
+    this.wroteItem(verb, before === undefined ? undefined : jobItem(before), jobItem(after));
+  }
+
+  /** A condition failed at this item. */
+  refused(verb: string, present: LineEntry<Job> | undefined): void {
+    if (this.meter === undefined) return;
+    const bytes = present === undefined ? 0 : itemBytes(jobItem(present));
+    this.meter(verb, { readUnits: 0, writeUnits: this.#factor * writeUnitsOf(bytes), requests: 1 });
+  }
+
+  wroteBacklog(
+    verb: string,
+    partition: number,
+    type: string,
+    before: LineEntry<KeyBacklog> | undefined,
+    after: LineEntry<KeyBacklog> | undefined,
+  ): void {
+    if (this.meter === undefined) return;
+    const items = [before, after].map((entry) =>
+      entry === undefined ? undefined : backlogItem(partition, type, entry),
+    );
+    this.wroteItem(verb, items[0], items[1]);
+  }
+
+  readJobs(verb: string, entries: readonly (LineEntry<Job> | undefined)[]): void {
+    if (this.meter === undefined || entries.length === 0) return;
+    const readUnits = entries.reduce(
+      (sum, entry) => sum + readUnitsOf(entry === undefined ? 0 : itemBytes(jobItem(entry)), true),
+      0,
+    );
+    this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(entries.length / BATCH_GET_MAX) });
+  }
+
+  /** Where they stand apart. */
+  readPayloads(verb: string, entries: readonly (LineEntry<Job> | undefined)[], isStrong: boolean): void {
+    if (this.meter === undefined) return;
+    const sizes = entries.flatMap((entry) => (entry === undefined ? [] : payloadBytes(entry.value) || []));
+    if (sizes.length === 0) return;
+    const readUnits = sizes.reduce((sum, bytes) => sum + readUnitsOf(bytes, isStrong), 0);
+    this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
+  }
+
+  /** Where it stands apart: it is put, taken back, or marked to be collected. */
+  wrotePayload(verb: string, job: Job): void {
+    if (this.meter === undefined) return;
+    const bytes = payloadBytes(job);
+    if (bytes > 0) this.meter(verb, { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+  }
+
+  readHeads(verb: string, entries: readonly LineEntry<Job>[]): void {
+    if (this.meter === undefined) return;
+    const bytes = entries.reduce((sum, entry) => sum + itemBytes(entryOf(jobItem(entry))), 0);
+    this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
+  }
+
+  readKeys(verb: string, partition: number, type: string, entries: readonly LineEntry<KeyBacklog>[]): void {
+    if (this.meter === undefined) return;
+    const bytes = entries.reduce(
+      (sum, entry) => sum + itemBytes(entryOf(backlogItem(partition, type, entry))),
+      0,
+    );
+    this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
+  }
+
+  /** By their keys, each key's once, at half the price of a read that does not lag. */
+  readBacklogs(verb: string, lines: readonly Pick<ReadyLine, 'type' | 'fairnessKey'>[]): void {
+    if (this.meter === undefined) return;
+    const keys = new Set(lines.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])));
+    const readUnits = keys.size * readUnitsOf(SMALL_BYTES, true);
+    this.meter(verb, { readUnits, writeUnits: 0, requests: keys.size });
+  }
+
+  readItems(verb: string, count: number): void {
+    if (this.meter === undefined || count === 0) return;
+    this.meter(verb, {
+      readUnits: count * readUnitsOf(SMALL_BYTES, true),
+      writeUnits: 0,
+      requests: Math.ceil(count / BATCH_GET_MAX),
+    });
+  }
+
+  /** One query of so many small items. */
+  list(verb: string, count: number): void {
+    this.meter?.(verb, { readUnits: readUnitsOf(count * SMALL_BYTES, true), writeUnits: 0, requests: 1 });
+  }
+
+  /**
+   * Items of the ledgers' partition key, by their sort keys, behind so many read units of others.
+   *
+   * @param kept - all of that kind that the partition has; asked for where many are read
+   * @returns the read units of each
+   */
+  #readClose(
+    verb: string,
+    count: number,
+    sortKeys: () => readonly string[],
+    beside: { readonly count: number; readonly readUnits: number },
+    kept: () => readonly Item[],
+  ): number {
+    if (count === 0) return 0;
+    const isMany = count >= CLOSE_KEYS_MIN;
+    const { readUnits, requests } = isMany
+      ? closeReads(sortKeys(), kept())
+      : { readUnits: count, requests: Math.ceil((count + beside.count) / BATCH_GET_MAX) };
+    this.meter?.(verb, {
+      readUnits: beside.readUnits + readUnits,
+      writeUnits: 0,
+      requests: requests + (isMany && beside.count > 0 ? 1 : 0),
+    });
+    return readUnits / count;
+  }
+
+  /** Ledgers that have items, behind the page, whose base its readers know from their load. Answers the read units of each. */
+  readLedgers(
+    partition: number,
+    fairnessKeys: readonly string[],
+    page: Page,
+    own: ReadonlyMap<string, Ledger>,
+  ): number {
+    const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, page), true);
+    return this.#readClose(
+      'getLedgers',
+      fairnessKeys.length,
+      () => fairnessKeys.map((key) => ledgerKey(partition, key).sk),
+      { count: 1, readUnits },
+      () =>
+        Array.from(own.values(), (each) =>
+          encodeLedger(ledgerKey(partition, each.fairnessKey), each, page.version),
+        ),
+    );
+  }
+
+  /** Backlogs of a type, by their keys. */
+  readBacklogsOf(
+    partition: number,
+    type: string,
+    fairnessKeys: readonly string[],
+    kept: ReadonlyMap<string, ReadonlyMap<string, LineEntry<KeyBacklog>>>,
+  ): void {
+    if (this.meter === undefined) return;
+    this.#readClose(
+      'readBacklogs',
+      fairnessKeys.length,
+      () => fairnessKeys.map((key) => backlogKey(partition, type, key).sk),
+      NOTHING_BESIDE,
+      () =>
+        [...kept.values()].flatMap((byType) => {
+          const entry = byType.get(type);
+          return entry === undefined ? [] : [backlogItem(partition, type, entry)];
+        }),
+    );
+  }
+
+  /** Learned costs: those of whole types may stand in the page. */
+  readEstimates(
+    partition: number,
+    ids: readonly { readonly type: string; readonly resourceId: string }[],
+    page: Page,
+    own: ReadonlyMap<string, EstimateRecord>,
+  ): void {
+    if (this.meter === undefined) return;
+    const isBeside = ids.some(({ resourceId }) => resourceId === '');
+    const readUnits = isBeside ? readUnitsOf(pageBytes(partition, page), true) : 0;
+    this.#readClose(
+      'getEstimates',
+      ids.length,
+      () => ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId).sk),
+      isBeside ? { count: 1, readUnits } : NOTHING_BESIDE,
+      () =>
+        Array.from(own.values(), (each) =>
+          encodeEstimate(estimateKey(partition, each.type, each.resourceId), each, 0),
+        ),
+    );
+  }
+
+  /** An item of any kind, as it is encoded, index included; `after` undefined: it is deleted. */
+  wroteItem(verb: string, before: Item | undefined, after: Item | undefined): void {
+    if (this.meter === undefined) return;
+    const writeUnits = itemWriteUnits(before, after, this.#factor);
+    this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
+  }
+
+  /** Entries of such items, as the index shows them. */
+  readEntries(verb: string, items: readonly Item[]): void {
+    if (this.meter === undefined) return;
+    const bytes = items.reduce((sum, item) => sum + itemBytes(entryOf(item)), 0);
+    this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
+  }
+
+  /**
+   * One query of the whole collection; workers and controls are small. The base of the ledgers is not read: the process that wrote it
+   * knows it, and another one reads it once.
+   */
+  load(partition: number, kept: Kept, others: number): void {
+    if (this.meter === undefined) return;
+    const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + itemsBytes(partition, kept);
+    this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
+  }
+
+  committed(partition: number, { page: before }: Kept, change: PageChange, commit: Commit): void {
+    if (this.meter === undefined) return;
+    const unitsOf = (items: readonly number[]): number =>
+      items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
+    const { page, base, ahead, spilled } = change;
+    const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
+    const factor = isPageAlone(change, commit) ? 1 : TRANSACTION_FACTOR;
+    const own =
+      unitsOf(ahead.map(([, reservations]) => reservationsBytes(partition, reservations))) +
+      factor * unitsOf([pageOrBefore, ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES)]);
+    const anew =
+      base === undefined ? [] : [Math.max(baseBytes(partition, before.base), baseBytes(partition, base))];
+    const beside =
+      unitsOf(spilled.map((ledger) => ledgerBytes(partition, ledger, before.version))) +
+      factor * unitsOf(anew);
+    this.#wroteEstimates(partition, change);
+    const byKey = {
+      [partitionPk(partition)]: own,
+      ...(beside === 0 ? {} : { [ledgerKey(partition, '').pk]: beside }),
+    };
+    const requests = 1 + ahead.length + spilled.length;
+    this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests, writeUnitsOf: byKey });
+  }
+
+  /** The page's condition refused a commit that follows another version: nothing was put before it. */
+  lostCommit(partition: number, page: Page): void {
+    if (this.meter === undefined) return;
+    const bytes = pageBytes(partition, page);
+    this.meter('commit', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
+  }
+
+  /** Each is a write of its own, which follows the commit. */
+  #wroteEstimates(partition: number, { estimates, page: { version } }: PageChange): void {
+    for (const each of estimates) {
+      const key = estimateKey(partition, each.type, each.resourceId);
+      const writeUnits = writeUnitsOf(itemBytes(encodeEstimate(key, each, version)));
+      const byKey = { [key.pk]: writeUnits };
+      this.meter?.('commit', { readUnits: 0, writeUnits, requests: 1, writeUnitsOf: byKey });
+    }
+  }
+
+  /** In a transaction: its version alone is new. */
+  raisedPage(verb: string, partition: number, page: Page): void {
+    if (this.meter === undefined) return;
+    const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, page));
+    this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
+  }
+
+  deletedReservations(partition: number, reservations: readonly Reservation[]): void {
+    if (this.meter === undefined) return;
+    const writeUnits = writeUnitsOf(reservationsBytes(partition, reservations));
+    this.meter('tidy', { readUnits: 0, writeUnits, requests: 1 });
+  }
+}

@@ -1,0 +1,200 @@
+/** Reads the cells of an item: a malformed one is rejected by name, with the way out, and never guessed at. */
+
+import { inflateRawSync } from 'node:zlib';
+import type { Json } from '../../../core/job.ts';
+import { MalformedItemError } from '../../contract/errors.ts';
+import {
+  LOAN_PREFIX,
+  leaderKey,
+  ledgerBaseKey,
+  PARTITION_PREFIX,
+  pageKey,
+  RESERVATION_PREFIX,
+} from '../schema.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+
+const isRecord = (value: unknown): value is Item =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Set);
+
+const areTexts = (values: readonly unknown[]): values is readonly string[] =>
+  values.every((each) => typeof each === 'string');
+
+/** Reads cells of one item, or of a map inside it, and names what is wrong. */
+export class Cells {
+  readonly #values: Item;
+  readonly #key: string;
+  readonly #path: string;
+
+  constructor(values: Item, key: string, path: string) {
+    this.#values = values;
+    this.#key = key;
+    this.#path = path;
+  }
+
+  malformed(name: string, expected: string, options?: ErrorOptions): MalformedItemError {
+    const value = this.#values[name];
+    const found = value === undefined ? 'is missing' : `is ${shown(value)}`;
+    const problem = `${found}, not ${expected}`;
+    return new MalformedItemError(this.#key, `${this.#path}${name}`, problem, wayOutOf(this.#key), options);
+  }
+
+  has(name: string): boolean {
+    return this.#values[name] !== undefined;
+  }
+
+  text(name: string): string {
+    const value = this.#values[name];
+    if (typeof value !== 'string') throw this.malformed(name, 'text');
+    return value;
+  }
+
+  number(name: string): number {
+    const value = this.#values[name];
+    if (typeof value !== 'number' || !Number.isFinite(value)) throw this.malformed(name, 'a number');
+    return value;
+  }
+
+  count(name: string): number {
+    const value = this.number(name);
+    if (!Number.isSafeInteger(value) || value < 0) throw this.malformed(name, 'a whole number from 0 up');
+    return value;
+  }
+
+  flag(name: string): boolean {
+    const value = this.#values[name];
+    if (typeof value !== 'boolean') throw this.malformed(name, 'true or false');
+    return value;
+  }
+
+  oneOf<T extends string>(name: string, choices: readonly T[]): T {
+    const value = this.#values[name];
+    const found = choices.find((choice) => choice === value);
+    if (found === undefined) throw this.malformed(name, `one of ${choices.join(', ')}`);
+    return found;
+  }
+
+  json(name: string, loosen = (text: string): string => text): Json {
+    const text = this.text(name);
+    try {
+      return JSON.parse(loosen(text)) as Json;
+    } catch (cause) {
+      throw this.malformed(name, 'JSON', { cause });
+    }
+  }
+
+  /** JSON of a shape of its own; `unpack` throws at whatever is wrong with it. */
+  packed<T>(name: string, unpack: (json: unknown) => T, loosen?: (text: string) => string): T {
+    const json = this.json(name, loosen);
+    try {
+      return unpack(json);
+    } catch (cause) {
+      throw this.malformed(name, 'what was packed there', { cause });
+    }
+  }
+
+  /** What stands as deflate, of so many bytes at most; `read` throws at whatever is wrong with its text. */
+  inflated<T>(name: string, what: string, bytesMax: number, read: (text: string) => T): T {
+    const value = this.#values[name];
+    if (!(value instanceof Uint8Array)) throw this.malformed(name, 'bytes');
+    try {
+      return read(inflateRawSync(value, { maxOutputLength: bytesMax }).toString());
+    } catch (cause) {
+      throw this.malformed(name, `${what} as deflate`, { cause });
+    }
+  }
+
+  texts(name: string): readonly string[] {
+    const value = this.#values[name];
+    if (!(value instanceof Set) || !areTexts([...value])) throw this.malformed(name, 'a set of text');
+    return [...(value as ReadonlySet<string>)];
+  }
+
+  map(name: string): Cells {
+    const value = this.#values[name];
+    if (!isRecord(value)) throw this.malformed(name, 'a map');
+    return new Cells(value, this.#key, `${this.#path}${name}.`);
+  }
+
+  entries(name: string): readonly (readonly [string, Cells])[] {
+    const value = this.#values[name];
+    if (!isRecord(value)) throw this.malformed(name, 'a map');
+    const within = this.map(name);
+    return Object.keys(value).map((entry) => [entry, within.map(entry)] as const);
+  }
+
+  list(name: string): readonly Cells[] {
+    const value = this.#values[name];
+    if (!Array.isArray(value)) throw this.malformed(name, 'a list');
+    return value.map((each: unknown, index) => {
+      if (!isRecord(each)) throw this.malformed(name, 'a list of maps');
+      return new Cells(each, this.#key, `${this.#path}${name}[${index}].`);
+    });
+  }
+}
+
+function shown(value: unknown): string {
+  if (value instanceof Uint8Array) return `${value.byteLength} bytes`;
+  const text = value instanceof Set ? 'a set' : (JSON.stringify(value) ?? String(value));
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
+}
+
+/** What to do about an item that must not be guessed at, nor simply deleted. By the kind that its sort key names. */
+const WAYS_OUT: readonly (readonly [string, string])[] = [
+  [leaderKey(0).sk, 'delete it, and deploy the stack again: so the partition is told of its declaration'],
+  [
+    pageKey(0).sk,
+    'correct it; deleting it forgets what active keys were charged, and settled places count again',
+  ],
+  [ledgerBaseKey(0).sk, 'delete it: what its keys were charged is forgotten'],
+  [
+    RESERVATION_PREFIX,
+    'correct it, or delete it once none of its jobs can be running: it holds their capacity',
+  ],
+  [
+    LOAN_PREFIX,
+    'correct it as the copy of the other partition says, or delete both once nothing lent is in use',
+  ],
+];
+
+function wayOutOf(key: string): string | undefined {
+  const [pk = '', sk = ''] = key.split(' ');
+  if (!pk.startsWith(PARTITION_PREFIX)) return undefined;
+  return WAYS_OUT.find(([name]) => (name.endsWith('/') ? sk.startsWith(name) : sk === name))?.[1];
+}
+
+export function cellsOf(item: Item): Cells {
+  return new Cells(item, `${String(item[A.pk])} ${String(item[A.sk])}`, '');
+}
+
+/** DynamoDB's numbers end at 1e-130; a variance may fall below. */
+export const storable = (value: number): number => (Math.abs(value) < 1e-100 ? 0 : value);
+
+/** `ttl` counts seconds; rounded up, so that an item is never collected early. */
+export const ttlSec = (expiresAtMs: number): number => Math.ceil(expiresAtMs / 1000);
+
+/** As text, so that whatever names the JSON holds are only text to the table. */
+export const encodeJson = (value: Json): string => JSON.stringify(value);
+
+/** Absent, not undefined. */
+export function present<T extends Item>(
+  fields: T,
+): { readonly [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { readonly [Name in keyof T]?: Exclude<T[Name], undefined> };
+}
+
+export function textIn(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError(`${String(value)} is no text`);
+  return value;
+}
+
+export function numberIn(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value))
+    throw new TypeError(`${String(value)} is no number`);
+  return value;
+}
+
+export const textOf = (value: unknown): string => {
+  if (typeof value !== 'string') throw new TypeError(`${JSON.stringify(value)} is not text`);
+  return value;
+};

@@ -1,0 +1,39 @@
+/** The lock of a conflict key among partitions. */
+
+import type { Lock } from '../../contract/records.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+import { type Cells, cellsOf } from './cells.ts';
+
+/** A partition inside a set. */
+export const encodePartition = (partition: number): string => String(partition);
+
+/** Ascending. */
+export function decodePartitions(cells: Cells, name: string): readonly number[] {
+  const texts = cells.has(name) ? cells.texts(name) : [];
+  return texts
+    .map((text) => {
+      if (!/^\d{1,6}$/.test(text)) throw cells.malformed(name, 'a set of partitions');
+      return Number(text);
+    })
+    .sort((one, other) => one - other);
+}
+
+export function decodeLock(item: Item): Lock {
+  const cells = cellsOf(item);
+  return {
+    conflictKey: cells.text(A.conflictKey),
+    ...(cells.has(A.claimId)
+      ? {
+          holder: {
+            partition: cells.count(A.partition),
+            claimId: cells.text(A.claimId),
+            jobId: cells.text(A.jobId),
+          },
+        }
+      : {}),
+    ...(cells.has(A.turnOf)
+      ? { turn: { partition: cells.count(A.turnOf), untilMs: cells.number(A.untilMs) } }
+      : {}),
+    waiting: decodePartitions(cells, A.waiting),
+  };
+}

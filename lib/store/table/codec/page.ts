@@ -1,0 +1,294 @@
+/** The page: what every pass reads and writes, packed. */
+import { deflateRawSync } from 'node:zlib';
+import { costOf, unitsOf } from '../../../core/fairness.ts';
+import type { MalformedItemError } from '../../contract/errors.ts';
+import type { Attendance, Carried, EstimateRecord, Ledger, Quiet } from '../../contract/records.ts';
+import { itemBytes, writeUnitsOf } from '../metering.ts';
+import type { Page } from '../page.ts';
+import { type LedgerBase, ledgersSince } from '../page-ledgers.ts';
+import { ledgerBaseKey, pageKey } from '../schema.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+import { cellsOf, storable } from './cells.ts';
+import { loosened, packReservations, unpackReservations } from './reservation.ts';
+
+/** A set of places as one number in base 36: a bit for each. */
+function packPlaces(places: ReadonlySet<number>): string {
+  let bits = 0n;
+  for (const place of places) bits |= 1n << BigInt(place);
+  return bits.toString(36);
+}
+
+function unpackPlaces(packed: string): ReadonlySet<number> {
+  let bits = 0n;
+  for (const digit of packed) bits = bits * 36n + BigInt(Number.parseInt(digit, 36));
+  const places = new Set<number>();
+  for (let place = 0; bits > 0n; place += 1, bits >>= 1n) if ((bits & 1n) === 1n) places.add(place);
+  return places;
+}
+
+/**
+ * The instant from which the others count; fairness keys; settled costs in whole units; when each was touched last. Columns of whole
+ * numbers take half as much, compressed.
+ */
+function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
+  const all = [...ledgers.values()];
+  const sinceMs = all.reduce((least, { lastSeenMs }) => Math.min(least, lastSeenMs), Infinity);
+  const seen = all.map(({ lastSeenMs }) => lastSeenMs - sinceMs);
+  const [keys, costs] = [
+    all.map(({ fairnessKey }) => fairnessKey),
+    all.map(({ settledCostMs }) => unitsOf(settledCostMs)),
+  ];
+  return JSON.stringify(all.length === 0 ? [] : [sinceMs, keys, costs, seen]);
+}
+
+function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
+  const [sinceMs = 0, keys = [], costs = [], seen = []] = packed as Columns;
+  const ledgers = new Map<string, Ledger>();
+  for (const [at, fairnessKey] of keys.entries()) {
+    const settledCostMs = costOf(costs[at] ?? Number.NaN);
+    const lastSeenMs = sinceMs + (seen[at] ?? Number.NaN);
+    const isSound = Number.isFinite(settledCostMs) && Number.isFinite(lastSeenMs);
+    if (typeof fairnessKey !== 'string' || !isSound) throw new TypeError(`entry ${at}`);
+    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs });
+  }
+  return ledgers;
+}
+
+type Columns = readonly [] | readonly [number, readonly string[], readonly number[], readonly number[]];
+const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
+  JSON.stringify(
+    [...estimates.values()].map(({ type, meanMs, varianceMs2, samples, lastSeenMs }) => [
+      type,
+      storable(meanMs),
+      storable(varianceMs2),
+      samples,
+      lastSeenMs,
+    ]),
+  );
+
+function unpackEstimates(packed: unknown): ReadonlyMap<string, EstimateRecord> {
+  const rows = packed as readonly (readonly [string, number, number, number, number])[];
+  return new Map(
+    rows.map(([type, meanMs, varianceMs2, samples, lastSeenMs]) => {
+      if (typeof type !== 'string' || ![meanMs, varianceMs2, samples, lastSeenMs].every(Number.isFinite)) {
+        throw new TypeError(`estimate ${String(type)}`);
+      }
+      return [type, { type, resourceId: '', meanMs, varianceMs2, samples, lastSeenMs }] as const;
+    }),
+  );
+}
+
+const packBatches = (batches: Page['batches']): string =>
+  JSON.stringify(
+    [...batches].map(([batchId, { settled, checkAtMs }]) => [
+      batchId,
+      packPlaces(settled),
+      ...(checkAtMs === undefined ? [] : [checkAtMs]),
+    ]),
+  );
+
+function unpackBatches(packed: unknown): Page['batches'] {
+  const rows = packed as readonly (readonly [string, string, number?])[];
+  return new Map(
+    rows.map(([batchId, places, checkAtMs]) => {
+      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(places)) throw new TypeError(`batch ${batchId}`);
+      return [
+        batchId,
+        { settled: unpackPlaces(places), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
+      ] as const;
+    }),
+  );
+}
+
+const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Attendance): string =>
+  JSON.stringify([sinceMs, atMs, ...(heldBackSinceMs === undefined ? [] : [heldBackSinceMs])]);
+
+function unpackAttendance(packed: unknown): Attendance {
+  const [sinceMs, atMs, heldBackSinceMs] = packed as readonly [number, number, number?];
+  if (![sinceMs, atMs, heldBackSinceMs ?? 0].every(Number.isFinite)) throw new TypeError('instants');
+  return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
+}
+
+function unpackNames(packed: unknown): ReadonlySet<string> {
+  if (!Array.isArray(packed) || !packed.every((each) => typeof each === 'string'))
+    throw new TypeError('names');
+  return new Set(packed);
+}
+
+const packQuiet = ({ lookedAtMs, declared }: Quiet): string =>
+  JSON.stringify([lookedAtMs, ...(declared === undefined ? [] : [declared])]);
+
+function unpackQuiet(packed: unknown): Quiet {
+  const [lookedAtMs, declared] = packed as readonly [number, number?];
+  if (![lookedAtMs, declared ?? 0].every(Number.isFinite)) throw new TypeError('instants');
+  return { lookedAtMs, ...(declared === undefined ? {} : { declared }) };
+}
+
+const packCarried = ({ version, moved, isDone, after, sinceVersion, isHandedOver }: Carried): string =>
+  JSON.stringify([version, moved, isDone, after ?? null, sinceVersion ?? null, isHandedOver ?? null]);
+
+function unpackCarried(packed: unknown): Carried {
+  const [version, moved, isDone, after, sinceVersion, isHandedOver] = packed as readonly [
+    number,
+    number,
+    boolean,
+    string | null,
+    number | null,
+    boolean | null,
+  ];
+  const isSound =
+    [version, moved, sinceVersion ?? 0].every(Number.isFinite) &&
+    [isDone, isHandedOver ?? false].every((each) => typeof each === 'boolean') &&
+    typeof (after ?? '') === 'string';
+  if (!isSound) throw new TypeError('a carry-over');
+  return {
+    version,
+    moved,
+    isDone,
+    ...(after === null ? {} : { after }),
+    ...(sinceVersion === null ? {} : { sinceVersion }),
+    ...(isHandedOver === null ? {} : { isHandedOver }),
+  };
+}
+
+/** What the page says of keys, types and reservations: a text of JSON each, in one line. */
+const TEXTS = [
+  A.ledgers,
+  A.estimates,
+  A.batches,
+  A.inline,
+  A.attendance,
+  A.quiet,
+  A.carried,
+  A.ledgersSince,
+  A.namedBatches,
+  A.goneSince,
+] as const;
+/** Far beyond any page: more is damaged, or was put there by somebody else. */
+const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
+
+/** @param commitId - names the commit that wrote it, so that it knows itself when it comes again */
+export const encodePage = (partition: number, page: Page, commitId: string): Item =>
+  compressed(plainPage(partition, page, commitId));
+
+export const encodeLedgerBase = (partition: number, base: LedgerBase): Item =>
+  compressed(plainLedgerBase(partition, base));
+
+/** Its texts are one attribute, compressed, where that takes fewer write units: it is written whole. */
+function compressed(item: Item): Item {
+  const units = writeUnitsOf(itemBytes(item));
+  if (units === 1) return item;
+  const texts = deflateRawSync(TEXTS.map((name) => item[name] ?? '').join('\n'));
+  const packed = {
+    ...item,
+    ...Object.fromEntries(TEXTS.map((name) => [name, undefined])),
+    [A.texts]: texts,
+  };
+  return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
+}
+
+/** An item whose texts stand in it as they are. */
+function withTexts(item: Item): Item {
+  if (item[A.texts] === undefined) return item;
+  const texts = cellsOf(item).inflated(A.texts, 'texts', TEXTS_BYTES_MAX, (text) => text.split('\n'));
+  const named = TEXTS.map((name, at) => [name, texts[at] || undefined] as const);
+  return { ...item, ...Object.fromEntries(named) };
+}
+
+/** The page as it is before anything of it is compressed: the most that it can take. */
+export function plainPage(partition: number, page: Page, commitId: string): Item {
+  return {
+    ...pageKey(partition),
+    [A.version]: page.version,
+    [A.commitId]: commitId,
+    ...(page.base === undefined
+      ? { [A.ledgers]: packLedgers(page.ledgers) }
+      : {
+          [A.baseVersion]: page.base.version,
+          [A.ledgersSince]: packLedgers(ledgersSince(page)),
+          [A.goneSince]: page.gone === undefined ? undefined : JSON.stringify([...page.gone]),
+        }),
+    [A.estimates]: packEstimates(page.estimates),
+    [A.batches]: packBatches(page.batches),
+    [A.inline]: page.inline.size === 0 ? undefined : packReservations(page.inline.values()),
+    [A.namedBatches]: page.named.size === 0 ? undefined : JSON.stringify([...page.named]),
+    [A.parks]: page.parks ? true : undefined,
+    [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
+    [A.quiet]: page.quiet === undefined ? undefined : packQuiet(page.quiet),
+    [A.unseenUntilMs]: page.unseenUntilMs,
+    [A.carried]: page.carried === undefined ? undefined : packCarried(page.carried),
+    [A.chargedMean]: page.chargedMean,
+  };
+}
+
+/** A base as it is before it is compressed. */
+export const plainLedgerBase = (partition: number, { version, ledgers }: LedgerBase): Item => ({
+  ...ledgerBaseKey(partition),
+  [A.version]: version,
+  [A.ledgers]: packLedgers(ledgers),
+});
+
+export function decodeLedgerBase(item: Item): LedgerBase {
+  const cells = cellsOf(withTexts(item));
+  return { version: cells.count(A.version), ledgers: cells.packed(A.ledgers, unpackLedgers) };
+}
+
+/**
+ * The version of the base that a page names; undefined: it names none, or it cannot be read. Each version is written once, and its base with
+ * it: a process that has read that one need not read it again.
+ */
+export const baseVersionOf = (item: Item): number | undefined => {
+  const version = item[A.baseVersion];
+  return typeof version === 'number' ? version : undefined;
+};
+
+/** Whether a page names this base, or none: one of another version was read before it, or after. */
+export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
+  item[A.baseVersion] === undefined || item[A.baseVersion] === base?.version;
+
+/** That a page names a base which is not there, or cannot be read. */
+export const baseMissing = (item: Item): MalformedItemError =>
+  cellsOf(item).malformed(A.baseVersion, 'the version of the ledgers beside it');
+
+/** The commit that wrote a page, and the page's version, which parking may have raised since. */
+export const commitOf = (item: Item): { readonly commitId: unknown; readonly version: number } => ({
+  commitId: item[A.commitId],
+  version: cellsOf(item).count(A.version),
+});
+
+/** @param base - as it was read beside; without the one that the page names, its ledgers are those that have changed since */
+export function decodePage(item: Item, base?: LedgerBase): Page {
+  const cells = cellsOf(withTexts(item));
+  return {
+    version: cells.count(A.version),
+    ...(cells.has(A.baseVersion)
+      ? onBase(
+          cells.packed(A.ledgersSince, unpackLedgers),
+          isOfBase(item, base) ? base : undefined,
+          cells.has(A.goneSince) ? cells.packed(A.goneSince, unpackNames) : undefined,
+        )
+      : { ledgers: cells.packed(A.ledgers, unpackLedgers) }),
+    estimates: cells.packed(A.estimates, unpackEstimates),
+    batches: cells.packed(A.batches, unpackBatches),
+    inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, loosened) : new Map(),
+    named: cells.has(A.namedBatches) ? cells.packed(A.namedBatches, unpackNames) : new Set(),
+    parks: cells.has(A.parks),
+    ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
+    ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
+    ...(cells.has(A.unseenUntilMs) ? { unseenUntilMs: cells.number(A.unseenUntilMs) } : {}),
+    ...(cells.has(A.carried) ? { carried: cells.packed(A.carried, unpackCarried) } : {}),
+    ...(cells.has(A.chargedMean) ? { chargedMean: cells.count(A.chargedMean) } : {}),
+  };
+}
+
+/** The latest charged last, as they were. */
+function onBase(
+  since: Page['ledgers'],
+  base: LedgerBase | undefined,
+  gone: ReadonlySet<string> | undefined,
+): Pick<Page, 'ledgers' | 'base' | 'gone'> {
+  if (base === undefined) return { ledgers: since };
+  // planted: gone-forgotten
+  const before = [...base.ledgers].filter(([key]) => !since.has(key) && gone?.has(key) !== true);
+  return { ledgers: new Map([...before, ...since]), base, ...(gone === undefined ? {} : { gone }) };
+}

@@ -1,0 +1,172 @@
+/** An item of reservations: they are packed into one attribute, because every pass reads them whole. */
+import { deflateRawSync } from 'node:zlib';
+import type { ReservedJob } from '../../../core/job.ts';
+import type { Reservation } from '../../contract/records.ts';
+import { itemBytes, writeUnitsOf } from '../metering.ts';
+import type { ReservationItem } from '../page.ts';
+import { RESERVATION_PREFIX, reservationKey } from '../schema.ts';
+import { ATTRIBUTE as A, type Item } from './attributes.ts';
+import { cellsOf, storable } from './cells.ts';
+
+/** Ids of jobs are mostly 32 hexadecimal digits: those are kept as 22 characters behind a tilde, others behind an equals sign. */
+const HEX_ID = /^[0-9a-f]{32}$/;
+
+const packId = (id: string): string =>
+  HEX_ID.test(id) ? `~${Buffer.from(id, 'hex').toString('base64url')}` : `=${id}`;
+
+const unpackId = (packed: string): string =>
+  packed.startsWith('~') ? Buffer.from(packed.slice(1), 'base64url').toString('hex') : packed.slice(1);
+
+/**
+ * What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key; of a job that has
+ * a resource but no conflict key: null, and the resource.
+ */
+type Shape = readonly [string, string, string, number, (string | null)?, string?];
+
+/** Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position. */
+type Row = readonly [string, number, number, number?, number?, number?];
+
+/** The jobs of a reservation as text: some 35 bytes for each. */
+function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
+  const shapes = new Map<string, number>();
+  const keys = new Map<string, number>();
+  const numberOf = (numbers: Map<string, number>, name: string): number => {
+    const known = numbers.get(name);
+    if (known !== undefined) return known;
+    numbers.set(name, numbers.size);
+    return numbers.size - 1;
+  };
+  const rows = [...jobs].map(([position, job], at): Row => {
+    const { type, tier, fleet, estimatedCostMs, conflictKey, resourceId } = job;
+    const held = [type, tier, fleet, storable(estimatedCostMs)] as const;
+    const free: Shape = resourceId === undefined ? held : [...held, null, resourceId];
+    const shape: Shape = conflictKey === undefined ? free : [...held, conflictKey];
+    const common = [
+      packId(job.id),
+      numberOf(shapes, JSON.stringify(shape)),
+      numberOf(keys, job.fairnessKey),
+    ] as const;
+    if (position !== at) return [...common, job.version, job.attempt, position];
+    return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
+  });
+  return tightened(
+    `[[${[...shapes.keys()].join(',')}],${JSON.stringify([...keys.keys()])},${JSON.stringify(rows)}]`,
+  );
+}
+
+/** Where JSON takes six bytes for a control character, its picture takes three; pictures themselves take six. */
+const PICTURES = 0x2400;
+
+const PICTURE = /[\u2400-\u241f]/g;
+
+const TIGHTENED = /[\\\u2400-\u241f]/;
+
+function tightened(json: string): string {
+  if (!TIGHTENED.test(json)) return json;
+  return json
+    .replace(PICTURE, (picture) => `\\u${picture.charCodeAt(0).toString(16)}`)
+    .replace(/\\(?:u00([01][0-9a-f])|.)/gs, (escaped, code: string | undefined) =>
+      code === undefined ? escaped : String.fromCharCode(PICTURES + Number.parseInt(code, 16)),
+    );
+}
+
+export const loosened = (text: string): string =>
+  text.replace(
+    PICTURE,
+    (picture) => `\\u${(picture.charCodeAt(0) - PICTURES).toString(16).padStart(4, '0')}`,
+  );
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
+  const [shapes, keys, rows] = packed as readonly [readonly Shape[], readonly string[], readonly Row[]];
+  const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position], at) => {
+    const shape = shapes[shapeAt];
+    const fairnessKey = keys[keyAt];
+    if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
+      throw new TypeError(`row ${at} names what is not there`);
+    }
+    const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId] = shape;
+    if (![type, tier, fleet].every((each) => typeof each === 'string'))
+      throw new TypeError(`shape ${shapeAt}`);
+    if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
+      throw new TypeError(`row ${at}`);
+    const common = {
+      id: unpackId(id),
+      version,
+      attempt,
+      type,
+      tier,
+      fairnessKey,
+      fleet,
+      estimatedCostMs,
+    };
+    const free: ReservedJob = resourceId === undefined ? common : { ...common, resourceId };
+    const job: ReservedJob = typeof conflictKey === 'string' ? { ...common, conflictKey } : free;
+    return [position ?? at, job] as const;
+  });
+  return new Map(jobs.sort(([a], [b]) => a - b));
+}
+
+/** Reservations of a page as text: what their items would say. */
+export const packReservations = (reservations: Iterable<Reservation>): string =>
+  `[${Array.from(
+    reservations,
+    ({ batchId, version, checkAtMs, reservedAtMs, declared, jobs }) =>
+      `[${JSON.stringify(batchId)},${version},${checkAtMs},${reservedAtMs},${packJobs(jobs)}${
+        declared === undefined ? '' : `,${declared}`
+      }]`,
+  ).join(',')}]`;
+
+/** Throws whatever is thrown on the way: the caller names the attribute. */
+export function unpackReservations(packed: unknown): ReadonlyMap<string, Reservation> {
+  const rows = packed as readonly (readonly [string, number, number, number, unknown, number?])[];
+  return new Map(
+    rows.map(([batchId, version, checkAtMs, reservedAtMs, jobs, declared]) => {
+      const numbers = [version, checkAtMs, reservedAtMs, declared ?? 0];
+      if (typeof batchId !== 'string' || !numbers.every(Number.isFinite))
+        throw new TypeError(`reservation ${String(batchId)}`);
+      const under = declared === undefined ? {} : { declared };
+      return [
+        batchId,
+        { batchId, version, checkAtMs, reservedAtMs, ...under, jobs: unpackJobs(jobs) },
+      ] as const;
+    }),
+  );
+}
+
+/** @param version - of the page before which the item is put */
+export function encodeReservations(partition: number, item: ReservationItem, version: number): Item {
+  const plain = plainReservations(partition, item, version);
+  const units = writeUnitsOf(itemBytes(plain));
+  // Written, and taken away again: it is compressed where that takes fewer write units.
+  if (units === 1) return plain;
+  const packed = { ...plain, [A.reservations]: deflateRawSync(String(plain[A.reservations])) };
+  return writeUnitsOf(itemBytes(packed)) < units ? packed : plain;
+}
+
+/** The item before anything of it is compressed: the most that it can take. */
+export const plainReservations = (
+  partition: number,
+  [itemId, reservations]: ReservationItem,
+  version: number,
+): Item => ({
+  ...reservationKey(partition, itemId),
+  [A.version]: version,
+  [A.reservations]: packReservations(reservations),
+});
+
+/** Far beyond any item of reservations. */
+const BYTES_MAX = 4 * 1024 * 1024;
+
+/** An item whose reservations stand in it as text. */
+function withText(item: Item): Item {
+  if (!(item[A.reservations] instanceof Uint8Array)) return item;
+  const text = cellsOf(item).inflated(A.reservations, 'reservations', BYTES_MAX, (each) => each);
+  return { ...item, [A.reservations]: text };
+}
+
+export function decodeReservations(item: Item): ReservationItem {
+  const cells = cellsOf(withText(item));
+  const reservations = cells.packed(A.reservations, unpackReservations, loosened);
+  return [cells.text(A.sk).slice(RESERVATION_PREFIX.length), [...reservations.values()]];
+}

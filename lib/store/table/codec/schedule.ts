@@ -1,0 +1,260 @@
+/** Schedules as items. What a firing reads and writes is one text beside the few attributes that conditions and lines need. */
+import { z } from 'zod';
+import { inWords } from '../../../core/issues.ts';
+import type {
+  Firing,
+  FiringEntry,
+  ScheduleRecord,
+  ScheduleSpec,
+  ScheduleState,
+} from '../../../core/recurring.ts';
+import { MalformedItemError } from '../../contract/errors.ts';
+import {
+  declaredSchedulesKey,
+  type ItemKey,
+  instantRank,
+  scheduleKey,
+  scheduleSpecKey,
+  schedulesLineName,
+  stoppedSchedulesLineName,
+  TABLE,
+} from '../schema.ts';
+import type { Item } from './attributes.ts';
+
+/** Attributes of their own; all of them are known to the codec of the other items too. */
+const A = { version: 'version', text: 'text', state: TABLE.state } as const;
+
+/** As the stream's filter and the bus know it: it has stopped because its jobs failed, or their type is gone. */
+export const STOPPED_BY_ITSELF = 'stopped';
+
+const instant = z.number();
+/** Items hold places in this list: what is new comes last. */
+const WHATS = [
+  'made',
+  'manual',
+  'missed',
+  'running',
+  'paused',
+  'blackout',
+] as const satisfies FiringEntry['what'][];
+const JOB_STATES = [
+  'scheduled',
+  'pending',
+  'claimed',
+  'running',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'gone',
+] as const satisfies NonNullable<FiringEntry['jobState']>[];
+
+/** When, what, the job's state or -1, how late or null, and until when: short, so that ten of them cost no further unit. */
+type EntryRow = readonly [number, number, number, number | null, number?];
+
+function rowOf({ atMs, what, jobState, lateMs, untilMs }: FiringEntry): EntryRow {
+  const state = jobState === undefined ? -1 : JOB_STATES.indexOf(jobState);
+  const place = WHATS.indexOf(what);
+  const late = lateMs ?? null;
+  return untilMs === undefined ? [atMs, place, state, late] : [atMs, place, state, late, untilMs];
+}
+
+const entry = z
+  .tuple([
+    instant,
+    z
+      .int()
+      .min(0)
+      .max(WHATS.length - 1),
+    z
+      .int()
+      .min(-1)
+      .max(JOB_STATES.length - 1),
+    z.number().nullable(),
+    instant.optional(),
+  ])
+  .transform(([atMs, what, jobState, lateMs, untilMs]): FiringEntry => {
+    const seen = JOB_STATES[jobState];
+    return {
+      atMs,
+      what: WHATS[what] ?? 'made',
+      ...(untilMs === undefined ? {} : { untilMs }),
+      ...(seen === undefined ? {} : { jobState: seen }),
+      ...(lateMs === null ? {} : { lateMs }),
+    };
+  });
+const firing = z.object({ atMs: instant, isManual: z.boolean() });
+/** Its instant; negative, if somebody asked for it. */
+const openRow = z.number().transform((at): Firing => ({ atMs: Math.abs(at), isManual: at < 0 }));
+const openRowOf = ({ atMs, isManual }: Firing): number => (isManual ? -atMs : atMs);
+const stateText = z.object({
+  partition: z.int().min(0),
+  isDeclared: z.boolean(),
+  stopped: z.enum(['ended', 'asked', 'failures', 'type']).optional(),
+  anchorMs: instant,
+  dealtMs: instant,
+  nextMs: instant.optional(),
+  dueMs: instant.optional(),
+  making: z.array(firing).optional(),
+  isReplacing: z.boolean().optional(),
+  previousMs: instant.optional(),
+  queuedMs: instant.optional(),
+  lastMs: instant.optional(),
+  failures: z.int().min(0),
+  history: z.array(entry),
+  open: z.array(openRow).optional(),
+  createdAtMs: instant,
+  changedAtMs: instant,
+});
+const blackout = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('between'), fromMs: instant, untilMs: instant }),
+  z.object({
+    kind: z.literal('daily'),
+    days: z.array(z.int()),
+    fromMinute: z.int(),
+    untilMinute: z.int(),
+  }),
+]);
+const specText = z.object({
+  when: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('cron'), expression: z.string() }),
+    z.object({ kind: z.literal('every'), everyMs: z.number().positive() }),
+  ]),
+  timeZone: z.string(),
+  gap: z.enum(['next', 'skip']).optional(),
+  overlap: z.enum(['once', 'second', 'twice']).optional(),
+  startMs: instant.optional(),
+  endMs: instant.optional(),
+  blackouts: z.array(blackout),
+  jitterMs: z.number().min(0),
+  misfire: z.enum(['skip', 'once', 'all']),
+  misfireGraceMs: z.number().min(0),
+  misfireMax: z.int().min(1),
+  ifRunning: z.enum(['allow', 'skip', 'queue', 'replace']),
+  maxFailures: z.int().min(1).optional(),
+  job: z.object({
+    type: z.string(),
+    payload: z.json(),
+    isTemplate: z.boolean(),
+    priority: z.number(),
+    mode: z.enum(['queued', 'onDemand']),
+    fairnessKey: z.string(),
+    resourceId: z.string().optional(),
+  }),
+});
+
+/** Where a schedule stands. */
+export const scheduleStanding = (state: ScheduleState): { readonly line: string; readonly rank: string } =>
+  state.dueMs === undefined
+    ? { line: stoppedSchedulesLineName(state.partition), rank: state.id }
+    : { line: schedulesLineName(state.partition), rank: instantRank(state.dueMs, state.id) };
+
+export function encodeScheduleState(state: ScheduleState): Item {
+  const { id, revision, ...rest } = state;
+  const hasStopped = state.stopped === 'failures' || state.stopped === 'type';
+  const { line, rank } = scheduleStanding(state);
+  return {
+    ...scheduleKey(id),
+    // Not `version`, which the index shows: a change of it alone would be billed there too.
+    revision,
+    [A.text]: JSON.stringify({
+      ...rest,
+      history: state.history.map(rowOf),
+      open: state.open?.map(openRowOf),
+    }),
+    [A.state]: hasStopped ? STOPPED_BY_ITSELF : undefined,
+    [TABLE.line]: line,
+    [TABLE.rank]: rank,
+  };
+}
+
+export const encodeScheduleSpec = (id: string, revision: number, spec: ScheduleSpec): Item => ({
+  ...scheduleSpecKey(id),
+  revision,
+  [A.text]: JSON.stringify(spec),
+});
+
+export const encodeDeclaredSchedules = (ids: readonly string[]): Item => ({
+  ...declaredSchedulesKey,
+  [A.text]: JSON.stringify(ids),
+});
+
+export const decodeScheduleState = (item: Item): ScheduleState => ({
+  id: idIn(item),
+  revision: revisionIn(item),
+  ...textIn(item, stateText),
+});
+
+export const decodeScheduleSpec = (item: Item): ScheduleSpec => textIn(item, specText) as ScheduleSpec;
+
+export const decodeDeclaredSchedules = (item: Item | undefined): readonly string[] =>
+  item === undefined ? [] : textIn(item, z.array(z.string()));
+
+/** The two items of a schedule; undefined where there is none. Who lost its other half cannot be read. */
+export function decodeSchedule(state: Item | undefined, spec: Item | undefined): ScheduleRecord | undefined {
+  if (state === undefined) return undefined;
+  if (spec === undefined) throw malformed(state, 'spec', 'is missing: delete the schedule and put it again');
+  return { state: decodeScheduleState(state), spec: decodeScheduleSpec(spec) };
+}
+
+export const isScheduleItem = (item: Item): boolean => String(item.pk).startsWith(prefix);
+
+/** The key of what was asked for, of an item that says how far a schedule is; undefined: it is another item. */
+export const specKeyBeside = ({ pk, sk }: ItemKey): ItemKey | undefined =>
+  pk.startsWith(prefix) && sk === scheduleKey('').sk ? scheduleSpecKey(pk.slice(prefix.length)) : undefined;
+
+export function isReadableSchedule(state: Item, spec: Item | undefined): boolean {
+  try {
+    decodeSchedule(state, spec);
+    return true;
+  } catch (error) {
+    if (error instanceof MalformedItemError) return false;
+    throw error;
+  }
+}
+
+/** Whose line an item stands in, whatever else it says; undefined: in none. */
+export function partitionOfLine(item: Item): number | undefined {
+  const [, digits] = /^(?:schedules|stopped)\/(\d{1,9})$/.exec(String(item[TABLE.line])) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+const prefix = scheduleKey('').pk;
+
+export const idIn = (item: Item): string => String(item.pk).slice(prefix.length);
+
+function revisionIn(item: Item): number {
+  const { revision } = item;
+  if (typeof revision === 'number' && Number.isSafeInteger(revision) && revision > 0) return revision;
+  throw malformed(item, 'revision', `is ${String(revision)}, not a whole number from 1 up`);
+}
+
+function textIn<Shape extends z.ZodType>(item: Item, shape: Shape): z.output<Shape> {
+  const { text } = item;
+  if (typeof text !== 'string') throw malformed(item, 'text', 'is no text');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw malformed(item, 'text', 'is not JSON', { cause });
+  }
+  const parsed = shape.safeParse(value, { error: inWords });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw malformed(item, ['text', ...(issue?.path ?? [])].join('.'), issue?.message ?? 'is invalid');
+}
+
+const malformed = (
+  item: Item,
+  field: string,
+  problem: string,
+  options?: ErrorOptions,
+): MalformedItemError => {
+  const { pk, sk } = item as unknown as ItemKey;
+  return new MalformedItemError(
+    `${pk} ${sk}`,
+    field,
+    problem,
+    'delete the schedule, and put it again',
+    options,
+  );
+};

@@ -1,0 +1,246 @@
+/** From messages of the ingest queue to jobs and rejection records. */
+import type { Job } from '../core/job.ts';
+import { traceparentOfXRay } from '../core/trace.ts';
+import type { EventBus, Unpublished } from '../events/contract.ts';
+import type { Log } from '../runtime/contract.ts';
+import { StoreRefused } from '../store/contract/errors.ts';
+import type { Rejection } from '../store/contract/records.ts';
+import type { CreateOutcome } from '../store/contract/requests.ts';
+import { requestOfEvent } from './event-job.ts';
+import {
+  isByDeclaration,
+  jobFrom,
+  jobIdOf,
+  jobIdOfEvent,
+  parseRequests,
+  type RequestRefusal,
+} from './request.ts';
+import { type SubmitContext, submit } from './submit.ts';
+
+/** How long a rejection is kept. */
+export const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
+/** How much of a rejected event is kept with it. */
+const REJECTION_DETAIL_CHARS = 8_192;
+/** A longer event id is none of the bus: it would not fit into the record's key. */
+export const EVENT_ID_BYTES_MAX = 512;
+
+export interface IngestContext extends SubmitContext {
+  readonly events: EventBus;
+  readonly log: Log;
+  readonly partitionOf: (fairnessKey: string) => number;
+  /** By the newest declaration: asked when a type is unknown, which it may have. Undefined: there is no other. */
+  readonly newest?: (() => Promise<IngestContext>) | undefined;
+}
+
+/** One message of the ingest queue: an event of the bus as JSON. */
+export interface IngestMessage {
+  readonly messageId: string;
+  readonly body: string;
+  /** X-Ray's, as the bus passes it on: for jobs that name no trace themselves. */
+  readonly traceHeader?: string | undefined;
+}
+
+/** What became of the messages. A failed one is to be delivered again. */
+export interface IngestReport {
+  readonly failedMessageIds: readonly string[];
+  /** Newly stored jobs: the pass that follows need not wait for an index to show them. */
+  readonly created: readonly Job[];
+  readonly repeated: number;
+  readonly rejected: number;
+}
+
+interface Intake {
+  readonly messageId: string;
+  readonly sourceId: string;
+  /** What was sent, for its record. */
+  readonly raw: () => string;
+  readonly jobs: readonly { readonly position: number; readonly job: Job }[];
+  readonly refused: readonly RequestRefusal[];
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+function eventOf(body: string): {
+  readonly id?: string;
+  readonly detail?: unknown;
+  readonly refusal?: RequestRefusal;
+} {
+  let event: unknown;
+  try {
+    event = JSON.parse(body);
+  } catch (error) {
+    return { refusal: { position: 0, field: '', reason: `the message is not JSON: ${messageOf(error)}` } };
+  }
+  if (typeof event !== 'object' || event === null || !('detail' in event)) {
+    return {
+      refusal: { position: 0, field: 'detail', reason: 'is missing: the message is not an event of the bus' },
+    };
+  }
+  const id = 'id' in event && isEventId(event.id) ? event.id : undefined;
+  const ofId = id === undefined ? {} : { id };
+  // Only a rule of the deployment adds that: what is put on the bus stands in its detail.
+  if (!('job' in event)) return { detail: event.detail, ...ofId };
+  return { ...requestOfEvent(event.job, event.detail), ...ofId };
+}
+
+const isEventId = (id: unknown): id is string =>
+  typeof id === 'string' && id !== '' && id.isWellFormed() && Buffer.byteLength(id) <= EVENT_ID_BYTES_MAX;
+
+function textOf(detail: unknown, body: string): string {
+  try {
+    return JSON.stringify(detail) ?? body;
+  } catch {
+    // It was parsed, so it is JSON, only deeper than JSON.stringify can go.
+    return body;
+  }
+}
+
+function intakeOf(context: IngestContext, message: IngestMessage, nowMs: number): Intake {
+  const { messageId, body, traceHeader } = message;
+  const event = eventOf(body);
+  const sourceId = event.id ?? messageId;
+  if (event.refusal !== undefined)
+    return { messageId, sourceId, raw: () => body, jobs: [], refused: [event.refusal] };
+  const { accepted, refused } = parseRequests(event.detail, context.configuration);
+  const traceparent = traceHeader === undefined ? undefined : traceparentOfXRay(traceHeader);
+  const jobs = accepted.map(({ position, request: asked }) => {
+    const request = { ...asked, traceparent: asked.traceparent ?? traceparent };
+    const key = request.idempotencyKey;
+    const id = key === undefined ? jobIdOfEvent(sourceId, position) : jobIdOf(key);
+    return { position, job: jobFrom(request, id, context.partitionOf(request.fairnessKey), nowMs) };
+  });
+  return { messageId, sourceId, raw: () => textOf(event.detail, body), jobs, refused };
+}
+
+/** What the messages ask for. Where a type is not known here, the newest declaration is asked. */
+async function intakesOf(
+  given: IngestContext,
+  messages: readonly IngestMessage[],
+  nowMs: number,
+): Promise<{ readonly context: IngestContext; readonly intakes: readonly Intake[] }> {
+  const intakes = messages.map((message) => intakeOf(given, message, nowMs));
+  if (given.newest === undefined || !intakes.some(({ refused }) => refused.some(isByDeclaration)))
+    return { context: given, intakes };
+  const context = await given.newest();
+  if (context.configuration === given.configuration) return { context, intakes };
+  return { context, intakes: messages.map((message) => intakeOf(context, message, nowMs)) };
+}
+
+const takenBy = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
+  position,
+  field:
+    intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].idempotencyKey` : 'idempotencyKey',
+  reason: `is taken by another job with other content: ${id}`,
+});
+
+/**
+ * Stores what the messages ask for. Every entry ends as a job, as one that was there before, or as a rejection record
+ * with its reason; only trouble with the store fails a message, and then it comes again.
+ */
+export async function ingest(
+  given: IngestContext,
+  messages: readonly IngestMessage[],
+): Promise<IngestReport> {
+  const nowMs = given.nowMs();
+  const { context, intakes } = await intakesOf(given, messages, nowMs);
+  const failed = new Set<string>();
+  const created: Job[] = [];
+  let repeated = 0;
+  const rejections: { messageId: string; rejection: Rejection }[] = [];
+  const reject = (intake: Intake, refusal: RequestRefusal): void => {
+    rejections.push({
+      messageId: intake.messageId,
+      rejection: {
+        sourceId: intake.sourceId,
+        ...refusal,
+        detail: intake.raw().slice(0, REJECTION_DETAIL_CHARS).toWellFormed(),
+        rejectedAtMs: nowMs,
+        expiresAtMs: nowMs + REJECTION_TTL_MS,
+      },
+    });
+  };
+  for (const intake of intakes) for (const refusal of intake.refused) reject(intake, refusal);
+
+  for (const [intake, outcomes] of await submitIntakes(context, intakes)) {
+    for (const [at, { position }] of intake.jobs.entries()) {
+      const outcome = outcomes?.[at];
+      if (outcome === undefined) failed.add(intake.messageId);
+      else if (outcome.kind === 'created') created.push(outcome.job);
+      else if (outcome.kind === 'repeated') repeated += 1;
+      else reject(intake, takenBy(intake, position, outcome.job));
+    }
+  }
+
+  await recordRejections(context, rejections, failed);
+  return { failedMessageIds: [...failed], created, repeated, rejected: rejections.length };
+}
+
+/** Puts the jobs of all messages at once. Answers the outcomes of each message's jobs; undefined: it must come again. */
+async function submitIntakes(
+  context: IngestContext,
+  intakes: readonly Intake[],
+): Promise<ReadonlyMap<Intake, readonly CreateOutcome[] | undefined>> {
+  const asking = intakes.filter((intake) => intake.jobs.length > 0);
+  try {
+    const outcomes = await submit(
+      context,
+      asking.flatMap((intake) => intake.jobs.map(({ job }) => job)),
+    );
+    let from = 0;
+    return new Map(
+      asking.map((intake) => {
+        const ofIntake = outcomes.slice(from, from + intake.jobs.length);
+        from += intake.jobs.length;
+        return [intake, ofIntake];
+      }),
+    );
+  } catch (error) {
+    context.log.warn('jobs could not be stored; their messages will come again', { error: messageOf(error) });
+    if (!(error instanceof StoreRefused) || asking.length <= 1)
+      return new Map(asking.map((intake) => [intake, undefined]));
+  }
+  // One of them is refused for good: by themselves, the others do not share its end.
+  const alone: [Intake, readonly CreateOutcome[] | undefined][] = [];
+  for (const intake of asking) alone.push(...(await submitIntakes(context, [intake])));
+  return new Map(alone);
+}
+
+/** In the log, a line for each. */
+export function tellRejection(log: Log, { sourceId, position, field, reason }: Rejection): void {
+  log.warn('a request was rejected', { eventId: sourceId, position, field, reason });
+}
+
+/** The record tells of a rejection whose event the bus will never take. */
+export function noteRefused(log: Log, unsent: readonly Unpublished[]): void {
+  for (const { event, reason } of unsent) {
+    if (reason === undefined || event.kind !== 'rejected') continue;
+    log.warn('the bus refuses the event of a rejection; its record stays', {
+      sourceId: event.detail.sourceId,
+      reason,
+    });
+  }
+}
+
+/** The record first, then its event: whoever hears of a rejection can look it up. */
+async function recordRejections(
+  context: IngestContext,
+  rejections: readonly { readonly messageId: string; readonly rejection: Rejection }[],
+  failed: Set<string>,
+): Promise<void> {
+  if (rejections.length === 0) return;
+  try {
+    await context.store.recordRejections(rejections.map((each) => each.rejection));
+    const unsent = await context.events.publish(
+      rejections.map(({ rejection }) => ({ kind: 'rejected' as const, detail: rejection })),
+    );
+    for (const { rejection } of rejections) tellRejection(context.log, rejection);
+    const lost = new Set(unsent.flatMap(({ event, reason }) => (reason === undefined ? [event.detail] : [])));
+    for (const { messageId, rejection } of rejections) if (lost.has(rejection)) failed.add(messageId);
+    noteRefused(context.log, unsent);
+  } catch (error) {
+    context.log.warn('rejections could not be recorded; their messages will come again', {
+      error: messageOf(error),
+    });
+    for (const { messageId } of rejections) failed.add(messageId);
+  }
+}

@@ -1,0 +1,335 @@
+/**
+ * What a producer may ask for, and how it becomes a job. One rule for events, the client and the CLI.
+ */
+import { hash } from 'node:crypto';
+import { z } from 'zod';
+import {
+  type JobTypeConfiguration,
+  type PoolConfiguration,
+  REQUIRABLE,
+  type RequiredField,
+} from '../core/configuration.ts';
+import { show } from '../core/errors.ts';
+import { inWords } from '../core/issues.ts';
+import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { FIRST_VERSION } from '../core/life-cycle.ts';
+import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
+import { ASKED_FIELDS, type AskedField, asked } from '../store/contract/job-fields.ts';
+
+/** Bounds on what is accepted. A job's item must stay well under DynamoDB's 400 KB. */
+export const REQUEST_LIMITS = {
+  /** Serialized payload. */
+  payloadBytes: 64 * 1024,
+  /** Arrays and objects within each other; what reads them recursively, such as JSON.stringify, ends at some thousand. */
+  payloadLevels: 100,
+  /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`: they become parts of index keys. */
+  keyBytes: 512,
+  /** UTF-8 bytes. */
+  labelBytes: 256,
+  jobsPerEvent: 1_000,
+} as const;
+
+/** One job, as asked for, with defaults filled in. */
+export interface JobRequest extends Pick<Job, AskedField> {
+  /** Epoch milliseconds; undefined: at once. */
+  readonly runAtMs?: number | undefined;
+  /** The producer's own name for this request: sent twice, it makes one job. */
+  readonly idempotencyKey?: string | undefined;
+  /** W3C Trace Context. */
+  readonly traceparent?: string | undefined;
+}
+
+/** Why a request was refused. */
+export interface RequestRefusal {
+  /** The entry's place in an event of many; 0 for a single job or for the event as a whole. */
+  readonly position: number;
+  /** Path of the offending field from the event's detail, such as `jobs[3].priority`; empty for the whole. */
+  readonly field: string;
+  readonly reason: string;
+}
+
+/** Whether a newer declaration may accept what was refused: it decides which types there are, and what each requires. */
+export const isByDeclaration = ({ field }: Pick<RequestRefusal, 'field'>): boolean =>
+  ['type', ...REQUIRABLE].includes(field.slice(field.lastIndexOf('.') + 1));
+
+/** What a type requires and a job, or a schedule, does not name; undefined: nothing. An empty key names none. */
+export function missingOf(
+  { type, requires = [] }: Pick<JobTypeConfiguration, 'type' | 'requires'>,
+  named: { readonly [field in RequiredField]?: string | undefined },
+): { readonly field: RequiredField; readonly reason: string } | undefined {
+  const field = requires.find((each) => named[each] === undefined || named[each] === '');
+  if (field === undefined) return undefined;
+  return { field, reason: `is missing: jobs of type ${show(type)} must name ${NAMES[field]}` };
+}
+
+const NAMES: Readonly<Record<RequiredField, string>> = {
+  resourceId: 'what they work on',
+  fairnessKey: 'whose share they count against',
+};
+
+/** What an event's detail asks for: each entry is accepted or refused by itself. */
+export interface ParsedRequests {
+  readonly accepted: readonly { readonly position: number; readonly request: JobRequest }[];
+  readonly refused: readonly RequestRefusal[];
+}
+
+const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
+
+const textUpTo = (bytesMax: number) =>
+  z
+    .string()
+    .refine((text) => text.isWellFormed(), 'must be well-formed Unicode')
+    .refine((text) => bytes(text) <= bytesMax, `must be at most ${bytesMax} bytes`);
+
+export const keyText = textUpTo(REQUEST_LIMITS.keyBytes);
+
+/** The same sentence for whatever is wrong with it. */
+export const wholeNumber = (least: number, most: number) => {
+  const error = `must be a whole number from ${least} to ${most}`;
+  return z.int(error).min(least, error).max(most, error);
+};
+
+const requestShape = {
+  type: z.string(),
+  payload: z.unknown().optional(),
+  priority: wholeNumber(PRIORITY_MIN, PRIORITY_MAX).optional(),
+  mode: z.enum(JOB_MODES).optional(),
+  fairnessKey: keyText.optional(),
+  resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+  label: textUpTo(REQUEST_LIMITS.labelBytes).min(1, 'must not be empty; leave it out instead').optional(),
+  runAt: z.iso
+    .datetime({
+      offset: true,
+      error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
+    })
+    .optional(),
+  idempotencyKey: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+  traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
+} satisfies Readonly<Record<AskedField | 'runAt' | 'idempotencyKey' | 'traceparent', z.ZodType>>;
+
+/** One job, as an event asks for it. What a pool knows, such as its types, is checked beside it. */
+export const jobRequest = z.strictObject(requestShape);
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const joinPath = (prefix: string, path: readonly PropertyKey[]): string =>
+  path.reduce<string>(
+    (text, step) =>
+      typeof step === 'number' ? `${text}[${step}]` : text === '' ? String(step) : `${text}.${String(step)}`,
+    prefix,
+  );
+
+/** Field names are the sender's words: kept with the rejection only as far as they tell which field it was. */
+const FIELD_CHARS_MAX = 200;
+/** A reason may name every type of the pool. */
+const REASON_CHARS_MAX = 1_000;
+
+/** Whether arrays and objects stand in each other deeper than `levels`. Walks level by level, so it holds any depth. */
+export function isDeeperThan(value: unknown, levels: number): boolean {
+  let level: readonly unknown[] = [value];
+  for (let depth = 0; depth <= levels; depth += 1) {
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? [each] : []));
+    if (level.length === 0) return false;
+    level = level.flatMap((each) => Object.values(each as object));
+  }
+  return true;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (at, step) => (isRecord(at) && Object.hasOwn(at, step) ? at[String(step)] : undefined),
+    value,
+  );
+}
+
+function parseEntry(
+  entry: unknown,
+  prefix: string,
+  configuration: PoolConfiguration,
+): { readonly request: JobRequest } | { readonly field: string; readonly reason: string } {
+  if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${show(entry)}` };
+  // JSON.parse makes `__proto__` an own property; a schema that copies the object would silently lose it.
+  if (Object.hasOwn(entry, '__proto__')) {
+    return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
+  }
+  const parsed = jobRequest.safeParse(entry, { error: inWords });
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    if (issue === undefined) return { field: prefix, reason: 'invalid' };
+    if (issue.code === 'unrecognized_keys') {
+      const name = issue.keys[0] ?? '';
+      return { field: joinPath(prefix, [...issue.path, name]), reason: `unknown field ${show(name)}` };
+    }
+    const value = valueAt(entry, issue.path);
+    const reason = value === undefined ? 'is missing' : `${issue.message} (got ${show(value)})`;
+    return { field: joinPath(prefix, issue.path), reason };
+  }
+  const { type, payload = null, runAt, ...rest } = parsed.data;
+  const declared = configuration.types.find((known) => known.type === type);
+  if (declared === undefined) {
+    const known = configuration.types.map((each) => each.type).join(', ');
+    return {
+      field: joinPath(prefix, ['type']),
+      reason: `unknown job type ${show(type)}; this pool has: ${known}`,
+    };
+  }
+  const missing = missingOf(declared, rest);
+  if (missing !== undefined) return { ...missing, field: joinPath(prefix, [missing.field]) };
+  if (isDeeperThan(payload, REQUEST_LIMITS.payloadLevels)) {
+    return {
+      field: joinPath(prefix, ['payload']),
+      reason: `payload is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted; send it as text`,
+    };
+  }
+  const size = bytes(JSON.stringify(payload));
+  if (size > REQUEST_LIMITS.payloadBytes) {
+    return {
+      field: joinPath(prefix, ['payload']),
+      reason: `payload has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
+    };
+  }
+  const runAtMs = runAt === undefined ? undefined : Date.parse(runAt);
+  return {
+    request: {
+      ...rest,
+      type,
+      payload: payload as Json,
+      priority: rest.priority ?? PRIORITY_MIN,
+      mode: rest.mode ?? 'queued',
+      fairnessKey: rest.fairnessKey ?? '',
+      runAtMs,
+    },
+  };
+}
+
+/**
+ * Reads an event's detail: one job, or `{ jobs: [...] }`. A bad entry never spoils its neighbours.
+ *
+ * @param detail - whatever was sent, parsed as JSON
+ * @param configuration - names the job types that exist
+ */
+export function parseRequests(detail: unknown, configuration: PoolConfiguration): ParsedRequests {
+  if (!isRecord(detail)) {
+    return {
+      accepted: [],
+      refused: [{ position: 0, field: '', reason: `detail must be an object, not ${show(detail)}` }],
+    };
+  }
+  if (!Object.hasOwn(detail, 'jobs')) return collect([detail], () => '', configuration);
+  const other = Object.keys(detail).find((name) => name !== 'jobs');
+  const jobs = detail.jobs;
+  const whole =
+    other !== undefined
+      ? { field: other, reason: `unknown field ${show(other)} beside "jobs"` }
+      : !Array.isArray(jobs)
+        ? { field: 'jobs', reason: `must be an array, not ${show(jobs)}` }
+        : jobs.length === 0
+          ? { field: 'jobs', reason: 'must not be empty' }
+          : jobs.length > REQUEST_LIMITS.jobsPerEvent
+            ? {
+                field: 'jobs',
+                reason: `has ${jobs.length} entries, at most ${REQUEST_LIMITS.jobsPerEvent} are accepted`,
+              }
+            : undefined;
+  if (whole !== undefined) return { accepted: [], refused: [refusalOf(0, whole)] };
+  return collect(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
+}
+
+function collect(
+  entries: readonly unknown[],
+  prefix: (position: number) => string,
+  configuration: PoolConfiguration,
+): ParsedRequests {
+  const accepted: { position: number; request: JobRequest }[] = [];
+  const refused: RequestRefusal[] = [];
+  for (const [position, entry] of entries.entries()) {
+    const outcome = parseEntry(entry, prefix(position), configuration);
+    if ('request' in outcome) accepted.push({ position, request: outcome.request });
+    else refused.push(refusalOf(position, outcome));
+  }
+  return { accepted, refused };
+}
+
+function refusalOf(position: number, { field, reason }: Omit<RequestRefusal, 'position'>): RequestRefusal {
+  return {
+    position,
+    field: field.slice(0, FIELD_CHARS_MAX).toWellFormed(),
+    reason: reason.slice(0, REASON_CHARS_MAX).toWellFormed(),
+  };
+}
+
+const digest = (text: string): string => hash('sha256', text);
+
+/** The id of the job that a producer's idempotency key stands for: 32 hexadecimal digits. */
+export const jobIdOf = (idempotencyKey: string): string => digest(`key/${idempotencyKey}`).slice(0, 32);
+
+/** The id of a job that came without a key: its event's id and its place in it, so a second delivery is the same job. */
+export const jobIdOfEvent = (eventId: string, position: number): string =>
+  digest(`event/${eventId}/${position}`).slice(0, 32);
+
+/** JSON with sorted names: equal content, equal text. */
+function canonical(value: Json | undefined): string {
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value);
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  return isRecord(value) ? canonicalRecord(value, sortedNames(value)) : JSON.stringify(value ?? null);
+}
+
+/** The fields of these names, which are sorted. What is undefined is left out. */
+function canonicalRecord<Name extends string>(
+  record: { readonly [name in Name]?: unknown },
+  names: readonly Name[],
+): string {
+  let text = '';
+  for (const name of names) {
+    const value = record[name];
+    if (value !== undefined)
+      text += `${text === '' ? '' : ','}${QUOTED_FIELDS.get(name) ?? quoted(name)}${canonical(value as Json)}`;
+  }
+  return `{${text}}`;
+}
+
+// Names that stand in order already, as our own do, are most: sorting them would be the dearest part of a hash.
+function sortedNames(value: object): readonly string[] {
+  const names = Object.keys(value);
+  for (let at = 1; at < names.length; at += 1) {
+    if ((names[at - 1] ?? '') > (names[at] ?? '')) return names.sort();
+  }
+  return names;
+}
+
+/** A name as it stands before its value. */
+const quoted = (name: string): string => `${JSON.stringify(name)}:`;
+
+/** In the order in which they are hashed. */
+const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
+const QUOTED_FIELDS: ReadonlyMap<string, string> = new Map(
+  CONTENT_FIELDS.map((name) => [name, quoted(name)]),
+);
+
+/**
+ * Everything the producer decided, so that the same key with other content is found out. Not the trace: whoever asks again does so
+ * in a span of its own.
+ */
+function contentHash(request: JobRequest): string {
+  return digest(canonicalRecord(request, CONTENT_FIELDS)).slice(0, 32);
+}
+
+/** A new job: pending if its time has come, else scheduled. */
+export function jobFrom(request: JobRequest, id: string, partition: number, nowMs: number): Job {
+  const runAtMs = request.runAtMs ?? nowMs;
+  return {
+    ...asked(request),
+    id,
+    partition,
+    state: runAtMs > nowMs ? 'scheduled' : 'pending',
+    version: FIRST_VERSION,
+    attempt: 1,
+    workersLost: 0,
+    contentHash: contentHash(request),
+    ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
+    runAtMs,
+    readyAtMs: Math.max(runAtMs, nowMs),
+    submittedAtMs: nowMs,
+  };
+}

@@ -1,0 +1,99 @@
+/** The page's item, which every commit writes whole. */
+import { deflateRawSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { wholeUnits } from '../../../lib/core/fairness.ts';
+import type { Ledger } from '../../../lib/store/contract/records.ts';
+import { decodePage, encodePage, plainPage } from '../../../lib/store/table/codec/page.ts';
+import { itemBytes, writeUnitsOf } from '../../../lib/store/table/metering.ts';
+import { EMPTY_PAGE, type Page } from '../../../lib/store/table/page.ts';
+import { pageKey } from '../../../lib/store/table/schema.ts';
+import { NOW_MS } from '../../fixtures/factories/job.ts';
+import { anEstimate } from '../../fixtures/factories/ledger.ts';
+import { aReservation } from '../../fixtures/factories/reservation.ts';
+
+const pageOf = (ledgers: readonly Ledger[], changes: Partial<Page> = {}): Page => ({
+  ...EMPTY_PAGE,
+  version: 7,
+  ledgers: new Map(ledgers.map((ledger) => [ledger.fairnessKey, ledger])),
+  ...changes,
+});
+
+/** Costs as learned averages leave them. */
+const ledgersOf = (keys: number): readonly Ledger[] =>
+  Array.from({ length: keys }, (_, at) => ({
+    fairnessKey: `customer-${(at * 17) % keys}`,
+    settledCostMs: wholeUnits(50_000 + 1_003.7 * ((at * 31) % 23) + at / 7),
+    lastSeenMs: NOW_MS + at * 5_531,
+  }));
+
+const anyLedger: fc.Arbitrary<Ledger> = fc.record(
+  {
+    fairnessKey: fc.string({ unit: 'binary' }),
+    settledCostMs: fc.double({ min: 0, max: 2 ** 37, noNaN: true }).map(wholeUnits),
+    lastSeenMs: fc.integer({ min: NOW_MS - 1e9, max: NOW_MS }),
+  },
+  { requiredKeys: ['fairnessKey', 'settledCostMs', 'lastSeenMs'] },
+);
+
+describe('a page', () => {
+  it('is read as it was written, whatever keys are called and however much it says', () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(anyLedger, { selector: ({ fairnessKey }) => fairnessKey }), (ledgers) => {
+        const reservation = aReservation([{ id: 'a', fairnessKey: '\n\u2401"' }, { id: 'b' }]);
+        const page = pageOf(ledgers, {
+          estimates: new Map([['t', anEstimate({ type: 't' })]]),
+          batches: new Map([['1-1', { settled: new Set([0, 3]) }]]),
+          inline: new Map([[reservation.batchId, reservation]]),
+        });
+        expect(decodePage(encodePage(0, page, 'c'))).toEqual(page);
+        expect(decodePage(plainPage(0, page, 'c'))).toEqual(page);
+      }),
+    );
+  });
+
+  it('of fifty keys is written for one unit, and of a hundred for two', () => {
+    for (const [keys, units, plain] of [
+      [5, 1, 1],
+      [50, 1, 2],
+      [100, 2, 4],
+    ] as const) {
+      const page = pageOf(ledgersOf(keys));
+      expect(writeUnitsOf(itemBytes(plainPage(0, page, 'commit-1')))).toBe(plain);
+      expect(writeUnitsOf(itemBytes(encodePage(0, page, 'commit-1')))).toBe(units);
+    }
+  });
+
+  it('says as it is what it can say for one unit', () => {
+    const page = pageOf(ledgersOf(5));
+    expect(encodePage(0, page, 'c')).toEqual(plainPage(0, page, 'c'));
+  });
+
+  it.each([
+    ['text where bytes should be', 'abc'],
+    ['bytes that are no deflate', new Uint8Array([1, 2, 3])],
+    ['more than a page can say', undefined],
+  ])('that is damaged is refused by name: %s', (_what, bytes) => {
+    const z = bytes ?? deflateRawSync('x'.repeat(5 * 1024 * 1024));
+    const item = { ...encodePage(0, pageOf(ledgersOf(50)), 'c'), z };
+    expect(() => decodePage(item)).toThrow(
+      expect.objectContaining({
+        name: 'MalformedItemError',
+        key: `${pageKey(0).pk} ${pageKey(0).sk}`,
+        attribute: 'z',
+      }),
+    );
+  });
+
+  it.each([
+    ['a key without a cost', [NOW_MS, ['a', 'b'], [1], [0, 0]]],
+    ['a key that is no text', [NOW_MS, [7], [1], [0]]],
+    ['a cost that is none', [NOW_MS, ['a'], ['x'], [0]]],
+    ['an instant that is none', [NOW_MS, ['a'], [1], ['x']]],
+  ])('whose ledgers are damaged is refused by name: %s', (_what, ledgers) => {
+    const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(ledgers) };
+    expect(() => decodePage(item)).toThrow(
+      expect.objectContaining({ name: 'MalformedItemError', attribute: 'k' }),
+    );
+  });
+});
