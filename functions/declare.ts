@@ -1,90 +1,18 @@
 /** The deployment's own function: CloudFormation asks it to declare, and is told whether that can work. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
-import { ownQueuesIn } from '../lib/declaration/codec.ts';
-import { type Deployment, declare } from '../lib/deploy/declare.ts';
-import { QueueMisconfigured } from '../lib/queue/errors.ts';
-import type { Clock } from '../lib/runtime/contract.ts';
+import { declareOnceAllowed } from '../lib/deploy/declare.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { systemClock } from '../lib/runtime/system.ts';
-import { StoreMisconfigured } from '../lib/store/contract/errors.ts';
+import { answerCloudFormation, deploymentOf } from './cloudformation.ts';
 import { declaring } from './composition.ts';
 
 const { log, wrap } = lambdaEntry();
 
-/** CloudFormation takes 4 KB of an answer. */
-const REASON_CHARS_MAX = 2_000;
-
-/** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
-function deploymentOf({ ResourceProperties, RequestId }: CloudFormationCustomResourceEvent): Deployment {
-  const { pool, queueUrls, ownQueues, schedules } = ResourceProperties as Readonly<Record<string, unknown>>;
-  const urls = typeof queueUrls === 'object' && queueUrls !== null ? Object.entries(queueUrls) : [];
-  return {
-    pool: String(pool),
-    queueUrls: Object.fromEntries(urls.map(([fleet, url]) => [fleet, String(url)])),
-    ownQueues: ownQueuesIn(ownQueues),
-    ...(schedules === undefined ? {} : { schedules: String(schedules) }),
-    deployment: RequestId,
-  };
-}
-
-type Answer =
-  | { readonly Status: 'SUCCESS'; readonly Data?: { readonly Version: number } }
-  | { readonly Status: 'FAILED'; readonly Reason: string };
-
-/** Rights that the same deployment gives spread within seconds: so long is waited after each refusal for want of one. */
-const SPREAD_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
-
-/** @throws what the last try throws, and at once what is no matter of rights */
-export async function onceAllowed<Answer>(
-  work: () => Promise<Answer>,
-  sleep: Clock['sleep'],
-): Promise<Answer> {
-  for (const waitMs of SPREAD_MS) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof StoreMisconfigured || error instanceof QueueMisconfigured)) throw error;
-      log.warn('a right is missing; it may not have spread yet', { error: String(error), waitMs });
-      await sleep(waitMs);
-    }
-  }
-  return work();
-}
-
-async function answerTo(event: CloudFormationCustomResourceEvent): Promise<Answer> {
+export const handler = wrap(async (event: CloudFormationCustomResourceEvent): Promise<void> => {
   // The table may outlive the stack, and what waits in it is declared still.
-  if (event.RequestType === 'Delete') return { Status: 'SUCCESS' };
-  const context = declaring(log);
-  try {
-    const version = await onceAllowed(() => declare(context, deploymentOf(event)), systemClock.sleep);
-    context.log.info('declared', { version });
-    return { Status: 'SUCCESS', Data: { Version: version } };
-  } catch (error) {
-    context.log.warn('the declaration was refused', { error: String(error) });
-    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    return { Status: 'FAILED', Reason: reason.slice(0, REASON_CHARS_MAX) };
-  }
-}
-
-async function answer(event: CloudFormationCustomResourceEvent): Promise<void> {
-  const { StackId, RequestId, LogicalResourceId } = event;
-  const verdict = await answerTo(event);
-  const body = JSON.stringify({
-    StackId,
-    RequestId,
-    LogicalResourceId,
-    // One for the life of the stack: another one would be taken for a replacement.
-    PhysicalResourceId: 'declaration',
-    ...verdict,
-  });
-  // The address is signed for exactly these headers.
-  const response = await fetch(event.ResponseURL, {
-    method: 'PUT',
-    headers: { 'content-type': '' },
-    body,
-  });
-  // Thrown: Lambda invokes the function again, and CloudFormation waits.
-  if (!response.ok) throw new Error(`CloudFormation did not take the answer: ${response.status}`);
-}
-
-export const handler = wrap(answer);
+  const outcome =
+    event.RequestType === 'Delete'
+      ? ({ kind: 'kept' } as const)
+      : await declareOnceAllowed(declaring(log), deploymentOf(event), systemClock.sleep);
+  await answerCloudFormation(event, outcome);
+});

@@ -14,7 +14,7 @@ import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
-import { triggersOf } from '../../lib/dispatch/woken.ts';
+import { triggersOf } from '../../lib/dispatch/serve.ts';
 import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';

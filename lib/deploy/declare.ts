@@ -11,8 +11,9 @@ import {
   packDeclaration,
 } from '../declaration/codec.ts';
 import type { JobQueue } from '../queue/contract.ts';
-import type { Log } from '../runtime/contract.ts';
-import { StoreThrottled } from '../store/contract/errors.ts';
+import { QueueMisconfigured } from '../queue/errors.ts';
+import type { Clock, Log } from '../runtime/contract.ts';
+import { StoreMisconfigured, StoreThrottled } from '../store/contract/errors.ts';
 import type { ScheduleStore } from '../store/contract/schedules.ts';
 import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
 import { declareSchedules, requireNamesFree, unpackDeclaredSchedules } from './declared-schedules.ts';
@@ -36,6 +37,49 @@ export interface Deployment {
   readonly schedules?: string | undefined;
   /** Names this deployment: repeated, it declares once, and not again what others have declared since. */
   readonly deployment: string;
+}
+
+/** Rights that the same deployment gives spread within seconds: so long is waited after each refusal for want of one. */
+const SPREAD_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
+
+export type DeploymentOutcome =
+  | { readonly kind: 'declared'; readonly version: number }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+/** Declares, and tries again for half a minute while a right is missing. */
+export async function declareOnceAllowed(
+  context: DeclareContext,
+  deployment: Deployment,
+  sleep: Clock['sleep'],
+): Promise<DeploymentOutcome> {
+  try {
+    const version = await onceAllowed(() => declare(context, deployment), { log: context.log, sleep });
+    context.log.info('declared', { version });
+    return { kind: 'declared', version };
+  } catch (error) {
+    context.log.warn('the declaration was refused', { error: String(error) });
+    return {
+      kind: 'refused',
+      reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error),
+    };
+  }
+}
+
+/** @throws what the last try throws, and at once an error that is not about rights */
+export async function onceAllowed<Answer>(
+  work: () => Promise<Answer>,
+  { log, sleep }: { readonly log: Pick<Log, 'warn'>; readonly sleep: Clock['sleep'] },
+): Promise<Answer> {
+  for (const waitMs of SPREAD_MS) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof StoreMisconfigured || error instanceof QueueMisconfigured)) throw error;
+      log.warn('a right is missing; it may not have spread yet', { error: String(error), waitMs });
+      await sleep(waitMs);
+    }
+  }
+  return work();
 }
 
 /** Another deployment may declare meanwhile: as often as this. */

@@ -1,7 +1,7 @@
 /** Rights spread late: a deployment that gives them and uses them must not fail for that. */
 import { expect, it } from 'vitest';
-import { onceAllowed } from '../../functions/declare.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
+import { onceAllowed } from '../../lib/deploy/declare.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
 import { StoreMisconfigured } from '../../lib/store/contract/errors.ts';
 
@@ -15,8 +15,11 @@ async function declaring(failures: number, failure: Error) {
       if (tries <= failures) throw failure;
       return 'declared';
     },
-    async (ms) => {
-      waitedMs += ms;
+    {
+      sleep: async (ms) => {
+        waitedMs += ms;
+      },
+      log: { warn: () => {} },
     },
   ).catch((error: unknown) => error);
   return { answer, tries, waitedMs };

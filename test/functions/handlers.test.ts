@@ -398,7 +398,7 @@ describe('the dispatch function', () => {
       expect(on.published).toEqual([]);
       expect(on.held()).toHaveLength(1);
       expect(versionOf(0)).toBe(version);
-      expect(warned).toEqual(events.map(() => 'what was invoked by an alias is no wake'));
+      expect(warned).toEqual(events.map(() => 'an event that came by the alias is not a wake'));
     });
   });
 

@@ -213,7 +213,7 @@ describe('the dispatch function, by the alias that clients may invoke', () => {
       const image = { state: { S: 'succeeded' } };
       const record = { eventSource: 'aws:dynamodb', eventName: 'MODIFY', dynamodb: { NewImage: image } };
       const log = await invoke({ Records: [record] });
-      expect(log).toContain('what was invoked by an alias is no wake');
+      expect(log).toContain('an event that came by the alias is not a wake');
       expect(log).not.toContain('"dispatched"');
     } finally {
       lambda.destroy();

@@ -1,7 +1,8 @@
 /** What the store keeps, as the scheduler sees it: one shape a kind of item, whatever database it is in. */
 import type { Control } from '../../core/capacity.ts';
-import type { Json, ReservedJob } from '../../core/job.ts';
+import type { Json, MovingJob, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
+import type { ScheduleState } from '../../core/recurring.ts';
 import type { JobHint, JobImage } from './job-fields.ts';
 import type { ReadyLine } from './lines.ts';
 
@@ -346,4 +347,16 @@ export function placesWithout(
     if (!positions.has(position)) left.set(position, entry);
   });
   return left;
+}
+
+/** A job as a record shows it, and in which state it was before; undefined: it is new. */
+export interface JobChange {
+  readonly job: MovingJob;
+  readonly before: string | undefined;
+}
+
+export interface StreamChanges {
+  readonly jobs: readonly JobChange[];
+  /** The stream's filter passes those that have stopped by themselves. */
+  readonly schedules: readonly ScheduleState[];
 }

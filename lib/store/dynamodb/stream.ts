@@ -1,26 +1,14 @@
 /** What the table's stream tells of jobs and schedules. */
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { DynamoDBRecord, AttributeValue as StreamAttribute } from 'aws-lambda';
-import type { MovingJob } from '../../core/job.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
+import type { JobChange, StreamChanges } from '../contract/records.ts';
 import type { Item } from '../table/codec/attributes.ts';
 import { decodeMovingJob } from '../table/codec/job.ts';
 import { decodeScheduleState } from '../table/codec/schedule.ts';
 import { BLOCKED_PREFIX, SCHEDULE_PREFIX, TABLE } from '../table/schema.ts';
 
 type Image = Record<string, StreamAttribute>;
-
-/** A job as a record shows it, and in which state it was before; undefined: it is new. */
-export interface JobChange {
-  readonly job: MovingJob;
-  readonly before: string | undefined;
-}
-
-export interface StreamChanges {
-  readonly jobs: readonly JobChange[];
-  /** The stream's filter passes those that have stopped by themselves. */
-  readonly schedules: readonly ScheduleState[];
-}
 
 /**
  * Reads records in their order. A job that was parked is the same job: as a hint it would only be met, and parked, again.

@@ -1,7 +1,7 @@
 /** Who is told of jobs looks them up, and does not do once more what the stream tells of later. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
-import { triggersOf } from '../../lib/dispatch/woken.ts';
+import { triggersOf } from '../../lib/dispatch/serve.ts';
 import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 /** Neither the keys line nor any ready line shows anything yet. */

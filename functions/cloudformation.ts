@@ -1,0 +1,52 @@
+/** CloudFormation's protocol of custom resources, for the declaration. */
+import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
+import { ownQueuesIn } from '../lib/declaration/codec.ts';
+import type { Deployment, DeploymentOutcome } from '../lib/deploy/declare.ts';
+
+/** CloudFormation takes 4 KB of an answer. */
+const REASON_CHARS_MAX = 2_000;
+
+/** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
+export function deploymentOf({
+  ResourceProperties,
+  RequestId,
+}: CloudFormationCustomResourceEvent): Deployment {
+  const { pool, queueUrls, ownQueues, schedules } = ResourceProperties as Readonly<Record<string, unknown>>;
+  const urls = typeof queueUrls === 'object' && queueUrls !== null ? Object.entries(queueUrls) : [];
+  return {
+    pool: String(pool),
+    queueUrls: Object.fromEntries(urls.map(([fleet, url]) => [fleet, String(url)])),
+    ownQueues: ownQueuesIn(ownQueues),
+    ...(schedules === undefined ? {} : { schedules: String(schedules) }),
+    deployment: RequestId,
+  };
+}
+
+function statusOf(outcome: DeploymentOutcome | { readonly kind: 'kept' }) {
+  switch (outcome.kind) {
+    case 'kept':
+      return { Status: 'SUCCESS' };
+    case 'declared':
+      return { Status: 'SUCCESS', Data: { Version: outcome.version } };
+    case 'refused':
+      return { Status: 'FAILED', Reason: outcome.reason.slice(0, REASON_CHARS_MAX) };
+  }
+}
+
+/** @throws Error - CloudFormation did not take the answer: Lambda invokes the function again, and CloudFormation waits */
+export async function answerCloudFormation(
+  { StackId, RequestId, LogicalResourceId, ResponseURL }: CloudFormationCustomResourceEvent,
+  outcome: DeploymentOutcome | { readonly kind: 'kept' },
+): Promise<void> {
+  const body = JSON.stringify({
+    StackId,
+    RequestId,
+    LogicalResourceId,
+    // One for the life of the stack: another one would be taken for a replacement.
+    PhysicalResourceId: 'declaration',
+    ...statusOf(outcome),
+  });
+  // The address is signed for exactly these headers.
+  const response = await fetch(ResponseURL, { method: 'PUT', headers: { 'content-type': '' }, body });
+  if (!response.ok) throw new Error(`CloudFormation did not take the answer: ${response.status}`);
+}

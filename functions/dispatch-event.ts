@@ -1,0 +1,65 @@
+/** Decodes what the dispatch function is invoked with. */
+import { inspect } from 'node:util';
+import type { DynamoDBStreamEvent, SQSEvent } from 'aws-lambda';
+import type { DispatchRequest } from '../lib/dispatch/serve.ts';
+import { leadIn } from '../lib/queue/lambda/leads.ts';
+import { decodeWake, wakeIn } from '../lib/queue/message.ts';
+import type { Log } from '../lib/runtime/contract.ts';
+import { changesIn } from '../lib/store/dynamodb/stream.ts';
+
+export type DispatchEvent =
+  | DynamoDBStreamEvent
+  | SQSEvent
+  | { readonly 'detail-type'?: string }
+  | { readonly asks: 'lead'; readonly partition: number };
+
+/**
+ * The event sources, whose records are believed, invoke the function by its own ARN. Anyone who may submit jobs invokes it by an alias: then it
+ * takes one wake, and nothing else.
+ */
+const OWN_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d+:function:[\w-]+$/;
+
+/** How much of an event that any producer may have made is logged. */
+const LOGGED_CHARS = 200;
+
+const NOTHING: DispatchRequest = { kind: 'wakes', passes: [], looks: [] };
+
+/** @returns what to do. A record, or an event by an alias, that cannot be read is logged and left out. */
+export function decodeDispatchEvent(
+  event: DispatchEvent,
+  invokedFunctionArn: string,
+  log: Pick<Log, 'warn'>,
+): DispatchRequest {
+  if (!OWN_ARN.test(invokedFunctionArn)) return wakeByAlias(event, log);
+  if (isStream(event)) {
+    const changes = changesIn(event.Records, (keys, error) =>
+      log.warn('a stream record is neither a job nor a schedule', { keys, error: String(error) }),
+    );
+    return { kind: 'changes', ...changes };
+  }
+  const partition = leadIn(event);
+  if (partition !== undefined) return { kind: 'lead', partition };
+  return 'Records' in event ? wakesIn(event as SQSEvent) : { kind: 'tick' };
+}
+
+const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
+  'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
+
+/** A wake that cannot be read may be for any partition. */
+function wakesIn({ Records }: SQSEvent): DispatchRequest {
+  const wakes = Records.map(({ body }) => decodeWake(body));
+  return {
+    kind: 'wakes',
+    passes: wakes.filter((wake) => wake?.asks === 'pass'),
+    looks: wakes.filter((wake) => wake?.asks === 'look'),
+    wakesAll: wakes.includes(undefined),
+  };
+}
+
+function wakeByAlias(event: unknown, log: Pick<Log, 'warn'>): DispatchRequest {
+  const wake = wakeIn(event);
+  if (wake?.asks === 'pass') return { kind: 'wakes', passes: [wake], looks: [] };
+  const shown = inspect(event, { depth: 2, breakLength: Infinity, maxStringLength: LOGGED_CHARS });
+  log.warn('an event that came by the alias is not a wake', { event: shown.slice(0, LOGGED_CHARS) });
+  return NOTHING;
+}

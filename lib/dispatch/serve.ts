@@ -1,0 +1,129 @@
+/** Serves what a dispatch function is invoked for. Each request ends in passes, looks at workers, or a lead. */
+import type { MovingJob } from '../core/job.ts';
+import type { LookWake, PassWake } from '../queue/message.ts';
+import type { JobChange, StreamChanges } from '../store/contract/records.ts';
+import { dispatchAll, leadWhileBusy, type WakeTrigger } from './dispatch.ts';
+import { lookAtWorkers } from './look-at-workers.ts';
+import { type PublishContext, publishOrKeep, publishWaiting } from './outcomes.ts';
+import type { DispatchContext } from './partition/context.ts';
+
+export type DispatchRequest =
+  /** Of the table's stream. */
+  | ({ readonly kind: 'changes' } & StreamChanges)
+  | {
+      readonly kind: 'wakes';
+      readonly passes: readonly PassWake[];
+      readonly looks: readonly LookWake[];
+      /** Wakes all partitions besides. @default false */
+      readonly wakesAll?: boolean;
+    }
+  /** Of each minute. */
+  | { readonly kind: 'tick' }
+  | { readonly kind: 'lead'; readonly partition: number };
+
+export type ServeContext = DispatchContext & PublishContext;
+
+/** @throws the first failure, when all that was begun has ended. Then the request is to be delivered again. */
+export async function serve(context: ServeContext, request: DispatchRequest): Promise<void> {
+  switch (request.kind) {
+    case 'changes':
+      return serveChanges(context, request);
+    case 'lead':
+      await leadWhileBusy(context, request.partition);
+      return;
+    case 'tick':
+      return allOf([dispatchAll(context, { jobs: [], reason: 'tick' }), publishWaiting(context)]);
+    case 'wakes': {
+      const { passes, looks, wakesAll = false } = request;
+      const triggers: readonly WakeTrigger[] = wakesAll
+        ? [...triggersOf(passes), { jobs: [], reason: 'wake' }]
+        : triggersOf(passes);
+      return allOf([
+        ...triggers.map((trigger) => dispatchAll(context, trigger)),
+        ...looks.map(({ partition, atMs }) => lookAtWorkers(context, partition, atMs)),
+      ]);
+    }
+  }
+}
+
+async function allOf(work: readonly Promise<unknown>[]): Promise<void> {
+  for (const end of await Promise.allSettled(work)) if (end.status === 'rejected') throw end.reason;
+}
+
+/** Merges wakes that came together: one run for each partition. */
+export function triggersOf(wakes: readonly PassWake[]): readonly WakeTrigger[] {
+  return Array.from(
+    Map.groupBy(wakes, ({ partition }) => partition),
+    ([partition, ofPartition]): WakeTrigger => {
+      const jobIds = ofPartition.flatMap((wake) => wake.jobIds ?? []);
+      const others = ofPartition.filter((wake) => wake.jobIds === undefined);
+      /** The latest instant that they are for. */
+      const dueAtMs = Math.max(...others.map((wake) => wake.dueAtMs ?? -Infinity));
+      return {
+        jobs: [],
+        reason: others.length > 0 ? 'wake' : 'told',
+        partitions: [partition],
+        ...(jobIds.length > 0 ? { jobIds } : {}),
+        ...(dueAtMs === -Infinity ? {} : { dueAtMs }),
+        ...(others.length > 0 && others.every((wake) => wake.dueAtMs !== undefined)
+          ? { isForDue: true }
+          : {}),
+      };
+    },
+  );
+}
+
+async function serveChanges(
+  context: ServeContext,
+  { jobs: changes, schedules }: StreamChanges,
+): Promise<void> {
+  if (changes.length === 0 && schedules.length === 0) return;
+  const jobs = changes.map(({ job }) => job);
+  count(context, changes);
+  const [published, passed] = await Promise.allSettled([
+    publishOrKeep(context, { jobs, schedules }),
+    jobs.length === 0 ? [] : dispatchAll(context, { jobs, reason: 'stream' }),
+  ]);
+  // Thrown, not answered: it is not known which record it failed on, and the batch may be repeated.
+  if (published.status === 'rejected') throw published.reason;
+  if (passed.status === 'rejected') await askForAnother(context, jobs, passed.reason);
+}
+
+/** A batch that comes again is counted again. */
+function count({ metrics }: ServeContext, changes: readonly JobChange[]): void {
+  for (const { job, before } of changes) {
+    const { type, state } = job;
+    if (before === undefined) metrics?.add('submitted', 1, { type });
+    else if (before === state) continue;
+    else if (state === 'succeeded' || state === 'failed' || state === 'cancelled')
+      metrics?.add(state, 1, { type });
+    else if (before === 'running') metrics?.add('retried', 1, { type });
+  }
+}
+
+/**
+ * Asks for another pass where the one for the stream's batch has failed. Then the batch need not come again, which would publish all of its
+ * outcomes a second time. A letter tells the other pass of these jobs.
+ *
+ * @throws why the pass failed, where the letter or the wake fails too
+ */
+async function askForAnother(
+  context: ServeContext,
+  jobs: readonly MovingJob[],
+  reason: unknown,
+): Promise<void> {
+  context.log.warn('a pass failed; another one is asked for', { error: String(reason) });
+  try {
+    for (const [partition, ofPartition] of Map.groupBy(jobs, (job) => job.partition)) {
+      // First the letter: the dispatcher that is woken reads it.
+      await context.store.putLetter({
+        partition,
+        letter: { hints: ofPartition },
+        nowMs: context.clock.nowMs(),
+      });
+      await context.queue.sendWake(partition, 0);
+    }
+  } catch {
+    throw reason;
+  }
+}

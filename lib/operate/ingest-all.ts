@@ -1,0 +1,52 @@
+/** Ingests a batch of the ingest queue: requests for jobs, requests about schedules, and requests about jobs that are there. */
+import { dispatchAll } from '../dispatch/dispatch.ts';
+import type { DispatchContext } from '../dispatch/partition/context.ts';
+import { ingestSchedules, type ScheduleIngestContext, scheduleMessageOf } from '../schedules/ingest.ts';
+import { type IngestContext, type IngestMessage, ingest } from '../submit/ingest.ts';
+import { ingestJobRequests, type JobIngestContext, jobMessageOf } from './ingest.ts';
+
+export type IngestAllContext = DispatchContext & IngestContext & ScheduleIngestContext & JobIngestContext;
+
+/**
+ * Does what the messages ask for, and makes one pass for the new jobs, so that an idle system need not wait for the table's stream.
+ *
+ * @param compose - the context by the newest declaration
+ * @returns ids of the messages that are to be delivered again
+ */
+export async function ingestAll(
+  compose: () => Promise<IngestAllContext>,
+  messages: readonly IngestMessage[],
+): Promise<readonly string[]> {
+  const context = await compose();
+  const ofSchedules = messages.flatMap(
+    ({ messageId, body, traceHeader }) => scheduleMessageOf(messageId, body, traceHeader) ?? [],
+  );
+  const ofJobs = messages.flatMap(({ messageId, body }) => jobMessageOf(messageId, body) ?? []);
+  const others = new Set([...ofSchedules, ...ofJobs].map(({ messageId }) => messageId));
+  const schedules = await ingestSchedules(context, ofSchedules);
+  const submitted = await ingest(
+    context,
+    messages.filter(({ messageId }) => !others.has(messageId)),
+  );
+  // After the requests for jobs: one of those may be the job that is to be moved or cancelled.
+  const asked = await ingestJobRequests(context, ofJobs);
+  if (submitted.created.length > 0) {
+    // The jobs are stored. If this pass fails, the stream brings the dispatch function to them.
+    await dispatchAll(await compose(), { jobs: submitted.created, reason: 'ingest' }).catch(
+      (error: unknown) => context.log.warn('the pass after ingest failed', { error: String(error) }),
+    );
+  }
+  const rejected = submitted.rejected + schedules.rejected + asked.rejected;
+  const failed = [schedules, submitted, asked].flatMap(({ failedMessageIds }) => failedMessageIds);
+  context.metrics?.add('rejected', rejected);
+  context.log.info('ingested', {
+    messages: messages.length,
+    created: submitted.created.length,
+    repeated: submitted.repeated,
+    rejected,
+    schedules: ofSchedules.length,
+    jobs: ofJobs.length,
+    failed: failed.length,
+  });
+  return failed;
+}
