@@ -49,13 +49,24 @@ export function commentsIn(source: string): readonly Passage[] {
   return passages;
 }
 
-/** The prose of a page: no code, no tables' rulers. */
+/** The prose of a page, a passage for each paragraph, list item and row of a table. Code and headings are left out. */
 function proseIn(page: string): readonly Passage[] {
+  const passages: { line: number; text: string }[] = [];
   let isCode = false;
-  return page.split('\n').flatMap((text, at) => {
+  let goesOn = false;
+  page.split('\n').forEach((text, at) => {
     if (text.startsWith('```')) isCode = !isCode;
-    return isCode || text.startsWith('#') ? [] : [{ line: at + 1, text: text.replace(/^[\s#>|*-]+/, '') }];
+    const prose = text.replace(/^[\s>|*-]+/, '');
+    if (isCode || prose === '' || /^(?:```|#)/.test(text)) goesOn = false;
+    else if (goesOn && !/^\s*[|>*-]/.test(text)) {
+      const last = passages.at(-1);
+      if (last !== undefined) last.text += ` ${prose}`;
+    } else {
+      passages.push({ line: at + 1, text: prose });
+      goesOn = true;
+    }
   });
+  return passages;
 }
 
 const sentencesOf = (text: string): readonly string[] =>

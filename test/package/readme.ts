@@ -13,7 +13,7 @@ export interface Beginning {
 /** The commands and files of the section that begins with a deployment. */
 export async function readmeBeginning(): Promise<Beginning> {
   const readme = await readFile(join(project, 'README.md'), 'utf8');
-  const [, section = ''] = /^## Ten lines to a deployed scheduler\n([\s\S]*?)^## /m.exec(readme) ?? [];
+  const [, section = ''] = /^## Quick start\n([\s\S]*?)^## /m.exec(readme) ?? [];
   const blocks = [...section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
   const commands = blocks.flatMap(({ 1: language, 2: text = '' }) =>
     language === 'sh' ? text.split('\n').filter((line) => line !== '') : [],
