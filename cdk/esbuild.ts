@@ -1,14 +1,11 @@
 /** esbuild makes one file of each of the scheduler's functions, at synth; it is the app's to install. */
+
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
-
-/** Thrown at synth where esbuild is not installed. The CDK itself would go on to ask for Docker. */
-export class EsbuildMissingError extends Error {
-  override readonly name = 'EsbuildMissingError';
-}
+import { EnvironmentError } from '../lib/core/errors.ts';
 
 /** As the CDK looks for it: among the app's packages, then on the PATH. */
 function isInstalled(folder: string): boolean {
@@ -20,11 +17,11 @@ function isInstalled(folder: string): boolean {
   }
 }
 
-/** @throws EsbuildMissingError where functions are to be bundled and nothing is there to do it */
+/** @throws EnvironmentError where functions are to be bundled and nothing is there to do it */
 export function checkEsbuild(scope: Construct, folder: string = process.cwd()): void {
   // A stack that is not to be deployed needs no code.
   if (!Stack.of(scope).bundlingRequired || isInstalled(folder)) return;
-  throw new EsbuildMissingError(
+  throw new EnvironmentError(
     `esbuild, which bundles the scheduler's functions, is not installed in ${folder}: run \`npm install --save-dev esbuild\` there`,
   );
 }

@@ -1,4 +1,5 @@
 /** What may stand behind a fleet's queue: any function of Node.js 22 or later, a version or an alias of one too. */
+
 import { Duration, Token } from 'aws-cdk-lib';
 import {
   Alias,

@@ -1,10 +1,10 @@
 /** `fairlead`: the construct, and what its declaration is made of. The package's entry for a CDK app. */
+
 export type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
-export { ConfigurationError } from '../lib/core/errors.ts';
+export { ConfigurationError, EnvironmentError } from '../lib/core/errors.ts';
 export type { ScheduleRequest } from '../lib/schedules/request.ts';
 export { type AlarmsProps, SchedulerAlarms } from './alarms.ts';
 export { type DashboardProps, SchedulerDashboard } from './dashboard.ts';
-export { EsbuildMissingError } from './esbuild.ts';
 export type { Fleet, FleetProps } from './fleet.ts';
 export { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from './function.ts';
 export type { SchedulerGrants } from './grants.ts';

@@ -1,4 +1,5 @@
 /** Events of a business that become jobs: a rule, and which part of the event becomes which part of the job. */
+
 import { createHash } from 'node:crypto';
 import { Stack } from 'aws-cdk-lib';
 import { EventField, type EventPattern, type IEventBus, Rule, RuleTargetInput } from 'aws-cdk-lib/aws-events';

@@ -1,4 +1,5 @@
 /** Numbers that AWS bounds, checked before anything is made. */
+
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { LED_PARTITIONS_MAX } from '../lib/core/partition.ts';

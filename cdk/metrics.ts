@@ -1,4 +1,5 @@
 /** Metrics of a scheduler: what its functions and workers tell CloudWatch, under the names of `lib/metrics/names.ts`. */
+
 import { Duration } from 'aws-cdk-lib';
 import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';

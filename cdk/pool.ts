@@ -1,4 +1,5 @@
 /** What an app has declared so far: types and fleets may come after the construct. Whatever is refused changes nothing. */
+
 import type { ResourceEnvironment } from 'aws-cdk-lib';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import {

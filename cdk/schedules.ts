@@ -1,4 +1,5 @@
 /** Schedules that are declared: checked at synth, made by the deployment. */
+
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
 import {

@@ -1,4 +1,5 @@
 /** Several schedulers may share a bus if each takes requests of other sources: else every one would take every job. */
+
 import { Stack, Token } from 'aws-cdk-lib';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { Construct } from 'constructs';

@@ -1,4 +1,5 @@
 /** The one table: jobs, partitions, ledgers. Keys and names come from the schema that the stores use. */
+
 import { RemovalPolicy, Token } from 'aws-cdk-lib';
 import {
   AttributeType,

@@ -1,4 +1,5 @@
 /** Values that only a deployment knows have no place in what is checked and packed when an app is synthesised. */
+
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
 

@@ -2,6 +2,7 @@
  * What only the stack can check: a declaration against the functions that serve it and the limits of AWS.
  * Everything about the pool itself is checked by `resolveConfiguration`, before.
  */
+
 import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';

@@ -2,6 +2,7 @@
  * Values of other kinds than TypeScript would accept. Who writes an app in JavaScript is told by the name of the field, not by what
  * breaks inside of the library, or is left out in silence.
  */
+
 import { type Duration, Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';

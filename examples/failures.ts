@@ -1,20 +1,20 @@
 /** How an example says why it ended. */
 import {
-  StoreMisconfigured,
-  StoreRefused,
-  StoreThrottled,
-  StoreUnavailable,
-} from '../lib/store/contract/errors.ts';
-import { EmulatorError } from '../lib/testing/emulator.ts';
+  EnvironmentError,
+  MisconfiguredError,
+  RefusedError,
+  ThrottledError,
+  UnavailableError,
+} from '../lib/core/errors.ts';
 import { DeployError } from './deploy.ts';
 
 const EXPECTED = [
-  EmulatorError,
+  EnvironmentError,
   DeployError,
-  StoreMisconfigured,
-  StoreRefused,
-  StoreThrottled,
-  StoreUnavailable,
+  MisconfiguredError,
+  RefusedError,
+  ThrottledError,
+  UnavailableError,
 ];
 
 /**

@@ -1,8 +1,10 @@
 /** The composition root of the functions: the only place here that reads the environment and builds adapters. */
+
 import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { EnvironmentError } from '../lib/core/errors.ts';
 import { partitionOf } from '../lib/core/partition.ts';
 import {
   DECLARATION_AGAIN_MS,
@@ -25,16 +27,12 @@ import type { ScheduleIngestContext } from '../lib/schedules/ingest.ts';
 import { DynamoJobStore } from '../lib/store/dynamodb/store.ts';
 import type { IngestContext } from '../lib/submit/ingest.ts';
 
-/** Thrown when a function runs without what the Scheduler construct gives it. */
-class FunctionEnvironmentError extends Error {
-  override readonly name = 'FunctionEnvironmentError';
-}
-
 function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
-    throw new FunctionEnvironmentError(
+    throw new EnvironmentError(
       `${name} is not set; the Scheduler construct sets it: deploy the stack again`,
+      { setting: name },
     );
   }
   return value;

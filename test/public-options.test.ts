@@ -1,4 +1,5 @@
 /** Every options object that users give: an unknown or absurd field is refused by its name, with what stood there and the way out, before anything happens. */
+
 import { App, Stack } from 'aws-cdk-lib';
 import { describe, expect, it } from 'vitest';
 import { bundlingWithNativeModules, Scheduler, WorkerFunction } from '../cdk/index.ts';
@@ -167,7 +168,7 @@ describe('what users may say', () => {
       );
     expect(refused).toMatchObject({
       name: expect.stringMatching(
-        /^(WorkerConfigurationError|ValidationError|EmulatorError|ConfigurationError)$/,
+        /^(ConfigurationError|ValidationError|EnvironmentError|ConfigurationError)$/,
       ),
     });
     const { message } = refused as Error;

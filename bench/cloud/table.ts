@@ -2,9 +2,10 @@
  * The store in memory as a table that is reached over the network: each verb takes as long as its requests, is refused where
  * the table throttles, and is counted. What a verb does, it does at once, halfway through its time.
  */
+
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import { ThrottledError } from '../../lib/core/errors.ts';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
-import { StoreThrottled } from '../../lib/store/contract/errors.ts';
 import { type ReadyLine, readyLineName } from '../../lib/store/contract/lines.ts';
 import type { ClaimRequest, Commit } from '../../lib/store/contract/requests.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
@@ -346,7 +347,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       if (tries === TRIES_MAX) {
         // Of a claim without an answer nobody knows what became of it.
         if (verb === 'claim') return (request as readonly unknown[]).map(() => 'unknown');
-        throw new StoreThrottled(`${verb}: the table throttles, nothing was changed; try again later`);
+        throw new ThrottledError(`${verb}: the table throttles, nothing was changed; try again later`);
       }
       await time.sleep(random() * THROTTLED_PAUSE_MS * 2 ** (tries - 1));
     }

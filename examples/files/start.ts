@@ -2,12 +2,14 @@
  * `npm start`: the whole way of a job, on real files. Starts an emulator, deploys the stack, puts events on its bus,
  * follows the jobs to their end, and says what they came to.
  */
+
 import { randomUUID } from 'node:crypto';
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { EnvironmentError } from '../../lib/core/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { type Emulator, EmulatorError, startEmulator } from '../../lib/testing/emulator.ts';
+import { type Emulator, startEmulator } from '../../lib/testing/emulator.ts';
 import { keepNewest, stamp } from '../../lib/testing/log-files.ts';
 import { DeployError, type Deployment, deploy } from '../deploy.ts';
 import { wordsOf } from '../failures.ts';
@@ -76,7 +78,7 @@ async function reachEndpoint(run: Run): Promise<Endpoint> {
   const { signal } = controller;
   if (options.endpoint !== undefined) {
     if (!(await answers(options.endpoint))) {
-      throw new EmulatorError(
+      throw new EnvironmentError(
         `nothing answers at AWS_ENDPOINT_URL=${options.endpoint}: start it, or unset the variable to have one started`,
       );
     }
@@ -89,7 +91,7 @@ async function reachEndpoint(run: Run): Promise<Endpoint> {
   const emulator = await startEmulator({ dataDir, log: progress.say, signal });
   run.emulator = emulator;
   emulator.exited.then(({ expected, reason }) => {
-    if (!expected) controller.abort(new EmulatorError(`${reason}. Run it again`));
+    if (!expected) controller.abort(new EnvironmentError(`${reason}. Run it again`));
   });
   let kept = false;
   cleanup.push(() => (kept ? undefined : emulator.stop()));

@@ -1,5 +1,5 @@
 /** The composition root of the commands that talk to a deployed scheduler. */
-import { ClientEnvironmentError } from '../client/errors.ts';
+import { EnvironmentError, MisconfiguredError } from '../core/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident/options.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { UnreadableItem } from '../store/contract/records.ts';
@@ -46,7 +46,10 @@ const REQUESTS = {
 function requiredSetting(name: string): string {
   const value = process.env[name];
   if (value !== undefined && value !== '') return value;
-  throw new ClientEnvironmentError(name);
+  throw new EnvironmentError(
+    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what \`fairlead env\` prints`,
+    { setting: name },
+  );
 }
 
 /** The same, for whoever makes passes: the environment that `schedulerEnvironment()` of the construct answers. */
@@ -161,12 +164,7 @@ export const connectQueues: ConnectQueues = async (envFile) => {
   }
 };
 
-/** CloudFormation could not be asked, or does not know the stack. */
-export class StackUnreadableError extends Error {
-  override readonly name = 'StackUnreadableError';
-}
-
-/** @throws StackUnreadableError */
+/** @throws MisconfiguredError */
 export const readStack: ReadStack = async (stack) => {
   const { CloudFormationClient, DescribeStacksCommand } = await import('@aws-sdk/client-cloudformation');
   const client = new CloudFormationClient(REQUESTS);
@@ -179,7 +177,7 @@ export const readStack: ReadStack = async (stack) => {
     return { outputs: Object.fromEntries(entries), region: await client.config.region() };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StackUnreadableError(
+    throw new MisconfiguredError(
       `the outputs of the stack ${JSON.stringify(stack)} cannot be read (${reason}); check its name, AWS_REGION and the credentials`,
       { cause },
     );

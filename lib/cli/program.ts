@@ -1,9 +1,11 @@
 /** The command line: what it understands, what it prints, how it ends. */
+
 import { createRequire } from 'node:module';
 import { hostname, userInfo } from 'node:os';
 import { Command } from 'commander';
+import { ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
-import { readScenarioFile, ScenarioError } from '../simulate/scenario-file.ts';
+import { readScenarioFile } from '../simulate/scenario-file.ts';
 import {
   type ConnectDispatcher,
   connect,
@@ -187,9 +189,7 @@ async function inFile<Value>(file: string, run: () => Promise<Value>): Promise<V
   try {
     return await run();
   } catch (error) {
-    if (!(error instanceof ScenarioError)) throw error;
-    const named = new ScenarioError(error.field, error.message);
-    named.message = `${file}: ${error.message}`;
-    throw named;
+    if (!(error instanceof ValidationError)) throw error;
+    throw new UsageError(`${file}: ${error.message}`, { cause: error });
   }
 }

@@ -1,6 +1,7 @@
 /** `fairlead simulate FILE`: what the product, or its core, would do with a scenario, under virtual time. */
+
 import { z } from 'zod';
-import { ConfigurationError } from '../core/errors.ts';
+import { ConfigurationError, ValidationError } from '../core/errors.ts';
 import { type FairnessResult, type Run, simulateFairness } from '../simulate/fairness.ts';
 import { simulatePartitions } from '../simulate/partitions.ts';
 import { type ProductResult, simulateProduct } from '../simulate/product.ts';
@@ -12,7 +13,7 @@ import {
   scoringCase,
   timersCase,
 } from '../simulate/reference-scenarios.ts';
-import { caseId, check, pathOf, refuseDuplicates, ScenarioError } from '../simulate/scenario-file.ts';
+import { caseId, check, pathOf, refuseDuplicates } from '../simulate/scenario-file.ts';
 import { simulateScoring } from '../simulate/scoring.ts';
 import { simulateTimers } from '../simulate/timers.ts';
 import {
@@ -64,14 +65,14 @@ const FORMATS: ReadonlyMap<string, Format> = new Map<string, Format>([
 
 /**
  * Runs the cases of a file, or the one that is asked for. All cases are checked first, those too that do not run.
- * @throws ScenarioError with the path of the first field that is wrong.
+ * @throws ValidationError with the path of the first field that is wrong.
  */
 export async function simulate(file: unknown, only?: string): Promise<Simulation> {
   const { schema } = check(z.looseObject({ schema: z.string() }), file, '');
   const format = FORMATS.get(schema.replace(/\/\d+$/, ''));
   if (format === undefined || !/\/\d+$/.test(schema)) {
     const known = [...FORMATS.keys()].map((name) => `${name}/1`).join(', ');
-    throw new ScenarioError('schema', `${JSON.stringify(schema)} is none of ${known}`);
+    throw new ValidationError('schema', `${JSON.stringify(schema)} is none of ${known}`);
   }
   const list = z.array(z.looseObject({ id: caseId }));
   check(z.strictObject({ schema: z.string(), [format.list]: list, ...format.remarks }), file, '');
@@ -83,7 +84,7 @@ export async function simulate(file: unknown, only?: string): Promise<Simulation
   const ids = check(list, cases, format.list).map(({ id }) => id);
   refuseDuplicates(ids, format.list, 'id');
   if (only !== undefined && !ids.includes(only)) {
-    throw new ScenarioError('', `no case is called ${JSON.stringify(only)}`);
+    throw new ValidationError('', `no case is called ${JSON.stringify(only)}`);
   }
   const prepared = check(list, cases, format.list).map((scenario, index) => {
     const path = pathOf([format.list, index]);
@@ -115,7 +116,7 @@ async function placed(path: string, run: () => Ran | Promise<Ran>): Promise<Ran>
   } catch (error) {
     // A rule of the core that no schema can see, such as a position outside its ring.
     if (error instanceof ConfigurationError) {
-      throw new ScenarioError(`${path}.input.${error.field}`, error.message.slice(error.field.length + 2));
+      throw new ValidationError(`${path}.input.${error.field}`, error.message.slice(error.field.length + 2));
     }
     throw error;
   }

@@ -1,34 +1,25 @@
 /** How errors are said at a shell, and how a command ends with each. */
+
 import { type Command, CommanderError } from 'commander';
 import {
   AbortError,
-  ClientEnvironmentError,
-  ControlChangedError,
-  DrainTimeoutError,
-  IdempotencyConflictError,
+  ConflictError,
   JobCancelledError,
   JobFailedError,
-  JobNotFoundError,
   JobStateError,
-  RunTimeoutError,
-  ScheduleDeclaredError,
-  ScheduleNotFoundError,
-  ValidationError,
+  NotFoundError,
+  WaitTimeoutError,
 } from '../client/errors.ts';
-import { ConfigurationError } from '../core/errors.ts';
-import { DeclarationMissing } from '../declaration/declaration.ts';
-import { OutcomesUnpublishedError } from '../dispatch/outcomes.ts';
-import { BusMisconfigured } from '../events/errors.ts';
-import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../queue/errors.ts';
-import { ScenarioError } from '../simulate/scenario-file.ts';
 import {
-  MalformedItemError,
-  StoreMisconfigured,
-  StoreRefused,
-  StoreThrottled,
-  StoreUnavailable,
-} from '../store/contract/errors.ts';
-import { StackUnreadableError } from './connect.ts';
+  ConfigurationError,
+  EnvironmentError,
+  MisconfiguredError,
+  RefusedError,
+  ThrottledError,
+  UnavailableError,
+  ValidationError,
+} from '../core/errors.ts';
+import { MalformedItemError } from '../store/contract/errors.ts';
 import { printable } from './report.ts';
 import { UsageError } from './usage.ts';
 
@@ -47,34 +38,22 @@ export const EXIT = {
 
 /** Errors that speak for themselves, in one line, and how a command ends with each. */
 const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] = [
-  [ScenarioError, EXIT.refused],
   [UsageError, EXIT.refused],
   [ValidationError, EXIT.refused],
-  [ClientEnvironmentError, EXIT.refused],
+  [EnvironmentError, EXIT.refused],
   [ConfigurationError, EXIT.refused],
-  [JobNotFoundError, EXIT.notFound],
-  [ScheduleNotFoundError, EXIT.notFound],
-  [ScheduleDeclaredError, EXIT.failed],
-  [RunTimeoutError, EXIT.timedOut],
-  [DrainTimeoutError, EXIT.timedOut],
+  [NotFoundError, EXIT.notFound],
+  [WaitTimeoutError, EXIT.timedOut],
   [AbortError, EXIT.interrupted],
-  [IdempotencyConflictError, EXIT.failed],
+  [ConflictError, EXIT.failed],
   [JobFailedError, EXIT.failed],
   [JobCancelledError, EXIT.failed],
   [JobStateError, EXIT.failed],
-  [ControlChangedError, EXIT.failed],
-  [StoreThrottled, EXIT.failed],
-  [StoreUnavailable, EXIT.failed],
-  [StoreMisconfigured, EXIT.failed],
-  [StoreRefused, EXIT.failed],
+  [ThrottledError, EXIT.failed],
+  [UnavailableError, EXIT.failed],
+  [MisconfiguredError, EXIT.failed],
+  [RefusedError, EXIT.failed],
   [MalformedItemError, EXIT.failed],
-  [DeclarationMissing, EXIT.failed],
-  [QueueUnavailable, EXIT.failed],
-  [QueueMisconfigured, EXIT.failed],
-  [QueueRefused, EXIT.failed],
-  [StackUnreadableError, EXIT.failed],
-  [OutcomesUnpublishedError, EXIT.failed],
-  [BusMisconfigured, EXIT.failed],
 ];
 
 /** What a command says of an error, and how it ends. */
@@ -116,7 +95,7 @@ export function errorData(error: Error): Readonly<Record<string, unknown>> {
 
 /** Programs hear of arguments, methods and signals; people at a shell of options, commands and keys. */
 function atShell(error: Error, command: Command | undefined): string {
-  if (error instanceof ClientEnvironmentError)
+  if (error instanceof EnvironmentError && error.setting !== undefined)
     return `${error.setting} is not set; write the settings into a file with \`fairlead env --stack STACK > .env\`, and name that with -f .env`;
   if (error instanceof AbortError) return `interrupted; ${interruptedText(error)}`;
   if (error instanceof ValidationError) return validationText(error, command);

@@ -1,7 +1,8 @@
 /** What the client's verbs accept, and how a wrong argument is named. Jobs to submit have their own rule: dispatch/request.ts. */
+
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { show } from '../core/errors.ts';
+import { show, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
@@ -10,7 +11,6 @@ import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { LISTED_STATES } from '../operate/inspect.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
 import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
-import { ValidationError } from './errors.ts';
 import { jsonOf } from './json.ts';
 
 /** Bounds on what a call may ask for. */

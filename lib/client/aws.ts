@@ -1,10 +1,32 @@
 /**
  * `fairlead/client`: the client on DynamoDB, SQS and Lambda. The package's entry: what its verbs take, answer and throw is named here.
  */
+import { ConfigurationError, EnvironmentError, ValidationError } from '../core/errors.ts';
+
+export {
+  ConfigurationError,
+  EnvironmentError,
+  MisconfiguredError,
+  RefusedError,
+  ThrottledError,
+  UnavailableError,
+  ValidationError,
+} from '../core/errors.ts';
+export { MalformedItemError } from '../store/contract/errors.ts';
+export {
+  AbortError,
+  ConflictError,
+  JobCancelledError,
+  JobFailedError,
+  JobStateError,
+  NotFoundError,
+  WaitTimeoutError,
+} from './errors.ts';
+
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { ConfigurationError, show } from '../core/errors.ts';
+import { show } from '../core/errors.ts';
 import {
   type Check,
   isBoolean,
@@ -21,10 +43,8 @@ import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreClient } from './client.ts';
-import { ClientEnvironmentError, ValidationError } from './errors.ts';
 
 export type { Control } from '../core/capacity.ts';
-export { ConfigurationError } from '../core/errors.ts';
 export type { Explanation, WaitsFor } from '../core/explain.ts';
 export type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 export type {
@@ -39,7 +59,6 @@ export type {
   NotClaimedEntry,
 } from '../core/job.ts';
 export type { Scope } from '../core/scope.ts';
-export { DeclarationMissing } from '../declaration/declaration.ts';
 export type { Depth } from '../dispatch/partition/depth.ts';
 export type {
   DispatcherRole,
@@ -57,33 +76,10 @@ export type {
 } from '../operate/inspect.ts';
 export type { LiveWaitsFor } from '../operate/live-waits.ts';
 export type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
-export {
-  ItemTooLarge,
-  MalformedItemError,
-  StoreMisconfigured,
-  StoreRefused,
-  StoreThrottled,
-  StoreUnavailable,
-} from '../store/contract/errors.ts';
 export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contract/records.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
-export {
-  AbortError,
-  ClientEnvironmentError,
-  ControlChangedError,
-  DrainTimeoutError,
-  IdempotencyConflictError,
-  JobCancelledError,
-  JobFailedError,
-  JobNotFoundError,
-  JobStateError,
-  RunTimeoutError,
-  ScheduleDeclaredError,
-  ScheduleNotFoundError,
-  ValidationError,
-} from './errors.ts';
 export type { FiringsOf, ListedFiring } from './firings.ts';
 export type { FiringView, NextOptions, PutResult, ScheduleView } from './schedules.ts';
 export type { RunOptions, SubmitEntry, SubmitRequest, SubmitResult } from './submissions.ts';
@@ -142,7 +138,10 @@ const ATTEMPTS_MAX = 100;
 function required(environment: Readonly<Record<string, string | undefined>>, name: string): string {
   const value = environment[name];
   if (value !== undefined && value !== '') return value;
-  throw new ClientEnvironmentError(name);
+  throw new EnvironmentError(
+    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what \`fairlead env\` prints`,
+    { setting: name },
+  );
 }
 
 const REQUEST_TIMEOUT_MAX_MS = 10 * 60_000;
@@ -243,7 +242,7 @@ export class SchedulerClient extends StoreClient {
   /**
    * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_WAKE_QUEUE` and, if it is there,
    * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct answers them.
-   * @throws ClientEnvironmentError, ValidationError
+   * @throws EnvironmentError, ValidationError
    */
   static fromEnvironment(
     settings: ClientSettings = {},

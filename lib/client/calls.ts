@@ -1,4 +1,5 @@
 /** What the client's calls have in common: their options, and the signals that end them. */
+
 import { checked } from './arguments.ts';
 import { AbortError } from './errors.ts';
 

@@ -1,4 +1,5 @@
 import type { Control } from '../core/capacity.ts';
+import { ValidationError } from '../core/errors.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, TERMINAL_TTL_MS } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
@@ -33,14 +34,7 @@ import {
   type RetryResult,
   redriveEach,
 } from './dead-letters.ts';
-import {
-  AbortError,
-  ControlChangedError,
-  DrainTimeoutError,
-  JobNotFoundError,
-  JobStateError,
-  ValidationError,
-} from './errors.ts';
+import { AbortError, controlChanged, drainTimedOut, JobStateError, NotFoundError } from './errors.ts';
 import { ScheduleVerbs } from './schedules.ts';
 import {
   type RunOptions,
@@ -133,7 +127,7 @@ export class StoreClient {
 
   /**
    * Submits one job and returns as soon as it is stored.
-   * @throws ValidationError, IdempotencyConflictError
+   * @throws ValidationError, ConflictError
    */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
     return this.#submissions.submit(request, options);
@@ -154,7 +148,7 @@ export class StoreClient {
   /**
    * Submits a job on demand, waits for its end, and answers it: the handler's result is its `result`.
    * An abort while the job is being stored is noticed as soon as the store has answered, so that it is known what to cancel.
-   * @throws ValidationError, IdempotencyConflictError, JobFailedError, JobCancelledError, RunTimeoutError, AbortError
+   * @throws ValidationError, ConflictError, JobFailedError, JobCancelledError, WaitTimeoutError, AbortError
    */
   async run(request: Omit<SubmitRequest, 'mode'>, options?: RunOptions): Promise<Job> {
     return this.#submissions.run(request, options);
@@ -162,32 +156,32 @@ export class StoreClient {
 
   /**
    * A job as it is now.
-   * @throws JobNotFoundError
+   * @throws NotFoundError
    */
   async get(jobId: string, options?: CallOptions): Promise<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const [job] = await within(signal, () => this.#parts.store.getJobs({ ids: [id] }));
-    if (job === undefined) throw new JobNotFoundError(id);
+    if (job === undefined) throw new NotFoundError({ jobId: id });
     return job;
   }
 
   /**
    * Ends a job that should not happen: at once while nobody runs it, else by asking its worker.
-   * @throws JobNotFoundError
+   * @throws NotFoundError
    */
   async cancel(jobId: string, options?: ActorOptions): Promise<CancelResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const outcome = await within(signal, () => this.#cancel(id, actor));
-    if (outcome.kind === 'missing') throw new JobNotFoundError(id);
+    if (outcome.kind === 'missing') throw new NotFoundError({ jobId: id });
     return { outcome: outcome.kind, job: outcome.job };
   }
 
   /**
    * Moves a job that waits to another time, as often as wanted: the last move counts. Answers the job as it is then,
    * `scheduled` or `pending`. Its age counts from its new time; a job that is ready and stays so keeps its place.
-   * @throws JobNotFoundError, JobStateError if a worker was told of it, runs it, or has ended it
+   * @throws NotFoundError, JobStateError if a worker was told of it, runs it, or has ended it
    */
   async retime(jobId: string, change: RetimeChange, options?: ActorOptions): Promise<Job> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
@@ -200,7 +194,7 @@ export class StoreClient {
       case 'moved':
         return outcome.job;
       case 'missing':
-        throw new JobNotFoundError(id);
+        throw new NotFoundError({ jobId: id });
       case 'tooLate':
         throw new JobStateError(
           outcome.job,
@@ -213,7 +207,7 @@ export class StoreClient {
 
   /**
    * Tries a failed job again, as a new queued job from its beginning. Asked twice, it answers the same new job.
-   * @throws JobNotFoundError, JobStateError if it has not failed, its type is gone, or its record cannot be read
+   * @throws NotFoundError, JobStateError if it has not failed, its type is gone, or its record cannot be read
    */
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
@@ -224,7 +218,7 @@ export class StoreClient {
       case 'repeated':
         return { jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
       case 'missing':
-        throw new JobNotFoundError(id);
+        throw new NotFoundError({ jobId: id });
       case 'notFailed':
         throw new JobStateError(
           outcome.job,
@@ -247,7 +241,7 @@ export class StoreClient {
   /**
    * What became of a job, in order: its attempts with their workers and errors, losses and what followed, moves, and what
    * operators did, with who. Of a job with many, the oldest give way, and are counted. As long as its record is kept.
-   * @throws JobNotFoundError
+   * @throws NotFoundError
    */
   async history(jobId: string, options?: CallOptions): Promise<JobHistory> {
     return historyOf(await this.get(jobId, options));
@@ -255,13 +249,13 @@ export class StoreClient {
 
   /**
    * What a job waits for: its time, others of its line, another key, a cap, a slot, a worker, a conflict, a pause.
-   * @throws JobNotFoundError
+   * @throws NotFoundError
    */
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const explanation = await within(signal, async () => explainJob(await this.#contexts.latest(), id));
-    if (explanation === undefined) throw new JobNotFoundError(id);
+    if (explanation === undefined) throw new NotFoundError({ jobId: id });
     return explanation;
   }
 
@@ -362,7 +356,7 @@ export class StoreClient {
 
   /**
    * Admits no more jobs of the scope; what runs goes on. Answers the scope's control.
-   * @throws ControlChangedError if somebody else ended a pause of it in the same moment; `resume` and `override` likewise
+   * @throws ConflictError if somebody else ended a pause of it in the same moment; `resume` and `override` likewise
    */
   async pause(scope: Scope, options?: CallOptions): Promise<Control> {
     return this.#control(scope, { paused: true }, options);
@@ -386,7 +380,7 @@ export class StoreClient {
 
   /**
    * Pauses a scope and waits until, for certain, none of its jobs holds capacity. The pause stays.
-   * @throws DrainTimeoutError with how many still run, ControlChangedError if somebody else resumed it in the same moment
+   * @throws WaitTimeoutError with how many still run, ConflictError if somebody else resumed it in the same moment
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
@@ -395,9 +389,8 @@ export class StoreClient {
       this.#contexts.everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
-    if (outcome.kind === 'superseded') throw new ControlChangedError(printScope(named));
-    if (outcome.kind === 'timedOut')
-      throw new DrainTimeoutError(printScope(named), outcome.running, timeoutMs);
+    if (outcome.kind === 'superseded') throw controlChanged(printScope(named));
+    if (outcome.kind === 'timedOut') throw drainTimedOut(printScope(named), outcome.running, timeoutMs);
   }
 
   async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
@@ -435,7 +428,7 @@ export class StoreClient {
         changeControl(context, checkedScope(scope, context.configuration), change),
       ),
     );
-    if (kind === 'superseded') throw new ControlChangedError(printScope(scope));
+    if (kind === 'superseded') throw controlChanged(printScope(scope));
     return control;
   }
 }

@@ -1,7 +1,9 @@
 /** What a client works with, and what its verbs work by: the declaration as it is now, or was a moment ago. */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
+import { MisconfiguredError } from '../core/errors.ts';
 import { partitionOf } from '../core/partition.ts';
-import { DECLARATION_AGAIN_MS, DeclarationMissing, type Declarations } from '../declaration/declaration.ts';
+import { DECLARATION_AGAIN_MS, type Declarations } from '../declaration/declaration.ts';
 import type { OperateContext } from '../operate/controls.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
@@ -38,7 +40,7 @@ export class ClientContexts {
     const { store, queue, configuration: given, declarations, clock } = this.#parts;
     const declared = await declarations?.current(maxAgeMs);
     const configuration = declared?.configuration ?? given;
-    if (configuration === undefined) throw new DeclarationMissing('a client needs a declaration');
+    if (configuration === undefined) throw new MisconfiguredError('a client needs a declaration');
     return {
       store,
       queue,

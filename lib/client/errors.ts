@@ -1,47 +1,65 @@
 /**
- * What a verb of the client can throw. `name` is stable: tell errors apart by it.
- * Errors of the store itself (`StoreThrottled`, `StoreUnavailable`, `StoreMisconfigured`, `StoreRefused`) pass through.
+ * Errors of the client's verbs. `name` is stable: tell errors apart by it. Errors that all parts share (`ValidationError`,
+ * `ThrottledError`, `UnavailableError`, `MisconfiguredError`, `RefusedError`) pass through.
  */
 import type { Job, JobState } from '../core/job.ts';
 
-/** An argument that no verb accepts. Nothing was changed. */
-export class ValidationError extends Error {
-  override readonly name = 'ValidationError';
-  /** Path of the wrong argument, such as `payload.items[3]` or `options.timeoutMs`; empty for the whole. */
-  readonly field: string;
+/** Nothing has this id: no job, or no schedule. `fairlead jobs list` and `fairlead schedules list` show those that there are. */
+export class NotFoundError extends Error {
+  override readonly name = 'NotFoundError';
+  readonly jobId: string | undefined;
+  readonly scheduleId: string | undefined;
 
-  constructor(field: string, reason: string, options?: ErrorOptions) {
-    super(field === '' ? reason : `${field}: ${reason}`, options);
-    this.field = field;
-  }
-}
-
-/** The idempotency key stands for a job with other content. Nothing was changed. */
-export class IdempotencyConflictError extends Error {
-  override readonly name = 'IdempotencyConflictError';
-  /** The job that has the key. */
-  readonly jobId: string;
-
-  constructor(jobId: string) {
+  /** @param of - one of the two */
+  constructor({ jobId, scheduleId }: { readonly jobId?: string; readonly scheduleId?: string }) {
     super(
-      `the idempotency key is taken by job ${jobId}, which has other content; use a key of its own for each piece of work`,
+      jobId !== undefined
+        ? `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days; check the id and the table`
+        : `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` names those there are`,
     );
     this.jobId = jobId;
+    this.scheduleId = scheduleId;
   }
 }
 
-/** No job has this id: it was never accepted here, or its record has expired. */
-export class JobNotFoundError extends Error {
-  override readonly name = 'JobNotFoundError';
-  readonly jobId: string;
+/** The same thing belongs to another job or to a deployment, or another person has changed it in the same moment. Theirs stands. */
+export class ConflictError extends Error {
+  override readonly name = 'ConflictError';
+  /** The job that has the idempotency key. */
+  readonly jobId: string | undefined;
+  /** The schedule that a deployment declares. */
+  readonly scheduleId: string | undefined;
+  /** The pause, cap or weight that was changed meanwhile, such as `type/resize`. */
+  readonly scope: string | undefined;
 
-  constructor(jobId: string) {
-    super(
-      `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days; check the id and the table`,
-    );
-    this.jobId = jobId;
+  constructor(
+    message: string,
+    of: { readonly jobId?: string; readonly scheduleId?: string; readonly scope?: string },
+  ) {
+    super(message);
+    this.jobId = of.jobId;
+    this.scheduleId = of.scheduleId;
+    this.scope = of.scope;
   }
 }
+
+export const keyTaken = (jobId: string): ConflictError =>
+  new ConflictError(
+    `the idempotency key is taken by job ${jobId}, which has other content; use a key of its own for each piece of work`,
+    { jobId },
+  );
+
+export const controlChanged = (scope: string): ConflictError =>
+  new ConflictError(
+    `another operator changed ${scope} at the same time, and their change stands; look at it (controls, or fairlead override), and ask again if you still want yours`,
+    { scope },
+  );
+
+export const scheduleDeclared = (scheduleId: string): ConflictError =>
+  new ConflictError(
+    `schedule ${scheduleId} is declared by a deployment: change it there, pause it, or give another one a name of its own`,
+    { scheduleId },
+  );
 
 /** The job is in a state in which this cannot be done. Nothing was changed. */
 export class JobStateError extends Error {
@@ -53,20 +71,6 @@ export class JobStateError extends Error {
     super(`job ${job.id} is ${job.state}; ${wayOut}`);
     this.jobId = job.id;
     this.state = job.state;
-  }
-}
-
-/** Somebody else has changed the same thing of a scope's control in the same moment: theirs stands, at least in part. */
-export class ControlChangedError extends Error {
-  override readonly name = 'ControlChangedError';
-  /** As it stands in a control, such as `type/resize`. */
-  readonly scope: string;
-
-  constructor(scope: string) {
-    super(
-      `somebody else changed ${scope} at the same time, and theirs stands; look at it (controls, or fairlead override), and ask again if you still want it`,
-    );
-    this.scope = scope;
   }
 }
 
@@ -103,50 +107,57 @@ const cancelText = (cancel: 'cancelled' | 'requested' | undefined): string =>
       ? 'its worker was asked to stop'
       : 'it goes on: wait longer, or cancel it';
 
-/** The job had not ended when the time was up. */
-export class RunTimeoutError extends Error {
-  override readonly name = 'RunTimeoutError';
-  readonly jobId: string;
+/** The time was up before what was waited for had come: a job's end, or the end of the jobs of a scope that is drained. */
+export class WaitTimeoutError extends Error {
+  override readonly name = 'WaitTimeoutError';
   readonly timeoutMs: number;
-  /** As it was last seen; undefined if it was never read. */
+  /** The job that was waited for. */
+  readonly jobId: string | undefined;
+  /** That job's state as it was last read; undefined if it was never read. */
   readonly state: JobState | undefined;
-  /** What became of the request to cancel it; undefined if the job goes on. */
+  /** The outcome of the request to cancel that job; undefined if the job goes on. */
   readonly cancel: 'cancelled' | 'requested' | undefined;
+  /** The scope that is drained, such as `type/resize`. It stays paused. */
+  readonly scope: string | undefined;
+  /** How many jobs of that scope still held capacity. */
+  readonly running: number | undefined;
 
   constructor(
-    seen: { readonly jobId: string; readonly state: JobState | undefined },
-    timeoutMs: number,
-    cancel: 'cancelled' | 'requested' | undefined,
+    message: string,
+    of: Partial<Pick<WaitTimeoutError, 'jobId' | 'state' | 'cancel' | 'scope' | 'running'>> & {
+      readonly timeoutMs: number;
+    },
     options?: ErrorOptions,
   ) {
-    super(
-      `job ${seen.jobId} had not ended after ${timeoutMs} ms (${seen.state ?? 'not seen'}); ${cancelText(cancel)}`,
-      options,
-    );
-    this.jobId = seen.jobId;
-    this.timeoutMs = timeoutMs;
-    this.state = seen.state;
-    this.cancel = cancel;
+    super(message, options);
+    this.timeoutMs = of.timeoutMs;
+    this.jobId = of.jobId;
+    this.state = of.state;
+    this.cancel = of.cancel;
+    this.scope = of.scope;
+    this.running = of.running;
   }
 }
 
-/** Jobs still held capacity when the time was up. The pause stays. */
-export class DrainTimeoutError extends Error {
-  override readonly name = 'DrainTimeoutError';
-  readonly scope: string;
-  /** How many. */
-  readonly running: number;
+export const runTimedOut = (
+  { jobId, state }: { readonly jobId: string; readonly state: JobState | undefined },
+  timeoutMs: number,
+  cancel: 'cancelled' | 'requested' | undefined,
+  options?: ErrorOptions,
+): WaitTimeoutError =>
+  new WaitTimeoutError(
+    `job ${jobId} had not ended after ${timeoutMs} ms (${state ?? 'not seen'}); ${cancelText(cancel)}`,
+    { jobId, state, cancel, timeoutMs },
+    options,
+  );
 
-  constructor(scope: string, running: number, timeoutMs: number) {
-    super(
-      running === 0
-        ? `${scope} is paused, but no dispatcher has confirmed it within ${timeoutMs} ms; drain it again`
-        : `${scope} is paused, and ${running} of its jobs still ran after ${timeoutMs} ms; drain it again, or cancel them`,
-    );
-    this.scope = scope;
-    this.running = running;
-  }
-}
+export const drainTimedOut = (scope: string, running: number, timeoutMs: number): WaitTimeoutError =>
+  new WaitTimeoutError(
+    running === 0
+      ? `${scope} is paused, but no dispatcher has confirmed it within ${timeoutMs} ms; drain it again`
+      : `${scope} is paused, and ${running} of its jobs still ran after ${timeoutMs} ms; drain it again, or cancel them`,
+    { scope, running, timeoutMs },
+  );
 
 /** The caller's signal was aborted. A write that was under way may have been applied. `cause` is the signal's reason. */
 export class AbortError extends Error {
@@ -167,45 +178,5 @@ export class AbortError extends Error {
     super(`the call was aborted by its signal; ${what}`, { cause: reason });
     this.jobId = run?.jobId;
     this.cancel = run?.cancel;
-  }
-}
-
-/** What the client needs to find the scheduler is not there. */
-export class ClientEnvironmentError extends Error {
-  override readonly name = 'ClientEnvironmentError';
-  /** The variable of the environment that is missing. */
-  readonly setting: string;
-
-  constructor(setting: string) {
-    super(
-      `${setting} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what \`fairlead env\` prints`,
-    );
-    this.setting = setting;
-  }
-}
-
-/** No schedule has this id. */
-export class ScheduleNotFoundError extends Error {
-  override readonly name = 'ScheduleNotFoundError';
-  readonly scheduleId: string;
-
-  constructor(scheduleId: string) {
-    super(
-      `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` names those there are`,
-    );
-    this.scheduleId = scheduleId;
-  }
-}
-
-/** The schedule is the deployment's: only what is declared changes or removes it. Nothing was changed. */
-export class ScheduleDeclaredError extends Error {
-  override readonly name = 'ScheduleDeclaredError';
-  readonly scheduleId: string;
-
-  constructor(scheduleId: string) {
-    super(
-      `schedule ${scheduleId} is declared by a deployment: change it there, pause it, or give another one a name of its own`,
-    );
-    this.scheduleId = scheduleId;
   }
 }

@@ -1,9 +1,9 @@
 /** When an expression fires, and what its policies about clock changes do: for whoever tries it before it is deployed. */
+import { ValidationError } from '../core/errors.ts';
 import { rulesOf, type ScheduleSpec } from '../core/recurring.ts';
 import { firesOf, jitterOf, LAST_FIRING_MS, localIso } from '../core/schedule.ts';
 import { readCron } from '../cron/croner.ts';
 import { parseTimes, scheduleIdProblem, type TimeRequest, type TimeSpec } from '../schedules/request.ts';
-import { ValidationError } from './errors.ts';
 
 export const FIRINGS_COUNT_MAX = 1_000;
 

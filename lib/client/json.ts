@@ -1,8 +1,7 @@
 /** From whatever a caller hands over to JSON of the client's own: nobody can change it later. */
-import { show } from '../core/errors.ts';
+import { show, ValidationError } from '../core/errors.ts';
 import type { Json } from '../core/job.ts';
 import { REQUEST_LIMITS } from '../submit/request.ts';
-import { ValidationError } from './errors.ts';
 
 /** Every value takes a byte at least, so more of them than bytes are too many; the request's other fields get some room. */
 const VALUES_MAX = REQUEST_LIMITS.payloadBytes + 1_000;

@@ -1,4 +1,5 @@
 /** The client's verbs about recurring work: `client.schedules`. */
+import { ValidationError } from '../core/errors.ts';
 import type { JobState, Json } from '../core/job.ts';
 import type { FiringEntry, ScheduleRecord, ScheduleSpec } from '../core/recurring.ts';
 import { rulesOf } from '../core/recurring.ts';
@@ -18,7 +19,7 @@ import {
 } from '../schedules/schedules.ts';
 import { SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
-import { ScheduleDeclaredError, ScheduleNotFoundError, ValidationError } from './errors.ts';
+import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import { jsonOf } from './json.ts';
 
@@ -92,7 +93,7 @@ export class ScheduleVerbs {
 
   /**
    * Makes a schedule what is asked for, from its next firing on. The same request again changes nothing.
-   * @throws ValidationError, ScheduleDeclaredError
+   * @throws ValidationError, ConflictError
    */
   async put(id: string, request: ScheduleRequest, options?: CallOptions): Promise<PutResult> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -102,12 +103,12 @@ export class ScheduleVerbs {
       const context = await this.#context();
       const spec = specOf(checkedId, asked, context);
       const outcome = await putSchedule(context, checkedId, spec, false);
-      if (outcome.kind === 'owned') throw new ScheduleDeclaredError(checkedId);
+      if (outcome.kind === 'owned') throw scheduleDeclared(checkedId);
       return { outcome: outcome.kind, schedule: viewOf(outcome.record) };
     });
   }
 
-  /** @throws ScheduleNotFoundError */
+  /** @throws NotFoundError */
   async get(id: string, options?: CallOptions): Promise<ScheduleView> {
     return this.#found(id, options, (context, checkedId) => getSchedule(context, checkedId));
   }
@@ -118,36 +119,36 @@ export class ScheduleVerbs {
     return eachWithin(signal, this.#list());
   }
 
-  /** Stops a schedule: firings of that time are left out. @throws ScheduleNotFoundError */
+  /** Stops a schedule: firings of that time are left out. @throws NotFoundError */
   async pause(id: string, options?: CallOptions): Promise<ScheduleView> {
     return this.#found(id, options, pauseSchedule);
   }
 
-  /** Lets it go on with its next firing, whoever stopped it. @throws ScheduleNotFoundError */
+  /** Lets it go on with its next firing, whoever stopped it. @throws NotFoundError */
   async resume(id: string, options?: CallOptions): Promise<ScheduleView> {
     return this.#found(id, options, resumeSchedule);
   }
 
   /**
    * Removes a schedule. Jobs that it has made go on.
-   * @throws ScheduleNotFoundError, ScheduleDeclaredError
+   * @throws NotFoundError, ConflictError
    */
   async delete(id: string, options?: CallOptions): Promise<void> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
     const outcome = await within(signal, async () => deleteSchedule(await this.#context(), checkedId, false));
-    if (outcome === 'missing') throw new ScheduleNotFoundError(checkedId);
-    if (outcome === 'owned') throw new ScheduleDeclaredError(checkedId);
+    if (outcome === 'missing') throw new NotFoundError({ scheduleId: checkedId });
+    if (outcome === 'owned') throw scheduleDeclared(checkedId);
   }
 
-  /** When it fires next, if nobody changes it; of one that is stopped, when it would. @throws ScheduleNotFoundError */
+  /** When it fires next, if nobody changes it; of one that is stopped, when it would. @throws NotFoundError */
   async next(id: string, options?: NextOptions): Promise<FiringsOf> {
     const { signal, from, count = NEXT_COUNT } = optionsOf(SHAPES.nextOptions, options);
     const checkedId = idOf(id);
     return within(signal, async () => {
       const context = await this.#context();
       const record = await getSchedule(context, checkedId);
-      if (record === undefined) throw new ScheduleNotFoundError(checkedId);
+      if (record === undefined) throw new NotFoundError({ scheduleId: checkedId });
       const { spec, state } = record;
       const fromMs = from === undefined ? context.nowMs() : Date.parse(from);
       const found = firingsOfSchedule(checkedId, spec, { anchorMs: state.anchorMs, fromMs, count });
@@ -157,7 +158,7 @@ export class ScheduleVerbs {
 
   /**
    * Makes its job now, beside its firings, also while it is stopped. The job is part of the trace that a submission would be.
-   * @throws ScheduleNotFoundError
+   * @throws NotFoundError
    * @throws ValidationError if its job's type is not declared any more
    */
   async runNow(id: string, options?: CallOptions): Promise<{ readonly jobId: string }> {
@@ -168,7 +169,7 @@ export class ScheduleVerbs {
       runNow(await this.#context(), checkedId, { traceparent }),
     );
     if (outcome.kind === 'made') return { jobId: outcome.jobId };
-    if (outcome.kind === 'missing') throw new ScheduleNotFoundError(checkedId);
+    if (outcome.kind === 'missing') throw new NotFoundError({ scheduleId: checkedId });
     throw new ValidationError(
       'type',
       `is not declared, got ${JSON.stringify(outcome.type)}: declare it, or put the schedule with another one (schedule ${checkedId})`,
@@ -183,7 +184,7 @@ export class ScheduleVerbs {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
     const record = await within(signal, async () => verb(await this.#context(), checkedId));
-    if (record === undefined) throw new ScheduleNotFoundError(checkedId);
+    if (record === undefined) throw new NotFoundError({ scheduleId: checkedId });
     return viewOf(record);
   }
 

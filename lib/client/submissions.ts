@@ -1,9 +1,10 @@
 /** The client's verbs that make jobs: one, many, and one whose end is waited for. */
+
+import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
 import type { Job, JobMode } from '../core/job.ts';
 import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
 import type { OperateContext } from '../operate/controls.ts';
-import { StoreRefused, StoreUnavailable } from '../store/contract/errors.ts';
 import type { CancelOutcome, CreateOutcome } from '../store/contract/requests.ts';
 import { isByDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
 import { submit } from '../submit/submit.ts';
@@ -12,12 +13,12 @@ import { type CallOptions, optionsOf, stopIfAborted, within } from './calls.ts';
 import type { ClientContexts, ClientParts } from './contexts.ts';
 import {
   AbortError,
-  IdempotencyConflictError,
+  type ConflictError,
   JobCancelledError,
   JobFailedError,
-  JobNotFoundError,
-  RunTimeoutError,
-  ValidationError,
+  keyTaken,
+  NotFoundError,
+  runTimedOut,
 } from './errors.ts';
 import { Told } from './told.ts';
 
@@ -59,7 +60,7 @@ export interface SubmitResult {
 /** What became of one request of many. */
 export type SubmitEntry =
   | ({ readonly kind: 'accepted' } & SubmitResult)
-  | { readonly kind: 'refused'; readonly error: ValidationError | IdempotencyConflictError }
+  | { readonly kind: 'refused'; readonly error: ValidationError | ConflictError }
   /** Trouble with the store: it may have been stored or not. With its idempotency key it can be submitted again. */
   | { readonly kind: 'failed'; readonly jobId: string; readonly error: Error };
 
@@ -171,14 +172,14 @@ export class Submissions {
       const stored = resultOf(outcome, job).job;
       onProgress?.(stored);
       const end = await awaitEnd(context, stored, { untilMonotonicMs, signal, onProgress });
-      if (end.kind === 'missing') throw new JobNotFoundError(job.id);
+      if (end.kind === 'missing') throw new NotFoundError({ jobId: job.id });
       if (end.kind === 'ended') return succeeded(end.job);
       const cancel = leave() ? await this.#cancel(job.id, GAVE_UP) : undefined;
       // It ended while the time ran out: there is a result after all.
       if (cancel?.kind === 'ended') return succeeded(cancel.job);
       const asking = cancel?.kind === 'missing' ? undefined : cancel?.kind;
       if (end.kind === 'aborted') throw new AbortError(signal?.reason, { jobId: job.id, cancel: asking });
-      throw new RunTimeoutError({ jobId: job.id, state: end.job.state }, timeoutMs, asking, {
+      throw runTimedOut({ jobId: job.id, state: end.job.state }, timeoutMs, asking, {
         cause: end.cause,
       });
     } finally {
@@ -227,7 +228,7 @@ export class Submissions {
       return jobs.map((job, at) => entryFrom(outcomes[at], job));
     } catch (error) {
       const trouble = error instanceof Error ? error : new Error(String(error));
-      if (!(error instanceof StoreRefused) || jobs.length === 1)
+      if (!(error instanceof RefusedError) || jobs.length === 1)
         return jobs.map((job) => failed(job, trouble));
     }
     // One of them is refused for good: by themselves, the others do not share its end.
@@ -252,14 +253,14 @@ function resultOf(outcome: CreateOutcome | undefined, asked: Job): SubmitResult 
 function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry {
   if (outcome === undefined) return failed(asked, noAnswer(asked));
   const { kind, job } = outcome;
-  if (kind === 'conflict') return { kind: 'refused', error: new IdempotencyConflictError(job.id) };
+  if (kind === 'conflict') return { kind: 'refused', error: keyTaken(job.id) };
   return { kind: 'accepted', jobId: job.id, job, repeated: kind === 'repeated' };
 }
 
 const failed = (job: Job, error: Error): SubmitEntry => ({ kind: 'failed', jobId: job.id, error });
 
 const noAnswer = (job: Job): Error =>
-  new StoreUnavailable(`the store said nothing about job ${job.id}; submit it again`);
+  new UnavailableError(`the store said nothing about job ${job.id}; submit it again`);
 
 function succeeded(job: Job): Job {
   if (job.state === 'failed') throw new JobFailedError(job);

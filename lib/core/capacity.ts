@@ -7,6 +7,7 @@
  *  - `Control`: what an operator changes of all that, and of fairness keys; `weightsNow`: what these weigh then.
  *  - `Skips`: what decisions pass over, kept until a decision takes it along as one of its reasons.
  */
+
 import type {
   FleetConfiguration,
   JobTypeConfiguration,

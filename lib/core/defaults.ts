@@ -5,6 +5,7 @@
  * read as an own property, checked, and refused by a `ConfigurationError` that names its path, the offending value
  * and the way out. Fields that nobody knows are refused too: a misspelt cap must not become "no cap".
  */
+
 import { BATCH_SIZE_MAX } from './capacity.ts';
 import {
   type ErrorRule,

@@ -1,4 +1,7 @@
-/** The core's error classes: broken rules. Losing a race is never one of them. */
+/**
+ * The errors that all parts share. `name` is stable and the class's own: tell errors apart by it. A lost race is never an error:
+ * it is a value in an answer. `docs/errors.md` lists all of them, with what to do.
+ */
 
 /**
  * A declaration that cannot work: a pool's configuration, a retry policy, a schedule, a ring.
@@ -22,6 +25,50 @@ export class ConfigurationError extends Error {
     this.problem = problem;
     this.wayOut = wayOut;
   }
+}
+
+/** An input that is not accepted: an argument, an option, a field of a file. Nothing was changed. */
+export class ValidationError extends Error {
+  override readonly name = 'ValidationError';
+  /** Path of the wrong input, such as `payload.items[3]` or `options.timeoutMs`; empty for the whole. */
+  readonly field: string;
+
+  constructor(field: string, reason: string, options?: ErrorOptions) {
+    super(field === '' ? reason : `${field}: ${reason}`, options);
+    this.field = field;
+  }
+}
+
+/** The process lacks something that it runs with: a variable, a program, a stack that can be read. */
+export class EnvironmentError extends Error {
+  override readonly name = 'EnvironmentError';
+  /** The variable of the environment that is missing; undefined if something else is. */
+  readonly setting: string | undefined;
+
+  constructor(message: string, options: ErrorOptions & { readonly setting?: string } = {}) {
+    super(message, options);
+    this.setting = options.setting;
+  }
+}
+
+/** The table, a queue or the bus refused for now: too many requests, or a transaction met another one. Nothing was changed; try again. */
+export class ThrottledError extends Error {
+  override readonly name = 'ThrottledError';
+}
+
+/** The table, a queue or the bus gave no answer. The request may or may not have been applied: repeat it, or read the item. */
+export class UnavailableError extends Error {
+  override readonly name = 'UnavailableError';
+}
+
+/** A table, an index, a queue, a bus, a declaration or the right to use one is missing: waiting does not help. */
+export class MisconfiguredError extends Error {
+  override readonly name = 'MisconfiguredError';
+}
+
+/** A request that is never accepted: an item too large, a key too long, a commit of too many items. Nothing was changed. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
 }
 
 /** A value as a message shows it: one line, cut to a bounded length. */

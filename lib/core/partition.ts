@@ -5,6 +5,7 @@
  * version, must come to the same one. Each cap is split into whole shares that add up to it, so that partitions which
  * know nothing of each other never exceed it together. A key's own cap is not split: a key has one partition.
  */
+
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';

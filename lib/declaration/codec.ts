@@ -5,6 +5,7 @@
  * names. What is read is checked as what a person declares, but for fields that are not known: another version may have declared them, which is
  * passed over as long as that version does not say otherwise. So a deployment can be rolled back, and clients of other teams go on.
  */
+
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';

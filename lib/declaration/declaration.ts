@@ -5,8 +5,10 @@
  * it starts, a submitter in a type that it does not know. Besides, a process looks at the version each minute that it
  * is used: one small read.
  */
+
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
+import { MisconfiguredError } from '../core/errors.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
@@ -22,11 +24,6 @@ export const DECLARATION_AGAIN_MS = 1_000;
 
 /** Versions that a process remembers: those under which what runs was claimed. */
 const CACHED_MAX = 20;
-
-/** Nothing was deployed into the table so far, or not by a deployment that declares. */
-export class DeclarationMissing extends Error {
-  override readonly name = 'DeclarationMissing';
-}
 
 /** What is declared, under which version. */
 export interface Declared extends DeclaredPool {
@@ -61,16 +58,16 @@ export class Declarations {
 
   /**
    * What was read last, without a look.
-   * @throws DeclarationMissing before anything was read
+   * @throws MisconfiguredError before anything was read
    */
   get known(): Declared {
     if (this.#known !== undefined) return this.#known;
-    throw new DeclarationMissing('the declaration was not read yet: read it before anything else');
+    throw new MisconfiguredError('the declaration was not read yet: read it before anything else');
   }
 
   /**
    * What is declared, as it was no longer ago than this. Where it cannot be looked at, what is known goes on.
-   * @throws DeclarationMissing, ConfigurationError, and the store's errors while nothing is known
+   * @throws MisconfiguredError, ConfigurationError, and the store's errors while nothing is known
    */
   async current(maxAgeMs = DECLARATION_AGE_MS): Promise<Declared> {
     const askedAtMonotonicMs = this.#clock.monotonicMs();
@@ -113,7 +110,7 @@ export class Declarations {
   async #readNewest(askedAtMonotonicMs: number): Promise<Declared> {
     const record = await this.#store.readDeclaration();
     if (record === undefined) {
-      throw new DeclarationMissing(
+      throw new MisconfiguredError(
         'nothing is declared in the table: deploy the stack with the Scheduler construct, which declares what it deploys',
       );
     }

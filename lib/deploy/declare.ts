@@ -1,6 +1,7 @@
 /** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { ConfigurationError } from '../core/errors.ts';
+import { ConfigurationError, MisconfiguredError, ThrottledError } from '../core/errors.ts';
 import { declaredCaps } from '../core/scope.ts';
 import {
   type DeclaredPool,
@@ -11,9 +12,7 @@ import {
   packDeclaration,
 } from '../declaration/codec.ts';
 import type { JobQueue } from '../queue/contract.ts';
-import { QueueMisconfigured } from '../queue/errors.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import { StoreMisconfigured, StoreThrottled } from '../store/contract/errors.ts';
 import type { ScheduleStore } from '../store/contract/schedules.ts';
 import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
 import { declareSchedules, requireNamesFree, unpackDeclaredSchedules } from './declared-schedules.ts';
@@ -74,7 +73,7 @@ export async function onceAllowed<Answer>(
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof StoreMisconfigured || error instanceof QueueMisconfigured)) throw error;
+      if (!(error instanceof MisconfiguredError || error instanceof MisconfiguredError)) throw error;
       log.warn('a right is missing; it may not have spread yet', { error: String(error), waitMs });
       await sleep(waitMs);
     }
@@ -94,7 +93,7 @@ const TOLD_AT_ONCE = 32;
 /**
  * Declares what is deployed. Answers its version.
  * @throws ConfigurationError - for what cannot work; nothing was changed
- * @throws StoreThrottled - others declared at each try; nothing was changed
+ * @throws ThrottledError - others declared at each try; nothing was changed
  */
 export async function declare(
   context: DeclareContext,
@@ -142,7 +141,7 @@ export async function declare(
     await declareSchedules(context, configuration, recurring);
     return outcome.version;
   }
-  throw new StoreThrottled(
+  throw new ThrottledError(
     `others declared at each of ${TRIES_MAX} tries, nothing was changed; deploy one after the other`,
   );
 }

@@ -2,6 +2,7 @@
  * Schedules that a deployment declares. It makes, changes and removes exactly those that deployments have made: which these
  * are stands in an item of its own, so that a deployment that fails half-way leaves nothing that the next one does not know of.
  */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { partitionOf } from '../core/partition.ts';

@@ -5,9 +5,9 @@
  * A pass that is refused loads again. After three in a row the dispatcher leaves a letter, then sends a wake, and asks for a lead: passes of
  * several dispatchers are in each other's way there.
  */
+import { ThrottledError } from '../core/errors.ts';
 import type { MovingJob } from '../core/job.ts';
 import type { Deployed } from '../declaration/declaration.ts';
-import { StoreThrottled } from '../store/contract/errors.ts';
 import type { JobImage } from '../store/contract/job-fields.ts';
 import type { Letter } from '../store/contract/records.ts';
 import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead/lead.ts';
@@ -66,7 +66,7 @@ export async function dispatch(
       : await new Run(context, partition, left).run();
     if (report.kind !== 'outdated') return report;
     if (renewals === RENEWALS_MAX || context.deployed === undefined) {
-      throw new StoreThrottled(
+      throw new ThrottledError(
         `partition ${partition} was told of another declaration at each of ${RENEWALS_MAX} tries; try again`,
       );
     }

@@ -1,4 +1,5 @@
 /** What the bus is told: one event for each job that reached its end, made from the item's own transition. */
+import { UnavailableError } from '../core/errors.ts';
 import { isTerminal, type MovingJob, withoutStack } from '../core/job.ts';
 import type { ScheduleState } from '../core/recurring.ts';
 import type { EventBus, OutcomeEvent, Unpublished } from '../events/contract.ts';
@@ -7,11 +8,6 @@ import type { OutcomeOutbox, UnpublishedOutcomes } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { told } from '../store/contract/job-fields.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
-
-/** Thrown when an event was taken by nobody: what it is of must come again. */
-export class OutcomesUnpublishedError extends Error {
-  override readonly name = 'OutcomesUnpublishedError';
-}
 
 /** Those that have an outcome to tell; redriving notes something on a job whose outcome was published long ago. */
 const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
@@ -29,7 +25,7 @@ function eventOf(job: MovingJob): OutcomeEvent {
  * Publishes the outcome of every terminal job among these images. At least once: a batch that comes again is
  * published again, and `id` with `version` tells the copies apart.
  *
- * @throws OutcomesUnpublishedError
+ * @throws UnavailableError
  */
 export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob[]): Promise<number> {
   const outcomes = endedOf(jobs).map(eventOf);
@@ -37,7 +33,7 @@ export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob
   const unsent = await events.publish(outcomes);
   if (unsent.length > 0) {
     const { reason } = unsent.find((each) => each.reason !== undefined) ?? {};
-    throw new OutcomesUnpublishedError(
+    throw new UnavailableError(
       `the bus did not take ${unsent.length} of ${outcomes.length} outcome events${reason === undefined ? '' : ` (${reason})`}; the stream will bring them again`,
     );
   }
@@ -81,7 +77,7 @@ interface Told {
  *
  * @param tries - how often the bus has refused them before
  * @returns whether the bus took, or will never take, all of them
- * @throws OutcomesUnpublishedError when the outbox does not take them either: they must come again
+ * @throws UnavailableError when the outbox does not take them either: they must come again
  */
 export async function publishOrKeep(
   { events, outbox, log, metrics }: PublishContext,
@@ -117,7 +113,7 @@ export async function publishOrKeep(
     );
     return false;
   } catch (cause) {
-    throw new OutcomesUnpublishedError(
+    throw new UnavailableError(
       `neither the bus nor the outbox took ${unsent.length} of ${told.length} outcome events; they will come again`,
       { cause },
     );

@@ -1,7 +1,7 @@
 /** Somebody waits for a job's end. */
+import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import { isTerminal, type Job } from '../core/job.ts';
 import type { Clock } from '../runtime/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../store/contract/errors.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 
 export interface AwaitContext {
@@ -57,7 +57,7 @@ export async function awaitEnd(
       job = { ...seen, payload: submitted.payload };
       cause = undefined;
     } catch (error) {
-      if (!(error instanceof StoreThrottled) && !(error instanceof StoreUnavailable)) throw error;
+      if (!(error instanceof ThrottledError) && !(error instanceof UnavailableError)) throw error;
       cause = error;
       continue;
     }

@@ -2,7 +2,9 @@
  * From messages of the ingest queue to jobs that are moved or cancelled. The bus knows no order: of two moves of one job that are sent
  * close together, either may come last. A producer that needs their order uses the client, or waits between them.
  */
+
 import { z } from 'zod';
+import { UnavailableError } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { type EventBus, JOB_REQUESTS, type JobVerb } from '../events/contract.ts';
@@ -64,22 +66,15 @@ async function carryOut(context: JobIngestContext, message: JobMessage): Promise
   const { jobId, runAtMs } = asked;
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) {
-    if (context.nowMs() - (message.sentAtMs ?? 0) < ON_ITS_WAY_MS) throw new JobNotThereYet(jobId);
+    // The message of its request may come behind this one.
+    if (context.nowMs() - (message.sentAtMs ?? 0) < ON_ITS_WAY_MS)
+      throw new UnavailableError(`job ${jobId} is not there, and may be on its way`);
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
   }
   const by = `event ${message.eventId}`.slice(0, 100);
   // A second delivery must not undo what was asked for since.
   if (isDone(job, by)) return undefined;
   return runAtMs === undefined ? cancel(context, jobId, by) : move(context, jobId, runAtMs, by);
-}
-
-/** The message of its request may come behind this one. */
-class JobNotThereYet extends Error {
-  override readonly name = 'JobNotThereYet';
-
-  constructor(jobId: string) {
-    super(`job ${jobId} is not there, and may be on its way`);
-  }
 }
 
 const isDone = ({ history, cancelRequestedBy }: MovingJob, by: string): boolean =>

@@ -1,9 +1,9 @@
 /** Moving a job that waits to another time: to come, or past, which means now. The last move counts. */
 
+import { ThrottledError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
 import { wakeInMs } from '../dispatch/partition/timers.ts';
 import type { JobQueue } from '../queue/contract.ts';
-import { StoreThrottled } from '../store/contract/errors.ts';
 import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
 import { putAnnounced, type SubmitContext } from '../submit/submit.ts';
 
@@ -25,7 +25,7 @@ const TRIES_MAX = 5;
  * Moves a job. Each try is conditional on the version that was seen, so a request that comes late undoes no later move.
  *
  * @param by - who moves it, for its history
- * @throws StoreThrottled if the job moved on at each try
+ * @throws ThrottledError if the job moved on at each try
  */
 export async function retimeJob(
   context: RetimeContext,
@@ -48,7 +48,7 @@ export async function retimeJob(
     if (outcome.kind !== 'superseded') return outcome;
     seen = outcome.job;
   }
-  throw new StoreThrottled(
+  throw new ThrottledError(
     `retimeJob: job ${jobId} moved on at each of ${TRIES_MAX} tries, nothing was changed; try again`,
   );
 }

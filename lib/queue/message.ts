@@ -1,12 +1,8 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
+import { RefusedError } from '../core/errors.ts';
 import { isClaimId, isJobId } from '../core/job.ts';
 import type { PlannedClaim } from '../core/life-cycle.ts';
 import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
-
-/** Thrown for a message that no dispatcher of ours has sent. */
-export class MalformedMessageError extends Error {
-  override readonly name = 'MalformedMessageError';
-}
 
 /** One job as it is, several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
@@ -102,11 +98,11 @@ export function decodeOutcomes(body: string): UnpublishedOutcomes {
 
 /**
  * The jobs that a message names, one at least.
- * @throws MalformedMessageError
+ * @throws RefusedError
  */
 export function decodeDispatchMessage(body: string): readonly DispatchMessage[] {
-  const broken = (cause?: unknown): MalformedMessageError =>
-    new MalformedMessageError(
+  const broken = (cause?: unknown): RefusedError =>
+    new RefusedError(
       `not a dispatch message: ${body.slice(0, 200)}; only the dispatcher may send to a fleet's queue`,
       { cause },
     );

@@ -1,4 +1,5 @@
 /** What a schedule may be asked to be. One rule for the client, the CLI, events and deployments. */
+
 import { z } from 'zod';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';

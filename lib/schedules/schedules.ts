@@ -1,4 +1,6 @@
 /** What is asked of schedules: made, changed, looked at, stopped, removed. Whoever changes one completes what was decided before. */
+
+import { ThrottledError } from '../core/errors.ts';
 import {
   pausedEntries,
   placed,
@@ -23,7 +25,7 @@ import {
 } from '../dispatch/pass/firing.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
-import { MalformedItemError, StoreThrottled } from '../store/contract/errors.ts';
+import { MalformedItemError } from '../store/contract/errors.ts';
 import { pagesOf } from '../store/contract/pages.ts';
 import type { ScheduleStore } from '../store/contract/schedules.ts';
 
@@ -65,7 +67,7 @@ async function changing<T>(
     const { answer, write } = change(read);
     if (write === undefined || (await write(read))) return answer;
   }
-  throw new StoreThrottled(
+  throw new ThrottledError(
     `schedule ${id}: others changed it at each of ${TRIES_MAX} tries, nothing was changed; try again`,
   );
 }
@@ -301,7 +303,7 @@ export async function runNow(
     await complete(context, making, traceparent);
     return { kind: 'made', jobId: firingJobId(id, firing) };
   }
-  throw new StoreThrottled(
+  throw new ThrottledError(
     `schedule ${id}: others changed it at each of ${TRIES_MAX} tries, nothing was changed; try again`,
   );
 }

@@ -2,12 +2,13 @@
 
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { resolveConfiguration, SCORE_DEFAULTS } from '../core/defaults.ts';
+import { ValidationError } from '../core/errors.ts';
 import { Scheduler } from '../core/scheduler.ts';
 import { Agenda } from './agenda.ts';
 import { Expiry } from './expiry.ts';
 import { orderedNames } from './order-ids.ts';
 import type { FairnessScenario } from './reference-scenarios.ts';
-import { type AnyId, compareIds, refuseDuplicates, ScenarioError } from './scenario-file.ts';
+import { type AnyId, compareIds, refuseDuplicates } from './scenario-file.ts';
 
 export interface FairnessResult {
   /** In order: the instant, and the arrival's id. */
@@ -32,7 +33,7 @@ const FLEET = 'all';
 /** The text knows no slots: caps alone limit what runs. */
 const SLOTS = 2 ** 31;
 
-/** @throws ScenarioError with a path below `path`, the scenario's. */
+/** @throws ValidationError with a path below `path`, the scenario's. */
 export function simulateFairness(
   scenario: FairnessScenario,
   path: string,
@@ -115,7 +116,7 @@ function refuseOtherTerms({ config, arrivals }: FairnessScenario, path: string):
     if (type === undefined) return;
     for (const field of ['priority', 'conflictGroup'] as const) {
       if (arrival[field] === undefined || arrival[field] === type[field]) continue;
-      throw new ScenarioError(
+      throw new ValidationError(
         `${path}.arrivals[${index}].${field}`,
         `is ${JSON.stringify(arrival[field])}, and ${JSON.stringify(type[field])} for its type ${arrival.type}`,
       );

@@ -1,5 +1,6 @@
 /** Runs the cases of the format `partitions` on the core's ring, leases and lending. */
 
+import { ValidationError } from '../core/errors.ts';
 import { hashText } from '../core/partition.ts';
 import { buildRing, ownerOf, type Ring, ringOf, VIRTUAL_NODES } from '../core/ring.ts';
 import {
@@ -18,11 +19,10 @@ import {
 import { movedBetween, without } from './model/ring-changes.ts';
 import { type NodeLoad, planSteal } from './model/steal.ts';
 import type { PartitionsCase } from './reference-scenarios.ts';
-import { ScenarioError } from './scenario-file.ts';
 
 type Input<Kind extends PartitionsCase['kind']> = Extract<PartitionsCase, { kind: Kind }>['input'];
 
-/** @throws ScenarioError with a path below `path`, the case's, for what no schema can see. */
+/** @throws ValidationError with a path below `path`, the case's, for what no schema can see. */
 export function simulatePartitions(
   scenario: PartitionsCase,
   path: string,
@@ -119,7 +119,7 @@ function leases(input: LeaseInput, path: string): { readonly jobs: readonly unkn
 function refuseUnknownNodes(ring: Ring, entries: readonly { readonly node: string }[], path: string): void {
   const nodes = new Set(ring.nodes);
   entries.forEach(({ node }, index) => {
-    if (!nodes.has(node)) throw new ScenarioError(`${path}[${index}].node`, `${node} is not in positions`);
+    if (!nodes.has(node)) throw new ValidationError(`${path}[${index}].node`, `${node} is not in positions`);
   });
 }
 
@@ -210,7 +210,7 @@ function loadsOf(input: StealInput, path: string): NodeLoad[] {
     const record = input[field];
     const found = Object.hasOwn(record, node) ? record[node] : undefined;
     if (found === undefined)
-      throw new ScenarioError(`${path}.input.${field}.${node}`, 'expected a whole number');
+      throw new ValidationError(`${path}.input.${field}.${node}`, 'expected a whole number');
     return found;
   };
   return Object.entries(input.load).map(([node, load]) => ({
@@ -223,7 +223,7 @@ function loadsOf(input: StealInput, path: string): NodeLoad[] {
 
 function stealDecision(input: Input<'steal-decision'>, path: string): Readonly<Record<string, unknown>> {
   if (!Object.hasOwn(input.load, input.thief)) {
-    throw new ScenarioError(`${path}.input.thief`, `${input.thief} has no load`);
+    throw new ValidationError(`${path}.input.thief`, `${input.thief} has no load`);
   }
   const plan = planSteal(loadsOf(input, path), input, input.thief);
   return plan.kind === 'steal' ? { allowed: true, from: plan.from, moved: plan.moved } : { allowed: false };

@@ -6,7 +6,7 @@
 import { weightsNow } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
-import { ConfigurationError } from '../core/errors.ts';
+import { ConfigurationError, ValidationError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
 import { rulesOf, type ScheduleSpec } from '../core/recurring.ts';
 import { type Fires, firesOf } from '../core/schedule.ts';
@@ -30,7 +30,7 @@ import type {
   ProductWorker,
 } from './product-scenario.ts';
 import { type Attempt, type FleetUse, type Share, SimulationRecord } from './record.ts';
-import { pathOf, refuseDuplicates, ScenarioError } from './scenario-file.ts';
+import { pathOf, refuseDuplicates } from './scenario-file.ts';
 import { neverFires, specOf } from './scenario-schedule.ts';
 
 export type { Attempt } from './record.ts';
@@ -83,7 +83,7 @@ const RANKS: Readonly<Record<Happening['kind'], number>> = {
   look: 3,
 };
 
-/** @throws ScenarioError with a path below `path`, the scenario's. */
+/** @throws ValidationError with a path below `path`, the scenario's. */
 export async function simulateProduct(
   scenario: ProductScenario,
   path: string,
@@ -129,7 +129,7 @@ class Simulation {
       untilMs,
       startsMax: MOST_STARTS,
       onTooManyStarts: () =>
-        this.#pool.fail(new ScenarioError(path, `makes more than ${MOST_STARTS} starts`)),
+        this.#pool.fail(new ValidationError(path, `makes more than ${MOST_STARTS} starts`)),
     });
     this.#pool = new SimulatedPool({
       configuration,
@@ -179,10 +179,10 @@ class Simulation {
       const { count, everyMs } = job.repeat ?? { count: 1, everyMs: 0 };
       for (let copy = 0; copy < count; copy += 1) {
         number += 1;
-        if (number > MOST_JOBS) throw new ScenarioError(path, `makes more than ${MOST_JOBS} jobs`);
+        if (number > MOST_JOBS) throw new ValidationError(path, `makes more than ${MOST_JOBS} jobs`);
         const base = job.id ?? `${job.type}-${number}`;
         const id = job.id !== undefined && job.repeat !== undefined ? `${base}-${copy + 1}` : base;
-        if (used.has(id)) throw new ScenarioError(`${path}.id`, `${id} is there twice`);
+        if (used.has(id)) throw new ValidationError(`${path}.id`, `${id} is there twice`);
         used.add(id);
         this.#plans.set(id, job);
         const runAtMs = job.runAtMs === undefined ? undefined : this.#startEpochMs + job.runAtMs;
@@ -196,7 +196,7 @@ class Simulation {
     const { type, priority, mode, fairnessKey, resourceId } = job;
     if (!this.#configuration.types.some((known) => known.type === type)) {
       const known = this.#configuration.types.slice(0, 10).map((each) => each.type);
-      throw new ScenarioError(
+      throw new ValidationError(
         `${path}.type`,
         `${type} is not a type of the configuration (${known.join(', ')})`,
       );
@@ -204,9 +204,9 @@ class Simulation {
     const asked = { type, priority, mode, fairnessKey, ...(resourceId === undefined ? {} : { resourceId }) };
     const { accepted, refused } = parseRequests(asked, this.#configuration);
     const [refusal] = refused;
-    if (refusal !== undefined) throw new ScenarioError(`${path}.${refusal.field}`, refusal.reason);
+    if (refusal !== undefined) throw new ValidationError(`${path}.${refusal.field}`, refusal.reason);
     const [entry] = accepted;
-    if (entry === undefined) throw new ScenarioError(path, 'asks for nothing');
+    if (entry === undefined) throw new ValidationError(path, 'asks for nothing');
     return entry.request;
   }
 
@@ -225,19 +225,19 @@ class Simulation {
       const fires = placed(path, () => firesOf(rulesOf(spec, this.#startsAtMs), readCron));
       // planted: never-fires-in-simulate
       if (fires.next(this.#startsAtMs - 1) === undefined)
-        throw new ScenarioError(`${path}.schedule`, neverFires(schedule));
+        throw new ValidationError(`${path}.schedule`, neverFires(schedule));
       left -= this.#countFires(fires, left);
       this.#schedules.set(schedule.id, { id: schedule.id, spec, work: schedule.job, fired: 0 });
     });
   }
 
-  /** How often a schedule fires until the scenario ends. @throws ScenarioError if that is more than may be left. */
+  /** How often a schedule fires until the scenario ends. @throws ValidationError if that is more than may be left. */
   #countFires(fires: Fires, left: number): number {
     const untilMs = this.#startsAtMs + this.#scenario.untilMs;
     let count = 0;
     for (let at = fires.next(this.#startsAtMs - 1); at !== undefined && at <= untilMs; at = fires.next(at)) {
       count += 1;
-      if (count > left) throw new ScenarioError(this.#path, `fires more than ${MOST_JOBS} times`);
+      if (count > left) throw new ValidationError(this.#path, `fires more than ${MOST_JOBS} times`);
     }
     return count;
   }
@@ -252,12 +252,12 @@ class Simulation {
     workers.forEach((worker, index) => {
       const path = `${this.#path}.workers[${index}]`;
       const fleet = this.#configuration.fleets.find((each) => each.fleet === worker.fleet);
-      if (fleet === undefined) throw new ScenarioError(`${path}.fleet`, `${worker.fleet} is no fleet`);
+      if (fleet === undefined) throw new ValidationError(`${path}.fleet`, `${worker.fleet} is no fleet`);
       if (worker.lostAtMs !== undefined && worker.lostAtMs <= worker.fromMs) {
-        throw new ScenarioError(`${path}.lostAtMs`, 'expected an instant after fromMs');
+        throw new ValidationError(`${path}.lostAtMs`, 'expected an instant after fromMs');
       }
       if (fleet.slots !== null) {
-        throw new ScenarioError(
+        throw new ValidationError(
           `${path}.fleet`,
           `${worker.fleet} declares ${fleet.slots} slots for functions; workers register with fleets without slots`,
         );
@@ -277,7 +277,7 @@ class Simulation {
     this.#scenario.events.forEach((event, index) => {
       const path = `${this.#path}.events[${index}].scope`;
       if (event.op === 'override' && this.#scopeIn(event.scope) === undefined) {
-        throw new ScenarioError(
+        throw new ValidationError(
           path,
           `${event.scope} is no scope: pool, tier/<tier>, type/<type>, fleet/<fleet>, key/<key>`,
         );
@@ -379,9 +379,9 @@ class Simulation {
     schedule.fired += 1;
     const name = `${scheduleId}#${schedule.fired}`;
     if (this.#plans.has(name))
-      this.#pool.fail(new ScenarioError(this.#path, `the job ${name} is there twice`));
+      this.#pool.fail(new ValidationError(this.#path, `the job ${name} is there twice`));
     if (this.#plans.size >= MOST_JOBS)
-      this.#pool.fail(new ScenarioError(this.#path, `makes more than ${MOST_JOBS} jobs`));
+      this.#pool.fail(new ValidationError(this.#path, `makes more than ${MOST_JOBS} jobs`));
     this.#plans.set(name, schedule.work);
     this.#nameOf.set(id, name);
     this.#idOf.set(name, id);
@@ -461,7 +461,7 @@ function workerLeaseOf(leaseMs: number | undefined, path: string): WorkerLease |
   const heartbeatMs = HEARTBEATS_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);
   if (heartbeatMs !== undefined && leaseMs <= LEASE_MAX_MS) return { leaseMs, heartbeatMs };
   const leastMs = LEASE_MARGIN_MS + 2 * Math.min(...HEARTBEATS_MS);
-  throw new ScenarioError(
+  throw new ValidationError(
     `${path}.leaseMs`,
     `is ${leaseMs}: a worker's lease has ${leastMs} to ${LEASE_MAX_MS} ms, of which it keeps ${LEASE_MARGIN_MS} for its end`,
   );
@@ -479,7 +479,7 @@ function placed<Value>(path: string, make: () => Value): Value {
     if (!(error instanceof ConfigurationError)) throw error;
     const field = error.field === '' ? path : pathOf([error.field], path);
     const problem = error.message.slice(error.message.indexOf(': ') + 2);
-    throw new ScenarioError(field, problem);
+    throw new ValidationError(field, problem);
   }
 }
 

@@ -5,8 +5,10 @@
  * `product-scenario.ts`) for the product's own configuration. A field that a format does not know is refused: it is a
  * misspelt setting, or one that would not be honoured.
  */
+
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
+import { ValidationError } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 
 /** Files beyond this are refused unread: a simulation keeps its scenario in memory. */
@@ -17,46 +19,34 @@ export const LONGEST_ARRAY = 200_000;
 
 const DEEPEST = 32;
 
-/** A file that cannot be simulated. The command ends with exit code 2. */
-export class ScenarioError extends Error {
-  override readonly name = 'ScenarioError';
-  /** Path of the wrong field, such as `cases[3].input.slots[0].id`; empty for the whole file. */
-  readonly field: string;
-
-  constructor(field: string, problem: string) {
-    super(field === '' ? problem : `${field}: ${problem}`);
-    this.field = field;
-  }
-}
-
 /**
  * The file's JSON.
- * @throws ScenarioError if there is no such file, or what it holds is not JSON that a scenario could be.
+ * @throws ValidationError if there is no such file, or what it holds is not JSON that a scenario could be.
  */
 export function readScenarioFile(path: string): unknown {
   let text: string;
   try {
     const { size } = statSync(path);
     if (size > LARGEST_FILE_BYTES) {
-      throw new ScenarioError('', `the file has ${size} bytes, more than ${LARGEST_FILE_BYTES}`);
+      throw new ValidationError('', `the file has ${size} bytes, more than ${LARGEST_FILE_BYTES}`);
     }
     text = readFileSync(path, 'utf8');
   } catch (cause) {
-    if (cause instanceof ScenarioError) throw cause;
-    throw new ScenarioError('', `the file cannot be read (${messageOf(cause)})`);
+    if (cause instanceof ValidationError) throw cause;
+    throw new ValidationError('', `the file cannot be read (${messageOf(cause)})`);
   }
   return parseScenarioText(text);
 }
 
-/** @throws ScenarioError if the text is not JSON that a scenario could be. */
+/** @throws ValidationError if the text is not JSON that a scenario could be. */
 export function parseScenarioText(text: string): unknown {
-  if (text.trim() === '') throw new ScenarioError('', 'the file is empty');
+  if (text.trim() === '') throw new ValidationError('', 'the file is empty');
   let value: unknown;
   try {
     // A byte order mark is no part of JSON, but editors write it.
     value = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
-    throw new ScenarioError('', `the file is not JSON (${messageOf(cause)})`);
+    throw new ValidationError('', `the file is not JSON (${messageOf(cause)})`);
   }
   refuseUnsafe(value);
   return value;
@@ -65,7 +55,7 @@ export function parseScenarioText(text: string): unknown {
 /**
  * The value, checked against a schema.
  * @param path Where the value stands in the file.
- * @throws ScenarioError for the first field that is wrong.
+ * @throws ValidationError for the first field that is wrong.
  */
 export function check<Schema extends z.ZodType>(
   schema: Schema,
@@ -75,11 +65,11 @@ export function check<Schema extends z.ZodType>(
   const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  if (issue === undefined) throw new ScenarioError(path, 'is malformed');
+  if (issue === undefined) throw new ValidationError(path, 'is malformed');
   // An unknown field is reported for the object that has it; name the field itself.
   const unknown = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
   const field = pathOf([...issue.path, ...unknown], path);
-  throw new ScenarioError(field, unknown.length > 0 ? 'is not a known field' : lowerFirst(issue.message));
+  throw new ValidationError(field, unknown.length > 0 ? 'is not a known field' : lowerFirst(issue.message));
 }
 
 /** `['cases', 3, 'id']` as `cases[3].id`. */
@@ -95,7 +85,7 @@ export function refuseDuplicates(names: readonly (string | number)[], path: stri
   const seen = new Set<string | number>();
   names.forEach((name, index) => {
     if (seen.has(name)) {
-      throw new ScenarioError(
+      throw new ValidationError(
         `${path}[${index}]${field === '' ? '' : `.${field}`}`,
         `${name} is there twice`,
       );
@@ -130,11 +120,11 @@ function refuseUnsafe(root: unknown): void {
 }
 
 function refuseUnsafeNode(value: object, path: readonly PropertyKey[]): void {
-  if (path.length > DEEPEST) throw new ScenarioError(pathOf(path.slice(0, 8)), 'is nested too deeply');
+  if (path.length > DEEPEST) throw new ValidationError(pathOf(path.slice(0, 8)), 'is nested too deeply');
   if (Array.isArray(value) && value.length > LONGEST_ARRAY)
-    throw new ScenarioError(pathOf(path), `has ${value.length} entries, more than ${LONGEST_ARRAY}`);
+    throw new ValidationError(pathOf(path), `has ${value.length} entries, more than ${LONGEST_ARRAY}`);
   if (Object.hasOwn(value, '__proto__'))
-    throw new ScenarioError(pathOf([...path, '__proto__']), 'is not a known field');
+    throw new ValidationError(pathOf([...path, '__proto__']), 'is not a known field');
 }
 
 // Building blocks. Instants and durations are whole milliseconds, so results can be compared exactly.

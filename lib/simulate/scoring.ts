@@ -1,6 +1,8 @@
 /** Runs the cases of the format `scoring` on the core's score, slots and scheduler. */
+
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { resolveConfiguration, SCORE_DEFAULTS } from '../core/defaults.ts';
+import { ValidationError } from '../core/errors.ts';
 import type { WaitingJob } from '../core/job.ts';
 import { Scheduler } from '../core/scheduler.ts';
 import { score } from '../core/score.ts';
@@ -8,14 +10,14 @@ import { Ends, type Run } from './fairness.ts';
 import { SlotPool } from './model/slot-pool.ts';
 import { namesInOrder, orderedNames } from './order-ids.ts';
 import type { ScoredSlot, ScoringCase, StreamJob } from './reference-scenarios.ts';
-import { type AnyId, compareIds, refuseDuplicates, ScenarioError } from './scenario-file.ts';
+import { type AnyId, compareIds, refuseDuplicates } from './scenario-file.ts';
 
 type Input<Kind extends ScoringCase['kind']> = Extract<ScoringCase, { kind: Kind }>['input'];
 
 /** A crossover later than this is none. */
 const LAST_CROSSOVER_SEC = 20_000;
 
-/** @throws ScenarioError with a path below `path`, the case's, for what no schema can see. */
+/** @throws ValidationError with a path below `path`, the case's, for what no schema can see. */
 export function simulateScoring(
   scenario: ScoringCase,
   path: string,
@@ -120,7 +122,7 @@ function operate(slots: SlotPool, op: Input<'pool'>['ops'][number]): Readonly<Re
 
 function refuseUsedSlots(used: Set<number>, slots: readonly ScoredSlot[], path: string): void {
   slots.forEach(({ id }, index) => {
-    if (used.has(id)) throw new ScenarioError(`${path}[${index}].id`, `slot ${id} was there before`);
+    if (used.has(id)) throw new ValidationError(`${path}[${index}].id`, `slot ${id} was there before`);
     used.add(id);
   });
 }
@@ -196,7 +198,7 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
   const queuedIds = new Set(input.queued.map(({ id }) => id));
   input.onDemand.forEach(({ id }, index) => {
     if (queuedIds.has(id))
-      throw new ScenarioError(`${path}.input.onDemand[${index}].id`, `${id} is queued too`);
+      throw new ValidationError(`${path}.input.onDemand[${index}].id`, `${id} is queued too`);
   });
   refuseDuplicates(
     input.onDemand.map(({ id }) => id),
@@ -313,13 +315,13 @@ function streamJobs(input: Input<'stream'>, path: string): readonly Arrival[] {
     ['onDemand', input.onDemand, true],
   ] as const;
   if (lists.every(([, list]) => list === undefined)) {
-    throw new ScenarioError(`${path}.input.jobs`, 'expected an array');
+    throw new ValidationError(`${path}.input.jobs`, 'expected an array');
   }
   const seen = new Set<AnyId>();
   return lists.flatMap(([name, list, isOnDemand]) =>
     (list ?? []).map((job, index) => {
       if (seen.has(job.id)) {
-        throw new ScenarioError(`${path}.input.${name}[${index}].id`, `${job.id} is there twice`);
+        throw new ValidationError(`${path}.input.${name}[${index}].id`, `${job.id} is there twice`);
       }
       seen.add(job.id);
       return arrivalOf(job, isOnDemand);

@@ -1,9 +1,9 @@
 /** From messages of the ingest queue to jobs and rejection records. */
+import { RefusedError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
 import { traceparentOfXRay } from '../core/trace.ts';
 import type { EventBus, Unpublished } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
-import { StoreRefused } from '../store/contract/errors.ts';
 import type { Rejection } from '../store/contract/records.ts';
 import type { CreateOutcome } from '../store/contract/requests.ts';
 import { requestOfEvent } from './event-job.ts';
@@ -196,7 +196,7 @@ async function submitIntakes(
     );
   } catch (error) {
     context.log.warn('jobs could not be stored; their messages will come again', { error: messageOf(error) });
-    if (!(error instanceof StoreRefused) || asking.length <= 1)
+    if (!(error instanceof RefusedError) || asking.length <= 1)
       return new Map(asking.map((intake) => [intake, undefined]));
   }
   // One of them is refused for good: by themselves, the others do not share its end.

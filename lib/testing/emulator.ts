@@ -4,6 +4,7 @@
  * It is installed into a Python environment of the project on first use. It listens on one loopback port, keeps
  * everything in memory, and ends when `stop` is called, when this process ends, or when this process is killed.
  */
+
 import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -11,7 +12,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { ConfigurationError } from '../core/errors.ts';
+import { ConfigurationError, EnvironmentError } from '../core/errors.ts';
 import { type Check, isFunction, objectOf, textWithin, wholeWithin } from '../core/read-fields.ts';
 import { closed, type Finished, killGroup, lastLine, runCommand } from './command.ts';
 import { withLock } from './lock.mjs';
@@ -51,11 +52,6 @@ export interface Emulator {
   readonly release: () => void;
   /** Settles when it has ended, for whatever reason; never rejects. */
   readonly exited: Promise<EmulatorExit>;
-}
-
-/** The emulator cannot be installed or started, or has died. The message says what to do. */
-export class EmulatorError extends Error {
-  override readonly name = 'EmulatorError';
 }
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -113,7 +109,7 @@ async function findPython(path: string): Promise<string> {
     tooOld.push(`${python} is ${major}.${minor}`);
   }
   const found = tooOld.length === 0 ? 'python3 is not on the PATH' : `${tooOld.join(', ')}: too old`;
-  throw new EmulatorError(
+  throw new EnvironmentError(
     `${found}. The embedded emulator needs Python ${LEAST_PYTHON.join('.')} or later: ` +
       'install it, or set AWS_ENDPOINT_URL to an emulator of your own',
   );
@@ -149,7 +145,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
     const env = { ...process.env, PATH: path };
     const made = await runGuarded(system, [system, '-m', 'venv', home], env, signal);
     if (made.code !== 0) {
-      throw new EmulatorError(
+      throw new EnvironmentError(
         `${system} cannot make a virtual environment: ${lastLine(made.output)}. ` +
           'Install its venv module (on Debian and Ubuntu: apt install python3-venv)',
       );
@@ -161,7 +157,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
       await writeFile(log, installed.output);
       const reason =
         installed.output.split('\n').find((line) => line.startsWith('ERROR:')) ?? lastLine(installed.output);
-      throw new EmulatorError(
+      throw new EnvironmentError(
         `pip could not install the emulator: ${reason.replace(/^ERROR:\s*/, '')} (all of it: ${log}). ` +
           'Check the network and run it again',
       );
@@ -244,21 +240,13 @@ const OPTION_CHECKS: Readonly<Record<keyof EmulatorOptions, Check>> = {
   path: textWithin(PATH_BYTES_MAX, 'Leave it out for the PATH.'),
 };
 
-function requireOptions(options: unknown): void {
-  try {
-    objectOf(OPTION_CHECKS)('options', options);
-  } catch (error) {
-    throw error instanceof ConfigurationError ? new EmulatorError(error.message) : error;
-  }
-}
-
 /**
  * Starts an emulator; several may run at once.
  *
- * @throws EmulatorError when an option is wrong, Python is missing, the installation fails, the port is taken, or it does not come up
+ * @throws EnvironmentError when an option is wrong, Python is missing, the installation fails, the port is taken, or it does not come up
  */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
-  requireOptions(options);
+  objectOf(OPTION_CHECKS)('options', options);
   const { signal } = options;
   const dataDir = resolve(options.dataDir ?? '.fairlead');
   const path = options.path ?? process.env.PATH ?? '';
@@ -279,7 +267,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   });
   const { stdin, stdout } = child;
   if (stdin === null || stdout === null)
-    throw new EmulatorError('the emulator was started without its pipes');
+    throw new EnvironmentError('the emulator was started without its pipes');
   const ended = new Promise<number | null>((done) => {
     child.once('error', () => done(null));
     child.once('exit', (code) => done(code));
@@ -334,7 +322,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     if (port === undefined) {
       const { reason } = await exited;
       signal?.throwIfAborted();
-      throw new EmulatorError(
+      throw new EnvironmentError(
         options.port !== undefined && reason.includes('EADDRINUSE')
           ? `port ${options.port} of 127.0.0.1 is taken by another program: end it, or choose another port`
           : reason,
@@ -357,9 +345,9 @@ async function untilHealthy(endpoint: string, exited: Promise<EmulatorExit>, log
   });
   const giveUpAtMs = Date.now() + START_MS;
   while (!(await Promise.race([isHealthy(endpoint), exited.then(() => false)]))) {
-    if (over !== undefined) throw new EmulatorError(over.reason);
+    if (over !== undefined) throw new EnvironmentError(over.reason);
     if (Date.now() > giveUpAtMs) {
-      throw new EmulatorError(
+      throw new EnvironmentError(
         `the emulator did not come up within ${START_MS / 1000} s (its log: ${logFile})`,
       );
     }

@@ -10,16 +10,7 @@ import type { Metrics } from '../metrics/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { PROGRESS_BYTES_MAX } from '../store/contract/bounds.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
-
-/** Thrown into an attempt of a job whose end somebody asked for. */
-export class AttemptCancelledError extends Error {
-  override readonly name = 'JobCancelled';
-}
-
-/** Thrown into an attempt that does not hold its job any more: nothing that it does counts. */
-export class AttemptSupersededError extends Error {
-  override readonly name = 'JobSuperseded';
-}
+import { AttemptError } from './errors.ts';
 
 /** How often a host asks by default. Jobs that end sooner cost nothing. */
 export const WATCH_EVERY_MS = 10_000;
@@ -32,8 +23,8 @@ export interface WatchOptions {
 }
 
 /**
- * Watches a running job until the answered function is called. `stop` is called once at most, with `AttemptCancelledError` or
- * `AttemptSupersededError` as its reason.
+ * Watches a running job until the answered function is called. `stop` is called once at most, with an `AttemptError` as its reason:
+ * `JobCancelled` or `JobSuperseded`.
  */
 export type Watch = (job: MovingJob, stop: (reason: Error) => void) => () => void;
 
@@ -50,12 +41,16 @@ function reasonToStop(running: MovingJob, now: MovingJob | undefined): Error | u
     now.worker?.workerId === running.worker?.workerId &&
     now.worker?.incarnation === running.worker?.incarnation;
   if (!isOurs) {
-    return new AttemptSupersededError(
+    return new AttemptError(
+      'JobSuperseded',
       `job ${running.id} is not held by this attempt any more (${now?.state ?? 'gone'})`,
     );
   }
   if (now.cancelRequestedAtMs === undefined) return undefined;
-  return new AttemptCancelledError(`the end of job ${running.id} was asked for; stop and leave things tidy`);
+  return new AttemptError(
+    'JobCancelled',
+    `the end of job ${running.id} was asked for; stop and leave things tidy`,
+  );
 }
 
 /** One host's watch over the jobs it runs. It asks nothing while none runs for longer than `everyMs`. */

@@ -1,8 +1,10 @@
 /** The composition root of a worker process: from the environment that the Scheduler construct's `workerEnvironment` gives. */
+
 import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { EnvironmentError, ThrottledError, UnavailableError } from '../core/errors.ts';
 import { type Check, isBoolean, objectOf } from '../core/read-fields.ts';
 import { Declarations, type Declared } from '../declaration/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
@@ -11,10 +13,9 @@ import { askedMetricsOf } from '../runtime/emf.ts';
 import { processMetrics } from '../runtime/process-metrics.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { processVitals } from '../runtime/vitals.ts';
-import { StoreThrottled, StoreUnavailable } from '../store/contract/errors.ts';
 import type { WorkerLoad } from '../store/contract/records.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { readHandlers, requireFields, WorkerConfigurationError } from './handlers.ts';
+import { readHandlers } from './handlers.ts';
 import { WORKER_CHECKS, type WorkerReport } from './process/options.ts';
 import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
@@ -65,8 +66,9 @@ const FAILED = 1;
 function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
-    throw new WorkerConfigurationError(
+    throw new EnvironmentError(
       `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
+      { setting: name },
     );
   }
   return value;
@@ -94,7 +96,7 @@ async function readDeclaration(
     try {
       return await declarations.current();
     } catch (error) {
-      if (!(error instanceof StoreUnavailable || error instanceof StoreThrottled)) throw error;
+      if (!(error instanceof UnavailableError || error instanceof ThrottledError)) throw error;
       log.warn('the declaration could not be read; trying again', { error: String(error) });
       await systemClock.sleep(READ_AGAIN_MS, signal);
     }
@@ -111,13 +113,13 @@ async function readDeclaration(
  * await runFleetWorker({ render: async (payload, { signal, checkpoint }) => render(payload, signal) }, { slots: 2 });
  * ```
  *
- * @throws WorkerConfigurationError - the options, the environment, the fleet or the handlers do not fit
+ * @throws ConfigurationError - the options, the environment, the fleet or the handlers do not fit
  */
 export async function runFleetWorker(
   handlers: JobHandlers,
   options: FleetWorkerOptions = {},
 ): Promise<WorkerReport> {
-  requireFields(objectOf(OPTION_CHECKS), 'options', options);
+  objectOf(OPTION_CHECKS)('options', options);
   readHandlers(handlers);
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');

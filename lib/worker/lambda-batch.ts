@@ -1,4 +1,5 @@
 /** What a Lambda worker wraps around its handlers: one invocation, a batch of messages, partial failures. */
+
 import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { Metrics } from '../metrics/contract.ts';
@@ -8,13 +9,8 @@ import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { SubmitStore, WorkerStore } from '../store/contract/verbs.ts';
 import { noteStart, progressOf, watchJobs } from './attempt-host.ts';
 import { endIfDead } from './dead-function.ts';
-import {
-  HandlerHungError,
-  type HostContext,
-  type JobHandlers,
-  runJob,
-  WorkerStoppedError,
-} from './run-job.ts';
+import { type AttemptError, isAttemptError, WorkerStoppedError } from './errors.ts';
+import { type HostContext, type JobHandlers, runJob } from './run-job.ts';
 
 /** What a worker function needs of its surroundings. */
 export interface WorkerParts extends HostContext {
@@ -106,12 +102,12 @@ export function lambdaWorker(
       // Nobody else says of a function that died that it did.
       if (outcome === 'superseded') await endIfDead(given, message);
     };
-    let hung: HandlerHungError | undefined;
+    let hung: AttemptError | undefined;
     const runRecord = async ({ messageId, body }: SQSRecord): Promise<void> => {
       try {
         const ended = await Promise.allSettled(decodeDispatchMessage(body).map(run));
         const reasons: unknown[] = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
-        hung ??= reasons.find((reason) => reason instanceof HandlerHungError);
+        hung ??= reasons.find((reason) => isAttemptError(reason, 'HandlerHung'));
         // It comes again with all its jobs: those that have ended are not begun again.
         if (reasons.length > 0) throw reasons[0];
       } catch (error) {

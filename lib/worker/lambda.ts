@@ -1,6 +1,8 @@
 /** The composition root of a Lambda worker: from the environment that the Scheduler construct sets. */
+
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { EnvironmentError } from '../core/errors.ts';
 import { Declarations } from '../declaration/declaration.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
@@ -11,11 +13,6 @@ import type { JobHandlers } from './run-job.ts';
 
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
-/** Thrown when a worker function runs without what the Scheduler construct gives it. */
-export class WorkerEnvironmentError extends Error {
-  override readonly name = 'WorkerEnvironmentError';
-}
-
 /** A request that hangs is given up, and tried again, while the invocation still has time. */
 const REQUESTS = {
   maxAttempts: 4,
@@ -25,8 +22,9 @@ const REQUESTS = {
 function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
-    throw new WorkerEnvironmentError(
+    throw new EnvironmentError(
       `${name} is not set: give the function to a fleet of the Scheduler construct, which sets it`,
+      { setting: name },
     );
   }
   return value;
@@ -81,7 +79,7 @@ export type WorkerHandler = LambdaHandler<SQSEvent, SQSBatchResponse>;
  * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
  * ```
  *
- * @throws WorkerConfigurationError - there is no handler, or one is no function
+ * @throws ConfigurationError - there is no handler, or one is no function
  */
 export function worker(handlers: JobHandlers): WorkerHandler {
   const read = readHandlers(handlers);

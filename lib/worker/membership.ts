@@ -18,11 +18,11 @@
  * what was answered last.
  */
 
+import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../core/lease.ts';
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, laterBy, sinceMs } from '../runtime/instant.ts';
-import { StoreThrottled, StoreUnavailable } from '../store/contract/errors.ts';
 import type { WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/contract/records.ts';
 import type { Applied } from '../store/contract/requests.ts';
 import type { WorkerStore } from '../store/contract/verbs.ts';
@@ -101,7 +101,7 @@ export interface WorkerMembership {
 }
 
 const isTransient = (error: unknown): boolean =>
-  error instanceof StoreThrottled || error instanceof StoreUnavailable;
+  error instanceof ThrottledError || error instanceof UnavailableError;
 
 /**
  * Registers the worker in its partitions, and renews its records from then on.

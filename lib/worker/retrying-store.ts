@@ -1,6 +1,6 @@
 /** A store that is asked again: what a long-running worker has begun or ended must be written down, or its life ends. */
+import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../store/contract/errors.ts';
 import type { WorkerStore } from '../store/contract/verbs.ts';
 
 /** What an attempt asks of the store. */
@@ -29,7 +29,7 @@ export const retryingOf =
       try {
         return await ask(...question);
       } catch (error) {
-        const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
+        const isTransient = error instanceof ThrottledError || error instanceof UnavailableError;
         if (!isTransient || tries === TRIES_MAX || signal.aborted) throw error;
         log.warn('the store is asked again', { verb, tries, error: error.message });
         const delayMs = Math.min(DELAY_CEILING_MS, DELAY_BASE_MS * 2 ** tries);

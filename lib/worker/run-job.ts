@@ -11,7 +11,7 @@ import {
   withoutStack,
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import { afterFailure, afterRelease, afterWorkerLost, hungAfter, WORKER_STOPPED } from '../core/retry.ts';
+import { afterFailure, afterRelease, afterWorkerLost, hungAfter } from '../core/retry.ts';
 import type { Deployed } from '../declaration/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
@@ -19,13 +19,8 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/contract/records.ts';
 import type { FinishOutcome } from '../store/contract/requests.ts';
-import {
-  AttemptCancelledError,
-  AttemptSupersededError,
-  type Deadlines,
-  deadlinesBy,
-  type Watch,
-} from './attempt-host.ts';
+import { type Deadlines, deadlinesBy, type Watch } from './attempt-host.ts';
+import { AttemptError, type AttemptReason, isAttemptError, WorkerStoppedError } from './errors.ts';
 import type { AttemptStore } from './retrying-store.ts';
 import { jobErrorOf } from './thrown.ts';
 
@@ -54,8 +49,8 @@ export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey'
    * Keeps what the next attempt may go on from, should this one not end. One write each: call it every few seconds, not
    * for every record.
    *
-   * @throws JobSupersededError - this attempt does not hold the job any more: stop
-   * @throws JobCheckpointError - it cannot be kept: it is not JSON, or has more than 64 KB
+   * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more: stop
+   * @throws AttemptError - `CheckpointRefused`: it cannot be kept: it is not JSON, or has more than 64 KB
    */
   readonly checkpoint: (data: Json) => Promise<void>;
   /**
@@ -120,86 +115,51 @@ export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'relea
 const RESULT_BYTES_MAX = 64 * 1024;
 const CHECKPOINT_BYTES_MAX = 64 * 1024;
 
-/** Thrown into an attempt that takes longer than its type allows. */
-export class JobTimeoutError extends Error {
-  override readonly name = 'JobTimeout';
-}
-
-/** A handler's result that cannot be kept. */
-export class JobResultError extends Error {
-  override readonly name = 'JobResultError';
-}
-
-/** A checkpoint that cannot be kept. */
-export class JobCheckpointError extends Error {
-  override readonly name = 'JobCheckpointError';
-}
-
-/** A job whose record cannot be read in full: it is not run, and not tried again. */
-export class JobUnreadableError extends Error {
-  override readonly name = 'JobUnreadable';
-}
-
-/** Thrown into attempts when their worker ends before they do. */
-export class WorkerStoppedError extends Error {
-  override readonly name = WORKER_STOPPED;
-  /** The worker did not end in order: it is not counted on any more, and it counts as lost. */
-  readonly isLoss: boolean;
-
-  constructor(message: string, options: ErrorOptions & { readonly isLoss?: boolean } = {}) {
-    super(message, options);
-    this.isLoss = options.isLoss === true;
-  }
-}
-
 interface Storable {
   readonly what: string;
   readonly bytesMax: number;
   /** For plain data, and for data that are too large. */
   readonly waysOut: readonly [string, string];
-  readonly refusal: new (message: string, options?: ErrorOptions) => Error;
+  readonly refused: AttemptReason;
 }
 
 const RESULT: Storable = {
   what: "the handler's result",
   bytesMax: RESULT_BYTES_MAX,
   waysOut: ['return plain data', 'store it elsewhere and return a reference'],
-  refusal: JobResultError,
+  refused: 'ResultRefused',
 };
 
 const CHECKPOINT: Storable = {
   what: 'the checkpoint',
   bytesMax: CHECKPOINT_BYTES_MAX,
   waysOut: ['keep plain data', 'store it elsewhere and keep a reference'],
-  refusal: JobCheckpointError,
+  refused: 'CheckpointRefused',
 };
 
 /** What a handler gives, as it will be stored; refuses what JSON cannot hold. */
-function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: Storable): Json {
+function storable(data: Json | undefined, { what, bytesMax, waysOut, refused }: Storable): Json {
   // Most handlers answer nothing.
   if (data === undefined || data === null) return null;
   let text: string | undefined;
   try {
     text = JSON.stringify(data);
   } catch (cause) {
-    throw new refusal(`${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
+    throw new AttemptError(refused, `${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
   }
-  if (text === undefined) throw new refusal(`${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
+  if (text === undefined)
+    throw new AttemptError(refused, `${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
   const bytes = Buffer.byteLength(text, 'utf8');
   if (bytes > bytesMax)
-    throw new refusal(`${what} has ${bytes} bytes, at most ${bytesMax} are kept; ${waysOut[1]}`);
+    throw new AttemptError(
+      refused,
+      `${what} has ${bytes} bytes, at most ${bytesMax} are kept; ${waysOut[1]}`,
+    );
   return JSON.parse(text) as Json;
 }
 
 /** How long a handler that was told to stop is waited for, unless its process ends before. */
 export const STOP_GRACE_MS = 5_000;
-
-/**
- * Thrown when a handler goes on after it was told to stop, which is its cause: its process must end before its job may run again.
- */
-export class HandlerHungError extends Error {
-  override readonly name = 'HandlerHung';
-}
 
 /** How long a handler may run, and how long it is waited for when it was told to stop. */
 interface AttemptTime {
@@ -207,29 +167,20 @@ interface AttemptTime {
   readonly graceMs: number;
 }
 
-/** Nobody gave the worker a handler for the job's type. Another attempt would find none either. */
-export class MissingHandlerError extends Error {
-  override readonly name = 'MissingHandler';
-}
-
 /** What the handler threw, read once: nothing else looks at the value itself. */
-class HandlerThrewError extends Error {
-  override readonly name = 'HandlerThrew';
+class HandlerThrew {
   readonly failure: JobError;
 
   constructor(failure: JobError) {
-    super(failure.message);
     this.failure = failure;
   }
 }
 
-/** The attempt was started, and not begun: its handler has not run, and the job is as it was before. */
-class NotBegunError extends Error {
-  override readonly name = 'NotBegun';
-}
-
-const tookTooLong = (timeoutMs: number): JobTimeoutError =>
-  new JobTimeoutError(`the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`);
+const tookTooLong = (timeoutMs: number): AttemptError =>
+  new AttemptError(
+    'JobTimeout',
+    `the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`,
+  );
 
 /** How a handler ended. */
 type HandlerEnd =
@@ -246,7 +197,7 @@ function checkpointing(
   const save = async (data: Json): Promise<void> => {
     const checkpoint = storable(data, CHECKPOINT);
     if ((await store.saveCheckpoint({ job, worker, checkpoint })) === 'applied') return;
-    const reason = new AttemptSupersededError(`job ${job.id} is not held by this attempt any more`);
+    const reason = new AttemptError('JobSuperseded', `job ${job.id} is not held by this attempt any more`);
     stop(reason);
     throw reason;
   };
@@ -272,7 +223,8 @@ async function attempt(
   const handler = Object.hasOwn(handlers, job.type) ? handlers[job.type] : undefined;
   if (handler === undefined) {
     const known = Object.keys(handlers).join(', ');
-    throw new MissingHandlerError(
+    throw new AttemptError(
+      'MissingHandler',
       `this worker has no handler for the job type ${JSON.stringify(job.type)}; it has: ${known || 'none'}`,
     );
   }
@@ -333,7 +285,7 @@ async function attempt(
   try {
     const ended = await first;
     if (ended.kind === 'returned') return storable(ended.result, RESULT);
-    if (ended.kind === 'threw') throw new HandlerThrewError(ended.failure);
+    if (ended.kind === 'threw') throw new HandlerThrew(ended.failure);
     const graceIsOver = new Promise<typeof LATE>((resolve) => {
       endGrace = deadlines(graceMs, () => resolve(LATE));
     });
@@ -348,7 +300,8 @@ async function attempt(
     endWatch?.();
     context.signal?.removeEventListener('abort', stopWithWorker);
   }
-  throw new HandlerHungError(
+  throw new AttemptError(
+    'HandlerHung',
     `the handler of job ${job.id} (${job.type}) ran on for ${Math.round(graceMs)} ms after its signal; make it heed the signal`,
     { cause: told.reason },
   );
@@ -394,7 +347,7 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
 function requireWorker({ signal, lookAtLease }: RunContext): void {
   lookAtLease?.();
   if (signal?.aborted)
-    throw new NotBegunError('the worker ended before the handler began', { cause: signal.reason });
+    throw new AttemptError('NotBegun', 'the worker ended before the handler began', { cause: signal.reason });
 }
 
 /**
@@ -428,7 +381,7 @@ const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
 /**
  * Runs the job of one message.
  *
- * @throws HandlerHungError - the handler did not stop: the process must end, and the job's lease must pass
+ * @throws AttemptError - `HandlerHung`: the handler did not stop: the process must end, and the job's lease must pass
  * @throws the store's errors, when the start or the outcome could not be written, or what follows from a failure could not be
  * read: the message must come again
  */
@@ -467,13 +420,13 @@ export async function runJob(
   let ending: AttemptEnding;
   try {
     if (isTooLate(context, time, typeTimeoutMs)) {
-      throw new NotBegunError('the start was answered too late: its function was about to end');
+      throw new AttemptError('NotBegun', 'the start was answered too late: its function was about to end');
     }
-    if (job.unreadable !== undefined) throw new JobUnreadableError(job.unreadable);
+    if (job.unreadable !== undefined) throw new AttemptError('JobUnreadable', job.unreadable);
     requireWorker(context);
     ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
   } catch (error) {
-    if (error instanceof HandlerHungError) {
+    if (isAttemptError(error, 'HandlerHung')) {
       await noteHung(context, job, time, error);
       throw error;
     }
@@ -516,11 +469,11 @@ async function noteHung(
   { store, worker, log }: RunContext,
   job: Job,
   { timeoutMs }: AttemptTime,
-  { cause, message }: HandlerHungError,
+  { cause, message }: AttemptError,
 ): Promise<void> {
   const fields = { jobId: job.id, type: job.type, attempt: job.attempt };
   log.warn('a handler hangs; its process ends', { ...fields, error: message });
-  if (!(cause instanceof JobTimeoutError)) return;
+  if (!isAttemptError(cause, 'JobTimeout')) return;
   try {
     const claimId = job.claim?.claimId ?? '';
     await store.saveHung({ jobId: job.id, claimId, worker, error: hungAfter(timeoutMs) });
@@ -567,8 +520,8 @@ function endingOf(
   error: unknown,
 ): AttemptEnding {
   const { clock, random } = context;
-  if (error instanceof AttemptCancelledError) return { kind: 'cancelled' };
-  if (error instanceof AttemptSupersededError) return { kind: 'superseded' };
+  if (isAttemptError(error, 'JobCancelled')) return { kind: 'cancelled' };
+  if (isAttemptError(error, 'JobSuperseded')) return { kind: 'superseded' };
   const nowMs = clock.nowMs();
   if (error instanceof WorkerStoppedError) {
     const { isLoss, message } = error;
@@ -577,15 +530,15 @@ function endingOf(
       : released(message, nowMs, type?.onWorkerLost !== 'resume');
   }
   const mayGiveBack = releasesOf(job) < NOT_BEGUN_MAX;
-  if (error instanceof NotBegunError) {
+  if (isAttemptError(error, 'NotBegun')) {
     if (mayGiveBack) return released(error.message, nowMs, false);
     return { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) };
   }
-  const isMissing = error instanceof MissingHandlerError && type !== undefined;
+  const isMissing = isAttemptError(error, 'MissingHandler') && type !== undefined;
   if (isMissing && mayGiveBack && mayBeRollingOut(context, job))
     return released(error.message, nowMs + ROLLOUT_MS, false);
-  const failure = error instanceof HandlerThrewError ? error.failure : withoutStack(jobErrorOf(error));
-  const isFinal = error instanceof MissingHandlerError || error instanceof JobUnreadableError;
+  const failure = error instanceof HandlerThrew ? error.failure : withoutStack(jobErrorOf(error));
+  const isFinal = isAttemptError(error, 'MissingHandler', 'JobUnreadable');
   return type === undefined || isFinal
     ? { kind: 'failed', error: failure }
     : afterFailure(job, failure, type.retry, random(), nowMs);

@@ -1,10 +1,12 @@
 /** The worker's side of a guard that has a thread of its own: see `guard-thread.ts`. */
+
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Clock } from '../runtime/contract.ts';
 import { sinceMs } from '../runtime/instant.ts';
+import { WorkerStoppedError } from './errors.ts';
 import type { Guard, GuardedLife, GuardMaker, GuardNews } from './guard.ts';
 import { LEASE_MARGIN_MS, type Loss } from './membership.ts';
 
@@ -36,11 +38,6 @@ export interface ThreadGuardOptions extends Pick<GuardThreadData, 'table' | 'con
   readonly clock: Clock;
   /** Ends the process: nobody guards it any more. */
   readonly exit: (reason: string) => void;
-}
-
-/** Thrown when the guard of a worker process could not be started, or could not register the worker. */
-export class WorkerGuardError extends Error {
-  override readonly name = 'WorkerGuardError';
 }
 
 const instantIn = (leaseSince: BigInt64Array): { readonly wallMs: number; readonly monotonicMs: number } => ({
@@ -108,7 +105,7 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
       if (stage === 'over') return;
       const wasJoining = stage === 'joining';
       end();
-      if (wasJoining) reject(new WorkerGuardError(why));
+      if (wasJoining) reject(new WorkerStoppedError(why));
       else exit(why);
     };
     thread.on('message', (word: GuardWord) => {

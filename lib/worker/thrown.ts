@@ -6,6 +6,7 @@
 import { isNativeError } from 'node:util/types';
 import { kept } from '../core/history.ts';
 import { ERROR_STACK_BYTES_MAX, type JobError } from '../core/job.ts';
+import { AttemptError, type AttemptReason } from './errors.ts';
 
 const NAME_CHARS_MAX = 128;
 const MESSAGE_CHARS_MAX = 2_048;
@@ -60,7 +61,7 @@ function read(thrown: unknown, seen: Set<unknown>, framesMax: number): Read {
     return value === undefined ? undefined : textOf(() => value);
   };
   return {
-    name: text('name') || NAMELESS,
+    name: attemptReasonOf(thrown) ?? (text('name') || NAMELESS),
     message: text('message') ?? (isError(thrown) ? UNREADABLE : (fieldsOf(thrown) ?? UNREADABLE)),
     code: codeIn(field('code')),
     frames: framesIn(text('stack') ?? '', framesMax),
@@ -70,6 +71,10 @@ function read(thrown: unknown, seen: Set<unknown>, framesMax: number): Read {
     }),
   };
 }
+
+/** The name under which an attempt's end is kept with its job. */
+const attemptReasonOf = (thrown: object): AttemptReason | undefined =>
+  attempted(() => (thrown instanceof AttemptError ? thrown.reason : undefined)) as AttemptReason | undefined;
 
 /** Also one that another realm has made. */
 const isError = (thrown: unknown): thrown is object =>

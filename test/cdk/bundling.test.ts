@@ -6,10 +6,11 @@ import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { checkEsbuild, EsbuildMissingError } from '../../cdk/esbuild.ts';
+import { checkEsbuild } from '../../cdk/esbuild.ts';
 import { bundlingWithNativeModules } from '../../cdk/native-modules.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
+import { EnvironmentError } from '../../lib/core/errors.ts';
 import { outputFolder } from './stacks.ts';
 
 const hooksOf = (props: Parameters<typeof bundlingWithNativeModules>[0]): readonly string[] =>
@@ -46,7 +47,7 @@ describe('an app without esbuild', () => {
     vi.stubEnv('PATH', '');
     const folder = outputFolder();
     const stack = new Stack(new App({ analyticsReporting: false }), 'Deployed');
-    expect(() => checkEsbuild(stack, folder)).toThrow(EsbuildMissingError);
+    expect(() => checkEsbuild(stack, folder)).toThrow(EnvironmentError);
     expect(() => checkEsbuild(stack, folder)).toThrow(`${folder}: run \`npm install --save-dev esbuild\``);
     // Where nothing is bundled, as in tests of an app, nothing is needed.
     const unbundled = new App({ analyticsReporting: false, context: { 'aws:cdk:bundling-stacks': [] } });

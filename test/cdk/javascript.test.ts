@@ -1,4 +1,5 @@
 /** What TypeScript refuses by itself: apps in JavaScript are told the same, by the name of the field and before anything is made. */
+
 import { CfnParameter, Duration, Lazy } from 'aws-cdk-lib';
 import { Annotations } from 'aws-cdk-lib/assertions';
 import { type ISubnet, type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';

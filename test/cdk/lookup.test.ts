@@ -1,4 +1,5 @@
 /** A scheduler that another stack has deployed: what is granted and said of it is what its owner would grant and say. */
+
 import { Template } from 'aws-cdk-lib/assertions';
 import { AccountRootPrincipal, Role } from 'aws-cdk-lib/aws-iam';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,5 @@
 /** Schedulers that share a bus, and how each is found by those that it takes requests from. */
+
 import { App, NestedStack, Stack, Stage } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';

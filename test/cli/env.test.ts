@@ -7,9 +7,9 @@ import { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { StackUnreadableError } from '../../lib/cli/connect.ts';
 import type { Outputs } from '../../lib/cli/env.ts';
 import { runProgram } from '../../lib/cli/program.ts';
+import { MisconfiguredError } from '../../lib/core/errors.ts';
 
 const WAKE_URL = 'https://sqs.eu-west-1.amazonaws.com/123456789012/wake';
 
@@ -137,7 +137,7 @@ describe('fairlead env', { timeout: 60_000 }, () => {
   it('says what is wrong: no scheduler, no stack, nothing named', async () => {
     const none = await env({ ApiUrl: 'x' }, '--stack', 'Orders');
     expect([none.code, none.error]).toEqual([2, expect.stringContaining('outputs: ApiUrl')]);
-    const gone = await env(new StackUnreadableError('the stack is not there'), '--stack', 'Orders');
+    const gone = await env(new MisconfiguredError('the stack is not there'), '--stack', 'Orders');
     expect([gone.code, gone.error]).toEqual([1, 'fairlead: the stack is not there\n']);
     expect((await env({})).code).toBe(2);
   });

@@ -2,9 +2,8 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { connect } from '../../lib/cli/connect.ts';
-import { ClientEnvironmentError } from '../../lib/client/errors.ts';
+import { EnvironmentError, MisconfiguredError } from '../../lib/core/errors.ts';
 import type { TypeView } from '../../lib/operate/inspect.ts';
-import { StoreMisconfigured } from '../../lib/store/contract/errors.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { FAILED, storeWith } from '../stage/stage.ts';
@@ -122,7 +121,7 @@ describe('jobs run', () => {
       fairlead('jobs', 'run', 'resize', '--timeout', '2s', '--cancel-on-exit', '--json'),
     );
     expect(owner.code).toBe(4);
-    expect(JSON.parse(owner.error)).toMatchObject({ error: { name: 'RunTimeoutError' } });
+    expect(JSON.parse(owner.error)).toMatchObject({ error: { name: 'WaitTimeoutError' } });
     expect([...store.everyJob()].map(({ state }) => state).sort()).toEqual(['cancelled', 'pending']);
   });
 
@@ -219,7 +218,7 @@ describe('jobs get, list, cancel, retime and retry', () => {
     expect(late.error).toMatch(/^fairlead: job \S+ is running; only jobs that wait are moved.*\n$/);
     const none = await fairlead('jobs', 'retime', 'nobody', '--in', '5m', '--json');
     expect({ code: none.code, out: none.out }).toEqual({ code: 3, out: '' });
-    expect(JSON.parse(none.error)).toMatchObject({ error: { name: 'JobNotFoundError' } });
+    expect(JSON.parse(none.error)).toMatchObject({ error: { name: 'NotFoundError' } });
   });
 
   it('retime moves a job that a fleet was told of, while nobody has started it', async () => {
@@ -445,7 +444,7 @@ describe('trouble', () => {
   it('with the store is one line and 1', async () => {
     const { fairleadIn, anotherClient, store } = counter();
     const getJobs = () =>
-      Promise.reject(new StoreMisconfigured('the table is missing;\ncheck FAIRLEAD_TABLE'));
+      Promise.reject(new MisconfiguredError('the table is missing;\ncheck FAIRLEAD_TABLE'));
     const client = anotherClient({ store: storeWith(store, { getJobs }) });
     const connect = async () => ({ client, close: () => {} });
     const { code, error } = await fairleadIn({ connect }, 'jobs', 'get', 'a');
@@ -457,7 +456,8 @@ describe('trouble', () => {
 
   it('with the environment is one line and 2', async () => {
     const { fairleadIn } = counter();
-    const connect = () => Promise.reject(new ClientEnvironmentError('FAIRLEAD_TABLE'));
+    const connect = () =>
+      Promise.reject(new EnvironmentError('FAIRLEAD_TABLE is not set', { setting: 'FAIRLEAD_TABLE' }));
     expect(await fairleadIn({ connect }, 'fleets')).toMatchObject({
       code: 2,
       error: expect.stringMatching(/^fairlead: FAIRLEAD_TABLE is not set; .*`fairlead env --stack .*\n$/),

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { EXIT } from '../../lib/cli/spoken.ts';
-import type { ValidationError } from '../../lib/client/errors.ts';
+import type { ValidationError } from '../../lib/core/errors.ts';
 import type { ScheduleRequest } from '../../lib/schedules/request.ts';
 import { putSchedule } from '../../lib/schedules/schedules.ts';
 import { allOf, desk } from '../client/desk.ts';
@@ -179,7 +179,7 @@ describe('fairlead schedules', () => {
       const { fairlead } = counter();
       const { code, error } = await fairlead('schedules', verb, 'none', '--json');
       expect(code).toBe(EXIT.notFound);
-      expect(JSON.parse(error).error.name).toBe('ScheduleNotFoundError');
+      expect(JSON.parse(error).error.name).toBe('NotFoundError');
     },
   );
 
@@ -192,7 +192,7 @@ describe('fairlead schedules', () => {
     ]) {
       const { code, error } = await desk.fairlead('schedules', ...words, '--json');
       expect(code).toBe(EXIT.failed);
-      expect(JSON.parse(error).error.name).toBe('ScheduleDeclaredError');
+      expect(JSON.parse(error).error.name).toBe('ConflictError');
     }
     expect(await desk.data('schedules', 'pause', 'owned')).toMatchObject({
       schedule: { state: 'paused', isDeclared: true },

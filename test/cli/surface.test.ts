@@ -1,9 +1,11 @@
 /** What holds for each command: tables fit the terminal, documents have one shape, messages are in the words of the shell. */
+
 import type { Command } from 'commander';
 import stringWidth from 'string-width';
 import { describe, expect, it } from 'vitest';
 import { programFor, type Surroundings } from '../../lib/cli/program.ts';
-import { AbortError, ClientEnvironmentError } from '../../lib/client/errors.ts';
+import { AbortError } from '../../lib/client/errors.ts';
+import { EnvironmentError } from '../../lib/core/errors.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
@@ -258,7 +260,7 @@ describe('messages', () => {
 
   it('of errors that programs are told in words of theirs are said in those of the shell', async () => {
     for (const error of [
-      new ClientEnvironmentError('FAIRLEAD_TABLE'),
+      new EnvironmentError('FAIRLEAD_TABLE is not set', { setting: 'FAIRLEAD_TABLE' }),
       new AbortError(new Error('told')),
       new AbortError(new Error('told'), { jobId: 'j', cancel: undefined }),
       new AbortError(new Error('told'), { jobId: 'j', cancel: 'cancelled' }),

@@ -1,8 +1,9 @@
 /** Every bad argument of every verb gets its typed error, which names the field, and changes nothing. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { StoreClient } from '../../lib/client/client.ts';
-import { ValidationError } from '../../lib/client/errors.ts';
+import { ValidationError } from '../../lib/core/errors.ts';
 import { allOf, desk, errorOf } from './desk.ts';
 
 const GOOD = { type: 'resize', payload: 1, fairnessKey: 'tenant-a' };
@@ -414,7 +415,7 @@ describe('whatever is handed over', () => {
             )
             .catch((error: unknown) => error);
           if (failed === undefined) return;
-          expect(['ValidationError', 'JobNotFoundError', 'JobStateError']).toContain((failed as Error).name);
+          expect(['ValidationError', 'NotFoundError', 'JobStateError']).toContain((failed as Error).name);
           expect(everything()).toBe(before);
         }),
         { numRuns: 300 },
@@ -483,7 +484,7 @@ describe('whatever is handed over', () => {
           expect([...store.everyJob()]).toHaveLength(jobs.size);
           entries.forEach((entry, at) => {
             // One key may stand for two requests of the same call.
-            if (entry.kind === 'refused' && entry.error.name === 'IdempotencyConflictError') return;
+            if (entry.kind === 'refused' && entry.error.name === 'ConflictError') return;
             expect(entry.kind).toBe(alone[at]);
           });
         },

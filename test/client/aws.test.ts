@@ -39,7 +39,7 @@ describe('the client on AWS', () => {
   it.each(Object.keys(ENVIRONMENT))('names the variable %s that is missing', (name) => {
     const without = { ...ENVIRONMENT, [name]: '' };
     expect(() => SchedulerClient.fromEnvironment({}, without)).toThrow(
-      expect.objectContaining({ name: 'ClientEnvironmentError', message: expect.stringContaining(name) }),
+      expect.objectContaining({ name: 'EnvironmentError', message: expect.stringContaining(name) }),
     );
   });
 
@@ -118,7 +118,7 @@ describe('the client on AWS', () => {
       maxAttempts: 2,
       requestTimeoutMs: 50,
     });
-    await expect(client.get('a')).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    await expect(client.get('a')).rejects.toMatchObject({ name: 'UnavailableError' });
     expect(connections).toBe(2);
     client.destroy();
     server.close();

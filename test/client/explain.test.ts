@@ -20,7 +20,7 @@ async function explained(scene: Desk, id: string | undefined, text: RegExp): Pro
 
 describe('explaining a job', () => {
   it('that is not there says so', async () => {
-    expect(await errorOf(desk().client.explain('nobody'))).toMatchObject({ name: 'JobNotFoundError' });
+    expect(await errorOf(desk().client.explain('nobody'))).toMatchObject({ name: 'NotFoundError' });
   });
 
   it('that is scheduled names its time', async () => {

@@ -13,7 +13,7 @@ describe('getting a job', () => {
 
   it('that is not there says so', async () => {
     const { client } = desk();
-    expect(await errorOf(client.get('nobody'))).toMatchObject({ name: 'JobNotFoundError', jobId: 'nobody' });
+    expect(await errorOf(client.get('nobody'))).toMatchObject({ name: 'NotFoundError', jobId: 'nobody' });
   });
 });
 

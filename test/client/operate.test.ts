@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ControlChangedError, JobNotFoundError } from '../../lib/client/errors.ts';
-import { QueueUnavailable } from '../../lib/queue/errors.ts';
-import { StoreThrottled } from '../../lib/store/contract/errors.ts';
+import { ConflictError, NotFoundError } from '../../lib/client/errors.ts';
+import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { FAILED, storeWith } from '../stage/stage.ts';
 import { allOf, desk, errorOf, POOL } from './desk.ts';
@@ -47,7 +46,7 @@ describe('cancelling', () => {
 
   it('of no job says so', async () => {
     const { client } = desk();
-    expect(await errorOf(client.cancel('nobody'))).toBeInstanceOf(JobNotFoundError);
+    expect(await errorOf(client.cancel('nobody'))).toBeInstanceOf(NotFoundError);
   });
 });
 
@@ -147,7 +146,7 @@ describe('moving', () => {
   it('of no job says so', async () => {
     const { client, time } = desk();
     const error = await errorOf(client.retime('nobody', { runAt: at(time.nowMs) }));
-    expect(error).toMatchObject({ name: 'JobNotFoundError', jobId: 'nobody' });
+    expect(error).toMatchObject({ name: 'NotFoundError', jobId: 'nobody' });
   });
 
   it('under a signal that is aborted does nothing', async () => {
@@ -236,7 +235,7 @@ describe('trying a failed job again', () => {
   it('of no job says so', async () => {
     const { client } = desk();
     expect(await errorOf(client.retry('nobody'))).toMatchObject({
-      name: 'JobNotFoundError',
+      name: 'NotFoundError',
       jobId: 'nobody',
     });
   });
@@ -377,7 +376,7 @@ describe('pausing', () => {
     const { client, anotherClient, put, job, pass, stateOf } = desk();
     const [waiting] = await put(job());
     await client.pause('pool');
-    const queue = { sendWake: () => Promise.reject(new QueueUnavailable('no answer')) };
+    const queue = { sendWake: () => Promise.reject(new UnavailableError('no answer')) };
     await anotherClient({ queue }).resume('pool');
     await pass();
     expect(stateOf(waiting?.id ?? '')).toBe('claimed');
@@ -486,14 +485,14 @@ describe('draining', () => {
     await pass();
     await startEverywhere();
     const error = await finish(errorOf(client.drain('pool', { timeoutMs: 2_000 })));
-    expect(error).toMatchObject({ name: 'DrainTimeoutError', running: 1, scope: 'pool' });
+    expect(error).toMatchObject({ name: 'WaitTimeoutError', running: 1, scope: 'pool' });
     expect(await client.controls()).toEqual([{ scope: 'pool', paused: true }]);
   });
 
   it('says if no dispatcher has confirmed it', async () => {
     const { client, finish } = desk();
     const error = await finish(errorOf(client.drain('pool', { timeoutMs: 2_000 })));
-    expect(error).toMatchObject({ name: 'DrainTimeoutError', running: 0 });
+    expect(error).toMatchObject({ name: 'WaitTimeoutError', running: 0 });
     expect(error.message).toContain('no dispatcher');
   });
 
@@ -507,9 +506,9 @@ describe('draining', () => {
 
   it('lets errors of the store pass', async () => {
     const { anotherClient, store } = desk();
-    const changeControl = () => Promise.reject(new StoreThrottled('slow down'));
+    const changeControl = () => Promise.reject(new ThrottledError('slow down'));
     const client = anotherClient({ store: storeWith(store, { changeControl }) });
-    expect(await errorOf(client.drain('pool'))).toBeInstanceOf(StoreThrottled);
+    expect(await errorOf(client.drain('pool'))).toBeInstanceOf(ThrottledError);
   });
 });
 
@@ -526,7 +525,7 @@ describe('two operators who change the same thing in the same moment', () => {
     expect(store.inspect(0).controls.get('type/resize')?.maxConcurrency).toBe(caps[stands]);
     const other = outcomes[1 - stands];
     const error: unknown = other?.status === 'rejected' ? other.reason : undefined;
-    expect(error).toBeInstanceOf(ControlChangedError);
+    expect(error).toBeInstanceOf(ConflictError);
     expect(error).toMatchObject({ scope: 'type/resize' });
     await anotherClient().override(scope, { maxConcurrency: 3 });
     expect(store.inspect(0).controls.get('type/resize')?.maxConcurrency).toBe(3);
@@ -544,6 +543,6 @@ describe('two operators who change the same thing in the same moment', () => {
       changeControl: async ({ scope }) => ({ kind: 'superseded', control: { scope, paused: false } }),
     });
     const error = await errorOf(scene.anotherClient({ store }).drain('pool'));
-    expect(error).toBeInstanceOf(ControlChangedError);
+    expect(error).toBeInstanceOf(ConflictError);
   });
 });

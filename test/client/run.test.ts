@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { MisconfiguredError, ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { StoreMisconfigured, StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { FAILED, type Stage, storeWith } from '../stage/stage.ts';
 import { type Desk, desk, errorOf } from './desk.ts';
 
@@ -97,7 +97,7 @@ describe('waiting for a job', () => {
     const job = await stored(scene);
     const error = await scene.finish(running);
     expect(error).toMatchObject({
-      name: 'RunTimeoutError',
+      name: 'WaitTimeoutError',
       jobId: job.id,
       timeoutMs: 5_000,
       state: 'pending',
@@ -131,8 +131,8 @@ describe('waiting for a job', () => {
       store: storeWith(scene.store, {
         lookUpJobs: ({ ids }) => {
           looks += 1;
-          if (looks % 3 === 1) return Promise.reject(new StoreThrottled('slow down'));
-          if (looks % 3 === 2) return Promise.reject(new StoreUnavailable('no answer'));
+          if (looks % 3 === 1) return Promise.reject(new ThrottledError('slow down'));
+          if (looks % 3 === 2) return Promise.reject(new UnavailableError('no answer'));
           return scene.store.lookUpJobs({ ids });
         },
       }),
@@ -145,20 +145,20 @@ describe('waiting for a job', () => {
 
   it('names the trouble as the cause of a timeout', async () => {
     const scene = desk();
-    const lookUpJobs = () => Promise.reject(new StoreUnavailable('no answer'));
+    const lookUpJobs = () => Promise.reject(new UnavailableError('no answer'));
     const client = scene.anotherClient({ store: storeWith(scene.store, { lookUpJobs }) });
     const running = errorOf(client.run(REQUEST, { timeoutMs: 1_000 }));
     expect(await scene.finish(running)).toMatchObject({
-      name: 'RunTimeoutError',
-      cause: { name: 'StoreUnavailable' },
+      name: 'WaitTimeoutError',
+      cause: { name: 'UnavailableError' },
     });
   });
 
   it('does not wait out what waiting does not help', async () => {
     const scene = desk();
-    const lookUpJobs = () => Promise.reject(new StoreMisconfigured('no table'));
+    const lookUpJobs = () => Promise.reject(new MisconfiguredError('no table'));
     const client = scene.anotherClient({ store: storeWith(scene.store, { lookUpJobs }) });
-    expect(await scene.finish(errorOf(client.run(REQUEST)))).toBeInstanceOf(StoreMisconfigured);
+    expect(await scene.finish(errorOf(client.run(REQUEST)))).toBeInstanceOf(MisconfiguredError);
   });
 
   it('tells when the job is gone', async () => {
@@ -166,7 +166,7 @@ describe('waiting for a job', () => {
     const client = scene.anotherClient({
       store: storeWith(scene.store, { lookUpJobs: async () => [undefined] }),
     });
-    expect(await scene.finish(errorOf(client.run(REQUEST)))).toMatchObject({ name: 'JobNotFoundError' });
+    expect(await scene.finish(errorOf(client.run(REQUEST)))).toMatchObject({ name: 'NotFoundError' });
   });
 
   it('refuses a queued mode', async () => {
@@ -184,7 +184,7 @@ describe('a job that dies with its last waiter', () => {
     const scene = desk();
     const running = errorOf(scene.client.run(REQUEST, OPTIONS));
     const job = await stored(scene);
-    expect(await scene.finish(running)).toMatchObject({ name: 'RunTimeoutError', cancel: 'cancelled' });
+    expect(await scene.finish(running)).toMatchObject({ name: 'WaitTimeoutError', cancel: 'cancelled' });
     expect(scene.stateOf(job.id)).toBe('cancelled');
   });
 
@@ -220,7 +220,7 @@ describe('a job that dies with its last waiter', () => {
     const running = errorOf(scene.client.run(REQUEST, OPTIONS));
     const job = await stored(scene);
     await startedOf(scene);
-    expect(await scene.finish(running)).toMatchObject({ name: 'RunTimeoutError', cancel: 'requested' });
+    expect(await scene.finish(running)).toMatchObject({ name: 'WaitTimeoutError', cancel: 'requested' });
     expect(scene.store.inspectJob(job.id)?.cancelRequestedAtMs).toBeDefined();
   });
 
@@ -269,7 +269,7 @@ describe('a job that dies with its last waiter', () => {
     const request = { ...REQUEST, idempotencyKey: 'k' };
     const { jobId } = await scene.client.submit({ ...request, payload: 'other' });
     const error = await errorOf(scene.client.run(request, OPTIONS));
-    expect(error.name).toBe('IdempotencyConflictError');
+    expect(error.name).toBe('ConflictError');
     expect(scene.stateOf(jobId)).toBe('pending');
   });
 });

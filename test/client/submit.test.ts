@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
+import { ConflictError } from '../../lib/client/errors.ts';
+import {
+  MisconfiguredError,
+  RefusedError,
+  UnavailableError,
+  ValidationError,
+} from '../../lib/core/errors.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
-import { QueueMisconfigured } from '../../lib/queue/errors.ts';
-import { StoreRefused, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { storeWith } from '../stage/stage.ts';
 import { desk, errorOf } from './desk.ts';
 
@@ -50,8 +54,8 @@ describe('submitting one job', () => {
     const { jobId } = await client.submit({ ...REQUEST, idempotencyKey: 'k' });
     const before = everything();
     const error = await errorOf(client.submit({ ...REQUEST, payload: 2, idempotencyKey: 'k' }));
-    expect(error).toBeInstanceOf(IdempotencyConflictError);
-    expect(error).toMatchObject({ name: 'IdempotencyConflictError', jobId });
+    expect(error).toBeInstanceOf(ConflictError);
+    expect(error).toMatchObject({ name: 'ConflictError', jobId });
     expect(everything()).toBe(before);
   });
 
@@ -99,9 +103,9 @@ describe('submitting one job', () => {
 
   it('lets errors of the store pass', async () => {
     const { store, anotherClient } = desk();
-    const createJobs = () => Promise.reject(new StoreUnavailable('no answer'));
+    const createJobs = () => Promise.reject(new UnavailableError('no answer'));
     const client = anotherClient({ store: storeWith(store, { createJobs }) });
-    expect(await errorOf(client.submit(REQUEST))).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(client.submit(REQUEST))).toBeInstanceOf(UnavailableError);
   });
 
   it('sends no wake where it is told not to: the stream tells of new jobs', async () => {
@@ -151,7 +155,7 @@ describe('submitting many jobs', () => {
     ]);
     expect(entries[1]).toMatchObject({ error: { name: 'ValidationError', field: 'type' } });
     expect(entries[2]).toMatchObject({ repeated: true });
-    expect(entries[3]).toMatchObject({ error: { name: 'IdempotencyConflictError' } });
+    expect(entries[3]).toMatchObject({ error: { name: 'ConflictError' } });
   });
 
   it('takes more than one batch', async () => {
@@ -173,14 +177,14 @@ describe('submitting many jobs', () => {
       store: storeWith(store, {
         createJobs: (jobs) => {
           calls += 1;
-          return calls === 1 ? Promise.reject(new StoreUnavailable('no answer')) : store.createJobs(jobs);
+          return calls === 1 ? Promise.reject(new UnavailableError('no answer')) : store.createJobs(jobs);
         },
       }),
     });
     const entries = await client.submitMany(Array.from({ length: 150 }, () => REQUEST));
     expect(entries.slice(0, 100).every((entry) => entry.kind === 'failed')).toBe(true);
     expect(entries.slice(100).every((entry) => entry.kind === 'accepted')).toBe(true);
-    expect(entries[0]).toMatchObject({ error: { name: 'StoreUnavailable' } });
+    expect(entries[0]).toMatchObject({ error: { name: 'UnavailableError' } });
   });
 
   it('finds the one that the store refuses for good, and stores the others', async () => {
@@ -189,7 +193,7 @@ describe('submitting many jobs', () => {
       store: storeWith(store, {
         createJobs: (jobs) =>
           jobs.some((job) => job.payload === 57)
-            ? Promise.reject(new StoreRefused('too large'))
+            ? Promise.reject(new RefusedError('too large'))
             : store.createJobs(jobs),
       }),
     });
@@ -328,7 +332,7 @@ describe('telling of jobs while they are stored', () => {
     const store = storeWith(on.store, {
       putLetter: async () => {
         tries += 1;
-        throw new StoreRefused('putLetter: not authorized to perform dynamodb:PutItem');
+        throw new RefusedError('putLetter: not authorized to perform dynamodb:PutItem');
       },
     });
     const client = on.anotherClient({ store });
@@ -380,7 +384,7 @@ describe('telling of jobs while they are stored', () => {
   });
 
   it.each([
-    ['refuses', () => Promise.reject(new QueueMisconfigured('no such queue'))],
+    ['refuses', () => Promise.reject(new MisconfiguredError('no such queue'))],
     [
       'does not answer',
       (...[, , , , signal]: Parameters<JobQueue['sendWake']>) =>

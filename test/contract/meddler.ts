@@ -6,9 +6,9 @@
  * are left over), batches in another order, answers that are late, and, as long as they are fewer than the
  * SDK or the adapter tries, throttling, failures of the service, transactions in the way, and lost requests and answers.
  * Where a lost answer cannot be told from a lost race, it may read as one: as the contract says of `createJobs`,
- * `promote` and `unpark`; and a letter may be put twice. What goes on beyond these tries may surface, as `StoreThrottled` or
- * `StoreUnavailable`; `claim` says `unknown`, and what only tidies is silent. Then the same call gives the right answer
- * again. What DynamoDB refuses for good surfaces as `StoreRefused`. Weak reads may show the past: only verbs that
+ * `promote` and `unpark`; and a letter may be put twice. What goes on beyond these tries may surface, as `ThrottledError` or
+ * `UnavailableError`; `claim` says `unknown`, and what only tidies is silent. Then the same call gives the right answer
+ * again. What DynamoDB refuses for good surfaces as `RefusedError`. Weak reads may show the past: only verbs that
  * promise strong ones must not.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';

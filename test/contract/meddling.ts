@@ -1,6 +1,6 @@
 /** What a seed does to requests, and a store whose caller tries again. */
 
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
+import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { jobKey } from '../../lib/store/table/schema.ts';
 import { diceOf, hashText, seeded } from '../simulation/random.ts';
@@ -147,7 +147,7 @@ export function persistent(store: JobStore, { during }: Meddler): JobStore {
       try {
         return await during(done, call);
       } catch (error) {
-        if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+        if (!(error instanceof ThrottledError || error instanceof UnavailableError)) throw error;
         if (calls === CALLS_MAX) throw error;
       }
     }

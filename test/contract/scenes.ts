@@ -651,7 +651,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
   commit: [
     {
       again: always('lost'),
-      refused: ['lost', thrown('StaleCommit'), thrown('StaleCommit'), thrown('StaleCommit')],
+      refused: ['lost', thrown('StaleCommitError'), thrown('StaleCommitError'), thrown('StaleCommitError')],
       set: async (stage) => {
         const { store, quiet, partition } = stage;
         const [reservation, made] = ['1-1', '1-2'].map((batchId) =>

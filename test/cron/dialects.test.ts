@@ -1,4 +1,5 @@
 /** A pattern of another scheduler fires here as there, or is refused with what to write, which fires as there. */
+
 import { describe, expect, it } from 'vitest';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { readCron } from '../../lib/cron/croner.ts';

@@ -1,8 +1,9 @@
 /** The examples of recurring work, on the public surface, while processes restart. */
+
 import { describe, expect, it } from 'vitest';
 import { cancelCall, nextCall, setCall } from '../../examples/schedules/hotel.ts';
 import { nightlyReport } from '../../examples/schedules/reports.ts';
-import { ScheduleNotFoundError } from '../../lib/client/errors.ts';
+import { NotFoundError } from '../../lib/client/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { localIso } from '../../lib/core/schedule.ts';
 import { desk } from '../client/desk.ts';
@@ -66,7 +67,7 @@ describe('the hotel', () => {
         expect((await on.finish(nextCall(on.client, room)))?.slice(11, 16)).toBe(time);
       } else if (what < 0.05 && wanted.delete(room)) {
         await on.finish(cancelCall(on.anotherClient(), room));
-        await expect(nextCall(on.client, room)).rejects.toBeInstanceOf(ScheduleNotFoundError);
+        await expect(nextCall(on.client, room)).rejects.toBeInstanceOf(NotFoundError);
       }
       await on.advance(startMs + (minute + 1) * MINUTE_MS - on.time.nowMs);
     }

@@ -103,7 +103,7 @@ describe('the composition', () => {
   it('says that nothing is declared, and who declares', async () => {
     declared(undefined);
     await expect(compose()).rejects.toMatchObject({
-      name: 'DeclarationMissing',
+      name: 'MisconfiguredError',
       message: expect.stringContaining('deploy the stack with the Scheduler construct'),
     });
   });

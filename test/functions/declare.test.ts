@@ -1,9 +1,8 @@
 /** Rights spread late: a deployment that gives them and uses them must not fail for that. */
+
 import { expect, it } from 'vitest';
-import { ConfigurationError } from '../../lib/core/errors.ts';
+import { ConfigurationError, MisconfiguredError } from '../../lib/core/errors.ts';
 import { onceAllowed } from '../../lib/deploy/declare.ts';
-import { QueueMisconfigured } from '../../lib/queue/errors.ts';
-import { StoreMisconfigured } from '../../lib/store/contract/errors.ts';
 
 /** Fails so often, then answers. What was waited is counted. */
 async function declaring(failures: number, failure: Error) {
@@ -26,14 +25,14 @@ async function declaring(failures: number, failure: Error) {
 }
 
 it.each([
-  ['the table', new StoreMisconfigured('AccessDeniedException')],
-  ['the wake queue', new QueueMisconfigured('AccessDenied')],
+  ['the table', new MisconfiguredError('AccessDeniedException')],
+  ['the wake queue', new MisconfiguredError('AccessDenied')],
 ])('a right to %s that comes within half a minute is waited for', async (_, failure) => {
   expect(await declaring(5, failure)).toEqual({ answer: 'declared', tries: 6, waitedMs: 30_000 });
 });
 
 it('a right that does not come fails the deployment, and says which', async () => {
-  const failure = new StoreMisconfigured('AccessDeniedException');
+  const failure = new MisconfiguredError('AccessDeniedException');
   expect(await declaring(100, failure)).toEqual({ answer: failure, tries: 6, waitedMs: 30_000 });
 });
 

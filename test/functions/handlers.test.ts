@@ -1,15 +1,16 @@
 /** The functions' own part: decode, one use case, encode. Their composition is a stage in memory. */
+
 import { marshall } from '@aws-sdk/util-dynamodb';
 import type { DynamoDBRecord, DynamoDBStreamEvent, SQSEvent } from 'aws-lambda';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { FunctionContext } from '../../functions/composition.ts';
 import { dispatching } from '../../functions/dispatch.ts';
 import { ingesting } from '../../functions/ingest.ts';
+import { ThrottledError } from '../../lib/core/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { OutcomeOutbox, UnpublishedOutcomes } from '../../lib/queue/contract.ts';
-import { StoreThrottled } from '../../lib/store/contract/errors.ts';
 import { encodeJob } from '../../lib/store/table/codec/job.ts';
 import { encodeScheduleState } from '../../lib/store/table/codec/schedule.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -237,12 +238,12 @@ describe('the dispatch function', () => {
     });
     const ended = await on.end({ job: await running() });
     const invoked = on.finish(dispatchHandler(streamOf(record(itemOf(ended)))));
-    await expect(invoked).rejects.toMatchObject({ name: 'OutcomesUnpublishedError' });
+    await expect(invoked).rejects.toMatchObject({ name: 'UnavailableError' });
     expect(on.held()).toEqual([]);
   });
 
   it('asks for another pass when one fails: what was told is not told again, and what was shown is looked up', async () => {
-    const store = storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('busy')) });
+    const store = storeWith(on.store, { loadPartition: () => Promise.reject(new ThrottledError('busy')) });
     const ended = await on.end({ job: await running() });
     compose({ store });
     expect(await on.finish(dispatchHandler(streamOf(record(itemOf(ended)))))).toEqual(NOTHING_FAILED);
@@ -260,7 +261,7 @@ describe('the dispatch function', () => {
     const started = await on.startEverywhere();
     const ended = await Promise.all(started.map((each) => on.end(each)));
     compose({
-      store: storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('busy')) }),
+      store: storeWith(on.store, { loadPartition: () => Promise.reject(new ThrottledError('busy')) }),
     });
     const batch = streamOf(...ended.map((job) => record(itemOf(job))));
     expect(await on.finish(dispatchHandler(batch))).toEqual(NOTHING_FAILED);
@@ -277,7 +278,7 @@ describe('the dispatch function', () => {
   });
 
   it("is given the stream's batch again when a pass fails and nobody can be asked for another one", async () => {
-    const busy = (): Promise<never> => Promise.reject(new StoreThrottled('busy'));
+    const busy = (): Promise<never> => Promise.reject(new ThrottledError('busy'));
     const ended = await on.end({ job: await running() });
     compose({ store: storeWith(on.store, { loadPartition: busy, putLetter: busy }) });
     await expect(on.finish(dispatchHandler(streamOf(record(itemOf(ended)))))).rejects.toThrow('busy');
@@ -357,7 +358,7 @@ describe('the dispatch function', () => {
     });
 
     it('fails where its pass does, so that somebody sees it', async () => {
-      const store = storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('hot')) });
+      const store = storeWith(on.store, { loadPartition: () => Promise.reject(new ThrottledError('hot')) });
       compose({ store });
       await expect(byAlias({ partition: 0, jobIds: ['a'] })).rejects.toThrow('hot');
     });
@@ -454,14 +455,14 @@ describe('the ingest function', () => {
   });
 
   it('gives back the messages that could not be stored', async () => {
-    compose({ store: storeWith(on.store, { createJobs: () => Promise.reject(new StoreThrottled('busy')) }) });
+    compose({ store: storeWith(on.store, { createJobs: () => Promise.reject(new ThrottledError('busy')) }) });
     const response = await on.finish(ingestHandler(queueOf('not JSON', requested({ type: 'resize' }))));
     expect(response).toEqual({ batchItemFailures: [{ itemIdentifier: 'm1' }] });
   });
 
   it('has done its work when only the pass fails: the stream brings the jobs to another', async () => {
     compose({
-      store: storeWith(on.store, { loadPartition: () => Promise.reject(new StoreThrottled('busy')) }),
+      store: storeWith(on.store, { loadPartition: () => Promise.reject(new ThrottledError('busy')) }),
     });
     expect(await on.finish(ingestHandler(queueOf(requested({ type: 'resize' }))))).toEqual(NOTHING_FAILED);
     expect([...on.store.everyJob()].map(({ state }) => state)).toEqual(['pending']);

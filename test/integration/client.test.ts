@@ -170,7 +170,7 @@ describe('the client on AWS', () => {
       FAIRLEAD_TABLE: 'no-such-table',
       FAIRLEAD_WAKE_QUEUE: wake.url,
     });
-    expect(await errorOf(nowhere.get('a'))).toMatchObject({ name: 'StoreMisconfigured' });
+    expect(await errorOf(nowhere.get('a'))).toMatchObject({ name: 'MisconfiguredError' });
     nowhere.destroy();
   });
 });

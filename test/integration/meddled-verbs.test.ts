@@ -86,10 +86,10 @@ function plain(value: unknown): unknown {
 }
 
 const TYPED: ReadonlySet<string> = new Set([
-  'StoreThrottled',
-  'StoreUnavailable',
-  'StoreRefused',
-  'StaleCommit',
+  'ThrottledError',
+  'UnavailableError',
+  'RefusedError',
+  'StaleCommitError',
 ]);
 
 /** What a call comes to: its answer, or the store's own error. */
@@ -218,20 +218,20 @@ const LASTING: readonly (readonly [
   error: string,
   how: (asked: Asked, tries: number) => TryFault | undefined,
 ])[] = [
-  ...THROTTLES.map((name) => ['StoreThrottled', () => answered(name)] as const),
+  ...THROTTLES.map((name) => ['ThrottledError', () => answered(name)] as const),
   [
-    'StoreThrottled',
+    'ThrottledError',
     (asked) => {
       if (isTransaction(asked)) return answered('TransactionInProgressException');
       return isSingleWrite(asked) ? answered('TransactionConflictException') : undefined;
     },
   ],
   [
-    'StoreUnavailable',
+    'UnavailableError',
     (_, tries) => answered(tries % 2 === 0 ? 'InternalServerError' : 'ServiceUnavailable'),
   ],
-  ['StoreUnavailable', () => ({ kind: 'unsent' })],
-  ['StoreRefused', () => answered('ItemCollectionSizeLimitExceededException')],
+  ['UnavailableError', () => ({ kind: 'unsent' })],
+  ['RefusedError', () => answered('ItemCollectionSizeLimitExceededException')],
 ];
 
 const named = (verb: string, { name }: Scenes): string => (name === undefined ? verb : `${verb} ${name}`);
@@ -254,7 +254,7 @@ describe.each(ALL.filter((_, at) => at % EACH === 0))('$title', { timeout: WAIT_
     if (isHint || hasHint || verb === 'changeControl') expected.push(answer);
     return (
       expected.some((each) => JSON.stringify(each) === JSON.stringify(outcome)) ||
-      (verb === 'claim' && Array.isArray(outcome) && outcome.includes('unknown') && error !== 'StoreRefused')
+      (verb === 'claim' && Array.isArray(outcome) && outcome.includes('unknown') && error !== 'RefusedError')
     );
   };
 
@@ -322,7 +322,7 @@ describe.each(ALL.filter((_, at) => at % EACH === 0))('$title', { timeout: WAIT_
         isConditional && !keys.some((key) => key.endsWith(' due')) ? refused(conditionFailed) : undefined;
       const outcome = await outcomeOf(scene, failing(number, refuse));
       // What is in the way and gone when it is looked at may come again: then nothing was changed.
-      expect(['StoreRefused', 'StaleCommit'].map(thrown)).not.toContainEqual(outcome);
+      expect(['RefusedError', 'StaleCommitError'].map(thrown)).not.toContainEqual(outcome);
       expectOneOf(await outcomeOf(scene, {}), [known.answer, ...(number === 0 ? [] : [again(known.answer)])]);
       if (!isHint) expect(plain(await scene.left())).toEqual(known.left);
     }
@@ -334,7 +334,7 @@ describe.each(ALL.filter((_, at) => at % EACH === 0))('$title', { timeout: WAIT_
       if (!isWrite(asked)) continue;
       const scene = await set(scenes);
       const outcome = await outcomeOf(scene, unanswered(number, true));
-      expect(isSurfaced(outcome, 'StoreUnavailable', known), JSON.stringify(outcome)).toBe(true);
+      expect(isSurfaced(outcome, 'UnavailableError', known), JSON.stringify(outcome)).toBe(true);
       expectOneOf(await outcomeOf(scene, {}), [known.answer, again(known.answer)]);
       if (!isHint) expect(plain(await scene.left())).toEqual(known.left);
     }
@@ -380,10 +380,10 @@ describe.each(ALL.filter((_, at) => at % EACH === 0))('$title', { timeout: WAIT_
       };
       for (let at = 0; at < parts; at += 1) {
         for (const reason of ['ValidationError', 'ItemCollectionSizeLimitExceeded'])
-          expect(await outcomeOf(scene, cancel(at, reason, true))).toEqual(thrown('StoreRefused'));
+          expect(await outcomeOf(scene, cancel(at, reason, true))).toEqual(thrown('RefusedError'));
         for (const reason of PASSING_REASONS) {
           const outcome = await outcomeOf(scene, cancel(at, reason, true));
-          expect(isSurfaced(outcome, 'StoreThrottled', known), `${reason} at ${at}`).toBe(true);
+          expect(isSurfaced(outcome, 'ThrottledError', known), `${reason} at ${at}`).toBe(true);
         }
         const outcome = await outcomeOf(scene, cancel(at, 'ConditionalCheckFailed', false));
         expect(outcome, `refused at ${at}`).toEqual(scenes.refused?.[at]);
@@ -403,7 +403,7 @@ describe('keys of a batch that are left over whenever they are asked for', { tim
       verbs.add(verb);
       const scene = await set(scenes);
       const leftOver: Plan = { shape: ({ command }) => (command === 'BatchGetItem' ? { read: 0 } : {}) };
-      expect(await outcomeOf(scene, leftOver), verb).toEqual(thrown('StoreThrottled'));
+      expect(await outcomeOf(scene, leftOver), verb).toEqual(thrown('ThrottledError'));
       expect(await outcomeOf(scene, {}), verb).toEqual(known.answer);
     }
     expect(verbs).toContain('getJobs');

@@ -131,7 +131,7 @@ describe('a payload that stands apart', () => {
       if (updates === 2)
         throw Object.assign(new Error('no answer'), { name: 'TimeoutError', code: 'ETIMEDOUT' });
     };
-    await expect(store.finishJob(end)).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    await expect(store.finishJob(end)).rejects.toMatchObject({ name: 'UnavailableError' });
     cut = undefined;
     expect(await ttlOf(job)).toBe(EXPIRES_AT_MS / 1_000);
     expect((await store.finishJob(end)).kind).toBe('finished');
@@ -167,7 +167,7 @@ describe('a payload that stands apart', () => {
       if (command === 'PutItemCommand' && key === 'job')
         throw Object.assign(new Error('gone'), { name: 'TimeoutError', code: 'ETIMEDOUT' });
     };
-    await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'UnavailableError' });
     cut = undefined;
     expect(await store.getJobs({ ids: [job.id] })).toEqual([undefined]);
     expect(await itemsOf(job)).toMatchObject([{ ttl: Math.ceil((NOW_MS + PAYLOAD_KEPT_MS) / 1_000) }]);

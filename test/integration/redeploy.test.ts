@@ -2,7 +2,7 @@
 
 import { EventBridgeClient, PutEventsCommand } from '@aws-sdk/client-eventbridge';
 import { describe, expect, it } from 'vitest';
-import { ScheduleNotFoundError } from '../../lib/client/errors.ts';
+import { NotFoundError } from '../../lib/client/errors.ts';
 import type { ScheduleView } from '../../lib/client/schedules.ts';
 import { clientConfiguration } from '../contract/aws.ts';
 import { hasSucceeded, intervalOf, LOOK_EVERY_MS, redeployedStack, TEST_MS, WAIT_MS } from './redeploys.ts';
@@ -25,7 +25,7 @@ describe('a stack that is redeployed', () => {
       expect(await on.client().schedules.get('nightly')).toMatchObject({ isDeclared: true, state: 'active' });
       await on.client().schedules.put('guest', { every: '10d', type: 'print' });
       await expect(on.client().schedules.delete('nightly')).rejects.toMatchObject({
-        name: 'ScheduleDeclaredError',
+        name: 'ConflictError',
       });
       const bus = new EventBridgeClient(clientConfiguration);
       const ask = async (DetailType: string, detail: object): Promise<void> => {
@@ -50,7 +50,7 @@ describe('a stack that is redeployed', () => {
             .client()
             .schedules.get('room/121')
             .catch((error: unknown) => {
-              if (error instanceof ScheduleNotFoundError) return undefined;
+              if (error instanceof NotFoundError) return undefined;
               throw error;
             });
           return view?.firings.filter(({ what }) => what === 'made') ?? [];

@@ -160,7 +160,7 @@ describe('a reservation whose item is put before the page', () => {
   it('holds nothing if its dispatcher dies before the page, and goes once the version is a later one, not before', async () => {
     meddling.put = (kind) => (kind === 'page' ? 'unsent' : undefined);
     await expect(commit(process(), 1, { reserve: [large('a')] })).rejects.toMatchObject({
-      name: 'StoreUnavailable',
+      name: 'UnavailableError',
     });
     meddling.put = undefined;
     const first = await items();
@@ -232,7 +232,7 @@ describe('a reservation whose item is put before the page', () => {
       return 'unanswered';
     };
     const reserve = [large('a'), large('b')];
-    await expect(commit(process(), 1, { reserve })).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    await expect(commit(process(), 1, { reserve })).rejects.toMatchObject({ name: 'UnavailableError' });
     expect(puts).toEqual(['item', 'item', 'item', 'item']);
     meddling.put = undefined;
     expect([await held(), (await page()).version]).toEqual([[], 1]);

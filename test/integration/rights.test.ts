@@ -1,4 +1,5 @@
 /** The policies of the roles, and what the store asks of the table in their name: neither more nor less. */
+
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MalformedItemError } from '../../lib/store/contract/errors.ts';

@@ -49,7 +49,7 @@ describe('a commit whose answer got lost', () => {
           expect(await other.commit({ partition, commit: commit(version) })).toBe('committed');
       };
       await expect(store.commit({ partition, commit: commit(0) })).rejects.toMatchObject({
-        name: 'StoreUnavailable',
+        name: 'UnavailableError',
       });
       const { version, reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
       expect([version, reservations.length]).toEqual([1 + others, 1 + others]);
@@ -68,24 +68,24 @@ describe('a store that cannot be reached or used', () => {
 
   it('says that the table is missing', async () => {
     const store = new DynamoJobStore({ client: table.client, table: 'fairlead-none', place: suitePlace });
-    await expect(store.readLeader(0)).rejects.toMatchObject({ name: 'StoreMisconfigured' });
-    await expect(store.claim([aClaimRequest(aJob())])).rejects.toMatchObject({ name: 'StoreMisconfigured' });
+    await expect(store.readLeader(0)).rejects.toMatchObject({ name: 'MisconfiguredError' });
+    await expect(store.claim([aClaimRequest(aJob())])).rejects.toMatchObject({ name: 'MisconfiguredError' });
   });
 
   it('refuses what no item can hold, and changes nothing', async () => {
     const store = new DynamoJobStore({ ...table, place: suitePlace });
     const large = aJob({ payload: noise(700_000) });
-    await expect(store.createJobs([large])).rejects.toMatchObject({ name: 'ItemTooLarge' });
+    await expect(store.createJobs([large])).rejects.toMatchObject({ name: 'RefusedError' });
     expect(await store.getJobs({ ids: [large.id] })).toEqual([undefined]);
     const endless = aJob({ priority: Number.NaN });
-    await expect(store.createJobs([endless])).rejects.toMatchObject({ name: 'StoreRefused' });
+    await expect(store.createJobs([endless])).rejects.toMatchObject({ name: 'RefusedError' });
   });
 
   it('refuses a cursor that is none', async () => {
     const store = new DynamoJobStore({ ...table, place: suitePlace });
     await expect(
       store.readDue({ partition: 0, nowMs: NOW_MS, limit: 1, after: 'nonsense' }),
-    ).rejects.toMatchObject({ name: 'StoreRefused' });
+    ).rejects.toMatchObject({ name: 'RefusedError' });
   });
 
   it('names the item and the attribute that are malformed', async () => {

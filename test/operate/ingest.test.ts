@@ -1,7 +1,8 @@
 /** Events that move or cancel a job do what the client's verbs do, once, and say why where they cannot. */
+
 import { describe, expect, it } from 'vitest';
+import { ThrottledError } from '../../lib/core/errors.ts';
 import { ingestJobRequests, jobMessageOf } from '../../lib/operate/ingest.ts';
-import { StoreThrottled } from '../../lib/store/contract/errors.ts';
 import { jobIdOf } from '../../lib/submit/request.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { stage, storeWith } from '../stage/stage.ts';
@@ -146,7 +147,7 @@ describe('a request about a job', () => {
   it('that meets trouble with the store comes again, and has changed nothing', async () => {
     const { on, deliver, waiting } = scene();
     const id = await waiting('order-1');
-    const store = storeWith(on.store, { cancelJob: () => Promise.reject(new StoreThrottled('busy')) });
+    const store = storeWith(on.store, { cancelJob: () => Promise.reject(new ThrottledError('busy')) });
     expect(await deliver('cancel', { id }, {}, store as never)).toEqual({
       failedMessageIds: ['m'],
       rejected: 0,

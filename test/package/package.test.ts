@@ -15,13 +15,7 @@ const BUDGET = { packedBytes: 910_000, unpackedBytes: 4_500_000 } as const;
 
 /** By entry: some of what it must export. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
-  fairlead: [
-    'Scheduler',
-    'ConfigurationError',
-    'FUNCTION_BUNDLING',
-    'schedulerOutputs',
-    'EsbuildMissingError',
-  ],
+  fairlead: ['Scheduler', 'ConfigurationError', 'FUNCTION_BUNDLING', 'schedulerOutputs', 'EnvironmentError'],
   'fairlead/client': ['SchedulerClient', 'JobFailedError', 'ValidationError'],
   'fairlead/worker': ['worker'],
   'fairlead/fleet-worker': ['runFleetWorker'],

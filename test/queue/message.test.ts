@@ -1,5 +1,7 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
+
 import { describe, expect, it } from 'vitest';
+import { RefusedError } from '../../lib/core/errors.ts';
 import {
   decodeDispatchMessage,
   decodeOutcomes,
@@ -8,7 +10,6 @@ import {
   encodeLook,
   encodeOutcomes,
   encodeWake,
-  MalformedMessageError,
   wakeIn,
 } from '../../lib/queue/message.ts';
 
@@ -96,14 +97,14 @@ describe("a message of a fleet's queue", () => {
     ['text', 'soon'],
   ])('with a claim that says %s is refused, and with it all that the message names', (_, odd) => {
     const body = JSON.stringify({ jobs: [planned, { ...claimed, toClaim: odd }] });
-    expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
+    expect(() => decodeDispatchMessage(body)).toThrow(RefusedError);
   });
 
   it.each(['9', 'nobody', '5-abcdefgh0@3', '5-abcdefgh0@3.4 '])(
     'is refused that would claim by %j',
     (claimId) => {
       const body = JSON.stringify({ ...planned, claimId });
-      expect(() => decodeDispatchMessage(body)).toThrow(MalformedMessageError);
+      expect(() => decodeDispatchMessage(body)).toThrow(RefusedError);
     },
   );
 });

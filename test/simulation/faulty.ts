@@ -1,10 +1,9 @@
 /** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
 
+import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import { ATTENDED_MS } from '../../lib/dispatch/recovery/silence.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
-import { QueueUnavailable } from '../../lib/queue/errors.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
@@ -85,8 +84,8 @@ function failed(service: Service, verb: string, parameters: readonly unknown[], 
 
 function unavailable(service: Service, verb: string): Error {
   return service === 'store'
-    ? new StoreUnavailable(`${verb}: no answer`)
-    : new QueueUnavailable(`${verb}: no answer`);
+    ? new UnavailableError(`${verb}: no answer`)
+    : new UnavailableError(`${verb}: no answer`);
 }
 
 async function call(
@@ -155,7 +154,7 @@ async function call(
     case 'throttled':
     case 'transactionConflict':
       return fail(
-        service === 'store' ? new StoreThrottled(`${verb}: try again`) : unavailable(service, verb),
+        service === 'store' ? new ThrottledError(`${verb}: try again`) : unavailable(service, verb),
       );
     case 'notAppliedAndNoAnswer':
       await time.sleep(timeoutMs);

@@ -28,7 +28,7 @@ const TRIES_MAX = 3;
 /** As a process believes what it has read; one that cannot look believes it for longer. */
 const STALE_MAX_MS = 60_000;
 /** What a deployment may be told: nothing was declared. */
-const TRANSIENT: ReadonlySet<string> = new Set(['StoreThrottled', 'StoreUnavailable']);
+const TRANSIENT: ReadonlySet<string> = new Set(['ThrottledError', 'UnavailableError']);
 /** More messages than any queue here has. */
 const RECEIVES_MAX = 1_000;
 

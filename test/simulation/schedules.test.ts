@@ -19,8 +19,8 @@ it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`,
     'stood still',
     'died behind saveSchedule',
     'died behind createJobs',
-    'StoreUnavailable',
-    'StoreThrottled',
+    'UnavailableError',
+    'ThrottledError',
   ])
     expect(seen).toContain(what);
 }, 120_000);

@@ -11,8 +11,10 @@
  * The deployed world has, beside all that, deployments which declare schedules, some of which die on the way, blackouts, and a type
  * that is declared, removed, and declared again. Deployments change and remove what deployments have made, and nothing else.
  */
+
 import { expect } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import type { ScheduleRecord, ScheduleSpec, ScheduleState } from '../../lib/core/recurring.ts';
@@ -32,7 +34,6 @@ import {
   resumeSchedule,
   runNow,
 } from '../../lib/schedules/schedules.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { placeOf, submit } from '../../lib/submit/submit.ts';
@@ -548,7 +549,7 @@ async function untilAnswered<T>(call: () => Promise<T>): Promise<T> {
     try {
       return await call();
     } catch (error) {
-      if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable) || tries > 50) throw error;
+      if (!(error instanceof ThrottledError || error instanceof UnavailableError) || tries > 50) throw error;
     }
   }
 }

@@ -34,20 +34,20 @@ export interface UsersOptions {
 }
 
 /** Trouble that passes: a user tries again. */
-const TRANSIENT: ReadonlySet<string> = new Set(['StoreThrottled', 'StoreUnavailable', 'QueueUnavailable']);
+const TRANSIENT: ReadonlySet<string> = new Set(['ThrottledError', 'UnavailableError', 'UnavailableError']);
 /** What the end of a wait may be. */
 const ENDS_OF_RUN: ReadonlySet<string> = new Set([
-  'RunTimeoutError',
+  'WaitTimeoutError',
   'JobFailedError',
   'JobCancelledError',
-  'JobNotFoundError',
+  'NotFoundError',
 ]);
 /** What an operator may be told. */
 const TOLD: ReadonlySet<string> = new Set([
   ...ENDS_OF_RUN,
   'JobStateError',
-  'DrainTimeoutError',
-  'ControlChangedError',
+  'WaitTimeoutError',
+  'ConflictError',
 ]);
 
 const SUBMIT_AGAIN_MS = 5_000;
@@ -106,7 +106,7 @@ export class Users {
     this.#do(node, `${planned.via} of request-${at} try ${tries}`, work, {
       onDeath: again,
       onError: (name) => {
-        if (name === 'RunTimeoutError') this.#options.faults.count('waiterGivesUp');
+        if (name === 'WaitTimeoutError') this.#options.faults.count('waiterGivesUp');
         if (TRANSIENT.has(name)) again();
         else if (this.#isUnknown(name)) this.#askAgain(planned, at, tries);
         else if (planned.via !== 'run' || !ENDS_OF_RUN.has(name)) return false;
@@ -266,7 +266,7 @@ export class Users {
       onDeath: again,
       onError: (error) => {
         // Somebody pauses it in the same moment.
-        const isOpen = TRANSIENT.has(error) || error === 'ControlChangedError';
+        const isOpen = TRANSIENT.has(error) || error === 'ConflictError';
         if (isOpen) again();
         // It holds for what comes back under that name.
         if (this.#isUnknown(error)) time.after(ASKS_AGAIN_MS, () => this.#restore(scope));

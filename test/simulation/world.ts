@@ -28,6 +28,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { type IngestContext, ingest } from '../../lib/submit/ingest.ts';
 import { placeOf } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { isAttemptError } from '../../lib/worker/errors.ts';
 import { guardHere, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
@@ -1011,7 +1012,7 @@ export class World {
         : this.#termsFor(node, store, generation).then((terms) => runWorker({ ...options, ...terms }));
     ended.then(end, (error: unknown) => {
       // Its fleet, or its handlers, are not what is declared by now: it is about to be replaced.
-      const isOutdated = generation !== undefined && nameOf(error) === 'WorkerConfigurationError';
+      const isOutdated = generation !== undefined && nameOf(error) === 'ConfigurationError';
       if (!isExpected(error) && !isOutdated) this.#onBug(`${node.name} threw ${String(error)}`);
       end();
     });
@@ -1180,7 +1181,7 @@ export class World {
       `${job.id} was claimed for ${timeoutMs} ms on ${node.name}, and after ${this.time.nowMs - beganAtMs} ms`;
     signal.addEventListener('abort', () => {
       const ranMs = this.time.nowMs - beganAtMs;
-      const isCut = nameOf(signal.reason) === 'JobTimeout' && ranMs < timeoutMs - TIMING_MS - jumpsMs;
+      const isCut = isAttemptError(signal.reason, 'JobTimeout') && ranMs < timeoutMs - TIMING_MS - jumpsMs;
       // A function that is about to end gives what is left of it.
       if (isCut && this.time.nowMs < functionEndsAtMs - FUNCTION_RESERVE_MS)
         this.invariants.violate('declarations', `${what()} was told to stop`);
@@ -1318,14 +1319,7 @@ const shortLived = (store: JobStore, ttlMs: number): JobStore =>
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));
 
 /** Errors that the adapters announce: whoever called must bear them. */
-const EXPECTED: ReadonlySet<string> = new Set([
-  'StoreThrottled',
-  'StoreUnavailable',
-  'StaleCommit',
-  'QueueUnavailable',
-  'OutcomesUnpublished',
-  'OutcomesUnpublishedError',
-]);
+const EXPECTED: ReadonlySet<string> = new Set(['ThrottledError', 'UnavailableError', 'StaleCommitError']);
 
 const isExpected = (error: unknown): boolean => error instanceof Error && EXPECTED.has(error.name);
 

@@ -1,8 +1,9 @@
 /** From messages to jobs and rejection records: bad ones never stop good ones, and nothing happens twice. */
+
 import { describe, expect, it } from 'vitest';
+import { RefusedError, ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
-import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import type { Rejection } from '../../lib/store/contract/records.ts';
 import {
   type IngestContext,
@@ -173,7 +174,7 @@ describe('an event', () => {
 });
 
 describe('trouble with the store', () => {
-  const troubles = [new StoreThrottled('busy'), new StoreUnavailable('no answer')];
+  const troubles = [new ThrottledError('busy'), new UnavailableError('no answer')];
 
   const redelivered = (messages: readonly IngestMessage[], report: IngestReport): readonly IngestMessage[] =>
     messages.filter(({ messageId }) => report.failedMessageIds.includes(messageId));
@@ -196,7 +197,7 @@ describe('trouble with the store', () => {
 
   it('in an announcement puts no job: nobody would look into its line', async () => {
     const on = stage();
-    const store = storeWith(on.store, { announceLines: () => Promise.reject(new StoreThrottled('busy')) });
+    const store = storeWith(on.store, { announceLines: () => Promise.reject(new ThrottledError('busy')) });
     const messages = [message(good())];
     const { report, jobs } = await intake(messages, { store }, on);
     expect(jobs).toEqual([]);
@@ -223,7 +224,7 @@ describe('trouble with the store', () => {
     const messages = [message(good(1)), poison, message({ jobs: [good(2), good(3)] })];
     const createJobs = (jobs: readonly Job[]) =>
       jobs.some((job) => job.payload === 13)
-        ? Promise.reject(new StoreRefused('an item too large'))
+        ? Promise.reject(new RefusedError('an item too large'))
         : on.store.createJobs(jobs);
     const { report, jobs } = await intake(messages, { store: storeWith(on.store, { createJobs }) }, on);
     expect(report.failedMessageIds).toEqual([poison.messageId]);

@@ -47,7 +47,7 @@ const DOORS: Readonly<Record<string, (asked: object) => Promise<string | undefin
     const scene = desk(POOL);
     const running = scene.client.run(asked as never, { timeoutMs: 100 });
     const error = await scene.finish(errorOf(running));
-    return error.name === 'RunTimeoutError' ? undefined : error.message;
+    return error.name === 'WaitTimeoutError' ? undefined : error.message;
   },
   'an event': async (asked) => {
     const on = desk(POOL);

@@ -1,9 +1,10 @@
 /** Submitting: the dispatcher knows of a line before a job stands in it, and is told again only after a while. */
+
 import { describe, expect, it } from 'vitest';
+import { ThrottledError } from '../../lib/core/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { redriveJob } from '../../lib/operate/redrive.ts';
 import { retimeJob } from '../../lib/operate/retime.ts';
-import { StoreThrottled } from '../../lib/store/contract/errors.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import { ANNOUNCE_EVERY_MS, announceLate, submit, tierOf } from '../../lib/submit/submit.ts';
 import { FAILED, type Stage, stage, storeWith } from '../stage/stage.ts';
@@ -71,7 +72,7 @@ describe('a line', () => {
     const context = on.submitter();
     const failing = {
       ...context,
-      store: storeWith(on.store, { announceLines: () => Promise.reject(new StoreThrottled('busy')) }),
+      store: storeWith(on.store, { announceLines: () => Promise.reject(new ThrottledError('busy')) }),
     };
     await expect(submit(failing, [on.job()])).rejects.toThrow('busy');
     expect([...on.store.everyJob()]).toEqual([]);

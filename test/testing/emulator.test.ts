@@ -4,7 +4,8 @@ import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EmulatorError, type EmulatorOptions, startEmulator } from '../../lib/testing/emulator.ts';
+import { EnvironmentError } from '../../lib/core/errors.ts';
+import { type EmulatorOptions, startEmulator } from '../../lib/testing/emulator.ts';
 import { folderWith } from '../examples/folder.ts';
 import { accepts, isAlive, until } from './processes.ts';
 
@@ -120,7 +121,7 @@ describe('the embedded emulator', { timeout: TIMEOUT_MS }, () => {
   it('says that Python is missing, and how to go on', async () => {
     const root = await folderWith();
     const starting = startEmulator({ dataDir: join(root, 'data'), path: root });
-    await expect(starting).rejects.toThrow(EmulatorError);
+    await expect(starting).rejects.toThrow(EnvironmentError);
     await expect(startEmulator({ dataDir: join(root, 'data'), path: root })).rejects.toThrow(
       /^python3 is not on the PATH\. .*Python 3\.10 or later: install it, or set AWS_ENDPOINT_URL/,
     );

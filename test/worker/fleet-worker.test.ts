@@ -36,7 +36,7 @@ describe('a worker process', () => {
         await expect(run).rejects.toThrow(
           `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
         );
-        await expect(run).rejects.toMatchObject({ name: 'WorkerConfigurationError' });
+        await expect(run).rejects.toMatchObject({ name: 'ConfigurationError' });
       }
     },
   );
@@ -45,7 +45,7 @@ describe('a worker process', () => {
     pretendDeclared(undefined);
     withEnvironment();
     await expect(runFleetWorker({ render: () => null })).rejects.toMatchObject({
-      name: 'DeclarationMissing',
+      name: 'MisconfiguredError',
     });
     pretendDeclared(DECLARATION);
     withEnvironment({ FAIRLEAD_FLEET: 'other' });

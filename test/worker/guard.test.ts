@@ -2,12 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import { UnavailableError } from '../../lib/core/errors.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';
-import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { type Guard, guardHere, KILL_AFTER_MS, SILENCE_MAX_MS } from '../../lib/worker/guard.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
 import type { WorkerReport } from '../../lib/worker/process/options.ts';
@@ -91,7 +91,7 @@ function begin(on: Stage, workerId: string, resize: (self: Process) => JobHandle
         if (typeof verb !== 'function') return verb;
         return async (...question: unknown[]) => {
           await gate();
-          if (isCutOff) throw new StoreUnavailable('no answer');
+          if (isCutOff) throw new UnavailableError('no answer');
           const answer: unknown = await verb.apply(given, question);
           await gate();
           return answer;

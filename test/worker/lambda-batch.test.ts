@@ -1,10 +1,11 @@
 /** One invocation of a worker function: a batch of messages, each fenced by its claim. */
+
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
+import { UnavailableError } from '../../lib/core/errors.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
-import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import type { JobHandlers } from '../../lib/worker/run-job.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
@@ -75,7 +76,7 @@ const withoutStartOf = (on: Stage, message: DispatchMessage | undefined) =>
   storeWith(on.store, {
     startJob: (request) =>
       request.jobId === message?.jobId
-        ? Promise.reject(new StoreUnavailable('no answer'))
+        ? Promise.reject(new UnavailableError('no answer'))
         : on.store.startJob(request),
   });
 
@@ -221,7 +222,7 @@ describe('a batch', () => {
     const on = setting();
     const messages = await claimed(on, 1);
     const bodies = bodiesOf(messages);
-    const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreUnavailable('no answer')) });
+    const store = storeWith(on.store, { finishJob: () => Promise.reject(new UnavailableError('no answer')) });
     expect(failures(await invoke(on, bodies, { resize: () => null }, { store }))).toEqual(['m0']);
     let calls = 0;
     const resize = (): null => {
@@ -326,7 +327,7 @@ describe('a batch', () => {
     const on = setting();
     const messages = await claimed(on, 1);
     const store = storeWith(on.store, {
-      saveProgress: () => Promise.reject(new StoreUnavailable('no answer')),
+      saveProgress: () => Promise.reject(new UnavailableError('no answer')),
     });
     const resize: JobHandlers[string] = async (_, { heartbeat }) => {
       heartbeat(1);

@@ -33,7 +33,7 @@ describe('a worker function', () => {
     await expect(invoked).rejects.toThrow(
       'FAIRLEAD_TABLE is not set: give the function to a fleet of the Scheduler construct',
     );
-    await expect(invoked).rejects.toMatchObject({ name: 'WorkerEnvironmentError' });
+    await expect(invoked).rejects.toMatchObject({ name: 'EnvironmentError' });
   });
 
   it('refuses a table in which nothing is declared, and reads again with the next invocation', async () => {
@@ -41,7 +41,7 @@ describe('a worker function', () => {
     vi.stubEnv('AWS_REGION', 'us-east-1');
     pretendDeclared(undefined);
     const handler = worker({ resize: () => null });
-    await expect(handler(NOTHING, lambda)).rejects.toMatchObject({ name: 'DeclarationMissing' });
+    await expect(handler(NOTHING, lambda)).rejects.toMatchObject({ name: 'MisconfiguredError' });
     pretendDeclared(declaration);
     expect(await handler(NOTHING, lambda)).toEqual({ batchItemFailures: [] });
   });

@@ -1,9 +1,9 @@
 /** How long a worker process trusts its own lease. */
 
 import { describe, expect, it } from 'vitest';
+import { RefusedError, UnavailableError } from '../../lib/core/errors.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import { StoreRefused, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import type { WorkerRecord } from '../../lib/store/contract/records.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import {
@@ -121,7 +121,7 @@ describe('the trust in a lease', () => {
           const applied = await on.store.registerWorker({ partition, record });
           if (tries > 1) return applied;
           await on.clock.sleep(SLOW_MS);
-          throw new StoreUnavailable('no answer');
+          throw new UnavailableError('no answer');
         },
       },
     });
@@ -184,7 +184,7 @@ describe('a lease in a store that answers slowly', () => {
     let refused = 5;
     const { membership, sent } = await beating(on, async () => {
       refused -= 1;
-      if (refused >= 0) throw new StoreUnavailable('no answer');
+      if (refused >= 0) throw new UnavailableError('no answer');
     });
     await on.advance(HEARTBEAT_MS + 5_000);
     expect(sent.slice(0, 6).map(leaseIn)).toEqual([15_000, 17_000, 19_000, 21_000, 23_000, 25_000]);
@@ -244,7 +244,7 @@ describe('a partition that a worker comes to later', () => {
     const membership = await joined(on, [0], {
       verbs: {
         registerWorker: async (request) => {
-          if (request.partition === 3 && isRefused) throw new StoreRefused('not now');
+          if (request.partition === 3 && isRefused) throw new RefusedError('not now');
           return on.store.registerWorker(request);
         },
       },
@@ -321,7 +321,7 @@ describe('a partition that a worker comes to later', () => {
       verbs: {
         registerWorker: async (request) => {
           const applied = await on.store.registerWorker(request);
-          if (request.partition === 3 && !isAnswered) throw new StoreRefused('read as a refusal');
+          if (request.partition === 3 && !isAnswered) throw new RefusedError('read as a refusal');
           return applied;
         },
       },

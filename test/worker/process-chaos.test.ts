@@ -5,11 +5,11 @@
  */
 
 import { expect, it } from 'vitest';
+import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import { StoreThrottled, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { guardHere } from '../../lib/worker/guard.ts';
 import { LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
@@ -147,13 +147,13 @@ async function chaos(seed: number): Promise<{
               count('cutOffCalls');
               await time.sleep(upTo(4_000));
               await gate();
-              throw new StoreUnavailable('no answer');
+              throw new UnavailableError('no answer');
             }
-            if (isFaulty() && random() < 0.03) throw new StoreThrottled('try again');
+            if (isFaulty() && random() < 0.03) throw new ThrottledError('try again');
             const answer: unknown = await method.apply(given, question);
             if (verb !== 'receive') await time.sleep(upTo(LATENCY_MAX_MS));
             await gate();
-            if (isFaulty() && verb !== 'receive' && random() < 0.03) throw new StoreUnavailable('no answer');
+            if (isFaulty() && verb !== 'receive' && random() < 0.03) throw new UnavailableError('no answer');
             return answer;
           };
         },

@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import { RefusedError, UnavailableError } from '../../lib/core/errors.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
@@ -10,7 +11,6 @@ import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';
 import { incarnationOf } from '../../lib/runtime/incarnation.ts';
-import { StoreRefused, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import type { WorkerRecord } from '../../lib/store/contract/records.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { LEASE_MARGIN_MS, LOSS_GRACE_MS, sharesOf } from '../../lib/worker/membership.ts';
@@ -175,7 +175,7 @@ const unreliable = (on: Stage, isDown: () => boolean, verbs: readonly (keyof Job
       verbs.map((verb) => [
         verb,
         async (...question: readonly unknown[]) => {
-          if (isDown()) throw new StoreUnavailable(`${verb}: no answer`);
+          if (isDown()) throw new UnavailableError(`${verb}: no answer`);
           return (on.store[verb] as (...given: readonly unknown[]) => Promise<unknown>)(...question);
         },
       ]),
@@ -506,7 +506,7 @@ describe('a worker process', () => {
     let isReachable = false;
     const store = storeWith(on.store, {
       lookUpJobs: async (request) => {
-        if (!isReachable) throw new StoreUnavailable('no answer');
+        if (!isReachable) throw new UnavailableError('no answer');
         return on.store.lookUpJobs(request);
       },
     });
@@ -585,7 +585,7 @@ describe('a worker process', () => {
       async (question: Q): Promise<A> => {
         const answer = await ask(question);
         asked.set(verb, (asked.get(verb) ?? 0) + 1);
-        if ((asked.get(verb) ?? 0) % 2 === 1) throw new StoreUnavailable(`${verb}: no answer`);
+        if ((asked.get(verb) ?? 0) % 2 === 1) throw new UnavailableError(`${verb}: no answer`);
         return answer;
       };
     const store = storeWith(on.store, {
@@ -689,7 +689,7 @@ describe('a shutdown', () => {
     await on.advance(1_000);
     worker.stop();
     await on.advance(8_500);
-    expect(reason).toMatchObject({ name: 'WorkerStopped' });
+    expect(reason).toMatchObject({ name: 'WorkerStoppedError' });
     expect(worker.ended()).toEqual({ end: 'stopped', outcomes: { released: 1 } });
     expect(worker.exits).toEqual([]);
     expect(recordOf(on)).toBeUndefined();
@@ -958,7 +958,7 @@ describe('a worker that has to end', () => {
   it('because an outcome cannot be written gives up its life, so that the job comes back', async () => {
     const on = setting();
     const [job] = await waitingJobs(on, 1);
-    const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreRefused('too large')) });
+    const store = storeWith(on.store, { finishJob: () => Promise.reject(new RefusedError('too large')) });
     const worker = begin(on, () => 'result', { store });
     await on.advance(RECEIVE_WAIT_MAX_MS);
     expect(worker.ended()).toEqual({ end: 'broken', outcomes: {} });
@@ -1090,7 +1090,7 @@ describe('a worker that cannot work', () => {
     const on = setting();
     const { report } = begin(on, () => null, own);
     await expect(report).rejects.toThrow(message);
-    await expect(report).rejects.toMatchObject({ name: 'WorkerConfigurationError' });
+    await expect(report).rejects.toMatchObject({ name: 'ConfigurationError' });
     expect(on.store.inspect(0).workers.size).toBe(0);
   });
 
@@ -1101,8 +1101,8 @@ describe('a worker that cannot work', () => {
 
   it('says so when it may not register', async () => {
     const on = setting();
-    const store = storeWith(on.store, { registerWorker: () => Promise.reject(new StoreRefused('no')) });
-    await expect(begin(on, () => null, { store }).report).rejects.toMatchObject({ name: 'StoreRefused' });
+    const store = storeWith(on.store, { registerWorker: () => Promise.reject(new RefusedError('no')) });
+    await expect(begin(on, () => null, { store }).report).rejects.toMatchObject({ name: 'RefusedError' });
   });
 });
 

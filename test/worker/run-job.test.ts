@@ -1,13 +1,13 @@
 /** One attempt of one job: what its handler is told, and what becomes of what it does. */
+
 import { describe, expect, it } from 'vitest';
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
+import { UnavailableError } from '../../lib/core/errors.ts';
 import { attemptEntry, historyOf, withEntry } from '../../lib/core/history.ts';
 import { type History, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';
-import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import {
-  HandlerHungError,
   type JobContext,
   type JobHandler,
   type RunContext,
@@ -274,7 +274,7 @@ describe('an attempt that fails', () => {
   ])('is one whose result cannot be kept: %s', async (_, returned, reason) => {
     const { outcome, job } = await run(() => returned as Json, { type: 'once' });
     expect(outcome).toBe('failed');
-    expect(job.error).toMatchObject({ name: 'JobResultError', message: expect.stringMatching(reason) });
+    expect(job.error).toMatchObject({ name: 'ResultRefused', message: expect.stringMatching(reason) });
   });
 
   it.each(['resize', 'toString', 'constructor', '__proto__'])(
@@ -404,7 +404,7 @@ describe('an attempt that takes too long', () => {
     const on = setting();
     const message = await claimed(on);
     const hung = runJob(contextOf(on), { resize: () => new Promise<Json>(() => {}) }, message);
-    await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
+    await expect(on.finish(hung)).rejects.toMatchObject({ name: 'AttemptError', reason: 'HandlerHung' });
     expect(on.time.nowMs).toBe(NOW_MS + TIMEOUT_MS + STOP_GRACE_MS);
     const error = { name: 'JobTimeout', message: expect.stringContaining('did not stop') };
     expect(jobIn(on, message.jobId)).toMatchObject({ state: 'running', hung: error });
@@ -445,7 +445,7 @@ describe('an attempt that takes too long', () => {
       { resize: () => new Promise<Json>(() => {}) },
       message,
     );
-    await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
+    await expect(on.finish(hung)).rejects.toMatchObject({ name: 'AttemptError', reason: 'HandlerHung' });
     expect(on.time.nowMs).toBeLessThan(NOW_MS + livesMs);
   });
 
@@ -532,7 +532,7 @@ describe('a message', () => {
     const on = setting();
     const message = await claimed(on);
     const { handlers, calls } = count();
-    const store = storeWith(on.store, { startJob: () => Promise.reject(new StoreUnavailable('no answer')) });
+    const store = storeWith(on.store, { startJob: () => Promise.reject(new UnavailableError('no answer')) });
     await expect(on.finish(runJob(contextOf(on, { store }), handlers, message))).rejects.toThrow('no answer');
     expect(calls()).toBe(0);
     expect(on.stateOf(message.jobId)).toBe('claimed');
@@ -542,7 +542,7 @@ describe('a message', () => {
   it('whose outcome could not be written must come again', async () => {
     const on = setting();
     const message = await claimed(on);
-    const store = storeWith(on.store, { finishJob: () => Promise.reject(new StoreUnavailable('no answer')) });
+    const store = storeWith(on.store, { finishJob: () => Promise.reject(new UnavailableError('no answer')) });
     await expect(on.finish(runJob(contextOf(on, { store }), count().handlers, message))).rejects.toThrow(
       'no answer',
     );

@@ -55,7 +55,7 @@ it.each([
   await on.advance(1_000);
   shutdown.abort();
   await on.advance(1_000);
-  expect(seen).toEqual(isToStop ? [false, 'WorkerStopped', true] : [false, 'effect', false]);
+  expect(seen).toEqual(isToStop ? [false, 'WorkerStoppedError', true] : [false, 'effect', false]);
 });
 
 it('gives a signal like any other: one that listens, and that others take', async () => {

@@ -1,19 +1,18 @@
 /** What ends an attempt from outside: a cancel, another holder, the end of the worker; and what it leaves behind. */
 
 import { describe, expect, it } from 'vitest';
+import { UnavailableError } from '../../lib/core/errors.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
-import { StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { WATCH_EVERY_MS, watchJobs } from '../../lib/worker/attempt-host.ts';
+import { isAttemptError, WorkerStoppedError } from '../../lib/worker/errors.ts';
 import {
-  HandlerHungError,
   type JobContext,
   type JobHandler,
   type RunContext,
   type RunOutcome,
   runJob,
-  WorkerStoppedError,
 } from '../../lib/worker/run-job.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { type Stage, stage, storeWith } from '../stage/stage.ts';
@@ -92,7 +91,7 @@ describe('a running job whose end is asked for', () => {
     };
     cancelAfter(on, message, 12_000);
     expect(await on.finish(run(on, handler, message))).toBe('cancelled');
-    expect(reason).toMatchObject({ name: 'JobCancelled' });
+    expect(reason).toMatchObject({ reason: 'JobCancelled' });
     expect(jobIn(on, message)).toMatchObject({
       state: 'cancelled',
       attempt: 1,
@@ -135,7 +134,7 @@ describe('a running job whose end is asked for', () => {
     const message = await claimed(on);
     cancelAfter(on, message, 1);
     const hung = run(on, () => new Promise<never>(() => {}), message);
-    await expect(on.finish(hung)).rejects.toBeInstanceOf(HandlerHungError);
+    await expect(on.finish(hung)).rejects.toMatchObject({ name: 'AttemptError', reason: 'HandlerHung' });
     expect(jobIn(on, message).state).toBe('running');
   });
 });
@@ -180,7 +179,7 @@ describe('the look', () => {
     const store = storeWith(on.store, {
       lookUpJobs: ({ ids }) => {
         looks += 1;
-        return looks === 1 ? Promise.reject(new StoreUnavailable('no answer')) : on.store.getJobs({ ids });
+        return looks === 1 ? Promise.reject(new UnavailableError('no answer')) : on.store.getJobs({ ids });
       },
     });
     cancelAfter(on, message, 1);
@@ -238,7 +237,7 @@ describe('the look', () => {
       return 'too late';
     };
     expect(await on.finish(run(on, handler, message))).toBe('superseded');
-    expect(reason).toMatchObject({ name: 'JobSuperseded' });
+    expect(reason).toMatchObject({ reason: 'JobSuperseded' });
     expect(jobIn(on, message)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
   });
 });
@@ -288,7 +287,7 @@ describe('a checkpoint', () => {
         expiresAtMs: EXPIRES_AT_MS,
       });
       await checkpoint(1).catch((error: Error) => {
-        stopped = signal.aborted && error.name === 'JobSuperseded';
+        stopped = signal.aborted && isAttemptError(error, 'JobSuperseded');
       });
       return 'ignored';
     };
@@ -314,7 +313,7 @@ describe('a checkpoint', () => {
         claim,
       ),
     );
-    expect(refusal).toMatchObject({ name: 'JobCheckpointError', message: expect.stringMatching(message) });
+    expect(refusal).toMatchObject({ reason: 'CheckpointRefused', message: expect.stringMatching(message) });
     expect(jobIn(on, claim)).toMatchObject({ state: 'succeeded' });
   });
 });

@@ -13,9 +13,10 @@ import type { Settled } from '../view/settled.ts';
 
 /** Another commit came first. The pass ends, and its dispatcher loads the partition again. */
 export class CommitLostError extends Error {
+  override readonly name = 'CommitLostError';
+
   constructor(partition: number, version: number) {
     super(`partition ${partition} has gone on from version ${version}; load it again`);
-    this.name = 'CommitLostError';
   }
 }
 

@@ -14,10 +14,10 @@
  * L is the configured one, and more while the store answers slowly, as with a worker's (`../worker/membership.ts`).
  */
 
+import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { leaseExtensionMs } from '../../core/lease.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
-import { StoreThrottled, StoreUnavailable } from '../../store/contract/errors.ts';
 import { Duties } from './duties.ts';
 import { LoadMeter } from './load.ts';
 import { Membership } from './membership.ts';
@@ -112,7 +112,7 @@ async function stayMember(
       // As a worker's heartbeat: it asks for more while there is time.
       if (leaseExtensionMs(memberLeaseMs, slowMs) > 0) pauseMs = Math.max(0, pauseMs - slowMs);
     } catch (error) {
-      const isTransient = error instanceof StoreThrottled || error instanceof StoreUnavailable;
+      const isTransient = error instanceof ThrottledError || error instanceof UnavailableError;
       if (!isTransient && !hasBeenMember) throw error;
       log.warn('the membership was not renewed; trying again', { ...life, error: String(error) });
       pauseMs = Math.min(pauseMs, REPEAT_MS);

@@ -1,9 +1,11 @@
 /** The bus on EventBridge. */
+
 import {
   type EventBridgeClient,
   PutEventsCommand,
   type PutEventsRequestEntry,
 } from '@aws-sdk/client-eventbridge';
+import { MisconfiguredError } from '../../core/errors.ts';
 import {
   DETAIL_TYPE,
   EVENT_SOURCE,
@@ -13,7 +15,6 @@ import {
   SCHEDULE_STOPPED,
   type Unpublished,
 } from '../contract.ts';
-import { BusMisconfigured } from '../errors.ts';
 
 export interface EventBridgeBusOptions {
   readonly client: EventBridgeClient;
@@ -72,7 +73,7 @@ export class EventBridgeBus implements EventBus {
       });
     } catch (error) {
       if (error instanceof Error && MISCONFIGURATIONS.has(error.name)) {
-        throw new BusMisconfigured(
+        throw new MisconfiguredError(
           `publish: bus ${this.#busName} cannot be used (${error.name}: ${error.message}); check that the stack is deployed here and grants this role its actions`,
           { cause: error },
         );

@@ -1,5 +1,4 @@
 /** What SQS answers, as errors of the queue contract. */
-import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../errors.ts';
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'QueueDoesNotExist',
@@ -17,12 +16,13 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
 const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
 
 /** An error of SQS as one of ours. */
+import { MisconfiguredError, RefusedError, UnavailableError } from '../../core/errors.ts';
 export function translated(error: unknown, verb: string, queueUrl: string): Error {
   const name = error instanceof Error ? error.name : '';
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
   if (MISCONFIGURATIONS.has(name)) {
-    return new QueueMisconfigured(
+    return new MisconfiguredError(
       `${verb}: queue ${queueUrl} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,
       options,
     );
@@ -30,12 +30,12 @@ export function translated(error: unknown, verb: string, queueUrl: string): Erro
   const { $metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
   const status = $metadata?.httpStatusCode ?? 0;
   if (status >= 400 && status < 500 && status !== 429 && !THROTTLES.has(name)) {
-    return new QueueRefused(
+    return new RefusedError(
       `${verb}: queue ${queueUrl} refuses the request (${name}: ${message}); correct it`,
       options,
     );
   }
-  return new QueueUnavailable(
+  return new UnavailableError(
     `${verb}: no answer from queue ${queueUrl} (${name}: ${message}); repeat it`,
     options,
   );

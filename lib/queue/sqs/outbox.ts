@@ -1,12 +1,13 @@
 /** The outbox for outcomes on two SQS queues: what waits for the bus, and the dead letters behind it. */
+
 import {
   DeleteMessageBatchCommand,
   ReceiveMessageCommand,
   SendMessageCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
+import { MisconfiguredError } from '../../core/errors.ts';
 import type { OutcomeOutbox, TakenOutcomes, UnpublishedOutcomes } from '../contract.ts';
-import { QueueMisconfigured } from '../errors.ts';
 import { withoutLineage } from '../lineage.ts';
 import { decodeOutcomes, encodeOutcomes } from '../message.ts';
 import { translated } from './errors.ts';
@@ -81,7 +82,7 @@ export class SqsOutcomeOutbox implements OutcomeOutbox {
 
   #queue(): OutcomeQueue {
     if (this.#declared !== undefined) return this.#declared;
-    throw new QueueMisconfigured(
+    throw new MisconfiguredError(
       'the declaration names no queue for outcomes: deploy the stack with this version of the Scheduler construct',
     );
   }

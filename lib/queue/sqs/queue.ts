@@ -1,4 +1,5 @@
 /** Fleets' queues and the wake queue on SQS standard queues. */
+
 import {
   ChangeMessageVisibilityBatchCommand,
   DeleteMessageBatchCommand,
@@ -8,8 +9,8 @@ import {
   SendMessageCommand,
   type SQSClient,
 } from '@aws-sdk/client-sqs';
+import { MisconfiguredError, RefusedError, UnavailableError } from '../../core/errors.ts';
 import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
-import { QueueUnavailable, UnknownFleet } from '../errors.ts';
 import { withoutLineage } from '../lineage.ts';
 import {
   decodeDispatchMessage,
@@ -17,7 +18,6 @@ import {
   encodeLook,
   encodeWake,
   groupsOf,
-  MalformedMessageError,
 } from '../message.ts';
 import { translated } from './errors.ts';
 
@@ -69,7 +69,7 @@ export class SqsJobQueue implements JobQueue {
           return batch.filter((_, index) => failed.has(String(index))).flat();
         } catch (error) {
           // Sent or not: a second copy loses the race to start the job.
-          if (error instanceof QueueUnavailable) return batch.flat();
+          if (error instanceof UnavailableError) return batch.flat();
           throw error;
         }
       }),
@@ -175,7 +175,10 @@ export class SqsJobQueue implements JobQueue {
 
   #queueOf(fleet: string): string {
     const url = this.#queueUrls.get(fleet);
-    if (url === undefined) throw new UnknownFleet(fleet, [...this.#queueUrls.keys()]);
+    if (url === undefined)
+      throw new MisconfiguredError(
+        `fleet ${JSON.stringify(fleet)} has no queue; the stack has queues for: ${[...this.#queueUrls.keys()].join(', ') || 'none'}; deploy it again`,
+      );
     return url;
   }
 
@@ -195,7 +198,7 @@ function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): Received
     const receiveCount = Number(Attributes?.ApproximateReceiveCount ?? 1);
     return [{ jobs: decodeDispatchMessage(Body), receipt: ReceiptHandle, receiveCount }];
   } catch (error) {
-    if (error instanceof MalformedMessageError) return [];
+    if (error instanceof RefusedError) return [];
     throw error;
   }
 }

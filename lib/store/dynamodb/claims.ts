@@ -1,8 +1,8 @@
 /** Claims, and the locks that guard a conflict key among partitions. */
 
 import { randomUUID } from 'node:crypto';
+import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { giveBack, givenUp } from '../../core/life-cycle.ts';
-import { StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
 import type { Lock } from '../contract/records.ts';
 import type { Applied, ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
 import type { ClaimStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
@@ -41,7 +41,7 @@ export class DynamoClaimStore implements ClaimStore {
         return await this.#claimJob(request);
       } catch (error) {
         // The reservation goes on counting, so not knowing is safe.
-        if (error instanceof StoreUnavailable || error instanceof StoreThrottled) return 'unknown';
+        if (error instanceof UnavailableError || error instanceof ThrottledError) return 'unknown';
         throw error;
       }
     });
@@ -164,7 +164,7 @@ export class DynamoClaimStore implements ClaimStore {
       });
       if (passed.applied) return { next };
     }
-    throw new StoreThrottled(
+    throw new ThrottledError(
       `releaseLock: the lock of ${conflictKey} changed at each of ${RELEASE_TRIES_MAX} tries; try again`,
     );
   }

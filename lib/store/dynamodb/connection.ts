@@ -2,6 +2,7 @@
  * One table, reached: every call is metered, bounded in its retries, and its errors are the store's own.
  * Nothing of the SDK gets past this file except through the request types of the verbs.
  */
+
 import {
   ConditionalCheckFailedException,
   type ConsumedCapacity,
@@ -21,13 +22,8 @@ import {
   UpdateCommand,
 } from '@aws-sdk/lib-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
-import {
-  ItemTooLarge,
-  StoreMisconfigured,
-  StoreRefused,
-  StoreThrottled,
-  StoreUnavailable,
-} from '../contract/errors.ts';
+import { MisconfiguredError, RefusedError, ThrottledError, UnavailableError } from '../../core/errors.ts';
+import { itemTooLarge } from '../contract/errors.ts';
 import { type Item, namesIn } from '../table/codec/attributes.ts';
 import { requireItemFits, requireTransactionFits } from '../table/limits.ts';
 import type { Meter } from '../table/metering.ts';
@@ -146,7 +142,7 @@ export class DynamoConnection {
         left = output.UnprocessedKeys?.[this.#table]?.Keys ?? [];
         if (left.length === 0) break;
         if (tries === TRIES_MAX) {
-          throw new StoreThrottled(
+          throw new ThrottledError(
             `${verb}: ${left.length} of ${chunk.length} items were not read after ${tries} tries; try again later`,
           );
         }
@@ -238,8 +234,8 @@ export class DynamoConnection {
       });
     } catch (error) {
       // Only the table knows what the item holds beside what is written.
-      if (error instanceof StoreRefused && TOO_LARGE.test(error.message))
-        throw new ItemTooLarge(`${key.pk} ${key.sk}`, undefined, { cause: error });
+      if (error instanceof RefusedError && TOO_LARGE.test(error.message))
+        throw itemTooLarge(`${key.pk} ${key.sk}`, undefined, { cause: error });
       throw error;
     }
   }
@@ -426,7 +422,7 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
 
 /** Whether the role may not do this. */
 export const isForbidden = (error: unknown): boolean =>
-  error instanceof StoreMisconfigured && nameOf(error.cause) === 'AccessDeniedException';
+  error instanceof MisconfiguredError && nameOf(error.cause) === 'AccessDeniedException';
 
 const REFUSALS: ReadonlySet<string> = new Set([
   'ValidationException',
@@ -446,7 +442,7 @@ const isUnsendable = (error: unknown): boolean =>
 /**
  * The parts whose conditions failed; undefined: none has, and it may be tried again.
  *
- * @throws StoreRefused when it would be refused each time
+ * @throws RefusedError when it would be refused each time
  */
 function refusedParts(error: TransactionCanceledException, verb: string): ReadonlySet<number> | undefined {
   const codes = error.CancellationReasons?.map((reason) => reason.Code) ?? [];
@@ -455,7 +451,7 @@ function refusedParts(error: TransactionCanceledException, verb: string): Readon
   if (refused.length > 0) return new Set(refused);
   const rejected = codes.find((code) => code !== 'None' && !RETRYABLE_REASONS.has(code ?? ''));
   if (rejected === undefined) return undefined;
-  throw new StoreRefused(`${verb}: the transaction was refused (${rejected}): ${reasonsOf(error)}`, {
+  throw new RefusedError(`${verb}: the transaction was refused (${rejected}): ${reasonsOf(error)}`, {
     cause: error,
   });
 }
@@ -463,8 +459,8 @@ function refusedParts(error: TransactionCanceledException, verb: string): Readon
 const reasonsOf = (error: TransactionCanceledException): string =>
   (error.CancellationReasons ?? []).flatMap((reason) => reason.Message ?? []).join('; ') || error.message;
 
-const conflicted = (verb: string, tries: number, cause: unknown): StoreThrottled =>
-  new StoreThrottled(`${verb}: met other transactions ${tries} times, nothing was changed; try again later`, {
+const conflicted = (verb: string, tries: number, cause: unknown): ThrottledError =>
+  new ThrottledError(`${verb}: met other transactions ${tries} times, nothing was changed; try again later`, {
     cause,
   });
 
@@ -474,26 +470,26 @@ function translated(error: unknown, verb: string, table: string): Error {
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
   if (THROTTLES.has(name)) {
-    return new StoreThrottled(`${verb}: table ${table} throttles (${message}); try again later`, options);
+    return new ThrottledError(`${verb}: table ${table} throttles (${message}); try again later`, options);
   }
   if (MISCONFIGURATIONS.has(name)) {
-    return new StoreMisconfigured(
+    return new MisconfiguredError(
       `${verb}: table ${table} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,
       options,
     );
   }
   if (REFUSALS.has(name) || isUnsendable(error)) {
-    return new StoreRefused(`${verb}: table ${table} refuses the request (${message}); correct it`, options);
+    return new RefusedError(`${verb}: table ${table} refuses the request (${message}); correct it`, options);
   }
   const { $metadata } = (error ?? {}) as { readonly $metadata?: { readonly httpStatusCode?: number } };
   const status = $metadata?.httpStatusCode ?? 0;
   if (status >= 400 && status < 500) {
-    return new StoreRefused(
+    return new RefusedError(
       `${verb}: table ${table} refuses the request (${name}: ${message}); correct it`,
       options,
     );
   }
-  return new StoreUnavailable(
+  return new UnavailableError(
     `${verb}: no answer from table ${table} (${name}: ${message}); the request may have been applied: repeat it`,
     options,
   );

@@ -1,4 +1,5 @@
 /** Ended jobs, by a scan: they stand in no line. Each page reads up to 1 MB of the table, whatever of it is asked for. */
+
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { MovingJob } from '../../core/job.ts';
 import type { EndedFilter, EndedJobs } from '../contract/ended.ts';

@@ -1,7 +1,8 @@
 /** Items of the table, as all verbs find, read and change them. */
 
+import { RefusedError, ThrottledError, UnavailableError } from '../../core/errors.ts';
 import type { MovingJob } from '../../core/job.ts';
-import { MalformedItemError, StoreRefused, StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
+import { MalformedItemError } from '../contract/errors.ts';
 import type { JobHead } from '../contract/job-fields.ts';
 import { readyLineName } from '../contract/lines.ts';
 import type { UnreadableItem } from '../contract/records.ts';
@@ -94,8 +95,8 @@ const encodeCursor = (item: Item): string => {
 };
 
 function decodeCursor(verb: string, line: string, cursor: string): Item {
-  const refused = (cause?: unknown): StoreRefused =>
-    new StoreRefused(`${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`, {
+  const refused = (cause?: unknown): RefusedError =>
+    new RefusedError(`${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`, {
       cause,
     });
   let parts: unknown;
@@ -248,7 +249,7 @@ export class TableItems {
       await effect();
       return true;
     } catch (error) {
-      if (!(error instanceof StoreThrottled || error instanceof StoreUnavailable)) throw error;
+      if (!(error instanceof ThrottledError || error instanceof UnavailableError)) throw error;
       return false;
     }
   }
@@ -363,7 +364,7 @@ export class TableItems {
       // planted: empty-page-ends
       if (after === undefined || (most !== undefined && items.length >= most)) return items;
     }
-    throw new StoreRefused(
+    throw new RefusedError(
       `${verb}: more than ${PAGES_MAX} pages of items answer ${JSON.stringify(query.values)}; delete what is left over`,
     );
   }

@@ -1,7 +1,7 @@
 /** Leading a partition, and the letters in its mailbox. */
 
+import { UnavailableError } from '../../core/errors.ts';
 import { LETTERS_READ_MAX } from '../contract/bounds.ts';
-import { StoreUnavailable } from '../contract/errors.ts';
 import type { Leader, ReceivedLetter } from '../contract/records.ts';
 import type { LeadOutcome } from '../contract/requests.ts';
 import type { LeadStore, RequestOf } from '../contract/verbs.ts';
@@ -34,7 +34,7 @@ export class DynamoLeadStore implements LeadStore {
     if (outcome.applied) return { kind: 'leading' };
     const leader = outcome.old === undefined ? undefined : decodeLeader(outcome.old).leader;
     if (leader === undefined)
-      throw new StoreUnavailable(`lead: the leader of partition ${partition} went away; try again`);
+      throw new UnavailableError(`lead: the leader of partition ${partition} went away; try again`);
     return { kind: 'led', leader };
   }
 

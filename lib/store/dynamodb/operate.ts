@@ -1,9 +1,9 @@
 /** What operators and deployments ask. */
 
 import { randomUUID } from 'node:crypto';
+import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { isWaiting, retime } from '../../core/life-cycle.ts';
-import { StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
 import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
@@ -157,7 +157,7 @@ export class DynamoOperateStore implements OperateStore {
         return { kind: 'requested', job: decodeJob(asking.item, payload) };
       }
     }
-    throw new StoreThrottled(
+    throw new ThrottledError(
       `cancelJob: job ${jobId} moved on at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
     );
   }
@@ -215,7 +215,7 @@ export class DynamoOperateStore implements OperateStore {
       values: { ...values, ':scope': scope, ':callId': callId },
     });
     const item = outcome.applied ? outcome.item : outcome.old;
-    if (item === undefined) throw new StoreUnavailable(`changeControl: ${scope} was not answered; repeat it`);
+    if (item === undefined) throw new UnavailableError(`changeControl: ${scope} was not answered; repeat it`);
     const control = decodeControl(item);
     if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
       return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };

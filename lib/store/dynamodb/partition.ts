@@ -2,8 +2,9 @@
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';
+import { UnavailableError } from '../../core/errors.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
-import { StaleCommit, StoreUnavailable } from '../contract/errors.ts';
+import { StaleCommitError } from '../contract/errors.ts';
 import {
   isIdle,
   type Lookout,
@@ -70,7 +71,7 @@ interface Known {
   readonly items: Map<string, readonly Reservation[]>;
 }
 
-/** @throws StaleCommit when a commit that follows what is known changes what is not there, or makes what is */
+/** @throws StaleCommitError when a commit that follows what is known changes what is not there, or makes what is */
 function requireCurrent(partition: number, { page, items }: Known, commit: Commit): void {
   const touched = [...commit.drop, ...commit.postpone].map(({ reservation }) => reservation);
   const batchIds = new Set([...commit.reserve, ...touched].map(({ batchId }) => batchId));
@@ -78,11 +79,11 @@ function requireCurrent(partition: number, { page, items }: Known, commit: Commi
   const made = commit.reserve.find(({ batchId }) => present.has(batchId));
   const changed = touched.find(({ batchId }) => !present.has(batchId));
   if (made !== undefined)
-    throw new StaleCommit(
+    throw new StaleCommitError(
       `the commit makes the reservation ${made.batchId}, which is there; load partition ${partition} again`,
     );
   if (changed !== undefined)
-    throw new StaleCommit(
+    throw new StaleCommitError(
       `the commit changes the reservation ${changed.batchId}, which is gone; load partition ${partition} again`,
     );
 }
@@ -361,7 +362,7 @@ export class DynamoPartitionStore implements PartitionStore {
     // A request that was repeated finds what it has written itself, or what others have written on top of it.
     if (present.commitId === commitId) return 'committed';
     if (outcome.isRepeated && present.version > page.version)
-      throw new StoreUnavailable(
+      throw new UnavailableError(
         `commit: no answer, and others have come after version ${page.version} of partition ${partition}; load it again`,
       );
     return 'lost';
@@ -381,7 +382,7 @@ export class DynamoPartitionStore implements PartitionStore {
     ]);
     if (outcome.applied) return 'committed';
     if (outcome.refused.has(PAGE_PART)) return 'lost';
-    throw new StaleCommit(
+    throw new StaleCommitError(
       `the commit makes or ends loans that are not as it says; load partition ${partition} again`,
     );
   }

@@ -1,7 +1,9 @@
 /** Schedules in DynamoDB. */
+
 import { randomUUID } from 'node:crypto';
+import { RefusedError } from '../../core/errors.ts';
 import type { ScheduleRecord } from '../../core/recurring.ts';
-import { MalformedItemError, StoreRefused } from '../contract/errors.ts';
+import { MalformedItemError } from '../contract/errors.ts';
 import type { Applied } from '../contract/requests.ts';
 import type { ScheduleHeads, ScheduleStore } from '../contract/schedules.ts';
 import type { RequestOf } from '../contract/verbs.ts';
@@ -178,7 +180,7 @@ function startOf(verb: string, line: string, cursor: string): Item {
     const [rank, id] = JSON.parse(cursor) as readonly [string, string];
     return { ...scheduleKey(id), [TABLE.line]: line, [TABLE.rank]: rank };
   } catch (cause) {
-    throw new StoreRefused(
+    throw new RefusedError(
       `${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`,
       {
         cause,

@@ -1,7 +1,9 @@
 /** What whoever submits asks. */
+
 import { randomBytes } from 'node:crypto';
+import { UnavailableError } from '../../core/errors.ts';
 import type { Job, MovingJob } from '../../core/job.ts';
-import { MalformedItemError, StoreUnavailable } from '../contract/errors.ts';
+import { MalformedItemError } from '../contract/errors.ts';
 import type { ReadyLine } from '../contract/lines.ts';
 import { type DeclarationRecord, type Rejection, rankCostOf } from '../contract/records.ts';
 import type { CreateOutcome } from '../contract/requests.ts';
@@ -70,7 +72,7 @@ export class DynamoSubmitStore implements SubmitStore {
     if (outcome.applied) return { kind: 'created', job };
     const { old } = outcome;
     if (old === undefined) {
-      throw new StoreUnavailable(`createJobs: job ${job.id} was there and went away at once; repeat it`);
+      throw new UnavailableError(`createJobs: job ${job.id} was there and went away at once; repeat it`);
     }
     // An earlier try, whose answer got lost, may have put ours.
     if (payloadIdOf(old) !== payloadId) await payloads.discard('createJobs', job.id, payloadId);

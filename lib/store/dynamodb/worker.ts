@@ -1,5 +1,6 @@
 /** What whoever runs jobs asks: attempts, and the records of workers. */
 
+import { RefusedError, ThrottledError } from '../../core/errors.ts';
 import type { MovingJob } from '../../core/job.ts';
 import {
   claimPlanned,
@@ -8,7 +9,6 @@ import {
   type PlannedClaim,
   type Unfinished,
 } from '../../core/life-cycle.ts';
-import { StoreRefused, StoreThrottled } from '../contract/errors.ts';
 import { FORMER_SHOWN_MS, type WorkerIdentity, type WorkerRecord } from '../contract/records.ts';
 import type {
   Applied,
@@ -115,7 +115,7 @@ function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Upda
 
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
-  throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
 }
 
 export class DynamoWorkerStore implements WorkerStore {
@@ -319,7 +319,7 @@ export class DynamoWorkerStore implements WorkerStore {
         if (typeof present === 'string' && present > incarnation) return 'superseded';
       }
     }
-    throw new StoreThrottled(
+    throw new ThrottledError(
       `registerWorker: the record of ${workerId} came and went ${REGISTER_TRIES_MAX} times, nothing was changed; try again`,
     );
   }

@@ -1,11 +1,11 @@
 /** What the store holds, and how every verb finds and changes it: each verb is one atomic step behind an `await`. */
 
 import type { Control } from '../../core/capacity.ts';
+import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import { TimeHeap } from '../../runtime/time-heap.ts';
-import { StoreThrottled, StoreUnavailable } from '../contract/errors.ts';
 import { readyLineName } from '../contract/lines.ts';
 import type {
   ControlField,
@@ -228,7 +228,7 @@ export class MemoryItems {
     this.input = input;
     const answer = act();
     if (this.happens('unanswered')) {
-      throw new StoreUnavailable(
+      throw new UnavailableError(
         `${verb}: no answer, though it may have been applied; repeat it or read the item`,
       );
     }
@@ -237,7 +237,7 @@ export class MemoryItems {
 
   #throttle(verb: string): void {
     if (this.happens('throttled')) {
-      throw new StoreThrottled(`${verb}: too many requests, nothing was changed; try again`);
+      throw new ThrottledError(`${verb}: too many requests, nothing was changed; try again`);
     }
   }
 

@@ -1,7 +1,8 @@
 /** What a pass knows of its partition exactly, and what it decides. */
 
+import { ThrottledError } from '../../core/errors.ts';
 import type { Loan } from '../../core/lending.ts';
-import { StaleCommit, StoreThrottled } from '../contract/errors.ts';
+import { StaleCommitError } from '../contract/errors.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
 import type { PartitionStore, RequestOf } from '../contract/verbs.ts';
@@ -22,7 +23,7 @@ function requireCurrent(
 ): void {
   for (const batchId of batchIds) {
     if (reservations.has(batchId) === isThere) continue;
-    throw new StaleCommit(
+    throw new StaleCommitError(
       `the commit ${isThere ? 'changes' : 'makes'} the reservation ${batchId}, which is ${isThere ? 'gone' : 'there'}; load the partition again`,
     );
   }
@@ -91,7 +92,7 @@ export class MemoryPartitionStore implements PartitionStore {
       // Each version is followed by one commit here: none is put ahead in vain.
       const change = nextPage(present.page, commit, present.items, '');
       if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
-        throw new StoreThrottled('commit: the transaction met another one; try again');
+        throw new ThrottledError('commit: the transaction met another one; try again');
       }
       requireCommitFits(partition, change);
       this.#items.bill.committed(partition, present, change, commit);
@@ -131,11 +132,11 @@ export class MemoryPartitionStore implements PartitionStore {
       [from, to].map((each) => this.#items.partition(each).loans.get(loanId));
     for (const loan of lend) {
       if (copiesOf(loan).some((copy) => copy !== undefined))
-        throw new StaleCommit(`loan ${loan.loanId} is there already; load the partition again`);
+        throw new StaleCommitError(`loan ${loan.loanId} is there already; load the partition again`);
     }
     for (const { loan } of giveBack) {
       if (copiesOf(loan).some((copy) => copy?.units !== loan.units))
-        throw new StaleCommit(
+        throw new StaleCommitError(
           `loan ${loan.loanId} is not of ${loan.units} units any more; load the partition again`,
         );
     }

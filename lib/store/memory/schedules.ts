@@ -1,4 +1,5 @@
 /** Schedules in memory. */
+
 import type { ScheduleRecord, ScheduleState } from '../../core/recurring.ts';
 import { MalformedItemError } from '../contract/errors.ts';
 import type { Applied } from '../contract/requests.ts';

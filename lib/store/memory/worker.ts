@@ -1,3 +1,4 @@
+import { RefusedError } from '../../core/errors.ts';
 import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
 import {
   claimAndStart,
@@ -7,7 +8,6 @@ import {
   start,
   type Transition,
 } from '../../core/life-cycle.ts';
-import { StoreRefused } from '../contract/errors.ts';
 import { FORMER_SHOWN_MS, type WorkerRecord } from '../contract/records.ts';
 import type {
   Applied,
@@ -44,7 +44,7 @@ function begin(job: Job, request: StartRequest): Transition {
 
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
-  throw new StoreRefused(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
 }
 
 export class MemoryWorkerStore implements WorkerStore {

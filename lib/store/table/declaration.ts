@@ -2,9 +2,11 @@
  * A declaration in the table: its text stands in as many items as it needs, before the item that names its version. So
  * whoever reads a version finds its text, and a deployment that stops half-way has declared nothing.
  */
+
 import { createHash } from 'node:crypto';
+import { RefusedError } from '../../core/errors.ts';
 import { DECLARATION_CHARS_MAX, DECLARATION_PART_CHARS } from '../contract/bounds.ts';
-import { DeclarationTooLarge, StoreRefused } from '../contract/errors.ts';
+import { declarationTooLarge } from '../contract/errors.ts';
 
 /** What names a text. */
 export const declarationHash = (text: string): string =>
@@ -12,12 +14,12 @@ export const declarationHash = (text: string): string =>
 
 /**
  * The parts of a text, one for each item.
- * @throws DeclarationTooLarge, StoreRefused for a text that is not ASCII: its parts could be cut within a character
+ * @throws RefusedError, RefusedError for a text that is not ASCII: its parts could be cut within a character
  */
 export function declarationParts(text: string): readonly string[] {
-  if (text.length > DECLARATION_CHARS_MAX) throw new DeclarationTooLarge(text.length);
+  if (text.length > DECLARATION_CHARS_MAX) throw declarationTooLarge(text.length);
   if (text.length !== Buffer.byteLength(text)) {
-    throw new StoreRefused('the text of a declaration must be ASCII; encode it first');
+    throw new RefusedError('the text of a declaration must be ASCII; encode it first');
   }
   const parts: string[] = [];
   for (let from = 0; from < Math.max(1, text.length); from += DECLARATION_PART_CHARS)

@@ -1,24 +1,25 @@
 /** DynamoDB's limits on what is written, asked before anything is: by both stores, with the same errors. */
+
 import { ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX } from '../contract/bounds.ts';
-import { ItemTooLarge, TransactionTooLarge } from '../contract/errors.ts';
+import { itemTooLarge, transactionTooLarge } from '../contract/errors.ts';
 import { itemBytes } from './metering.ts';
 import { TABLE } from './schema.ts';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** @throws ItemTooLarge */
+/** @throws RefusedError */
 export function requireItemFits(item: Values): void {
   const bytes = itemBytes(item);
   if (bytes > ITEM_BYTES_MAX)
-    throw new ItemTooLarge(`${String(item[TABLE.partitionKey])} ${String(item[TABLE.sortKey])}`, bytes);
+    throw itemTooLarge(`${String(item[TABLE.partitionKey])} ${String(item[TABLE.sortKey])}`, bytes);
 }
 
-/** @throws ItemTooLarge, TransactionTooLarge */
+/** @throws RefusedError, RefusedError */
 export function requireTransactionFits(items: readonly Values[]): void {
   let bytes = 0;
   for (const item of items) {
     requireItemFits(item);
     bytes += itemBytes(item);
   }
-  if (bytes > TRANSACTION_BYTES_MAX) throw new TransactionTooLarge(bytes);
+  if (bytes > TRANSACTION_BYTES_MAX) throw transactionTooLarge(bytes);
 }

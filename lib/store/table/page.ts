@@ -12,8 +12,9 @@
  * together with the page, in a transaction. What single resources cost follows a commit: hints, each in an item that says which version it is
  * of.
  */
+
 import { COMMIT_ITEMS_MAX, INLINE_BYTES_MAX, MARKS_BYTES_MAX, PAGE_TYPES_MAX } from '../contract/bounds.ts';
-import { CommitAmbiguous, CommitTooLarge } from '../contract/errors.ts';
+import { commitNamesTwice, commitTooLarge } from '../contract/errors.ts';
 import {
   type Attendance,
   type Carried,
@@ -414,15 +415,15 @@ function asMarked(reservation: Reservation, marks: Page['batches']): Reservation
 /**
  * Refuses a commit that no store can carry out as a whole, before anything of it is written.
  *
- * @throws CommitTooLarge when it has more items than one transaction may have
- * @throws CommitAmbiguous when it says two things of one item
+ * @throws RefusedError when it has more items than one transaction may have
+ * @throws RefusedError when it says two things of one item
  */
 export function requireBounded(commit: Commit): void {
   const { drop, postpone, reserve, ledgers, estimates } = commit;
   const touched = [...drop, ...postpone].map((each) => each.reservation.batchId);
   const batches = [...touched, ...reserve.map((each) => each.batchId)];
   const items = batches.length + ledgers.length + estimates.length + lendingItems(commit);
-  if (items > COMMIT_ITEMS_MAX) throw new CommitTooLarge(items);
+  if (items > COMMIT_ITEMS_MAX) throw commitTooLarge(items);
   requireDistinct('reservation', batches);
   requireDistinct(
     'ledger',
@@ -437,7 +438,7 @@ export function requireBounded(commit: Commit): void {
 function requireDistinct(item: string, names: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of names) {
-    if (seen.has(name)) throw new CommitAmbiguous(item, name);
+    if (seen.has(name)) throw commitNamesTwice(item, name);
     seen.add(name);
   }
 }

@@ -1,4 +1,5 @@
 /** What a worker process is at: attempts that were accepted, and what becomes of them. */
+
 import { type Job, partitionOfClaim } from '../../core/job.ts';
 import { mayHaveBegun } from '../../core/life-cycle.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
@@ -7,16 +8,10 @@ import { instantOf } from '../../runtime/instant.ts';
 import type { WorkerIdentity } from '../../store/contract/records.ts';
 import { deadlinesBy, noteStart, type Progress, progressOf, watchJobs } from '../attempt-host.ts';
 import { endIfDead } from '../dead-function.ts';
+import { isAttemptError, WorkerStoppedError } from '../errors.ts';
 import type { Guard } from '../guard.ts';
 import { retryingOf, retryingStore } from '../retrying-store.ts';
-import {
-  HandlerHungError,
-  type RunContext,
-  type RunOutcome,
-  runJob,
-  STOP_GRACE_MS,
-  WorkerStoppedError,
-} from '../run-job.ts';
+import { type RunContext, type RunOutcome, runJob, STOP_GRACE_MS } from '../run-job.ts';
 import type { Ending } from './ending.ts';
 import type { Deletions } from './messages.ts';
 import type { WorkerReport, WorkerSettings } from './options.ts';
@@ -165,7 +160,7 @@ export class Attempts {
     } catch (error) {
       log.warn('the worker has to end', { ...life, ...message, error: String(error) });
       // Only the end of this life brings the job back.
-      isHung = error instanceof HandlerHungError;
+      isHung = isAttemptError(error, 'HandlerHung');
       ending.begin(isHung ? 'hung' : 'broken');
     } finally {
       progress.end();

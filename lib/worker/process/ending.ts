@@ -1,6 +1,7 @@
 /** How the life of a worker process ends: what begins no more, what is told to stop, and what is given up. */
+
+import { WorkerStoppedError } from '../errors.ts';
 import type { Loss } from '../membership.ts';
-import { WorkerStoppedError } from '../run-job.ts';
 import type { WorkerEnd } from './options.ts';
 
 export class Ending {

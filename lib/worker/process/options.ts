@@ -1,3 +1,4 @@
+import { ConfigurationError } from '../../core/errors.ts';
 import { numberWithin, objectOf, textWithin, wholeWithin } from '../../core/read-fields.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
@@ -6,7 +7,7 @@ import type { WorkerLoad } from '../../store/contract/records.ts';
 import type { PassStore, WorkerStore } from '../../store/contract/verbs.ts';
 import { WATCH_EVERY_MS } from '../attempt-host.ts';
 import type { GuardMaker } from '../guard.ts';
-import { readHandlers, requireFields, WorkerConfigurationError } from '../handlers.ts';
+import { readHandlers } from '../handlers.ts';
 import { LEASE_MARGIN_MS, type Loss } from '../membership.ts';
 import type { HostContext, JobHandlers, RunOutcome } from '../run-job.ts';
 
@@ -91,10 +92,10 @@ export const WORKER_CHECKS = {
   leaseMs: numberWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
 } as const;
 
-/** @throws WorkerConfigurationError */
+/** @throws ConfigurationError */
 export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
   const { slots, workerId, shutdownMs, heartbeatMs, leaseMs } = options;
-  requireFields(objectOf(WORKER_CHECKS), '', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });
+  objectOf(WORKER_CHECKS)('', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });
   const settings = {
     ...options,
     handlers: readHandlers(options.handlers),
@@ -113,24 +114,31 @@ function requireWorkable(settings: WorkerSettings): void {
   const known = configuration.fleets.find((each) => each.fleet === fleet);
   if (known === undefined) {
     const names = configuration.fleets.map((each) => each.fleet).join(', ');
-    throw new WorkerConfigurationError(
-      `the pool has no fleet ${JSON.stringify(fleet)}; it has: ${names || 'none'}`,
-    );
+    throw new ConfigurationError('fleet', fleet, 'is none of the pool', `It has: ${names || 'none'}.`);
   }
   if (known.slots !== null) {
-    throw new WorkerConfigurationError(
-      `fleet ${JSON.stringify(fleet)} declares ${known.slots} slots for functions; declare it without a handler and without slots`,
+    throw new ConfigurationError(
+      'fleet',
+      fleet,
+      `declares ${known.slots} slots for functions`,
+      'Declare it without a handler and without slots.',
     );
   }
   const missing = known.types.filter((type) => !Object.hasOwn(handlers, type));
   if (missing.length > 0) {
-    throw new WorkerConfigurationError(
-      `fleet ${JSON.stringify(fleet)} also takes ${missing.join(', ')}: give a handler for each of its types`,
+    throw new ConfigurationError(
+      'handlers',
+      handlers,
+      `has none for ${missing.join(', ')}, which fleet ${JSON.stringify(fleet)} takes`,
+      'Give a handler for each of its types.',
     );
   }
   if (heartbeatMs >= leaseMs - LEASE_MARGIN_MS) {
-    throw new WorkerConfigurationError(
-      `heartbeatMs is ${heartbeatMs}; it must be below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
+    throw new ConfigurationError(
+      'heartbeatMs',
+      heartbeatMs,
+      `must be below leaseMs - ${LEASE_MARGIN_MS}`,
+      `That is ${leaseMs - LEASE_MARGIN_MS}: beat more often, or lengthen the lease.`,
     );
   }
 }

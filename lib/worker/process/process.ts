@@ -22,7 +22,7 @@ const OUTCOMES_MS = 60_000;
 /**
  * Runs a worker until it is told to end, or has to. When this resolves, no handler runs any more, or `exit` was called.
  *
- * @throws WorkerConfigurationError - before anything was registered
+ * @throws ConfigurationError - before anything was registered
  * @throws the store's errors - when the worker could not be registered
  */
 export async function runWorker(options: WorkerProcessOptions): Promise<WorkerReport> {

@@ -121,8 +121,8 @@ export function operateContract(suite: StoreSuite): void {
       expect((await store.readDeclaration())?.text === text).toBe(true);
       const refused = store.putDeclaration({ text: `${text}x`, after: version, nowMs: NOW_MS });
       await expect(refused).rejects.toMatchObject({
-        name: 'DeclarationTooLarge',
-        chars: DECLARATION_CHARS_MAX + 1,
+        name: 'RefusedError',
+        message: expect.stringContaining(`takes ${DECLARATION_CHARS_MAX + 1} characters`),
       });
       expect(await newest()).toBe(version);
     });

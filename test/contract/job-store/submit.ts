@@ -113,8 +113,8 @@ export function submitContract(suite: StoreSuite): void {
 
     it('refuses an id that can be no key, with all others', async () => {
       const ids = ['unheard-of', 'x'.repeat(2_100)];
-      await expect(store.getJobs({ ids })).rejects.toMatchObject({ name: 'StoreRefused' });
-      await expect(store.lookUpJobs({ ids })).rejects.toMatchObject({ name: 'StoreRefused' });
+      await expect(store.getJobs({ ids })).rejects.toMatchObject({ name: 'RefusedError' });
+      await expect(store.lookUpJobs({ ids })).rejects.toMatchObject({ name: 'RefusedError' });
     });
   });
 

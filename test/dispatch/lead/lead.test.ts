@@ -1,10 +1,11 @@
 /** Leading a partition: who takes it, what a leader hears of, when it ends, and that nothing but a commit decides. */
+
 import { describe, expect, it } from 'vitest';
+import { ThrottledError } from '../../../lib/core/errors.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import { type DispatchReport, leadWhileBusy } from '../../../lib/dispatch/dispatch.ts';
 import { residentHolder, residentIn } from '../../../lib/dispatch/lead/lead.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
-import { StoreThrottled } from '../../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { steppedStore } from '../../stage/interleave.ts';
 import { type Stage, type StageOptions, stage, storeWith } from '../../stage/stage.ts';
@@ -73,7 +74,7 @@ describe('a dispatcher that was woken', () => {
   it('releases the lead also where its pass fails', async () => {
     const on = stage();
     const loadPartition = async (): Promise<never> => {
-      throw new StoreThrottled('loadPartition: too many requests');
+      throw new ThrottledError('loadPartition: too many requests');
     };
     const context = on.dispatcher({ store: storeWith(on.store, { loadPartition }) });
     await expect(on.pass({ reason: 'wake' }, context)).rejects.toThrow('too many requests');

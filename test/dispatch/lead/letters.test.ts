@@ -2,10 +2,11 @@
  * Letters are the one mailbox of a partition: what a dispatcher knows and may not use, the leader reads. The rules are those of
  * test/protocol/letters_model.py; each is played here once, on real dispatchers.
  */
+
 import { describe, expect, it } from 'vitest';
+import { ThrottledError } from '../../../lib/core/errors.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
-import { StoreThrottled } from '../../../lib/store/contract/errors.ts';
 import type { Letter, ReceivedLetter } from '../../../lib/store/contract/records.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { everyOrder, steppedStore } from '../../stage/interleave.ts';
@@ -60,7 +61,7 @@ describe('a dispatcher that is told of a job where another one leads', () => {
     await isLed(on);
     const job = await oneJob(on);
     const putLetter = async (): Promise<never> => {
-      throw new StoreThrottled('putLetter: too many requests');
+      throw new ThrottledError('putLetter: too many requests');
     };
     const context = on.dispatcher({ store: storeWith(on.store, { putLetter }) });
     await expect(on.pass({ jobs: [job], reason: 'stream' }, context)).rejects.toThrow('putLetter');

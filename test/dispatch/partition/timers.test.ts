@@ -1,11 +1,12 @@
 /** Due work of any number: who is woken for it, what that asks for, and in which order it starts. */
+
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../../lib/core/defaults.ts';
+import { ThrottledError } from '../../../lib/core/errors.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import { compareRanked } from '../../../lib/core/score.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import { nextDueMs, wakeForDueWork } from '../../../lib/dispatch/partition/timers.ts';
-import { StoreThrottled } from '../../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aSchedule } from '../../fixtures/factories/schedule.ts';
 import { seeded } from '../../simulation/random.ts';
@@ -115,12 +116,12 @@ describe('a tick whose look ahead fails', () => {
       await on.store.putSchedule({ record: aSchedule({ id: 'now', ...times }), seen: 0 });
       const store = storeWith(on.store, {
         readDue: async (asked) => {
-          if (fails === 'jobs' && asked.nowMs > on.time.nowMs) throw new StoreThrottled('too many requests');
+          if (fails === 'jobs' && asked.nowMs > on.time.nowMs) throw new ThrottledError('too many requests');
           return on.store.readDue(asked);
         },
         readDueSchedules: async (asked) => {
           if (fails === 'schedules' && asked.untilMs > on.time.nowMs)
-            throw new StoreThrottled('too many requests');
+            throw new ThrottledError('too many requests');
           return on.store.readDueSchedules(asked);
         },
       });

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../../lib/core/defaults.ts';
+import { UnavailableError } from '../../../lib/core/errors.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
 import type { Deployed } from '../../../lib/declaration/declaration.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
@@ -9,7 +10,6 @@ import { DISPATCH_BUDGET, type DispatchContext } from '../../../lib/dispatch/par
 import { RAMP_FIRST } from '../../../lib/dispatch/recovery/silence.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';
 import { listJobs } from '../../../lib/operate/inspect.ts';
-import { StoreUnavailable } from '../../../lib/store/contract/errors.ts';
 import { endIfDead } from '../../../lib/worker/dead-function.ts';
 import { runJob } from '../../../lib/worker/run-job.ts';
 import { allOf } from '../../client/desk.ts';
@@ -259,7 +259,7 @@ describe('jobs that run', () => {
     [
       'also when their worker could not read it, and knows a shorter one',
       () => async () => {
-        throw new StoreUnavailable('no answer');
+        throw new UnavailableError('no answer');
       },
     ],
   ])('keep the time that they were claimed under, %s', async (_, reading) => {

@@ -1,9 +1,10 @@
 /** A settlement of several commits: it is written while the pass plans, and before anything is claimed. */
+
 import { describe, expect, it } from 'vitest';
+import { ThrottledError } from '../../../lib/core/errors.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import type { MemoryJobQueue } from '../../../lib/queue/memory/queue.ts';
-import { StoreThrottled } from '../../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { type Stage, stage, storeWith } from '../../stage/stage.ts';
 
@@ -96,7 +97,7 @@ describe('a settlement of several commits', () => {
   it('that could not be written fails the pass, which has told of nothing', async () => {
     const { on, over, next } = await ended();
     const { context, order } = slowly(on, {
-      commit: async () => Promise.reject(new StoreThrottled('commit: too many requests')),
+      commit: async () => Promise.reject(new ThrottledError('commit: too many requests')),
     });
     await expect(on.pass({ reason: 'stream', jobs: [...over, ...next] }, context)).rejects.toThrow(
       'too many requests',

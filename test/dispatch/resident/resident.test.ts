@@ -1,6 +1,8 @@
 /** A dispatcher that runs on: it leads its share of the partitions, and somebody else does when it does not. */
+
 import { afterEach, describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../../lib/core/defaults.ts';
+import { RefusedError, ThrottledError, UnavailableError } from '../../../lib/core/errors.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../../lib/core/ring.ts';
 import { Declarations, deployedParts } from '../../../lib/declaration/declaration.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
@@ -8,7 +10,6 @@ import { residentIn } from '../../../lib/dispatch/lead/lead.ts';
 import { DISPATCH_BUDGET } from '../../../lib/dispatch/partition/context.ts';
 import type { ResidentOptions, ResidentReport } from '../../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../../lib/dispatch/resident/resident.ts';
-import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { declareIn } from '../../fixtures/declared.ts';
 import { SimulatedNode } from '../../simulation/node.ts';
@@ -199,7 +200,7 @@ describe('a resident', () => {
     await on.advance(SOON_MS);
     const untold = storeWith(on.store, {
       announceDeclaration: async () => {
-        throw new StoreThrottled('announceDeclaration: try again');
+        throw new ThrottledError('announceDeclaration: try again');
       },
     });
     expect(await deploy(untold)).toBe(2);
@@ -295,7 +296,7 @@ describe('a resident', () => {
     const failing = storeWith(on.store, {
       keepDispatcher: async (record) => {
         failures -= 1;
-        if (failures >= 0) throw new StoreUnavailable('keepDispatcher: no answer');
+        if (failures >= 0) throw new UnavailableError('keepDispatcher: no answer');
         return on.store.keepDispatcher(record);
       },
     });
@@ -310,7 +311,7 @@ describe('a resident', () => {
     const on = scene(1);
     const refusing = storeWith(on.store, {
       keepDispatcher: async () => {
-        throw new StoreRefused('keepDispatcher: not allowed');
+        throw new RefusedError('keepDispatcher: not allowed');
       },
     });
     await expect(on.start('one', { store: refusing }).ended).rejects.toThrow('not allowed');
@@ -374,7 +375,7 @@ describe('residents', () => {
   });
 
   it.each<readonly [string, () => Promise<never>]>([
-    ['is refused', () => Promise.reject(new StoreThrottled('keepDispatcher: too many requests'))],
+    ['is refused', () => Promise.reject(new ThrottledError('keepDispatcher: too many requests'))],
     ['hangs', () => new Promise<never>(() => undefined)],
   ])(
     'stop leading a margin before their membership can be seen expired when its renewal %s',
@@ -427,7 +428,7 @@ describe('residents', () => {
     let isBroken = true;
     const broken: JobStore = storeWith(on.store, {
       loadPartition: async ({ partition: asked, nowMs }) => {
-        if (isBroken && asked === partition) throw new StoreThrottled('loadPartition: too many requests');
+        if (isBroken && asked === partition) throw new ThrottledError('loadPartition: too many requests');
         return on.store.loadPartition({ partition: asked, nowMs });
       },
     });

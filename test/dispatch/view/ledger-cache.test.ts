@@ -1,13 +1,14 @@
 /** What fairness keys are charged and what is learned of costs, through whole passes. */
+
 import { describe, expect, it } from 'vitest';
 import type { FairnessConfiguration } from '../../../lib/core/configuration.ts';
+import { ThrottledError } from '../../../lib/core/errors.ts';
 import { costOf } from '../../../lib/core/fairness.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import type { Verdict } from '../../../lib/core/life-cycle.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { LedgerCache } from '../../../lib/dispatch/view/ledger-cache.ts';
 import { openCache } from '../../../lib/dispatch/view/partition-cache.ts';
-import { StoreThrottled } from '../../../lib/store/contract/errors.ts';
 import type { EstimateRecord } from '../../../lib/store/contract/records.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
 import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
@@ -302,7 +303,7 @@ describe('the books in memory', () => {
       getLedgers: async ({ partition, fairnessKeys }) => {
         asked.push(...fairnessKeys);
         const found = await on.store.getLedgers({ partition, fairnessKeys });
-        if (fails) throw new StoreThrottled('getLedgers: too many requests; try again');
+        if (fails) throw new ThrottledError('getLedgers: too many requests; try again');
         return found;
       },
     });

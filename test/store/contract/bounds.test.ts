@@ -1,6 +1,8 @@
 /** Each kind of item at its bound, with the longest names; and what keeps the partition summary within its own. */
+
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { RefusedError } from '../../../lib/core/errors.ts';
 import { costOf } from '../../../lib/core/fairness.ts';
 import {
   attemptEntry,
@@ -28,7 +30,7 @@ import {
   WANTS_BYTES_MAX,
   WORKER_ID_BYTES_MAX,
 } from '../../../lib/store/contract/bounds.ts';
-import { ItemTooLarge, MalformedItemError, TransactionTooLarge } from '../../../lib/store/contract/errors.ts';
+import { MalformedItemError } from '../../../lib/store/contract/errors.ts';
 import { hintOf } from '../../../lib/store/contract/job-fields.ts';
 import { blockedRank } from '../../../lib/store/contract/lines.ts';
 import type { Ledger, Reservation } from '../../../lib/store/contract/records.ts';
@@ -441,14 +443,14 @@ describe.each(Object.entries(LARGEST) as [keyof typeof ITEM_BOUNDS, () => Item][
 describe('what is too large', () => {
   it('is refused by its key and size', () => {
     const item = { pk: 'job/x', sk: 'job', payload: 'x'.repeat(ITEM_BYTES_MAX) };
-    expect(() => requireItemFits(item)).toThrow(ItemTooLarge);
+    expect(() => requireItemFits(item)).toThrow(RefusedError);
     expect(() => requireItemFits(item)).toThrow(/item job\/x job would have 4096\d\d bytes/);
   });
 
   it('is refused as a transaction too', () => {
     const item = { pk: 'a', sk: 'b', payload: 'x'.repeat(300_000) };
     expect(() => requireTransactionFits(times(13, () => item))).not.toThrow();
-    expect(() => requireTransactionFits(times(14, () => item))).toThrow(TransactionTooLarge);
+    expect(() => requireTransactionFits(times(14, () => item))).toThrow(RefusedError);
   });
 });
 

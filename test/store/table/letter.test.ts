@@ -1,4 +1,5 @@
 /** What stands in letters of what was put there, and letters that cannot be read. */
+
 import { Readable } from 'node:stream';
 import { deflateRawSync } from 'node:zlib';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';

@@ -2,10 +2,10 @@
  * What a table would refuse for its size, asked of the real codec. What is certainly small enough is not measured: that
  * would cost more than the write.
  */
+import { RefusedError } from '../../../core/errors.ts';
 import type { Job, Json } from '../../../core/job.ts';
 import type { LoanRequest } from '../../../core/lending.ts';
 import { ITEM_BYTES_MAX, reservationBytesAtMost } from '../../contract/bounds.ts';
-import { StoreRefused } from '../../contract/errors.ts';
 import type { WorkerRecord } from '../../contract/records.ts';
 import { encodeDeclarationText } from '../../table/codec/declaration.ts';
 import { encodeRequest } from '../../table/codec/loan.ts';
@@ -20,11 +20,11 @@ import { tableItemsOf } from './bill.ts';
 /** DynamoDB's bound on a partition key. */
 const PARTITION_KEY_BYTES_MAX = 2_048;
 
-/** @throws StoreRefused for a key that no item has, by which no table looks anything up */
+/** @throws RefusedError for a key that no item has, by which no table looks anything up */
 export function requireKeyFits({ pk }: ItemKey): void {
   const bytes = Buffer.byteLength(pk, 'utf8');
   if (bytes <= PARTITION_KEY_BYTES_MAX) return;
-  throw new StoreRefused(
+  throw new RefusedError(
     `the partition key ${pk.slice(0, 60)}... has ${bytes} bytes, at most ${PARTITION_KEY_BYTES_MAX} are taken; correct it`,
   );
 }
@@ -39,21 +39,21 @@ const isSmall = (content: Json | undefined): boolean =>
   typeof content === 'boolean' ||
   (typeof content === 'string' ? content.length : JSON.stringify(content).length) <= CONTENT_CHARS_SMALL;
 
-/** @throws ItemTooLarge - for a job whose content is written */
+/** @throws RefusedError - for a job whose content is written */
 export function requireJobFits(job: Job, ...written: readonly (Json | undefined)[]): void {
   if (written.every(isSmall)) return;
   for (const item of tableItemsOf(job)) requireItemFits(item);
 }
 
-/** @throws ItemTooLarge */
+/** @throws RefusedError */
 export const requireWorkerFits = (partition: number, record: WorkerRecord): void =>
   requireItemFits(encodeWorkerRecord(partition, record));
 
-/** @throws ItemTooLarge */
+/** @throws RefusedError */
 export const requireRequestFits = (partition: number, request: LoanRequest): void =>
   requireItemFits(encodeRequest(partition, request));
 
-/** @throws ItemTooLarge, DeclarationTooLarge */
+/** @throws RefusedError, RefusedError */
 export function requireDeclarationFits(text: string): void {
   const hash = declarationHash(text);
   for (const [at, part] of declarationParts(text).entries()) {
@@ -61,7 +61,7 @@ export function requireDeclarationFits(text: string): void {
   }
 }
 
-/** @throws ItemTooLarge */
+/** @throws RefusedError */
 export function requireCommitFits(partition: number, { ahead, page }: PageChange): void {
   for (const item of ahead) {
     const [, reservations] = item;

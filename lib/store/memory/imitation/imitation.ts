@@ -14,11 +14,11 @@ export interface StoreImitation {
   readonly streamLost?: number | undefined;
   /** Expired items are collected up to this late. They are gone for every reader all the same. */
   readonly ttlLateMs?: number | undefined;
-  /** A transaction meets another one: nothing happens, `StoreThrottled`. */
+  /** A transaction meets another one: nothing happens, `ThrottledError`. */
   readonly transactionConflict?: number | undefined;
-  /** A request is refused: nothing happens, `StoreThrottled`. */
+  /** A request is refused: nothing happens, `ThrottledError`. */
   readonly throttled?: number | undefined;
-  /** A write is applied, but its answer gets lost: `StoreUnavailable`, or `unknown` for a claim. */
+  /** A write is applied, but its answer gets lost: `UnavailableError`, or `unknown` for a claim. */
   readonly unanswered?: number | undefined;
 }
 

@@ -1,4 +1,5 @@
 /** A job's item. */
+
 import {
   type Claim,
   JOB_MODES,

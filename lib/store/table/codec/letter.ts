@@ -1,4 +1,5 @@
 /** Letters, compressed: a job is some sixty bytes among many. */
+
 import { deflateRawSync } from 'node:zlib';
 import { ITEM_BOUNDS, LETTER_JOBS_MAX, LETTERS_KEPT_MS } from '../../contract/bounds.ts';
 import { MalformedItemError } from '../../contract/errors.ts';

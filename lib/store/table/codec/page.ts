@@ -1,4 +1,5 @@
 /** The page: what every pass reads and writes, packed. */
+
 import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
 import type { MalformedItemError } from '../../contract/errors.ts';

@@ -1,4 +1,5 @@
 /** Schedules as items. What a firing reads and writes is one text beside the few attributes that conditions and lines need. */
+
 import { z } from 'zod';
 import { inWords } from '../../../core/issues.ts';
 import type {

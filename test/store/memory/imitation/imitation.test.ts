@@ -113,8 +113,8 @@ describe('the memory store', () => {
   it('throttles: nothing is changed', async () => {
     const { store } = aStore({ throttled: 1 });
     const job = aJob();
-    await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'StoreThrottled' });
-    await expect(store.getJobs({ ids: [job.id] })).rejects.toMatchObject({ name: 'StoreThrottled' });
+    await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'ThrottledError' });
+    await expect(store.getJobs({ ids: [job.id] })).rejects.toMatchObject({ name: 'ThrottledError' });
     expect(await store.claim([aClaimRequest(job)])).toEqual(['unknown']);
     expect(store.inspectJob(job.id)).toBeUndefined();
   });
@@ -122,7 +122,7 @@ describe('the memory store', () => {
   it('applies a write and loses the answer', async () => {
     const { store } = aStore({ unanswered: 1 });
     const job = aJob();
-    await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    await expect(store.createJobs([job])).rejects.toMatchObject({ name: 'UnavailableError' });
     expect(store.inspectJob(job.id)).toEqual(job);
     expect(await store.claim([aClaimRequest(job)])).toEqual(['unknown']);
     expect(store.inspectJob(job.id)?.state).toBe('claimed');
@@ -134,7 +134,7 @@ describe('the memory store', () => {
     // A loan has items of its own, which are written with the page.
     const lend = [{ loanId: '0-1-0-0', from: 0, to: 1, units: 1, scopes: [], expiresAtMs: NOW_MS + 1 }];
     await expect(store.commit({ partition: 0, commit: aCommit({ ledgers, lend }) })).rejects.toMatchObject({
-      name: 'StoreThrottled',
+      name: 'ThrottledError',
     });
     expect(await store.getLedgers({ partition: 0, fairnessKeys: ['a'] })).toEqual([undefined]);
   });
