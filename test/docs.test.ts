@@ -99,6 +99,17 @@ describe('the decisions', async () => {
   });
 });
 
+describe('the glossary', () => {
+  it('has thirty terms at most', async () => {
+    const terms = [...(await textOf('glossary.md')).matchAll(/^- \*\*([^*]+)\*\*: /gm)].map(
+      ({ 1: term }) => term,
+    );
+    expect(terms.length).toBeGreaterThan(20);
+    expect(terms.length).toBeLessThanOrEqual(30);
+    expect(new Set(terms).size).toBe(terms.length);
+  });
+});
+
 describe('the picture of the life of a job', () => {
   it('shows the legal edges, all of them and none else', async () => {
     const drawn = [...(await textOf('life-cycle.md')).matchAll(/^ {2}(\w+) --> (\w+): /gm)].map(
