@@ -1,6 +1,6 @@
 /**
  * `npm run build`: makes `dist/`, the package as it is published. ES modules by TypeScript, the same as CommonJS modules
- * for whoever cannot import those (see docs/decisions/2026-11-22-two-builds-of-one-package.md), the JSON Schemas of
+ * for whoever cannot import those (see docs/decisions/package.md), the JSON Schemas of
  * events, and what the embedded emulator needs beside its code.
  */
 import { spawnSync } from 'node:child_process';

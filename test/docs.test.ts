@@ -1,10 +1,12 @@
 /** A reader finds every page from `docs/index.md`, and what the pages draw is what the code does. */
-import { readdir, readFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { glob, readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { EDGES } from '../lib/core/life-cycle.ts';
 
-const docs = resolve(import.meta.dirname, '../docs');
+const project = resolve(import.meta.dirname, '..');
+const docs = join(project, 'docs');
 const textOf = (name: string): Promise<string> => readFile(join(docs, name), 'utf8');
 const pagesIn = async (folder: string): Promise<readonly string[]> =>
   (await readdir(join(docs, folder))).filter((name) => name.endsWith('.md'));
@@ -17,19 +19,94 @@ describe('the index', () => {
     );
     expect(missing).toEqual([]);
   });
+});
 
-  it('of the decisions names each by its title, in the order of their days', async () => {
-    const names = (await pagesIn('decisions')).filter((name) => name !== 'README.md').toSorted();
-    const expected = await Promise.all(
-      names.map(async (name) => {
-        const [heading = ''] = (await textOf(join('decisions', name))).split('\n');
-        const [, day, title = ''] = /^# (\d{4}-\d\d-\d\d): (.*)$/.exec(heading) ?? [];
-        expect(name.startsWith(`${day}-`), `${name} begins with "# YYYY-MM-DD: title"`).toBe(true);
-        return `- [${title.charAt(0).toUpperCase()}${title.slice(1)}](${name})`;
-      }),
-    );
+/** What is wrong with a decision record. */
+function objectionsTo(text: string): readonly string[] {
+  const [title = '', , status = '', dates = ''] = text.split('\n');
+  const objections: string[] = [];
+  if (!/^# [A-Z`]/.test(title)) objections.push('its first line is no title');
+  const successor = /^Status: superseded by \[[^\]]+\]\(([\w-]+\.md)\)$/.exec(status)?.[1];
+  if (successor === undefined && !/^Status: (accepted|log)$/.test(status))
+    objections.push('its third line gives no status');
+  if (successor !== undefined && !existsSync(join(docs, 'decisions', successor)))
+    objections.push(`no record is called ${successor}`);
+  if (!/^Dates: \d{4}-\d\d-\d\d/.test(dates)) objections.push('its fourth line gives no dates');
+  for (const { 1: link = '' } of text.matchAll(/\]\((?!https?:)([^)#]+)/g))
+    if (!existsSync(join(docs, 'decisions', link))) objections.push(`${link} is not there`);
+  for (const { 1: path = '' } of text.matchAll(
+    /`((?:lib|cdk|functions|test|bench|docs|examples)\/[\w./-]+)`/g,
+  ))
+    if (!existsSync(join(project, path))) objections.push(`${path} is not there`);
+  return objections;
+}
+
+describe('the decisions', async () => {
+  const names = (await pagesIn('decisions')).filter((name) => name !== 'README.md').toSorted();
+  const records = await Promise.all(
+    names.map(async (name) => ({ name, text: await textOf(join('decisions', name)) })),
+  );
+
+  it.each(records)('$name has a title, a status and dates, and names files that are there', ({ text }) => {
+    expect(objectionsTo(text)).toEqual([]);
+  });
+
+  it.each([
+    ['no status', '# A title\n\nDates: 2026-11-21\n', 'its third line gives no status'],
+    ['no dates', '# A title\n\nStatus: accepted\n', 'its fourth line gives no dates'],
+    [
+      'a successor that is not there',
+      '# A title\n\nStatus: superseded by [b](b.md)\nDates: 2026-11-21\n',
+      'no record is called b.md',
+    ],
+    [
+      'a file that has moved',
+      '# A title\n\nStatus: accepted\nDates: 2026-11-21\n\nSee `lib/dispatch/gone.ts`.\n',
+      'lib/dispatch/gone.ts is not there',
+    ],
+    [
+      'a link that leads nowhere',
+      '# A title\n\nStatus: accepted\nDates: 2026-11-21\n\nSee [that](gone.md).\n',
+      'gone.md is not there',
+    ],
+  ])('are refused with %s', (_, text, objection) => {
+    expect(objectionsTo(text)).toContain(objection);
+  });
+
+  it('are listed by their titles, each with its status', async () => {
     const listed = (await textOf('decisions/README.md')).split('\n').filter((line) => line.startsWith('- '));
-    expect(listed).toEqual(expected);
+    const expected = records.map(({ name, text }) => {
+      const [title = '', , status = ''] = text.split('\n');
+      return `- [${title.slice('# '.length)}](${name}): ${status.slice('Status: '.length)}`;
+    });
+    expect(listed.toSorted()).toEqual(expected.toSorted());
+  });
+
+  it('are there wherever one is cited', async () => {
+    const missing: string[] = [];
+    let cited = 0;
+    for await (const path of glob('{*.md,*.ts,docs/*.md,{lib,cdk,functions,test,bench}/**/*.{ts,mjs,py}}', {
+      cwd: project,
+    }))
+      for (const { 1: name = '' } of (await readFile(join(project, path), 'utf8')).matchAll(
+        /\bdecisions\/([\w-]+\.md)/g,
+      )) {
+        cited += 1;
+        if (!names.includes(name) && name !== 'README.md') missing.push(`${path}: ${name}`);
+      }
+    expect(missing).toEqual([]);
+    expect(cited).toBeGreaterThan(4);
+  });
+});
+
+describe('the glossary', () => {
+  it('has thirty terms at most', async () => {
+    const terms = [...(await textOf('glossary.md')).matchAll(/^- \*\*([^*]+)\*\*: /gm)].map(
+      ({ 1: term }) => term,
+    );
+    expect(terms.length).toBeGreaterThan(20);
+    expect(terms.length).toBeLessThanOrEqual(30);
+    expect(new Set(terms).size).toBe(terms.length);
   });
 });
 

@@ -74,32 +74,51 @@ it.each(FACTS)('%s: %d wherever it is said', async (_, so, says, least) => {
   expect(said.length).toBeGreaterThanOrEqual(least);
 });
 
-it('Node.js is one of three, wherever it is named: the least for users, the least for a checkout, and the one that functions run', async () => {
+/** A version of Node.js that a text names. */
+const NODE = /Node(?:\.js)?(?: (?:below|from))?[ -](\d+)( or later|\+)?/g;
+
+it('the least Node.js is named once in the pages, in the README, and pages link there', async () => {
+  const said: (readonly [place: string, version: number])[] = [];
+  for await (const [place, line] of lines())
+    if (/\.md:/.test(place))
+      for (const { 1: version } of line.matchAll(NODE))
+        said.push([place.replace(/:.*/, ''), Number(version)]);
+  expect(said).toEqual([['README.md', firstNumberIn(engines.node)]]);
+});
+
+it('Node.js is one of three where sources name it: the least for users, the least that starts a checkout, and the one that functions run', async () => {
   const least = firstNumberIn(engines.node);
   const checkout = constantIn('lib/testing/launch.mjs', 'LEAST_NODE');
   const functions = firstNumberIn(devDependencies.node);
+  expect(checkout).toBeLessThanOrEqual(least);
   expect([constantIn('lib/cli/main.ts', 'LEAST_NODE'), constantIn('cdk/handlers.ts', 'NODE_MIN')]).toEqual([
     least,
     least,
   ]);
   const wrong: string[] = [];
   let named = 0;
-  for await (const [place, line, before] of lines()) {
-    for (const { 1: version, 2: orLater, index } of line.matchAll(/Node(?:\.js)?[ -](\d+)( or later|\+)?/g)) {
+  for await (const [place, line] of lines()) {
+    if (/\.md:/.test(place)) continue;
+    for (const { 1: version, 2: orLater, index } of line.matchAll(NODE)) {
       named += 1;
-      const around = `${before} ${line}`;
-      const isCheckout = /checkout|CONTRIBUTING|launch\.mjs|lock\.mjs|project|new machine/.test(
-        `${around} ${place}`,
-      );
-      const allowed =
-        orLater === undefined ? [least, functions, checkout] : isCheckout ? [checkout, least] : [least];
+      const isCheckout = /lib\/testing\/(launch|lock)\.mjs/.test(place);
+      const allowed = isCheckout ? [checkout] : orLater === undefined ? [least, functions] : [least];
       if (!allowed.includes(Number(version)) && !/takes Node\.js|NODEJS_/.test(line))
         wrong.push(`${place}: ${line.slice(index, index + 40)}`);
     }
-    if (/Node\.js[^.]*\bany version\b/.test(line)) wrong.push(`${place}: any version`);
   }
   expect(wrong).toEqual([]);
-  expect(named).toBeGreaterThan(10);
+  expect(named).toBeGreaterThan(5);
+});
+
+it('the steps of a pass are listed once: in lib/dispatch/pass/pass.ts', async () => {
+  const listing: string[] = [];
+  for await (const [place, line] of lines())
+    if (/\bsettle\b[^.]*\bplan\b[^.]*\b(commit|reserve|claim|send)\b/.test(line)) listing.push(place);
+  expect(listing).toEqual([]);
+  const head = sourceOf('lib/dispatch/pass/pass.ts').split('*/')[0] ?? '';
+  const steps = [...head.matchAll(/^ \* {2}- (\w+): /gm)].map(({ 1: step }) => step);
+  expect(steps).toEqual(['load', 'settle', 'plan', 'commit', 'send']);
 });
 
 it('what may be changed while jobs wait and run is said in one way: a hover refuses nothing that a page allows', async () => {

@@ -1,4 +1,4 @@
-"""Exhaustive check of starts that claim (docs/decisions/2026-11-27-starts-claim.md).
+"""Exhaustive check of starts that claim (docs/decisions/starts-claim.md).
 
 World: one partition, CAP units of capacity, J jobs, D dispatchers. A dispatcher reads the page, commits a page with the row of a
 reservation on condition of the version that it read (a turn here), and, once it knows that this was applied, sends a message with the row.

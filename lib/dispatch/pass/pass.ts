@@ -1,11 +1,11 @@
 /**
- * One pass: load, settle, promote, plan, commit, send.
+ * One pass. Its steps, which stand in this list only:
  *
- *  - load: the partition as it is, with its version; what is due becomes ready
- *  - settle: what ended gives its capacity back
- *  - plan: what may start
- *  - commit: settlement and reservations, on condition of the version that was loaded
- *  - send: the fleets' queues, after that commit's answer
+ *  - load: reads the partition with its version, and promotes the jobs that are due
+ *  - settle: gives back the capacity of attempts that have ended
+ *  - plan: decides which jobs may start
+ *  - commit: writes settlement and reservations, on condition of the version that was loaded
+ *  - send: tells the fleets' queues, after the answer to that commit
  *
  * A pass that is refused has decided nothing: what it did before its commit is idempotent by the jobs' versions. The steps that take
  * capacity are named as in the models of the protocol (test/protocol).

@@ -9,7 +9,7 @@
  * A key that stands too far in front costs its readers: an entry more, and sometimes its ledger. To move it back costs three
  * write units, as much as 800 entries or 15 ledgers, and would be to do again whenever the key is charged. So what keys in front
  * have cost is added up, and one of them is moved when that would have paid for it: both together are never more than twice what
- * they had to be (docs/decisions/2026-11-26-keys-trail-while-that-is-cheaper.md).
+ * they had to be (docs/decisions/fair-shares.md).
  */
 import type { KeyBacklog, Ledger } from '../contract/records.ts';
 import { costRank } from './schema.ts';
