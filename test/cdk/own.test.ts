@@ -1,4 +1,5 @@
 /** What an account brings itself: its key, its network, its bounds, its logs, and what becomes of it all in the end. */
+import { join } from 'node:path';
 import { Duration, RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type ISecurityGroup, type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
@@ -9,6 +10,7 @@ import { type ILogGroup, LogGroup } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { at, emptyStack, listOf, referred, resourcesOf, workerFunction } from './stacks.ts';
 
 /** The first synthesis of a process loads much of the CDK. */
@@ -115,6 +117,44 @@ describe('a network of one’s own', { timeout: SYNTH_MS }, () => {
     }
     // None of ours beside the one that was named.
     expect(properties('AWS::EC2::SecurityGroup')).toHaveLength(1);
+  });
+
+  it('lets functions make the interfaces that they stand there by, and write no logs but their own', () => {
+    const { all, properties } = made((stack) => {
+      const vpc = new Vpc(stack, 'Network', { maxAzs: 2 }) as IVpc;
+      const handler = new WorkerFunction(stack, 'Work', {
+        entry: join(import.meta.dirname, '../../examples/files/images.ts'),
+        vpc,
+      });
+      return { vpc, fleets: { images: { types: ['a'], handler } } };
+    });
+    // Images is no function of ours.
+    const managed = all('AWS::IAM::Role').filter(
+      ([, each]) => each.Properties.ManagedPolicyArns !== undefined,
+    );
+    expect(managed.filter(([id]) => !id.startsWith('Images'))).toEqual([]);
+    const policies = properties('AWS::IAM::Policy').map((each) =>
+      listOf(at(each, 'PolicyDocument', 'Statement')),
+    );
+    const inVpc = policies.filter((statements) =>
+      statements.some((each) => listOf(at(each, 'Action')).includes('ec2:DescribeSubnets')),
+    );
+    expect(inVpc).toHaveLength(4);
+    for (const statements of inVpc) {
+      const [interfaces] = statements.filter((each) => JSON.stringify(at(each, 'Action')).includes('ec2:'));
+      // As the guide of Lambda lists them, "Giving Lambda functions access to resources in an Amazon VPC".
+      expect(listOf(at(interfaces, 'Action')).toSorted()).toEqual([
+        'ec2:AssignPrivateIpAddresses',
+        'ec2:CreateNetworkInterface',
+        'ec2:DeleteNetworkInterface',
+        'ec2:DescribeNetworkInterfaces',
+        'ec2:DescribeSubnets',
+        'ec2:UnassignPrivateIpAddresses',
+      ]);
+      const logs = statements.filter((each) => JSON.stringify(at(each, 'Action')).includes('logs:'));
+      expect(logs).toHaveLength(1);
+      for (const each of logs) expect(referred(at(each, 'Resource'))).toMatch(/Logs[0-9A-F]{8}$/);
+    }
   });
 
   it('without groups of one’s own gets one for each function', () => {
