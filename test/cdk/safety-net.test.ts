@@ -311,6 +311,39 @@ describe('a producer of another account', () => {
     });
   });
 
+  const accounts = (count: number): readonly AccountPrincipal[] =>
+    Array.from({ length: count }, (_, n) => new AccountPrincipal(String(200_000_000_000 + n)));
+
+  it('shares a statement with all others that are let in on the same conditions', () => {
+    const { template: made } = synthesize({ sources: ['shop'] }, (_stack, scheduler) => {
+      for (const account of accounts(200)) scheduler.grants.putEvents(account);
+      scheduler.grants.putEvents(new OrganizationPrincipal('o-1234567890'));
+    });
+    const policies = resourcesOf(made, 'AWS::Events::EventBusPolicy').map(([, each]) => each.Properties);
+    expect(
+      policies.map((each) => listOf(at(each, 'Statement', 'Principal', 'AWS')).length).toSorted(),
+    ).toEqual([1, 200]);
+    expect(JSON.stringify(policies.map(({ Statement }) => Statement)).length).toBeLessThan(20_000);
+  });
+
+  it('is refused where the policy of the bus has no room for it, with the way out, and the others stay', () => {
+    const { template: made } = synthesize({}, (_stack, scheduler) => {
+      const [last, ...others] = accounts(260).toReversed();
+      for (const account of others.slice(0, 200)) scheduler.grants.putEvents(account);
+      expect(() => {
+        for (const account of others.slice(200)) scheduler.grants.putEvents(account);
+        scheduler.grants.putEvents(last as AccountPrincipal);
+      }).toThrow(
+        /^grantee: does not fit into the policy of the bus: .* 102\d\d characters, .*10240.*OrganizationPrincipal/,
+      );
+    });
+    const [[, policy] = []] = resourcesOf(made, 'AWS::Events::EventBusPolicy');
+    // As long as it is in the longest partition.
+    const principals = listOf(at(policy, 'Properties', 'Statement', 'Principal', 'AWS'));
+    expect(principals.length).toBeGreaterThan(200);
+    expect(principals.length * '"arn:aws-us-gov:iam::200000000000:root",'.length).toBeLessThan(10_240);
+  });
+
   it('is none in the account itself: a role is let in by its own policy', () => {
     const { template: made } = synthesize({}, (stack, scheduler) =>
       scheduler.grants.putEvents(new Role(stack, 'Shop', { assumedBy: new AccountRootPrincipal() })),
