@@ -190,16 +190,17 @@ describe('rights', () => {
     return new Map([...Map.groupBy(covered, (id) => id)].map(([id, all]) => [id, all.length]));
   };
 
+  const open = (queue: Queue | undefined): void => {
+    queue?.addToResourcePolicy(
+      new PolicyStatement({
+        principals: [new AccountPrincipal('111122223333')],
+        actions: ['sqs:ReceiveMessage'],
+        resources: [queue.queueArn],
+      }),
+    );
+  };
+
   it('every queue has one policy, which does so, also one that somebody gives rights of its own', () => {
-    const open = (queue: Queue | undefined): void => {
-      queue?.addToResourcePolicy(
-        new PolicyStatement({
-          principals: [new AccountPrincipal('111122223333')],
-          actions: ['sqs:ReceiveMessage'],
-          resources: [queue.queueArn],
-        }),
-      );
-    };
     const other = synthesize({}, (_, made) => open(made.fleets.gpu?.queue));
     // Then nothing is left that could share one, and a policy of no queue would fail the deployment.
     const all = synthesize({}, (_, made) => made.eachFleet(({ queue }) => open(queue)));
@@ -217,6 +218,20 @@ describe('rights', () => {
     const [, own] =
       resourcesOf(other.template, 'AWS::SQS::QueuePolicy').find(([id]) => id.includes('gpu')) ?? [];
     expect(listOf(at(own, 'Properties', 'PolicyDocument', 'Statement'))).toHaveLength(2);
+  });
+
+  it('a queue that changes between the shared policy and one of its own is left with one that refuses, whichever goes', () => {
+    const { template: made } = synthesize({}, (_, scheduler) => open(scheduler.fleets.gpu?.queue));
+    const policies = Object.entries(made.findResources('AWS::SQS::QueuePolicy'));
+    const [shared, sharedPolicy] = policies.find(([id]) => id.includes('Tls')) ?? [];
+    const [, own] = policies.find(([id]) => id.includes('gpu')) ?? [];
+    // The shared one lets go before the own one is set; what is deleted at the end of a deployment clears nothing that the other has set.
+    expect(listOf(at(own, 'DependsOn'))).toEqual([shared]);
+    expect(at(own, 'DeletionPolicy')).toBe('Retain');
+    expect(at(sharedPolicy, 'DeletionPolicy')).toBe('RetainExceptOnCreate');
+    const all = synthesize({}, (_, scheduler) => scheduler.eachFleet(({ queue }) => open(queue)));
+    for (const [id, each] of Object.entries(all.template.findResources('AWS::SQS::QueuePolicy')))
+      expect([id, at(each, 'DependsOn')]).toEqual([id, undefined]);
   });
 
   it('an operator may empty every dead-letter queue, and send to the one that it stands behind', () => {
