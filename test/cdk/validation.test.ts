@@ -1,6 +1,7 @@
 import { App, CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import {
   Alias,
   Code,
@@ -340,6 +341,38 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     'a table that is there, without its stream',
     () => ({ table: { existing: { tableArn: STREAM.split('/stream')[0] } } }) as unknown as SchedulerProps,
     /^table\.existing\.streamArn: must be the ARN of a table's stream, got undefined/,
+  ],
+  ...(
+    [
+      ['eu-central-1:111122223333', 'Region than the scheduler (eu-west-1)'],
+      ['eu-west-1:444455556666', 'account than the scheduler (111122223333)'],
+    ] as const
+  ).flatMap(([place, than]): typeof mistakes => {
+    const streamArn = STREAM.replace('eu-west-1:111122223333', place);
+    const tableArn = streamArn.split('/stream')[0] ?? '';
+    return [
+      [
+        `a table of ${place}`,
+        () => ({ table: { existing: { tableArn, streamArn } } }),
+        new RegExp(
+          `^table\\.existing\\.tableArn: is of another ${than.replaceAll(/[()]/g, '\\$&')}.*got "${tableArn}".*restore the table`,
+        ),
+      ],
+      [
+        `a bus of ${place}`,
+        (stack) => ({
+          eventBus: EventBus.fromEventBusArn(stack, 'Theirs', `arn:aws:events:${place}:event-bus/theirs`),
+        }),
+        new RegExp(`^eventBus: is of another ${than.replaceAll(/[()]/g, '\\$&')}.*Send its events on`),
+      ],
+    ];
+  }),
+  [
+    'a key of another Region',
+    (stack) => ({
+      encryptionKey: Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-central-1:111122223333:key/1') as IKey,
+    }),
+    /^encryptionKey: is of another Region than the scheduler \(eu-west-1\).*multi-Region/,
   ],
   [
     'how a table is made that is there',
