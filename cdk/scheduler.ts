@@ -153,6 +153,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       concurrency: props.ingestConcurrency ?? 5,
       reservedConcurrency: props.reservedConcurrency?.ingest,
     });
+    if (props.eventBus === undefined && encryptionKey !== undefined) ingest.keepUnreadableOf(this.bus);
     const dispatch = new Dispatch(this, 'Dispatch', {
       table: this.table,
       functions,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Duration, RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type ISecurityGroup, type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { AccountRootPrincipal, ManagedPolicy, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Tracing } from 'aws-cdk-lib/aws-lambda';
@@ -65,6 +66,24 @@ describe('a key of one’s own', { timeout: SYNTH_MS }, () => {
     expect(groups).toHaveLength(3);
     for (const [, { Properties }] of groups) expect(Properties).toMatchObject({ KmsKeyId: keyArn });
     expect(properties('AWS::Events::EventBus')).toMatchObject([{ KmsKeyIdentifier: keyArn }]);
+  });
+
+  it('leaves events that the bus cannot read in the dead letters, and lets it send them there', () => {
+    const [[busId, bus] = []] = all('AWS::Events::EventBus');
+    const deadLetters = referred(at(bus, 'Properties', 'DeadLetterConfig', 'Arn'));
+    expect(deadLetters).toMatch(/^JobsIngestQueueDeadLetters/);
+    const senders = all('AWS::SQS::QueuePolicy')
+      .filter(([, { Properties }]) => listOf(Properties.Queues).map(referred).includes(deadLetters))
+      .flatMap(([, { Properties }]) => listOf(at(Properties, 'PolicyDocument', 'Statement')))
+      .flatMap((each) => listOf(at(each, 'Condition', 'ArnEquals', 'aws:SourceArn')));
+    expect(senders.map(referred)).toContain(busId);
+    // One that is brought is its owner's, and one without a key has nothing that it cannot read.
+    const brought = made((stack) => ({
+      encryptionKey: new Key(stack, 'Key') as IKey,
+      eventBus: new EventBus(stack, 'Shared') as IEventBus,
+    }));
+    for (const { properties: of } of [brought, made(() => ({}))])
+      for (const each of of('AWS::Events::EventBus')) expect(each).not.toHaveProperty('DeadLetterConfig');
   });
 
   it('lets the services use it that encrypt with it by themselves', () => {
