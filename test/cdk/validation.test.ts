@@ -1,9 +1,11 @@
+import { join } from 'node:path';
 import { App, CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import {
   Alias,
+  ApplicationLogLevel,
   Code,
   type IFunction,
   type IVersion,
@@ -13,6 +15,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { emptyStack, workerFunction } from './stacks.ts';
 
@@ -87,6 +90,23 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: aFunction(stack, Runtime.PYTHON_3_13) } } }),
     /^fleets\.pdf\.handler: is no runtime of Node\.js/,
   ],
+  ...(['WARN', 'ERROR', 'FATAL'] as const).map((level): (typeof mistakes)[number] => [
+    `a function whose metrics Lambda would drop from its log, at the level ${level}`,
+    (stack) => ({
+      fleets: {
+        pdf: {
+          types: ['a'],
+          handler: new WorkerFunction(stack, `At${level}`, {
+            entry: join(import.meta.dirname, '../../examples/files/images.ts'),
+            applicationLogLevelV2: ApplicationLogLevel[level],
+          }),
+        },
+      },
+    }),
+    new RegExp(
+      `^fleets\\.pdf\\.handler: is a log level at which Lambda drops the metrics.*got "${level}".*POWERTOOLS_LOG_LEVEL`,
+    ),
+  ]),
   [
     'a function of another app whose timeout nobody says',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: referredFunction(stack) } } }),
