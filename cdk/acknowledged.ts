@@ -16,11 +16,6 @@ const ANSWERS = {
     reason:
       'One policy, FleetTls, refuses what does not come over TLS for all queues of fleets: one for each would be half of what a stack may hold.',
   },
-  streams: {
-    id: 'AwsSolutions-IAM5[Resource::*]',
-    reason:
-      'dynamodb:ListStreams knows no resource: it lists names of streams. Reading one is granted for the one of the table.',
-  },
   traces: {
     id: 'AwsSolutions-IAM5[Resource::*]',
     reason:

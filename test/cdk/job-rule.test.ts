@@ -139,6 +139,14 @@ describe('an event of a business', () => {
     );
   });
 
+  it('is none that a rule has no room to match', () => {
+    const scheduler = new Scheduler(emptyStack(), 'Jobs', { fleets: { all: { types: ['resize'] } } });
+    const pattern = { source: Array.from({ length: 200 }, (_, n) => `com.example.${n}`) };
+    expect(() => scheduler.on(pattern, { type: 'resize' } as never)).toThrow(
+      /^pattern: makes a pattern that is too long.*Divide it/,
+    );
+  });
+
   it.each(['detail.order', '$.id', '$.detail.a[0]', '$.detail.', '', '$..detail', 7])(
     '%j is refused as a place',
     (path) => {

@@ -388,6 +388,11 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     ];
   }),
   [
+    'more sources than the pattern of a rule takes',
+    () => ({ sources: Array.from({ length: 90 }, (_, n) => `com.example.producer-${n}`) }),
+    /^sources: makes a pattern that is too long: EventBridge takes 2048 characters of one, got 2\d\d\d.*share a source/,
+  ],
+  [
     'a key of another Region',
     (stack) => ({
       encryptionKey: Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-central-1:111122223333:key/1') as IKey,
