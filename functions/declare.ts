@@ -1,5 +1,6 @@
 /** The deployment's own function: CloudFormation asks it to declare, and is told whether that can work. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
+import { kept } from '../lib/core/history.ts';
 import { ownQueuesIn } from '../lib/dispatch/declaration-codec.ts';
 import { type Deployment, declare } from '../lib/dispatch/declare.ts';
 import { QueueMisconfigured } from '../lib/queue/errors.ts';
@@ -11,8 +12,12 @@ import { declaring } from './composition.ts';
 
 const { log, wrap } = lambdaEntry();
 
-/** CloudFormation takes 4 KB of an answer. */
-const REASON_CHARS_MAX = 2_000;
+/** CloudFormation takes 4,096 bytes of an answer, and waits in vain for a longer one; its own names in it take a quarter at most. */
+const REASON_BYTES_MAX = 3_000;
+
+/** As JSON, it is no longer than CloudFormation takes. */
+export const reasonOf = (error: unknown): string =>
+  kept(error instanceof Error ? `${error.name}: ${error.message}` : String(error), REASON_BYTES_MAX);
 
 /** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
 function deploymentOf({ ResourceProperties, RequestId }: CloudFormationCustomResourceEvent): Deployment {
@@ -54,15 +59,14 @@ export async function onceAllowed<Answer>(
 async function answerTo(event: CloudFormationCustomResourceEvent): Promise<Answer> {
   // The table may outlive the stack, and what waits in it is declared still.
   if (event.RequestType === 'Delete') return { Status: 'SUCCESS' };
-  const context = declaring(log);
   try {
+    const context = declaring(log);
     const version = await onceAllowed(() => declare(context, deploymentOf(event)), systemClock.sleep);
-    context.log.info('declared', { version });
+    log.info('declared', { version });
     return { Status: 'SUCCESS', Data: { Version: version } };
   } catch (error) {
-    context.log.warn('the declaration was refused', { error: String(error) });
-    const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    return { Status: 'FAILED', Reason: reason.slice(0, REASON_CHARS_MAX) };
+    log.warn('the declaration was refused', { error: String(error) });
+    return { Status: 'FAILED', Reason: reasonOf(error) };
   }
 }
 

@@ -1,6 +1,6 @@
 /** Rights spread late: a deployment that gives them and uses them must not fail for that. */
 import { expect, it } from 'vitest';
-import { onceAllowed } from '../../functions/declare.ts';
+import { onceAllowed, reasonOf } from '../../functions/declare.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
 import { StoreMisconfigured } from '../../lib/store/errors.ts';
@@ -38,3 +38,12 @@ it('what is refused for another reason fails at once', async () => {
   const failure = new ConfigurationError('types', 1, 'is wrong', 'Correct it.');
   expect(await declaring(1, failure)).toEqual({ answer: failure, tries: 1, waitedMs: 0 });
 });
+
+it.each(['x', '字', '"', '\u0001'])(
+  'a reason full of %j is cut to what CloudFormation takes of an answer',
+  (character) => {
+    const reason = reasonOf(new RangeError(character.repeat(5_000)));
+    expect(reason).toMatch(/^RangeError: .*…$/s);
+    expect(Buffer.byteLength(JSON.stringify(reason))).toBeLessThanOrEqual(3_010);
+  },
+);
