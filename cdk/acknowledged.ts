@@ -16,20 +16,15 @@ const ANSWERS = {
     reason:
       'One policy, FleetTls, refuses what does not come over TLS for all queues of fleets: one for each would be half of what a stack may hold.',
   },
-  streams: {
-    id: 'AwsSolutions-IAM5[Resource::*]',
-    reason:
-      'dynamodb:ListStreams knows no resource: it lists names of streams. Reading one is granted for the one of the table.',
-  },
   traces: {
     id: 'AwsSolutions-IAM5[Resource::*]',
     reason:
       'xray:PutTraceSegments and xray:PutTelemetryRecords know no resource: they write traces of the account.',
   },
   vpcAccess: {
-    id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole]',
+    id: 'AwsSolutions-IAM5[Resource::*]',
     reason:
-      'A function in a VPC makes and removes network interfaces, whose names nobody knows before; this is the policy that AWS keeps for it.',
+      'Lambda makes and removes the network interfaces of a function in a VPC with its role. Nobody knows their names before, and what describes them knows no resource.',
   },
 } as const;
 

@@ -1,6 +1,6 @@
 /**
- * Alarms for what somebody must look at: what went wrong, and what stands still although nothing went wrong. Missing data
- * alarms only where a tick each minute must leave some.
+ * Alarms for what somebody must look at: what went wrong, and what stands still although nothing went wrong. Missing data alone
+ * alarms nowhere: a new deployment has none. Where it must mean something, the alarm looks at other data that shows that there should be some.
  *
  * CloudWatch hears of the last minutes late. An expression that fills what is missing has a made-up value there, and an alarm that wants all of
  * its periods to breach would never ring, or never end: so each wants some of its periods (CloudWatch's guide, "Using metric math", on FILL).
@@ -48,21 +48,20 @@ interface Watch {
   readonly times: number;
   readonly periods: number;
   readonly says: string;
-  readonly missing?: TreatMissingData;
 }
 
 const PERIOD = Duration.minutes(1);
 const LONG_PERIOD = Duration.minutes(5);
 /** An outcome that the bus does not take is tried again each quarter of an hour at least. */
 const OUTCOMES_PERIOD = Duration.minutes(15);
-/** A message to a fleet is deleted when its function ends, which is in 15 minutes; twice that is too old for any. */
-const FLEET_MESSAGE_AGE = Duration.minutes(30);
+/** A message to a fleet is deleted when its function ends, which is in 15 minutes; a wake is delayed by as much at most. Twice that is too old for any. */
+const HINT_AGE = Duration.minutes(30);
 /** What CloudWatch takes of one expression. */
 const METRICS_OF_ALARM = 10;
 /** Failures of fewer jobs are those of these jobs. */
 const JOBS_MIN = 10;
 /** What an alarm may look back over: a day. */
-const DAY_PERIODS = 288;
+const DAY = Duration.days(1);
 
 /** What DynamoDB says of why it throttles: of a key that is too hot, or of a quota. */
 const THROTTLES = {
@@ -149,7 +148,7 @@ export class SchedulerAlarms extends Construct {
   }
 
   #watchFunctions(scheduler: WatchedScheduler, { lag = Duration.minutes(2) }: AlarmsProps): void {
-    const { dispatchFunction, ingestFunction, ingestQueue } = scheduler;
+    const { dispatchFunction, ingestFunction, ingestQueue, wakeQueue } = scheduler;
     this.#add('StreamAge', {
       metric: dispatchFunction.metric('IteratorAge', { statistic: 'Maximum', period: PERIOD }),
       from: lag.toMilliseconds(),
@@ -162,7 +161,7 @@ export class SchedulerAlarms extends Construct {
       from: lag.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'Events wait to become jobs: raise ingestConcurrency, or look at the errors of the ingest function',
+      says: 'Events wait to become jobs: see that the event source of the ingest queue is enabled, look at the errors of the ingest function, or raise ingestConcurrency',
     });
     const ofBoth = (label: string, metricOf: (lambda: IFunction) => IMetric): MathExpression =>
       new MathExpression({
@@ -185,25 +184,41 @@ export class SchedulerAlarms extends Construct {
       periods: 5,
       says: "The ingest or the dispatch function finds no room in the account's concurrency: have the quota raised, or see reservedConcurrency",
     });
-    this.#add(
-      'NoTick',
-      {
-        // Of the rule, not of the function, which others invoke too.
-        metric: new Metric({
-          namespace: 'AWS/Events',
-          metricName: 'Invocations',
-          dimensionsMap: { RuleName: scheduler.tickRuleName },
-          statistic: 'Sum',
-          period: PERIOD,
-        }),
-        from: 1,
-        times: 5,
-        periods: 5,
-        says: 'No tick has come for minutes, so what is due does not start: enable the rule that invokes the dispatch function each minute',
-        missing: TreatMissingData.BREACHING,
-      },
-      ComparisonOperator.LESS_THAN_THRESHOLD,
-    );
+    this.#watchTick(scheduler);
+    this.#add('WakeAge', {
+      metric: wakeQueue.metricApproximateAgeOfOldestMessage({ statistic: 'Maximum', period: PERIOD }),
+      from: HINT_AGE.toSeconds(),
+      times: 3,
+      periods: 5,
+      says: 'Wakes find no dispatcher, so what is due starts up to a minute late: see that the event source of the wake queue is enabled',
+    });
+  }
+
+  /** A rule that does not fire tells nothing, as one that has just been made. But Lambda asks the wake queue for messages all the time. */
+  #watchTick({ tickRuleName, wakeQueue }: WatchedScheduler): void {
+    const at = { statistic: 'Sum', period: PERIOD };
+    this.#add('NoTick', {
+      metric: new MathExpression({
+        label: 'No tick, though the event sources are served',
+        expression: `IF((${zeroed('ticks')} == 0) AND ((${sumOf('empty', 'received')}) > 0), 1, 0)`,
+        usingMetrics: {
+          // Of the rule, not of the function, which others invoke too.
+          ticks: new Metric({
+            namespace: 'AWS/Events',
+            metricName: 'Invocations',
+            dimensionsMap: { RuleName: tickRuleName },
+            ...at,
+          }),
+          empty: wakeQueue.metricNumberOfEmptyReceives(at),
+          received: wakeQueue.metricNumberOfMessagesReceived(at),
+        },
+        period: PERIOD,
+      }),
+      from: 1,
+      times: 5,
+      periods: 7,
+      says: 'No tick has come for minutes, so what is due does not start: enable the rule that invokes the dispatch function each minute',
+    });
   }
 
   #watchTable({ tableName }: WatchedScheduler): void {
@@ -270,7 +285,7 @@ export class SchedulerAlarms extends Construct {
     for (const [at, some] of [...groupsOf(fleets, METRICS_OF_ALARM)].entries()) {
       this.#addAny(`FleetQueueAge${at === 0 ? '' : at}`, {
         metrics: some.map((fleet) => fleet.metricQueueAge({ statistic: 'Maximum' })),
-        from: FLEET_MESSAGE_AGE.toSeconds(),
+        from: HINT_AGE.toSeconds(),
         says: 'A message to a fleet has found no worker for half an hour, though slots are counted for it: see that its event source is enabled, or that its processes run (`fairlead fleets`)',
       });
     }
@@ -330,8 +345,11 @@ export class SchedulerAlarms extends Construct {
     });
     scheduler.whenSettled(() => {
       const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
-      // What runs ends by the timeout of its type; one period more for what has begun in the last one, and one that nobody has told of yet.
-      const periods = Math.min(DAY_PERIODS, Math.ceil(longestMs / LONG_PERIOD.toMilliseconds()) + 2);
+      // What runs ends by the timeout of its type.
+      const longest = Math.ceil(longestMs / LONG_PERIOD.toMilliseconds());
+      this.#watchStream(scheduler, longest + 1);
+      // One period more for what has begun in the last one, and one that nobody has told of yet.
+      const periods = Math.min(DAY.toMilliseconds() / LONG_PERIOD.toMilliseconds(), longest + 2);
       this.#add('NothingFinishes', {
         metric: finishes,
         from: 1,
@@ -342,15 +360,41 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  #add(id: string, watch: Watch, operator = ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD): void {
+  /**
+   * A source that is disabled, or may not read, leaves no trace: no error, and no age. But the stream tells of the end of each job that a worker
+   * has started, if not before.
+   *
+   * @param longest - by when what has started ends, in long periods
+   */
+  #watchStream(scheduler: WatchedScheduler, longest: number): void {
+    const periods = 3;
+    const period = Duration.minutes(Math.min(longest * LONG_PERIOD.toMinutes(), DAY.toMinutes() / periods));
+    this.#add('StreamUnread', {
+      metric: new MathExpression({
+        label: 'Jobs start, and the stream tells of none',
+        expression: `IF((${zeroed('started')} > 0) AND (FILL(age, -1) < 0), 1, 0)`,
+        usingMetrics: {
+          started: scheduler.metricStarted({ period }),
+          age: scheduler.dispatchFunction.metric('IteratorAge', { statistic: 'Maximum', period }),
+        },
+        period,
+      }),
+      from: 1,
+      times: 2,
+      periods,
+      says: 'Jobs start, and the dispatch function hears of none from the stream of the table, so nothing tells the bus what becomes of them: see that its event source is enabled and may read the stream (`aws lambda list-event-source-mappings` says why not). After a day the stream forgets; `fairlead outcomes publish` tells what was lost',
+    });
+  }
+
+  #add(id: string, watch: Watch): void {
     const alarm = new Alarm(this, id, {
       metric: watch.metric,
       threshold: watch.from,
       evaluationPeriods: watch.periods,
       datapointsToAlarm: watch.times,
-      comparisonOperator: operator,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
       alarmDescription: watch.says,
-      treatMissingData: watch.missing ?? TreatMissingData.NOT_BREACHING,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
     });
     for (const action of this.#actions) alarm.addAlarmAction(action);
     this.#all.push(alarm);

@@ -11,7 +11,6 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { AWAITED_STATES } from '../lib/core/job.ts';
 import { TABLE } from '../lib/store/table/schema.ts';
-import { acknowledge } from './acknowledged.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { type GuardedQueue, guardedQueue, hintQueue, type QueueSettings, visibilityFor } from './queues.ts';
@@ -87,7 +86,6 @@ export class Dispatch extends Construct {
         }),
       ],
     });
-    if (this.function.role !== undefined) acknowledge(this.function.role, 'streams');
     this.wakeFunction = new Alias(this, 'Wake', {
       aliasName: 'wake',
       version: this.function.latestVersion,

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Duration, RemovalPolicy } from 'aws-cdk-lib';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
-import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
   type Architecture,
@@ -13,8 +13,14 @@ import {
   SystemLogLevel,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
-import { type BundlingOptions, LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
-import { type ILogGroup, LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import {
+  type BundlingOptions,
+  LogLevel,
+  NodejsFunction,
+  type NodejsFunctionProps,
+  OutputFormat,
+} from 'aws-cdk-lib/aws-lambda-nodejs';
+import { type ILogGroup, LogGroup, LogGroupGrants, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { acknowledge } from './acknowledged.ts';
 import { checkEsbuild } from './esbuild.ts';
@@ -102,7 +108,7 @@ export function schedulerFunction(
     runtime: RUNTIME,
     role: functionRole(scope, `${id}Role`, logGroup, {
       isInVpc: network !== undefined,
-      isTraced: props.tracing !== undefined && props.tracing !== Tracing.DISABLED,
+      tracing: props.tracing,
     }),
     environment: SOURCE_MAPS,
     bundling: FUNCTION_BUNDLING,
@@ -135,23 +141,37 @@ function ownLogGroup(
   });
 }
 
+/**
+ * What Lambda asks of the role of a function in a VPC (its guide, "Giving Lambda functions access to resources in an Amazon VPC"). Of AWS's managed
+ * policies, one lets it write the logs of the whole account beside, and the other lacks the last of these.
+ */
+const IN_VPC = [
+  'ec2:CreateNetworkInterface',
+  'ec2:DescribeNetworkInterfaces',
+  'ec2:DeleteNetworkInterface',
+  'ec2:AssignPrivateIpAddresses',
+  'ec2:UnassignPrivateIpAddresses',
+  'ec2:DescribeSubnets',
+];
+
 /** May write its own logs, not those of the whole account as with AWS's managed policy. */
-function functionRole(
+export function functionRole(
   scope: Construct,
   id: string,
-  logGroup: ILogGroup,
-  { isInVpc, isTraced }: { readonly isInVpc: boolean; readonly isTraced: boolean },
+  logGroup: NonNullable<NodejsFunctionProps['logGroup']>,
+  {
+    isInVpc,
+    tracing = Tracing.DISABLED,
+  }: { readonly isInVpc: boolean; readonly tracing?: Tracing | undefined },
 ): Role {
   const role = new Role(scope, id, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
-  logGroup.grantWrite(role);
+  LogGroupGrants.fromLogGroup(logGroup).write(role);
   if (isInVpc) {
-    role.addManagedPolicy(
-      ManagedPolicy.fromAwsManagedPolicyName('service-role/AWSLambdaVPCAccessExecutionRole'),
-    );
+    role.addToPolicy(new PolicyStatement({ actions: IN_VPC, resources: ['*'] }));
     acknowledge(role, 'vpcAccess');
   }
   // The function itself grants it.
-  if (isTraced) acknowledge(role, 'traces');
+  if (tracing !== Tracing.DISABLED) acknowledge(role, 'traces');
   return role;
 }
 

@@ -1,10 +1,11 @@
 /** Who may do what with a scheduler, one method a role. */
 import { createHash } from 'node:crypto';
-import { Stack } from 'aws-cdk-lib';
+import { Lazy, Stack } from 'aws-cdk-lib';
 import { CfnEventBusPolicy, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { Grant, type IGrantable, type IResourceWithPolicy } from 'aws-cdk-lib/aws-iam';
 import { type IQueue, QueueGrants } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
+import { ConfigurationError } from '../lib/core/errors.ts';
 import { DETAIL_TYPE, EVENT_SOURCE, REQUEST_TYPES, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
 import { uniqueId } from './names.ts';
 import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
@@ -62,6 +63,7 @@ export class SchedulerGrants {
    * Lets a producer put requests on the bus, `Job Requested` and those about schedules: these only, from the sources that the scheduler takes, and
    * never from its own, so that nobody can forge what became of a job. A producer of another account, or of an organization, is let in by the
    * policy of the bus; its own account must let it put events there, too.
+   * @throws ConfigurationError where the policy of the bus, of 10,240 characters, has no room for one more: some 250 accounts
    */
   putEvents(grantee: IGrantable): Grant {
     const { sources } = this.#parts;
@@ -154,7 +156,81 @@ export class SchedulerGrants {
 /** Each statement of a bus is a resource, by an id that follows from what it says. */
 const SID_DIGITS = 16;
 
+/** What EventBridge takes of all statements of a bus together, as its quota "Event bus policy size" says. */
+const POLICY_MAX_CHARS = 10_240;
+/** What is known only when it is deployed: the address of a bus, at most. */
+const TOKEN = 'x'.repeat(100);
+
 type Conditions = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** One statement for all that it lets in on the same conditions: with a statement for each, some twenty of them would fill the policy of a bus. */
+class BusStatement extends CfnEventBusPolicy {
+  readonly #admitted = new Map<string, readonly [kind: string, principal: unknown]>();
+  readonly #says: object;
+
+  constructor(bus: IEventBus, statementId: string, says: object) {
+    super(bus as unknown as Construct, statementId, {
+      eventBusName: bus.eventBusName,
+      statementId,
+      statement: Lazy.any({ produce: () => this.#statement() }),
+    });
+    this.#says = says;
+  }
+
+  /** @throws ConfigurationError where the policy of the bus has no room for it; then it is not let in */
+  admit(principal: Readonly<Record<string, unknown>>): void {
+    const before = new Map(this.#admitted);
+    for (const [kind, one] of Object.entries(principal).flatMap(([key, some]) =>
+      [some].flat().map((each) => [key, each] as const),
+    ))
+      this.#admitted.set(JSON.stringify(this.stack.resolve([kind, one])), [kind, one]);
+    const ofBus = this.node.scope?.node.children.filter((each) => each instanceof BusStatement) ?? [];
+    const chars = ofBus.reduce((sum, each) => sum + each.#chars(), 0);
+    if (chars <= POLICY_MAX_CHARS) return;
+    this.#admitted.clear();
+    for (const [key, each] of before) this.#admitted.set(key, each);
+    throw new ConfigurationError(
+      'grantee',
+      this.stack.resolve(principal),
+      `does not fit into the policy of the bus: with it, the policy has ${chars} characters, and EventBridge takes ${POLICY_MAX_CHARS}`,
+      'Let in an OrganizationPrincipal instead of its accounts, or let accounts put their events on a bus between, whose rule sends them on.',
+    );
+  }
+
+  /** One whose first principal was refused says nothing. */
+  protected override shouldSynthesize(): boolean {
+    return this.#admitted.size > 0;
+  }
+
+  #statement(): object {
+    const byKind = Map.groupBy(this.#admitted.values(), ([kind]) => kind);
+    const Principal = Object.fromEntries(
+      [...byKind].map(([kind, all]) => {
+        const principals = all.map(([, principal]) => principal);
+        return [kind, principals.length === 1 ? principals[0] : principals];
+      }),
+    );
+    return { ...this.#says, Principal };
+  }
+
+  #chars(): number {
+    const said = { Sid: this.statementId, ...(this.stack.resolve(this.#statement()) as object) };
+    return JSON.stringify(said, (_, value: unknown) => textOf(value) ?? value).length;
+  }
+}
+
+/** A text of CloudFormation as long as it will be at most; undefined: it is none. */
+function textOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const { 'Fn::Join': joined, Ref: name } = value as Readonly<Record<string, unknown>>;
+  if (Array.isArray(joined)) {
+    const [between, parts] = joined as [string, readonly unknown[]];
+    return parts.map((part) => (typeof part === 'string' ? part : (textOf(part) ?? TOKEN))).join(between);
+  }
+  if (name === 'AWS::Partition') return 'aws-us-gov';
+  const isToken = name !== undefined || Object.keys(value).some((key) => key.startsWith('Fn::'));
+  return isToken ? TOKEN : undefined;
+}
 
 /** The policy of a bus, for those whom policies of this account cannot let in. */
 function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
@@ -166,7 +242,10 @@ function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
     applyRemovalPolicy: () => {},
     with: (...mixins) => bus.with(...mixins),
     addToResourcePolicy: (given) => {
-      const json = given.toStatementJson() as { readonly Condition?: Conditions };
+      const { Principal: principal, ...json } = given.toStatementJson() as {
+        readonly Principal: string | Readonly<Record<string, unknown>>;
+        readonly Condition?: Conditions;
+      };
       // A principal with conditions of its own, such as an organization, would take the place of ours.
       const Condition = Object.fromEntries(
         [...new Set([...Object.keys(json.Condition ?? {}), ...Object.keys(conditions)])].map((operator) => [
@@ -177,14 +256,10 @@ function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
       const says = { ...json, Condition };
       const hash = createHash('sha256').update(`${uniqueId(stack)} ${JSON.stringify(stack.resolve(says))}`);
       const statementId = `Fairlead${hash.digest('hex').slice(0, SID_DIGITS)}`;
-      const policyDependable =
-        bus.node.tryFindChild(statementId) ??
-        new CfnEventBusPolicy(bus as unknown as Construct, statementId, {
-          eventBusName: bus.eventBusName,
-          statementId,
-          statement: says,
-        });
-      return { statementAdded: true, policyDependable };
+      const there = bus.node.tryFindChild(statementId);
+      const statement = there instanceof BusStatement ? there : new BusStatement(bus, statementId, says);
+      statement.admit(typeof principal === 'string' ? { AWS: principal } : principal);
+      return { statementAdded: true, policyDependable: statement };
     },
   };
 }

@@ -3,6 +3,7 @@
 import { Duration, Token } from 'aws-cdk-lib';
 import {
   Alias,
+  type CfnFunction,
   type IFunction,
   Function as LambdaFunction,
   Runtime,
@@ -49,7 +50,10 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
     );
   }
   const own = functionBehind(handler);
-  if (own !== undefined) checkRuntime(fleet, own.runtime);
+  if (own !== undefined) {
+    checkRuntime(fleet, own.runtime);
+    checkLogLevel(fleet, own);
+  }
   checkHandlerTimeout(fleet, handlerTimeout, own?.timeout);
   const known = handlerTimeout ?? own?.timeout;
   if (known?.isUnresolved()) {
@@ -112,6 +116,22 @@ function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | 
     return shared instanceof LambdaFunction ? shared : undefined;
   }
   return undefined;
+}
+
+/** Levels at which Lambda drops what it takes for INFO: each line without a level, metrics among them (its guide, "Log-level filtering"). */
+const DROPPING = ['WARN', 'ERROR', 'FATAL'];
+
+function checkLogLevel(fleet: string, own: LambdaFunction): void {
+  const { loggingConfig } = own.node.defaultChild as CfnFunction;
+  if (loggingConfig === undefined || !('applicationLogLevel' in loggingConfig)) return;
+  const { applicationLogLevel: level = '' } = loggingConfig;
+  if (!DROPPING.includes(level)) return;
+  throw new ConfigurationError(
+    `fleets.${fleet}.handler`,
+    level,
+    'is a log level at which Lambda drops the metrics of the fleet: they are lines of its log, which it takes for INFO',
+    `Leave out applicationLogLevelV2, and say POWERTOOLS_LOG_LEVEL: '${level === 'FATAL' ? 'CRITICAL' : level}' in the function's environment: then Fairlead's own lines follow it, and metrics pass.`,
+  );
 }
 
 function checkRuntime(fleet: string, runtime: Runtime): void {

@@ -1,6 +1,7 @@
 /** From the bus to job items: rule, ingest queue, ingest function. */
-import { Duration } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import {
+  type CfnEventBus,
   type IEventBus,
   type IRuleTarget,
   Rule,
@@ -91,17 +92,21 @@ export class Ingest extends Construct {
     return { bind: () => ({ ...this.#target(rule.ruleArn), ...(input === undefined ? {} : { input }) }) };
   }
 
+  /** Keeps the events that a bus with a key of its own cannot encrypt or decrypt: no rule ever sees them. */
+  keepUnreadableOf(bus: IEventBus): void {
+    const resource = bus.node.defaultChild as CfnEventBus;
+    resource.deadLetterConfig = { arn: this.deadLetterQueue.queueArn };
+    const rules = Stack.of(bus).formatArn({
+      service: 'events',
+      resource: 'rule',
+      resourceName: `${bus.eventBusName}/*`,
+    });
+    // In whose name EventBridge sends them, the bus's or a rule's, its guide does not say.
+    letSend(this.deadLetterQueue, [bus.eventBusArn, rules]);
+  }
+
   #target(ruleArn: string): RuleTargetConfig {
-    for (const queue of [this.queue, this.deadLetterQueue]) {
-      queue.addToResourcePolicy(
-        new PolicyStatement({
-          principals: [new ServicePrincipal('events.amazonaws.com')],
-          actions: ['sqs:SendMessage'],
-          resources: [queue.queueArn],
-          conditions: { ArnEquals: { 'aws:SourceArn': ruleArn } },
-        }),
-      );
-    }
+    for (const queue of [this.queue, this.deadLetterQueue]) letSend(queue, ruleArn);
     return {
       arn: this.queue.queueArn,
       targetResource: this.queue,
@@ -110,4 +115,15 @@ export class Ingest extends Construct {
       retryPolicy: RETRIES,
     };
   }
+}
+
+function letSend(queue: Queue, sourceArn: string | readonly string[]): void {
+  queue.addToResourcePolicy(
+    new PolicyStatement({
+      principals: [new ServicePrincipal('events.amazonaws.com')],
+      actions: ['sqs:SendMessage'],
+      resources: [queue.queueArn],
+      conditions: { ArnEquals: { 'aws:SourceArn': sourceArn } },
+    }),
+  );
 }

@@ -8,6 +8,8 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { DETAIL_TYPE } from '../lib/events/contract.ts';
 import { EVENT_PATH } from '../lib/submit/event-job.ts';
 import type { Ingest } from './ingest.ts';
+import { checkPattern } from './sources.ts';
+import { checkBusPlace } from './validation.ts';
 
 /** A job for each event: its type, and for each of its fields the place in the event where it stands, such as `$.detail.order.id`. */
 export interface JobOfEvent<Type extends string = string> {
@@ -41,8 +43,11 @@ export function jobRule(scope: Construct, { pattern, job, bus, ingest }: JobRule
         'must be a place in the detail of the event',
         'Write it as $.detail.order.id.',
       );
+  checkBusPlace('bus', bus.env, Stack.of(scope));
+  const resolved: object = Stack.of(scope).resolve(pattern);
+  checkPattern('pattern', resolved, 'Divide it among several rules.');
   // By what it says, and not by its turn among the others: a rule that is added before it changes nothing of it.
-  const said = JSON.stringify(Stack.of(scope).resolve([pattern, type, paths, bus.eventBusName]));
+  const said = JSON.stringify(Stack.of(scope).resolve([resolved, type, paths, bus.eventBusName]));
   const id = `On ${type} ${createHash('sha256').update(said).digest('hex').slice(0, HASH_DIGITS)}`;
   if (scope.node.tryFindChild(id) !== undefined)
     throw new ConfigurationError('job', type, 'is made of the same events already', 'Declare the rule once.');

@@ -5,8 +5,8 @@
 import { Duration, Lazy, RemovalPolicy } from 'aws-cdk-lib';
 import { type AddToResourcePolicyResult, AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
-import { CfnQueuePolicy, Queue, type QueueProps } from 'aws-cdk-lib/aws-sqs';
-import { Construct } from 'constructs';
+import { CfnQueuePolicy, Queue, type QueuePolicy, type QueueProps } from 'aws-cdk-lib/aws-sqs';
+import { Construct, type IDependable } from 'constructs';
 import { acknowledge } from './acknowledged.ts';
 
 /** As long as SQS keeps anything: the clock of a dead letter began when the message was first sent. */
@@ -48,14 +48,23 @@ const tlsStatement = (): PolicyStatement =>
     conditions: { Bool: { 'aws:SecureTransport': 'false' } },
   });
 
-/** A queue that shares its policy with others until somebody gives it one: then that refuses what does not come over TLS, too. */
+/**
+ * A queue that shares its policy with others until somebody gives it one: then that refuses what does not come over TLS, too.
+ *
+ * A queue has one policy, whatever resources set it. Where a deployment moves it from one to the other, the one that lets go clears it: so it lets
+ * go first, or is forgotten instead of deleted, as deletions come last.
+ */
 class SharingQueue extends Queue {
   hasOwnPolicy = false;
+  shared: IDependable | undefined;
 
   override addToResourcePolicy(statement: PolicyStatement): AddToResourcePolicyResult {
     if (!this.hasOwnPolicy) {
       this.hasOwnPolicy = true;
       super.addToResourcePolicy(tlsStatement());
+      const own = this.node.findChild('Policy') as QueuePolicy;
+      own.applyRemovalPolicy(RemovalPolicy.RETAIN);
+      if (this.shared !== undefined) own.node.addDependency(this.shared);
     }
     return super.addToResourcePolicy(statement);
   }
@@ -71,6 +80,7 @@ class QueuesPolicy extends CfnQueuePolicy {
       policyDocument: { Version: '2012-10-17', Statement: [tlsStatement().toStatementJson()] },
     });
     this.#queues = queues;
+    this.applyRemovalPolicy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE);
   }
 
   protected override shouldSynthesize(): boolean {
@@ -91,6 +101,7 @@ export class SharedTls extends Construct {
 
   cover(queue: SharingQueue): Queue {
     this.queues.push(queue);
+    queue.shared = this;
     acknowledge(queue, 'sharedTls');
     return queue;
   }

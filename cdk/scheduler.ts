@@ -1,6 +1,5 @@
 /** The whole scheduler as one construct. */
-
-import { Aspects, Stack, Tags } from 'aws-cdk-lib';
+import { Aspects, type ResourceEnvironment, Stack, Tags } from 'aws-cdk-lib';
 import type {
   MathExpression,
   MathExpressionOptions,
@@ -58,7 +57,7 @@ import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { ScheduleDeclarations } from './schedules.ts';
 import { checkSources, claimSources } from './sources.ts';
 import { checkTable, schedulerTable } from './table.ts';
-import { checkDeclaration } from './validation.ts';
+import { checkDeclaration, checkPlaces } from './validation.ts';
 import { warnOfMetrics, warnOfTimeouts } from './warnings.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
@@ -124,7 +123,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
     super(scope, id);
-    const declaration = checkedDeclaration(props);
+    const declaration = checkedDeclaration(props, Stack.of(this));
     const { fleets = {}, encryptionKey, sources = [] } = props;
     this.#pool = new PoolDeclaration(declaration, fleets, Stack.of(this));
     this.#schedules = new ScheduleDeclarations(() => this.configuration, props.schedules);
@@ -154,6 +153,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       concurrency: props.ingestConcurrency ?? 5,
       reservedConcurrency: props.reservedConcurrency?.ingest,
     });
+    if (props.eventBus === undefined && encryptionKey !== undefined) ingest.keepUnreadableOf(this.bus);
     const dispatch = new Dispatch(this, 'Dispatch', {
       table: this.table,
       functions,
@@ -448,7 +448,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
  * Checks whatever can be checked before anything is made.
  * @throws ConfigurationError
  */
-function checkedDeclaration(props: SchedulerProps): ReturnType<typeof declarationOf> {
+function checkedDeclaration(
+  props: SchedulerProps,
+  place: ResourceEnvironment,
+): ReturnType<typeof declarationOf> {
   const declaration = declarationOf(props);
   checkLimits(props);
   checkNetwork(props);
@@ -462,6 +465,7 @@ function checkedDeclaration(props: SchedulerProps): ReturnType<typeof declaratio
     );
   }
   checkSources(props.sources ?? []);
+  checkPlaces(props, place);
   return declaration;
 }
 

@@ -4,7 +4,22 @@ import { Stack, Token } from 'aws-cdk-lib';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { EVENT_SOURCE } from '../lib/events/contract.ts';
+import { EVENT_SOURCE, REQUEST_TYPES } from '../lib/events/contract.ts';
+
+/** What EventBridge takes of one rule, as its quota "Event pattern size" says. */
+const PATTERN_MAX_CHARS = 2_048;
+
+/** @throws ConfigurationError for a pattern that no rule can have */
+export function checkPattern(field: string, pattern: object, wayOut: string): void {
+  const chars = JSON.stringify(pattern).length;
+  if (chars <= PATTERN_MAX_CHARS) return;
+  throw new ConfigurationError(
+    field,
+    chars,
+    `makes a pattern that is too long: EventBridge takes ${PATTERN_MAX_CHARS} characters of one`,
+    wayOut,
+  );
+}
 
 interface Claim {
   readonly scheduler: Construct;
@@ -47,6 +62,11 @@ export function checkSources(sources: readonly string[]): void {
       'Name the source after the producer, or leave sources out to take everybody’s.',
     );
   }
+  checkPattern(
+    'sources',
+    { 'detail-type': REQUEST_TYPES, source: sources },
+    'Let producers share a source, or leave sources out and let in whom grants.putEvents names.',
+  );
 }
 
 /** @throws ConfigurationError for sources that another scheduler of the app takes from the same bus */

@@ -11,6 +11,7 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import { EVENT_SOURCE_MIN_CONCURRENCY, type FleetProps } from './fleet.ts';
 import { type Handler, handlerOf } from './handlers.ts';
+import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
 
 /** Jobs that a fleet with a handler runs at once, if it does not say. */
@@ -248,17 +249,71 @@ function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, 
 
 /** Lambda receives from queues of its own Region only, and the rights to the table are those of one account. */
 function checkHandlerPlace(fleet: string, { function: lambda }: Handler, place: ResourceEnvironment): void {
-  for (const [field, what] of [
+  checkPlace(`fleets.${fleet}.handler`, lambda.env, place, {
+    why: 'could not take its jobs',
+    wayOut: (what) => `Deploy the function in the scheduler's ${what}, or a scheduler in the function's.`,
+  });
+}
+
+/**
+ * What a scheduler is given must be where it is: its functions ask for their table there, rules are made where their bus is, and services use the
+ * keys of their own Region.
+ * @throws ConfigurationError for what is known to be elsewhere
+ */
+export function checkPlaces(
+  { table, eventBus, encryptionKey }: SchedulerProps,
+  place: ResourceEnvironment,
+): void {
+  const arn = table?.existing?.tableArn;
+  if (arn !== undefined && !Token.isUnresolved(arn)) {
+    const [, , , region = '', account = ''] = arn.split(':');
+    checkPlace('table.existing.tableArn', { region, account }, place, {
+      value: arn,
+      why: 'its functions would look for it in their own',
+      wayOut: (what) =>
+        `Deploy the scheduler in the table's ${what}, or restore the table in the scheduler's.`,
+    });
+  }
+  if (eventBus !== undefined) checkBusPlace('eventBus', eventBus.env, place);
+  if (encryptionKey === undefined) return;
+  checkPlace('encryptionKey', { ...encryptionKey.env, account: place.account }, place, {
+    why: 'services use the keys of their own',
+    wayOut: () => 'Give a key of the Region, or a replica of a multi-Region key there.',
+  });
+}
+
+/** @throws ConfigurationError for a bus where no rule of this stack can be made */
+export function checkBusPlace(field: string, its: ResourceEnvironment, place: ResourceEnvironment): void {
+  checkPlace(field, its, place, {
+    why: 'could not have its rule there',
+    wayOut: (what) => `Send its events on, by a rule there, to a bus in the scheduler's ${what}.`,
+  });
+}
+
+function checkPlace(
+  field: string,
+  its: ResourceEnvironment,
+  ours: ResourceEnvironment,
+  {
+    value,
+    why,
+    wayOut,
+  }: {
+    readonly value?: string;
+    readonly why: string;
+    readonly wayOut: (what: string) => string;
+  },
+): void {
+  for (const [part, what] of [
     ['region', 'Region'],
     ['account', 'account'],
   ] as const) {
-    const [its, ours] = [lambda.env[field], place[field]];
-    if (Token.isUnresolved(its) || Token.isUnresolved(ours) || its === ours) continue;
+    if (Token.isUnresolved(its[part]) || Token.isUnresolved(ours[part]) || its[part] === ours[part]) continue;
     throw new ConfigurationError(
-      `fleets.${fleet}.handler`,
-      its,
-      `is of another ${what} than the scheduler (${ours}), and could not take its jobs`,
-      `Deploy the function in the scheduler's ${what}, or a scheduler in the function's.`,
+      field,
+      value ?? its[part],
+      `is of another ${what} than the scheduler (${ours[part]}), and ${why}`,
+      wayOut(what),
     );
   }
 }

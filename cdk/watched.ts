@@ -15,6 +15,7 @@ import type { SchedulerMetrics } from './metrics.ts';
 export interface WatchedScheduler extends SchedulerMetrics {
   readonly configuration: PoolConfiguration;
   readonly ingestQueue: IQueue;
+  readonly wakeQueue: IQueue;
   readonly ingestFunction: IFunction;
   readonly dispatchFunction: IFunction;
   readonly deadLetterQueues: Readonly<Record<string, IQueue>>;

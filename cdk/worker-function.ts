@@ -5,7 +5,7 @@ import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { checkEsbuild } from './esbuild.ts';
-import { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from './function.ts';
+import { FUNCTION_BUNDLING, functionRole, RUNTIME, SOURCE_MAPS } from './function.ts';
 import { bundlingWithNativeModules, defaultPlatform } from './native-modules.ts';
 import { placeOfProject } from './project.ts';
 import { checkWorkerFunction, unknownNames, type WorkerFunctionProps } from './worker-function-props.ts';
@@ -16,7 +16,7 @@ const MEMORY_MB = 1_024;
 
 /**
  * A function for a fleet: Node.js 24 on arm64, one file with everything in it, 5 minutes, 1,024 MB, logs as JSON that are
- * kept for two weeks, without Lambda's own lines of invocations that end well. Whatever is given wins.
+ * kept for two weeks, without Lambda's own lines of invocations that end well, and a role that may write these. Whatever is given wins.
  *
  * @example
  * new WorkerFunction(this, 'Images', { entry: 'images.ts', nativeModules: ['sharp'] });
@@ -28,6 +28,10 @@ export class WorkerFunction extends NodejsFunction {
     const { nativeModules = [], platform = defaultPlatform(), installedIn = process.cwd(), ...given } = props;
     const architecture = given.architecture ?? Architecture.ARM_64;
     checkEsbuild(scope);
+    const logGroup =
+      given.logGroup ?? (given.logRetention === undefined ? ownLogs(scope, `${id}Logs`) : undefined);
+    // The library's own role may write the logs of the whole account; what a durable function needs is known to the library.
+    const isOwnRole = logGroup !== undefined && given.role === undefined && given.durableConfig === undefined;
     super(scope, id, {
       runtime: RUNTIME,
       timeout: TIMEOUT,
@@ -37,8 +41,14 @@ export class WorkerFunction extends NodejsFunction {
       ...(given.loggingFormat === LoggingFormat.TEXT || given.systemLogLevel !== undefined
         ? {}
         : { systemLogLevelV2: SystemLogLevel.WARN }),
-      ...(given.logGroup === undefined && given.logRetention === undefined
-        ? { logGroup: ownLogs(scope, `${id}Logs`) }
+      ...(logGroup === undefined ? {} : { logGroup }),
+      ...(isOwnRole
+        ? {
+            role: functionRole(scope, `${id}Role`, logGroup, {
+              isInVpc: given.vpc !== undefined,
+              tracing: given.tracing,
+            }),
+          }
         : {}),
       ...(given.bundling?.nodeModules === undefined ? placeOfProject(given.entry) : {}),
       ...given,

@@ -1,10 +1,14 @@
 /** CloudFormation's protocol of custom resources, for the declaration. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
+import { kept } from '../lib/core/history.ts';
 import { ownQueuesIn } from '../lib/declaration/codec.ts';
 import type { Deployment, DeploymentOutcome } from '../lib/deploy/declare.ts';
 
-/** CloudFormation takes 4 KB of an answer. */
-const REASON_CHARS_MAX = 2_000;
+/** CloudFormation takes 4,096 bytes of an answer, and waits in vain for a longer one; its own names in it take a quarter at most. */
+const REASON_BYTES_MAX = 3_000;
+
+/** As JSON, it is no longer than CloudFormation takes. */
+export const reasonFor = (reason: string): string => kept(reason, REASON_BYTES_MAX);
 
 /** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
 export function deploymentOf({
@@ -29,7 +33,7 @@ function statusOf(outcome: DeploymentOutcome | { readonly kind: 'kept' }) {
     case 'declared':
       return { Status: 'SUCCESS', Data: { Version: outcome.version } };
     case 'refused':
-      return { Status: 'FAILED', Reason: outcome.reason.slice(0, REASON_CHARS_MAX) };
+      return { Status: 'FAILED', Reason: reasonFor(outcome.reason) };
   }
 }
 

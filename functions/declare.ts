@@ -13,6 +13,9 @@ export const handler = wrap(async (event: CloudFormationCustomResourceEvent): Pr
   const outcome =
     event.RequestType === 'Delete'
       ? ({ kind: 'kept' } as const)
-      : await declareOnceAllowed(declaring(log), deploymentOf(event), systemClock.sleep);
+      : await declareOnceAllowed(() => [declaring(log), deploymentOf(event)], {
+          log,
+          sleep: systemClock.sleep,
+        });
   await answerCloudFormation(event, outcome);
 });

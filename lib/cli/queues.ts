@@ -60,7 +60,7 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
       const stay =
         kept === 0
           ? ''
-          : `; ${kept} stay: events that a rule of yours makes jobs of, and only that rule. Put them on their bus again (queues list --json shows them), then purge`;
+          : `; ${kept} stay: events that are no requests, and of which only a rule makes something. Put them on their bus again (queues list --json shows them), then purge`;
       return {
         data: { queue: name, sentBack, kept },
         text: `${sentBack} sent back to ${name}${more}${stay}`,

@@ -45,18 +45,22 @@ export type DeploymentOutcome =
   | { readonly kind: 'declared'; readonly version: number }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Declares, and tries again for half a minute while a right is missing. */
+/**
+ * Declares, and tries again for half a minute while a right is missing.
+ *
+ * @param given - answers what to declare, and by what; an error that it throws is a reason to refuse
+ */
 export async function declareOnceAllowed(
-  context: DeclareContext,
-  deployment: Deployment,
-  sleep: Clock['sleep'],
+  given: () => readonly [context: DeclareContext, deployment: Deployment],
+  { log, sleep }: { readonly log: Log; readonly sleep: Clock['sleep'] },
 ): Promise<DeploymentOutcome> {
   try {
-    const version = await onceAllowed(() => declare(context, deployment), { log: context.log, sleep });
-    context.log.info('declared', { version });
+    const [context, deployment] = given();
+    const version = await onceAllowed(() => declare(context, deployment), { log, sleep });
+    log.info('declared', { version });
     return { kind: 'declared', version };
   } catch (error) {
-    context.log.warn('the declaration was refused', { error: String(error) });
+    log.warn('the declaration was refused', { error: String(error) });
     return {
       kind: 'refused',
       reason: error instanceof Error ? `${error.name}: ${error.message}` : String(error),

@@ -62,6 +62,18 @@ export class LeanFormatter extends LogFormatter {
   }
 }
 
+/** What `POWERTOOLS_LOG_LEVEL` leaves out. Not by Powertools: there, Lambda's own level, which a function with logs as JSON always has, takes its place. */
+function quieted(log: Log, level = ''): Log {
+  const levels = ['INFO', 'WARN', 'ERROR', 'CRITICAL'];
+  const least = level.toUpperCase() === 'SILENT' ? levels.length : levels.indexOf(level.toUpperCase());
+  const nothing = (): void => {};
+  return {
+    info: least > 0 ? nothing : log.info,
+    warn: least > 1 ? nothing : log.warn,
+    error: least > 2 ? nothing : log.error,
+  };
+}
+
 export interface LambdaEntry {
   /** Each entry has the request's id, the function's name, and whether this was a cold start. */
   readonly log: Log;
@@ -93,11 +105,14 @@ export function lambdaEntry(): LambdaEntry {
   };
   return {
     metrics,
-    log: {
-      info: (message, fields) => logger.info(message, { ...fields }),
-      warn: (message, fields) => logger.warn(message, { ...fields }),
-      error: (message, fields) => logger.error(message, { ...fields }),
-    },
+    log: quieted(
+      {
+        info: (message, fields) => logger.info(message, { ...fields }),
+        warn: (message, fields) => logger.warn(message, { ...fields }),
+        error: (message, fields) => logger.error(message, { ...fields }),
+      },
+      process.env.POWERTOOLS_LOG_LEVEL,
+    ),
     wrap: <Event, Answer>(handle: (event: Event, context: Context) => Promise<Answer>) =>
       // middy's own answer shortly before the time is over would let Lambda freeze, and later thaw, what goes on here.
       middy<Event, Answer>((event: Event, context: Context) => told(() => handle(event, context)), {

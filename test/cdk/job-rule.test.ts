@@ -1,6 +1,7 @@
 /** Events of a business become jobs: what the rule of the template sends is what the ingest function makes jobs of. */
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { describe, expect, it } from 'vitest';
 import type { JobOfEvent } from '../../cdk/job-rule.ts';
@@ -123,6 +124,27 @@ describe('an event of a business', () => {
     const ofRules = statements.filter(({ Principal }) => Principal?.Service === 'events.amazonaws.com');
     expect(ofRules.length).toBeGreaterThan(3);
     expect(ofRules.filter(({ Condition }) => Condition === undefined)).toEqual([]);
+  });
+
+  it('is none of a bus in another Region, where no rule of this stack can be', () => {
+    const stack = new Stack(new App(), 'Shop', { env: { region: 'eu-west-1', account: '111122223333' } });
+    const scheduler = new Scheduler(stack, 'Jobs', { fleets: { all: { types: ['resize'] } } });
+    const bus = EventBus.fromEventBusArn(
+      stack,
+      'Theirs',
+      'arn:aws:events:eu-central-1:111122223333:event-bus/a',
+    );
+    expect(() => scheduler.on(PATTERN, { type: 'resize' } as never, bus)).toThrow(
+      /^bus: is of another Region than the scheduler \(eu-west-1\).*"eu-central-1"/,
+    );
+  });
+
+  it('is none that a rule has no room to match', () => {
+    const scheduler = new Scheduler(emptyStack(), 'Jobs', { fleets: { all: { types: ['resize'] } } });
+    const pattern = { source: Array.from({ length: 200 }, (_, n) => `com.example.${n}`) };
+    expect(() => scheduler.on(pattern, { type: 'resize' } as never)).toThrow(
+      /^pattern: makes a pattern that is too long.*Divide it/,
+    );
   });
 
   it.each(['detail.order', '$.id', '$.detail.a[0]', '$.detail.', '', '$..detail', 7])(

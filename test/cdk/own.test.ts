@@ -1,7 +1,9 @@
 /** What an account brings itself: its key, its network, its bounds, its logs, and what becomes of it all in the end. */
+import { join } from 'node:path';
 import { Duration, RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type ISecurityGroup, type IVpc, SecurityGroup, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
 import { AccountRootPrincipal, ManagedPolicy, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Tracing } from 'aws-cdk-lib/aws-lambda';
@@ -9,6 +11,7 @@ import { type ILogGroup, LogGroup } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { at, emptyStack, listOf, referred, resourcesOf, workerFunction } from './stacks.ts';
 
 /** The first synthesis of a process loads much of the CDK. */
@@ -65,6 +68,24 @@ describe('a key of one’s own', { timeout: SYNTH_MS }, () => {
     expect(properties('AWS::Events::EventBus')).toMatchObject([{ KmsKeyIdentifier: keyArn }]);
   });
 
+  it('leaves events that the bus cannot read in the dead letters, and lets it send them there', () => {
+    const [[busId, bus] = []] = all('AWS::Events::EventBus');
+    const deadLetters = referred(at(bus, 'Properties', 'DeadLetterConfig', 'Arn'));
+    expect(deadLetters).toMatch(/^JobsIngestQueueDeadLetters/);
+    const senders = all('AWS::SQS::QueuePolicy')
+      .filter(([, { Properties }]) => listOf(Properties.Queues).map(referred).includes(deadLetters))
+      .flatMap(([, { Properties }]) => listOf(at(Properties, 'PolicyDocument', 'Statement')))
+      .flatMap((each) => listOf(at(each, 'Condition', 'ArnEquals', 'aws:SourceArn')));
+    expect(senders.map(referred)).toContain(busId);
+    // One that is brought is its owner's, and one without a key has nothing that it cannot read.
+    const brought = made((stack) => ({
+      encryptionKey: new Key(stack, 'Key') as IKey,
+      eventBus: new EventBus(stack, 'Shared') as IEventBus,
+    }));
+    for (const { properties: of } of [brought, made(() => ({}))])
+      for (const each of of('AWS::Events::EventBus')) expect(each).not.toHaveProperty('DeadLetterConfig');
+  });
+
   it('lets the services use it that encrypt with it by themselves', () => {
     const policy = at(properties('AWS::KMS::Key')[0], 'KeyPolicy', 'Statement');
     const services = listOf(policy).flatMap((each) => listOf(at(each, 'Principal', 'Service')));
@@ -115,6 +136,44 @@ describe('a network of one’s own', { timeout: SYNTH_MS }, () => {
     }
     // None of ours beside the one that was named.
     expect(properties('AWS::EC2::SecurityGroup')).toHaveLength(1);
+  });
+
+  it('lets functions make the interfaces that they stand there by, and write no logs but their own', () => {
+    const { all, properties } = made((stack) => {
+      const vpc = new Vpc(stack, 'Network', { maxAzs: 2 }) as IVpc;
+      const handler = new WorkerFunction(stack, 'Work', {
+        entry: join(import.meta.dirname, '../../examples/files/images.ts'),
+        vpc,
+      });
+      return { vpc, fleets: { images: { types: ['a'], handler } } };
+    });
+    // Images is no function of ours.
+    const managed = all('AWS::IAM::Role').filter(
+      ([, each]) => each.Properties.ManagedPolicyArns !== undefined,
+    );
+    expect(managed.filter(([id]) => !id.startsWith('Images'))).toEqual([]);
+    const policies = properties('AWS::IAM::Policy').map((each) =>
+      listOf(at(each, 'PolicyDocument', 'Statement')),
+    );
+    const inVpc = policies.filter((statements) =>
+      statements.some((each) => listOf(at(each, 'Action')).includes('ec2:DescribeSubnets')),
+    );
+    expect(inVpc).toHaveLength(4);
+    for (const statements of inVpc) {
+      const [interfaces] = statements.filter((each) => JSON.stringify(at(each, 'Action')).includes('ec2:'));
+      // As the guide of Lambda lists them, "Giving Lambda functions access to resources in an Amazon VPC".
+      expect(listOf(at(interfaces, 'Action')).toSorted()).toEqual([
+        'ec2:AssignPrivateIpAddresses',
+        'ec2:CreateNetworkInterface',
+        'ec2:DeleteNetworkInterface',
+        'ec2:DescribeNetworkInterfaces',
+        'ec2:DescribeSubnets',
+        'ec2:UnassignPrivateIpAddresses',
+      ]);
+      const logs = statements.filter((each) => JSON.stringify(at(each, 'Action')).includes('logs:'));
+      expect(logs).toHaveLength(1);
+      for (const each of logs) expect(referred(at(each, 'Resource'))).toMatch(/Logs[0-9A-F]{8}$/);
+    }
   });
 
   it('without groups of one’s own gets one for each function', () => {

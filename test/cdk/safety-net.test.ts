@@ -190,16 +190,17 @@ describe('rights', () => {
     return new Map([...Map.groupBy(covered, (id) => id)].map(([id, all]) => [id, all.length]));
   };
 
+  const open = (queue: Queue | undefined): void => {
+    queue?.addToResourcePolicy(
+      new PolicyStatement({
+        principals: [new AccountPrincipal('111122223333')],
+        actions: ['sqs:ReceiveMessage'],
+        resources: [queue.queueArn],
+      }),
+    );
+  };
+
   it('every queue has one policy, which does so, also one that somebody gives rights of its own', () => {
-    const open = (queue: Queue | undefined): void => {
-      queue?.addToResourcePolicy(
-        new PolicyStatement({
-          principals: [new AccountPrincipal('111122223333')],
-          actions: ['sqs:ReceiveMessage'],
-          resources: [queue.queueArn],
-        }),
-      );
-    };
     const other = synthesize({}, (_, made) => open(made.fleets.gpu?.queue));
     // Then nothing is left that could share one, and a policy of no queue would fail the deployment.
     const all = synthesize({}, (_, made) => made.eachFleet(({ queue }) => open(queue)));
@@ -217,6 +218,20 @@ describe('rights', () => {
     const [, own] =
       resourcesOf(other.template, 'AWS::SQS::QueuePolicy').find(([id]) => id.includes('gpu')) ?? [];
     expect(listOf(at(own, 'Properties', 'PolicyDocument', 'Statement'))).toHaveLength(2);
+  });
+
+  it('a queue that changes between the shared policy and one of its own is left with one that refuses, whichever goes', () => {
+    const { template: made } = synthesize({}, (_, scheduler) => open(scheduler.fleets.gpu?.queue));
+    const policies = Object.entries(made.findResources('AWS::SQS::QueuePolicy'));
+    const [shared, sharedPolicy] = policies.find(([id]) => id.includes('Tls')) ?? [];
+    const [, own] = policies.find(([id]) => id.includes('gpu')) ?? [];
+    // The shared one lets go before the own one is set; what is deleted at the end of a deployment clears nothing that the other has set.
+    expect(listOf(at(own, 'DependsOn'))).toEqual([shared]);
+    expect(at(own, 'DeletionPolicy')).toBe('Retain');
+    expect(at(sharedPolicy, 'DeletionPolicy')).toBe('RetainExceptOnCreate');
+    const all = synthesize({}, (_, scheduler) => scheduler.eachFleet(({ queue }) => open(queue)));
+    for (const [id, each] of Object.entries(all.template.findResources('AWS::SQS::QueuePolicy')))
+      expect([id, at(each, 'DependsOn')]).toEqual([id, undefined]);
   });
 
   it('an operator may empty every dead-letter queue, and send to the one that it stands behind', () => {
@@ -309,6 +324,39 @@ describe('a producer of another account', () => {
         Condition: { StringEquals: { 'aws:PrincipalOrgID': 'o-1234567890', 'events:source': ['shop'] } },
       },
     });
+  });
+
+  const accounts = (count: number): readonly AccountPrincipal[] =>
+    Array.from({ length: count }, (_, n) => new AccountPrincipal(String(200_000_000_000 + n)));
+
+  it('shares a statement with all others that are let in on the same conditions', () => {
+    const { template: made } = synthesize({ sources: ['shop'] }, (_stack, scheduler) => {
+      for (const account of accounts(200)) scheduler.grants.putEvents(account);
+      scheduler.grants.putEvents(new OrganizationPrincipal('o-1234567890'));
+    });
+    const policies = resourcesOf(made, 'AWS::Events::EventBusPolicy').map(([, each]) => each.Properties);
+    expect(
+      policies.map((each) => listOf(at(each, 'Statement', 'Principal', 'AWS')).length).toSorted(),
+    ).toEqual([1, 200]);
+    expect(JSON.stringify(policies.map(({ Statement }) => Statement)).length).toBeLessThan(20_000);
+  });
+
+  it('is refused where the policy of the bus has no room for it, with the way out, and the others stay', () => {
+    const { template: made } = synthesize({}, (_stack, scheduler) => {
+      const [last, ...others] = accounts(260).toReversed();
+      for (const account of others.slice(0, 200)) scheduler.grants.putEvents(account);
+      expect(() => {
+        for (const account of others.slice(200)) scheduler.grants.putEvents(account);
+        scheduler.grants.putEvents(last as AccountPrincipal);
+      }).toThrow(
+        /^grantee: does not fit into the policy of the bus: .* 102\d\d characters, .*10240.*OrganizationPrincipal/,
+      );
+    });
+    const [[, policy] = []] = resourcesOf(made, 'AWS::Events::EventBusPolicy');
+    // As long as it is in the longest partition.
+    const principals = listOf(at(policy, 'Properties', 'Statement', 'Principal', 'AWS'));
+    expect(principals.length).toBeGreaterThan(200);
+    expect(principals.length * '"arn:aws-us-gov:iam::200000000000:root",'.length).toBeLessThan(10_240);
   });
 
   it('is none in the account itself: a role is let in by its own policy', () => {

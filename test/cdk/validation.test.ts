@@ -1,8 +1,11 @@
+import { join } from 'node:path';
 import { App, CfnParameter, Duration, Lazy, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import {
   Alias,
+  ApplicationLogLevel,
   Code,
   type IFunction,
   type IVersion,
@@ -12,6 +15,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
 import { emptyStack, workerFunction } from './stacks.ts';
 
@@ -86,6 +90,23 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: aFunction(stack, Runtime.PYTHON_3_13) } } }),
     /^fleets\.pdf\.handler: is no runtime of Node\.js/,
   ],
+  ...(['WARN', 'ERROR', 'FATAL'] as const).map((level): (typeof mistakes)[number] => [
+    `a function whose metrics Lambda would drop from its log, at the level ${level}`,
+    (stack) => ({
+      fleets: {
+        pdf: {
+          types: ['a'],
+          handler: new WorkerFunction(stack, `At${level}`, {
+            entry: join(import.meta.dirname, '../../examples/files/images.ts'),
+            applicationLogLevelV2: ApplicationLogLevel[level],
+          }),
+        },
+      },
+    }),
+    new RegExp(
+      `^fleets\\.pdf\\.handler: is a log level at which Lambda drops the metrics.*got "${level}".*POWERTOOLS_LOG_LEVEL`,
+    ),
+  ]),
   [
     'a function of another app whose timeout nobody says',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: referredFunction(stack) } } }),
@@ -340,6 +361,43 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     'a table that is there, without its stream',
     () => ({ table: { existing: { tableArn: STREAM.split('/stream')[0] } } }) as unknown as SchedulerProps,
     /^table\.existing\.streamArn: must be the ARN of a table's stream, got undefined/,
+  ],
+  ...(
+    [
+      ['eu-central-1:111122223333', 'Region than the scheduler (eu-west-1)'],
+      ['eu-west-1:444455556666', 'account than the scheduler (111122223333)'],
+    ] as const
+  ).flatMap(([place, than]): typeof mistakes => {
+    const streamArn = STREAM.replace('eu-west-1:111122223333', place);
+    const tableArn = streamArn.split('/stream')[0] ?? '';
+    return [
+      [
+        `a table of ${place}`,
+        () => ({ table: { existing: { tableArn, streamArn } } }),
+        new RegExp(
+          `^table\\.existing\\.tableArn: is of another ${than.replaceAll(/[()]/g, '\\$&')}.*got "${tableArn}".*restore the table`,
+        ),
+      ],
+      [
+        `a bus of ${place}`,
+        (stack) => ({
+          eventBus: EventBus.fromEventBusArn(stack, 'Theirs', `arn:aws:events:${place}:event-bus/theirs`),
+        }),
+        new RegExp(`^eventBus: is of another ${than.replaceAll(/[()]/g, '\\$&')}.*Send its events on`),
+      ],
+    ];
+  }),
+  [
+    'more sources than the pattern of a rule takes',
+    () => ({ sources: Array.from({ length: 90 }, (_, n) => `com.example.producer-${n}`) }),
+    /^sources: makes a pattern that is too long: EventBridge takes 2048 characters of one, got 2\d\d\d.*share a source/,
+  ],
+  [
+    'a key of another Region',
+    (stack) => ({
+      encryptionKey: Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-central-1:111122223333:key/1') as IKey,
+    }),
+    /^encryptionKey: is of another Region than the scheduler \(eu-west-1\).*multi-Region/,
   ],
   [
     'how a table is made that is there',

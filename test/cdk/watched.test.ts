@@ -318,14 +318,10 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
       : values.value;
   /** What CloudWatch makes of the last periods, the latest last. */
   const stateAfter = (name: string, periods: readonly Values[]): 'ALARM' | 'OK' => {
-    const { Threshold, ComparisonOperator, TreatMissingData, EvaluationPeriods, DatapointsToAlarm } = alarm(
-      name,
-    ) as Readonly<Record<string, unknown>>;
-    const isBelow = ComparisonOperator === 'LessThanThreshold';
+    const { Threshold, TreatMissingData, EvaluationPeriods, DatapointsToAlarm } = alarm(name);
     const breaching = periods.slice(-Number(EvaluationPeriods)).filter((values) => {
       const value = valueIn(name, values);
-      if (value === undefined) return TreatMissingData === 'breaching';
-      return isBelow ? value < Number(Threshold) : value >= Number(Threshold);
+      return value === undefined ? TreatMissingData === 'breaching' : value >= Number(Threshold);
     });
     return breaching.length >= Number(DatapointsToAlarm ?? EvaluationPeriods) ? 'ALARM' : 'OK';
   };
@@ -348,12 +344,25 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
       { value: 120_000 },
       /log.*fairlead outcomes publish/,
     ],
-    ['events wait to become jobs', 'IngestAge', { value: 120 }, /raise ingestConcurrency/],
+    [
+      'the event source of the stream is disabled, or may not read it',
+      'StreamUnread',
+      { started: 1 },
+      /event source is enabled and may read.*fairlead outcomes publish/,
+    ],
+    [
+      'events wait to become jobs',
+      'IngestAge',
+      { value: 120 },
+      /event source.*enabled.*raise ingestConcurrency/,
+    ],
+    ['the event source of the wake queue is disabled', 'WakeAge', { value: 1_800 }, /event source.*enabled/],
     ['the ingest function fails', 'FunctionErrors', { ingest: 1 }, /logs say why/],
     ['the dispatch function fails', 'FunctionErrors', { dispatch: 1 }, /logs say why/],
     ['ingest finds no concurrency', 'FunctionThrottles', { ingest: 1 }, /quota raised/],
     ['dispatchers find no concurrency', 'FunctionThrottles', { dispatch: 1 }, /quota raised/],
-    ['nothing ticks, though the stream invokes the function', 'NoTick', {}, /enable the rule/],
+    ['nothing ticks, and nothing else is to do', 'NoTick', { empty: 3 }, /enable the rule/],
+    ['nothing ticks, though wakes invoke the function', 'NoTick', { received: 9 }, /enable the rule/],
     ['a worker function ends in each invocation', 'WorkerFunctions', { m0: 1 }, /Errors.*log/],
     ['a worker function finds no concurrency', 'WorkerFunctions', { m1: 1 }, /Throttles/],
     ['Lambda takes a worker for a loop', 'WorkerFunctions', { m2: 1 }, /RecursiveInvocationsDropped/],
@@ -377,11 +386,10 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     const isNamed = Object.keys(values).every((id) => id === 'value' || id in metricsOf(name));
     expect(isNamed, `${name} has no such metric`).toBe(true);
     const wrong = Array.from<Values>({ length: periods - 1 }).fill(values);
-    const well: Values = name === 'NoTick' ? { value: 1 } : {};
     // Of the last period nobody has told yet: an expression that fills it has a made-up value there.
     expect(stateAfter(name, [...wrong, {}])).toBe('ALARM');
-    expect(stateAfter(name, Array.from<Values>({ length: periods }).fill(well))).toBe('OK');
-    expect(stateAfter(name, [...wrong, ...Array.from<Values>({ length: periods - 1 }).fill(well), {}])).toBe(
+    expect(stateAfter(name, Array.from<Values>({ length: periods }).fill({}))).toBe('OK');
+    expect(stateAfter(name, [...wrong, ...Array.from<Values>({ length: periods - 1 }).fill({}), {}])).toBe(
       'OK',
     );
     expect(String(at(alarm(name), 'AlarmDescription'))).toMatch(remedy);
@@ -441,16 +449,51 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     }
   });
 
-  it('are silent where there is no data, but for the tick that must leave some', () => {
-    for (const [name, properties] of alarms)
-      expect(at(properties, 'TreatMissingData'), name).toBe(name === 'NoTick' ? 'breaching' : 'notBreaching');
-    expect(alarm('NoTick')).toMatchObject({
-      MetricName: 'Invocations',
-      Namespace: 'AWS/Events',
-      ComparisonOperator: 'LessThanThreshold',
-      Threshold: 1,
-      EvaluationPeriods: 5,
+  it('are silent where there is no data: none rings while a new deployment has told nothing yet', () => {
+    for (const [name, properties] of alarms) {
+      expect(at(properties, 'ComparisonOperator'), name).toBe('GreaterThanOrEqualToThreshold');
+      expect(stateAfter(name, Array.from<Values>({ length: 288 }).fill({})), name).toBe('OK');
+    }
+  });
+
+  it('for ticks is silent where they come, and where the wake queue is not asked either', () => {
+    expect(rings('NoTick', { ticks: 1, empty: 3 })).toBe(false);
+    expect(rings('NoTick', { ticks: 1, received: 3 })).toBe(false);
+    expect(metricsOf('NoTick')).toEqual({
+      ticks: 'Invocations',
+      empty: 'NumberOfEmptyReceives',
+      received: 'NumberOfMessagesReceived',
     });
+  });
+
+  it('for a stream that is not read is silent where it is, and where nothing starts', () => {
+    expect(rings('StreamUnread', { started: 3, age: 0 })).toBe(false);
+    expect(rings('StreamUnread', { age: 5_000 })).toBe(false);
+    // By then the longest job that has started has ended, in an hour: no two periods in a row lack its record.
+    const [period] = queries('StreamUnread').flatMap((each) => at(each, 'MetricStat', 'Period') ?? []);
+    expect(period).toBe(3_900);
+    expect(alarm('StreamUnread')).toMatchObject({ DatapointsToAlarm: 2, EvaluationPeriods: 3 });
+  });
+
+  it('watch every event source, whether it invokes its function at all', () => {
+    const looked = [...alarms].flatMap(([, properties]) =>
+      [properties, ...listOf(properties.Metrics).map((each) => at(each, 'MetricStat', 'Metric'))].flatMap(
+        (metric) => {
+          const [dimension] = listOf(at(metric, 'Dimensions'));
+          const value = at(dimension, 'Value');
+          return dimension === undefined ? [] : [`${at(metric, 'MetricName')} ${referred(value)}`];
+        },
+      ),
+    );
+    const sources = resourcesOf(made.template, 'AWS::Lambda::EventSourceMapping');
+    expect(sources).toHaveLength(5);
+    for (const [id, { Properties }] of sources) {
+      const isStream = Properties.StartingPosition !== undefined;
+      const trace = isStream
+        ? `IteratorAge ${referred(Properties.FunctionName)}`
+        : `ApproximateAgeOfOldestMessage ${referred(Properties.EventSourceArn)}`;
+      expect(looked.filter((each) => each === trace).length, id).toBeGreaterThanOrEqual(isStream ? 2 : 1);
+    }
   });
 
   it('are within what CloudWatch takes of an alarm: ten metrics, one result, a day', () => {

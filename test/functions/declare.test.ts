@@ -1,6 +1,7 @@
 /** Rights spread late: a deployment that gives them and uses them must not fail for that. */
 
 import { expect, it } from 'vitest';
+import { reasonFor } from '../../functions/cloudformation.ts';
 import { ConfigurationError, MisconfiguredError } from '../../lib/core/errors.ts';
 import { onceAllowed } from '../../lib/deploy/declare.ts';
 
@@ -40,3 +41,12 @@ it('what is refused for another reason fails at once', async () => {
   const failure = new ConfigurationError('types', 1, 'is wrong', 'Correct it.');
   expect(await declaring(1, failure)).toEqual({ answer: failure, tries: 1, waitedMs: 0 });
 });
+
+it.each(['x', '字', '"', '\u0001'])(
+  'a reason full of %j is cut to what CloudFormation takes of an answer',
+  (character) => {
+    const reason = reasonFor(`RangeError: ${character.repeat(5_000)}`);
+    expect(reason).toMatch(/^RangeError: .*…$/s);
+    expect(Buffer.byteLength(JSON.stringify(reason))).toBeLessThanOrEqual(3_010);
+  },
+);

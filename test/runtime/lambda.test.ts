@@ -29,7 +29,7 @@ describe('a Lambda entry', () => {
 
   const linesOf = async (act: () => Promise<unknown>): Promise<readonly Record<string, unknown>[]> => {
     const lines: string[] = [];
-    for (const name of ['info', 'warn'] as const)
+    for (const name of ['info', 'warn', 'error'] as const)
       vi.spyOn(console, name).mockImplementation((text) => void lines.push(String(text)));
     await act();
     return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -89,6 +89,31 @@ describe('a Lambda entry', () => {
     const { log } = lambdaEntry();
     expect(await linesOf(async () => log.warn('late'))).toMatchObject([{ level: 'WARN', service: 'photos' }]);
   });
+
+  it.each([
+    ['info', ['INFO', 'WARN', 'ERROR']],
+    ['WARN', ['WARN', 'ERROR']],
+    ['ERROR', ['ERROR']],
+    ['SILENT', []],
+  ])(
+    'logs from the level %s of the environment on, whatever Lambda’s own level is, and tells metrics',
+    async (level, told) => {
+      vi.stubEnv('AWS_LAMBDA_LOG_LEVEL', 'INFO');
+      vi.stubEnv('POWERTOOLS_LOG_LEVEL', level);
+      vi.stubEnv('FAIRLEAD_TABLE', 'jobs');
+      vi.stubEnv('POWERTOOLS_METRICS_DISABLED', 'false');
+      const metricLines: unknown[] = [];
+      vi.spyOn(console, 'log').mockImplementation((line) => void metricLines.push(line));
+      const { log, metrics, wrap } = lambdaEntry();
+      const handler = wrap(async () => {
+        for (const each of ['info', 'warn', 'error'] as const) log[each]('passed');
+        metrics.add('started', 1);
+      });
+      const lines = await linesOf(() => handler(undefined, invocation('one')));
+      expect(lines.map((line) => line.level)).toEqual(told);
+      expect(metricLines).toHaveLength(1);
+    },
+  );
 
   it('is not answered for while its handler goes on, however little time is left', async () => {
     const { wrap } = lambdaEntry();

@@ -87,9 +87,10 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     return { sentBack, kept };
   }
 
-  /** EventBridge leaves the event behind, and not what its rule would have made of it. */
+  /** EventBridge leaves the event behind, and not what its rule would have made of it; one that a bus could not read has met no rule. */
   #isOfAnotherRule({ Body, MessageAttributes }: Message): boolean {
-    if (MessageAttributes?.RULE_ARN === undefined) return false;
+    if (MessageAttributes?.RULE_ARN === undefined && MessageAttributes?.ERROR_CODE === undefined)
+      return false;
     const type = fieldIn(Body, 'detail-type');
     return type === undefined || !this.#requests.has(type);
   }
