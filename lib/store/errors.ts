@@ -7,7 +7,7 @@ export class StoreThrottled extends Error {
   override readonly name = 'StoreThrottled';
 }
 
-/** No answer. The write may or may not have been applied: repeat it, every verb bears that, or read the item. */
+/** No answer. A write may or may not have been applied: repeat it, every verb bears that, or read the item. */
 export class StoreUnavailable extends Error {
   override readonly name = 'StoreUnavailable';
 }

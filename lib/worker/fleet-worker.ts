@@ -15,7 +15,7 @@ import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreThrottled, StoreUnavailable } from '../store/errors.ts';
 import type { WorkerLoad } from '../store/records.ts';
 import { readHandlers, requireFields, WorkerConfigurationError } from './handlers.ts';
-import { WORKER_CHECKS, type WorkerReport } from './process/options.ts';
+import { requireTimelyHeartbeat, WORKER_CHECKS, type WorkerReport } from './process/options.ts';
 import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
@@ -118,6 +118,7 @@ export async function runFleetWorker(
   options: FleetWorkerOptions = {},
 ): Promise<WorkerReport> {
   requireFields(objectOf(OPTION_CHECKS), 'options', options);
+  requireTimelyHeartbeat(options);
   readHandlers(handlers);
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');

@@ -12,6 +12,7 @@ import {
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
 import { afterFailure, afterRelease, afterWorkerLost, hungAfter, WORKER_STOPPED } from '../core/retry.ts';
+import { withArticle } from '../core/spelling.ts';
 import type { Deployed } from '../dispatch/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
@@ -184,7 +185,8 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refusal }: 
   } catch (cause) {
     throw new refusal(`${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
   }
-  if (text === undefined) throw new refusal(`${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
+  if (text === undefined)
+    throw new refusal(`${what} is not JSON: ${withArticle(typeof data)}; ${waysOut[0]}`);
   const bytes = Buffer.byteLength(text, 'utf8');
   if (bytes > bytesMax)
     throw new refusal(`${what} has ${bytes} bytes, at most ${bytesMax} are kept; ${waysOut[1]}`);

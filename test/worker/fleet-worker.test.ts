@@ -41,6 +41,15 @@ describe('a worker process', () => {
     },
   );
 
+  it('refuses a heartbeat that is too late for its lease before it looks at anything outside', async () => {
+    await expect(
+      runFleetWorker({ render: () => null }, { heartbeatMs: 20_000, leaseMs: 15_000 }),
+    ).rejects.toMatchObject({ name: 'WorkerConfigurationError', message: /^heartbeatMs is 20000; / });
+    await expect(runFleetWorker({ render: () => null }, { heartbeatMs: 12_000 })).rejects.toThrow(
+      'it must be below leaseMs - 3000, which is 12000',
+    );
+  });
+
   it('refuses a table in which nothing is declared, and a fleet that is not declared', async () => {
     pretendDeclared(undefined);
     withEnvironment();

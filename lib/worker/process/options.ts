@@ -91,10 +91,27 @@ export const WORKER_CHECKS = {
   leaseMs: numberWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
 } as const;
 
+/**
+ * Refuses a heartbeat that comes too late for its lease.
+ *
+ * @throws WorkerConfigurationError
+ */
+export function requireTimelyHeartbeat({
+  heartbeatMs = HEARTBEAT_MS,
+  leaseMs = LEASE_MS,
+}: Pick<WorkerProcessOptions, 'heartbeatMs' | 'leaseMs'>): void {
+  const mostMs = leaseMs - LEASE_MARGIN_MS;
+  if (heartbeatMs < mostMs) return;
+  throw new WorkerConfigurationError(
+    `heartbeatMs is ${heartbeatMs}; it must be below leaseMs - ${LEASE_MARGIN_MS}, which is ${mostMs}`,
+  );
+}
+
 /** @throws WorkerConfigurationError */
 export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
   const { slots, workerId, shutdownMs, heartbeatMs, leaseMs } = options;
   requireFields(objectOf(WORKER_CHECKS), '', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });
+  requireTimelyHeartbeat(options);
   const settings = {
     ...options,
     handlers: readHandlers(options.handlers),
@@ -109,7 +126,7 @@ export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
 }
 
 function requireWorkable(settings: WorkerSettings): void {
-  const { configuration, fleet, handlers, heartbeatMs, leaseMs } = settings;
+  const { configuration, fleet, handlers } = settings;
   const known = configuration.fleets.find((each) => each.fleet === fleet);
   if (known === undefined) {
     const names = configuration.fleets.map((each) => each.fleet).join(', ');
@@ -126,11 +143,6 @@ function requireWorkable(settings: WorkerSettings): void {
   if (missing.length > 0) {
     throw new WorkerConfigurationError(
       `fleet ${JSON.stringify(fleet)} also takes ${missing.join(', ')}: give a handler for each of its types`,
-    );
-  }
-  if (heartbeatMs >= leaseMs - LEASE_MARGIN_MS) {
-    throw new WorkerConfigurationError(
-      `heartbeatMs is ${heartbeatMs}; it must be below leaseMs - ${LEASE_MARGIN_MS}, which is ${leaseMs - LEASE_MARGIN_MS}`,
     );
   }
 }
