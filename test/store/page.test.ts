@@ -389,11 +389,11 @@ describe('a commit', () => {
       new Map(),
       '',
     ).page;
-    const after = (reservedAtMs: number): PageChange =>
+    const reservedAt = (reservedAtMs: number): PageChange =>
       nextPage(first, aCommit({ version: 1, reserve: [placesOf('c', 1, reservedAtMs)] }), new Map(), 'n');
-    const soon = after(30_000);
+    const soon = reservedAt(30_000);
     expect([[...soon.page.inline.keys()], soon.ahead]).toEqual([['a', 'b', 'c'], []]);
-    const late = after(30_001);
+    const late = reservedAt(30_001);
     expect([...late.page.inline.keys()]).toEqual(['c']);
     expect(late.ahead.map(([name, of]) => [name, of.map(({ batchId }) => batchId)])).toEqual([
       ['1-n.0', ['a', 'b']],
