@@ -1,4 +1,5 @@
 /** Who may do what with a scheduler, one method a role. */
+
 import { createHash } from 'node:crypto';
 import { Lazy, Stack } from 'aws-cdk-lib';
 import { CfnEventBusPolicy, type IEventBus } from 'aws-cdk-lib/aws-events';

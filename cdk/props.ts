@@ -58,6 +58,12 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly lending?: PoolInput['lending'];
   /**
+   * Claims that a pass may lose one after the other, 0 to 1,000; after one more it reads its candidates anew. Fewer cost reads where
+   * many dispatchers compete; more let a pass go on with candidates that others have taken.
+   * @default 5
+   */
+  readonly lostClaimsInARow?: PoolInput['lostClaimsInARow'];
+  /**
    * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
    * large. A deployment may change it while jobs wait and run; see docs/scale.md.
    * @default 1: one exact order for the whole pool
@@ -242,6 +248,7 @@ const POOL_PROPS: Readonly<Record<keyof PoolInput, true>> = {
   score: true,
   fairness: true,
   lending: true,
+  lostClaimsInARow: true,
   partitions: true,
 };
 

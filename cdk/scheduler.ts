@@ -1,4 +1,5 @@
 /** The whole scheduler as one construct. */
+
 import { Aspects, type ResourceEnvironment, Stack, Tags } from 'aws-cdk-lib';
 import type {
   MathExpression,

@@ -1,4 +1,6 @@
 /** The composition root of the commands that talk to a deployed scheduler. */
+
+import { parseEnv } from 'node:util';
 import { EnvironmentError, MisconfiguredError } from '../core/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident/options.ts';
 import type { Metrics } from '../metrics/contract.ts';
@@ -7,7 +9,7 @@ import type { ReadStack } from './env.ts';
 import type { ConnectPublisher } from './outcomes.ts';
 import type { Connection } from './perform.ts';
 import type { ConnectQueues } from './queues.ts';
-import { UsageError } from './usage.ts';
+import { readText } from './usage.ts';
 
 /** What a dispatcher works with, and how to close it. */
 export interface DispatcherConnection {
@@ -188,9 +190,6 @@ export const readStack: ReadStack = async (stack) => {
 
 function loadEnvironment(envFile: string | undefined): void {
   if (envFile === undefined) return;
-  try {
-    process.loadEnvFile(envFile);
-  } catch (cause) {
-    throw new UsageError(`--env-file: ${envFile} cannot be read (${String(cause)})`, { cause });
-  }
+  for (const [name, value] of Object.entries(parseEnv(readText('--env-file', envFile))))
+    process.env[name] ??= value;
 }

@@ -2,10 +2,10 @@
 
 import { createRequire } from 'node:module';
 import { hostname, userInfo } from 'node:os';
-import { Command } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
-import { readScenarioFile } from '../simulate/scenario-file.ts';
+import { parseScenarioText } from '../simulate/scenario-file.ts';
 import {
   type ConnectDispatcher,
   connect,
@@ -22,7 +22,7 @@ import { type Connection, finding, type Printing, printing, say } from './perfor
 import { addQueues, type ConnectQueues } from './queues.ts';
 import { addSchedules } from './schedules.ts';
 import { EXIT, spoken } from './spoken.ts';
-import { UsageError } from './usage.ts';
+import { readText, UsageError } from './usage.ts';
 
 /** Where a command writes. */
 export interface Terminal {
@@ -62,7 +62,16 @@ export async function runProgram(
   const asJson = words.includes('--json');
   let asked: Command | undefined;
   // With `--json` what commander would say is part of the one document.
-  const told = asJson ? { ...terminal, error: () => undefined } : terminal;
+  let said = '';
+  const told: Terminal = asJson
+    ? {
+        ...terminal,
+        out: (text) => {
+          said += text;
+        },
+        error: () => undefined,
+      }
+    : terminal;
   const program = programFor(told, terminal, surroundings, () => {
     code = EXIT.failed;
   });
@@ -83,12 +92,17 @@ export async function runProgram(
     await program.parseAsync([...words], { from: 'user' });
     return code;
   } catch (error) {
-    const said = spoken(error, asked);
-    if (asJson && said.code !== EXIT.done) terminal.error(`${JSON.stringify({ error: said.data })}\n`);
-    else if (said.text !== undefined) terminal.error(`fairlead: ${said.text}\n`);
-    return said.code;
+    const { code: end, data, text } = spoken(error, asked);
+    if (!asJson) {
+      if (text !== undefined) terminal.error(`fairlead: ${text}\n`);
+    } else if (end !== EXIT.done) terminal.error(`${JSON.stringify({ error: data })}\n`);
+    else terminal.out(`${JSON.stringify({ [isVersion(error) ? 'version' : 'help']: said.trimEnd() })}\n`);
+    return end;
   }
 }
+
+const isVersion = (error: unknown): boolean =>
+  error instanceof CommanderError && error.code === 'commander.version';
 
 const COMPLETE = 'complete';
 
@@ -179,7 +193,9 @@ function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns
     .action(async (file: string, options: Printing & { readonly case?: string }) => {
       // Here, not above: it brings the whole scheduler with it, which other commands would load in vain.
       const { asData, asText, simulate } = await import('./simulate.ts');
-      const simulation = await inFile(file, () => simulate(readScenarioFile(file), options.case));
+      const simulation = await inFile(file, () =>
+        simulate(parseScenarioText(readText('file', file)), options.case),
+      );
       say(terminal, options, { data: asData(simulation), text: (width) => asText(simulation, width) });
     });
 }

@@ -53,12 +53,14 @@ function addPut(schedules: Command, operator: Operator): void {
         .option('--if-running <policy>', 'while its last job has not ended: allow, skip, queue, or replace')
         .option('--max-failures <number>', 'pause it after so many failed jobs in a row'),
     ),
-  ).action((id: string, options: PutOptions) =>
-    perform(operator, options, async (client) => {
-      const { outcome, schedule } = await client.schedules.put(id, requestOf(options));
+  ).action((id: string, options: PutOptions) => {
+    const { signal } = operator;
+    const request = requestOf(options);
+    return perform(operator, options, async (client) => {
+      const { outcome, schedule } = await client.schedules.put(id, request, { signal });
       return { data: { outcome, schedule }, text: (width) => `${outcome}\n${scheduleText(schedule, width)}` };
-    }),
-  );
+    });
+  });
 }
 
 function requestOf(options: PutOptions): ScheduleRequest {
@@ -99,7 +101,7 @@ function addLooking(schedules: Command, operator: Operator): void {
     return perform(operator, options, async (client) => {
       const found: ScheduleView[] = [];
       let more = false;
-      for await (const schedule of client.schedules.list()) {
+      for await (const schedule of client.schedules.list({ signal: operator.signal })) {
         more = found.length >= limit;
         if (more) break;
         found.push(schedule);
@@ -114,7 +116,7 @@ function addLooking(schedules: Command, operator: Operator): void {
       .argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
-      const schedule = await client.schedules.get(id);
+      const schedule = await client.schedules.get(id, { signal: operator.signal });
       return { data: { schedule }, text: (width) => scheduleText(schedule, width) };
     }),
   );
@@ -129,7 +131,7 @@ function addSteering(schedules: Command, operator: Operator): void {
         .argument('<id>'),
     ).action((id: string, options: Common) =>
       perform(operator, options, async (client) => {
-        const schedule = await client.schedules[verb](id);
+        const schedule = await client.schedules[verb](id, { signal: operator.signal });
         return { data: { schedule }, text: (width) => scheduleText(schedule, width) };
       }),
     );
@@ -138,7 +140,7 @@ function addSteering(schedules: Command, operator: Operator): void {
     schedules.command('delete').description('Remove a schedule; its jobs go on.').argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
-      await client.schedules.delete(id);
+      await client.schedules.delete(id, { signal: operator.signal });
       return { data: { deleted: id }, text: `deleted ${id}` };
     }),
   );
@@ -149,7 +151,7 @@ function addSteering(schedules: Command, operator: Operator): void {
       .argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
-      const { jobId } = await client.schedules.runNow(id);
+      const { jobId } = await client.schedules.runNow(id, { signal: operator.signal });
       return { data: { jobId }, text: jobId };
     }),
   );
@@ -233,7 +235,11 @@ function addNext(schedules: Command, operator: Operator): void {
     if (options.as !== undefined || Object.keys(timesOf(options)).length > 0)
       throw new UsageError('next: give either the id of a schedule, or an expression');
     await perform(operator, options, async (client) => {
-      const found = await client.schedules.next(id, { from: new Date(fromMs).toISOString(), count });
+      const found = await client.schedules.next(id, {
+        from: new Date(fromMs).toISOString(),
+        count,
+        signal: operator.signal,
+      });
       return { data: dataOf(found), text: (width) => firingsText(found, width) };
     });
   });

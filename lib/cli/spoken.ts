@@ -102,7 +102,8 @@ function atShell(error: Error, command: Command | undefined): string {
   return error.message;
 }
 
-function interruptedText({ jobId, cancel }: AbortError): string {
+function interruptedText({ mayHaveChanged, jobId, cancel }: AbortError): string {
+  if (!mayHaveChanged) return 'nothing was changed';
   if (jobId === undefined) return 'a change that was under way may have been made';
   if (cancel === 'cancelled') return `job ${jobId} was cancelled, and will not run`;
   if (cancel === 'requested') return `the worker of job ${jobId} was asked to stop`;

@@ -94,6 +94,14 @@ export function jsonFrom(option: string, text: string): unknown {
   }
 }
 
+/** Why a file cannot be read, for the mistakes that people make. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  EISDIR: 'it is a directory; name a file',
+  ENOENT: 'there is no such file',
+  ENOTDIR: 'there is no such file',
+  EACCES: 'this user may not read it',
+};
+
 /** A file's text; `-` is the standard input. */
 export function readText(option: string, path: string): string {
   try {
@@ -103,7 +111,9 @@ export function readText(option: string, path: string): string {
     return readFileSync(path === STDIN ? 0 : path, 'utf8');
   } catch (cause) {
     if (cause instanceof UsageError) throw cause;
-    throw new UsageError(`${option}: ${path} cannot be read (${messageOf(cause)})`, { cause });
+    const { code = '' } = cause as NodeJS.ErrnoException;
+    const reason = UNREADABLE[code] ?? messageOf(cause);
+    throw new UsageError(`${option}: ${path} cannot be read (${reason})`, { cause });
   }
 }
 

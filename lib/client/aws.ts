@@ -1,6 +1,7 @@
 /**
  * `fairlead/client`: the client on DynamoDB, SQS and Lambda. The package's entry: what its verbs take, answer and throw is named here.
  */
+
 import { ConfigurationError, EnvironmentError, ValidationError } from '../core/errors.ts';
 
 export {

@@ -16,22 +16,29 @@ export function optionsOf<Shape extends Parameters<typeof checked>[0]>(
   return (checked(shape, options, 'options') ?? {}) as NonNullable<ReturnType<typeof checked<Shape>>>;
 }
 
-export function stopIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted === true) throw new AbortError(signal.reason);
+/** What a call does while it is waited for: one that only looks leaves nothing in doubt. */
+export type Doing = 'look' | 'change';
+
+const aborted = (signal: AbortSignal, doing: Doing): AbortError =>
+  new AbortError(signal.reason, { mayHaveChanged: doing === 'change' });
+
+export function stopIfAborted(signal: AbortSignal | undefined, doing: Doing = 'look'): void {
+  if (signal?.aborted === true) throw aborted(signal, doing);
 }
 
 /** Waits for the work, but not longer than the signal allows. Nothing is begun under a signal that is aborted. */
 export async function within<Value>(
   signal: AbortSignal | undefined,
   work: () => Promise<Value>,
+  doing: Doing = 'change',
 ): Promise<Value> {
-  stopIfAborted(signal);
+  stopIfAborted(signal, doing);
   if (signal === undefined) return work();
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(new AbortError(signal.reason));
+  const ended = Promise.withResolvers<never>();
+  const onAbort = (): void => ended.reject(aborted(signal, doing));
   signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([work(), aborted.promise]);
+    return await Promise.race([work(), ended.promise]);
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
@@ -40,9 +47,10 @@ export async function within<Value>(
 export async function* eachWithin<Value>(
   signal: AbortSignal | undefined,
   values: AsyncGenerator<Value>,
+  doing: Doing = 'look',
 ): AsyncGenerator<Value> {
   for (;;) {
-    const next = await within(signal, () => values.next());
+    const next = await within(signal, () => values.next(), doing);
     if (next.done === true) return;
     yield next.value;
   }

@@ -161,7 +161,7 @@ export class StoreClient {
   async get(jobId: string, options?: CallOptions): Promise<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const [job] = await within(signal, () => this.#parts.store.getJobs({ ids: [id] }));
+    const [job] = await within(signal, () => this.#parts.store.getJobs({ ids: [id] }), 'look');
     if (job === undefined) throw new NotFoundError({ jobId: id });
     return job;
   }
@@ -254,7 +254,11 @@ export class StoreClient {
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const explanation = await within(signal, async () => explainJob(await this.#contexts.latest(), id));
+    const explanation = await within(
+      signal,
+      async () => explainJob(await this.#contexts.latest(), id),
+      'look',
+    );
     if (explanation === undefined) throw new NotFoundError({ jobId: id });
     return explanation;
   }
@@ -289,13 +293,17 @@ export class StoreClient {
   /** Items of the table that cannot be read, with what is wrong and what to do; 1,000 of each partition at most. */
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => {
-      const context = await this.#contexts.latest();
-      const partitions = partitionsOf(context);
-      return (
-        await Promise.all(partitions.map((partition) => context.store.listUnreadable(partition)))
-      ).flat();
-    });
+    return within(
+      signal,
+      async () => {
+        const context = await this.#contexts.latest();
+        const partitions = partitionsOf(context);
+        return (
+          await Promise.all(partitions.map((partition) => context.store.listUnreadable(partition)))
+        ).flat();
+      },
+      'look',
+    );
   }
 
   /** Keys with backlog, tier by tier in the order of their turn, with their costs; then those that only have jobs in flight. */
@@ -307,22 +315,26 @@ export class StoreClient {
   /** Every fleet with its slots, what is busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readFleets(await this.#contexts.latest()));
+    return within(signal, async () => readFleets(await this.#contexts.latest()), 'look');
   }
 
   /** Every type with its terms, and what its attempts have taught of how long they take. */
   async types(options?: CallOptions): Promise<readonly TypeView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readTypes(await this.#contexts.latest()));
+    return within(signal, async () => readTypes(await this.#contexts.latest()), 'look');
   }
 
   /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */
   async declaration(options?: CallOptions): Promise<DeclarationView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => {
-      const declared = await this.#parts.declarations?.current(0);
-      return readDeclarationView(await this.#contexts.latest(), declared?.version ?? 0);
-    });
+    return within(
+      signal,
+      async () => {
+        const declared = await this.#parts.declarations?.current(0);
+        return readDeclarationView(await this.#contexts.latest(), declared?.version ?? 0);
+      },
+      'look',
+    );
   }
 
   /**
@@ -331,13 +343,13 @@ export class StoreClient {
    */
   async dispatchers(options?: CallOptions): Promise<DispatchersView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readDispatchers(await this.#contexts.latest()));
+    return within(signal, async () => readDispatchers(await this.#contexts.latest()), 'look');
   }
 
   /** Pauses and overrides in force. */
   async controls(options?: CallOptions): Promise<readonly Control[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readControls(await this.#contexts.latest()));
+    return within(signal, async () => readControls(await this.#contexts.latest()), 'look');
   }
 
   // Operating
@@ -351,7 +363,7 @@ export class StoreClient {
     options?: ActorOptions & { readonly limit?: number | undefined },
   ): AsyncIterableIterator<RedriveEntry> {
     const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithin(signal, redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor));
+    return eachWithin(signal, redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor), 'change');
   }
 
   /**
@@ -371,7 +383,7 @@ export class StoreClient {
   async override(scope: Scope, change: OverrideChange, options?: CallOptions): Promise<Control> {
     const { weight, maxConcurrency } = checked(SHAPES.override, change, 'change');
     const { signal } = optionsOf(SHAPES.options, options);
-    const named = await within(signal, () => this.#scopeOf(scope));
+    const named = await within(signal, () => this.#scopeOf(scope), 'look');
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
       throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
@@ -384,11 +396,11 @@ export class StoreClient {
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
-    const named = await within(signal, () => this.#scopeOf(scope));
+    const named = await within(signal, () => this.#scopeOf(scope), 'look');
     const outcome = await within(signal, () =>
       this.#contexts.everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
     );
-    if (outcome.kind === 'aborted') throw new AbortError(signal?.reason);
+    if (outcome.kind === 'aborted') throw new AbortError(signal?.reason, { mayHaveChanged: true });
     if (outcome.kind === 'superseded') throw controlChanged(printScope(named));
     if (outcome.kind === 'timedOut') throw drainTimedOut(printScope(named), outcome.running, timeoutMs);
   }

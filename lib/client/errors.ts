@@ -159,9 +159,11 @@ export const drainTimedOut = (scope: string, running: number, timeoutMs: number)
     { scope, running, timeoutMs },
   );
 
-/** The caller's signal was aborted. A write that was under way may have been applied. `cause` is the signal's reason. */
+/** The caller's signal was aborted. `cause` is the signal's reason. */
 export class AbortError extends Error {
   override readonly name = 'AbortError';
+  /** Whether a change was under way, which may have been made. False of a call that only reads. */
+  readonly mayHaveChanged: boolean;
   /** Of `run`: the job that was waited for; undefined: nothing was submitted. */
   readonly jobId: string | undefined;
   /** What became of the request to cancel that job; undefined if it goes on. */
@@ -169,13 +171,20 @@ export class AbortError extends Error {
 
   constructor(
     reason: unknown,
-    run?: { readonly jobId: string; readonly cancel: 'cancelled' | 'requested' | undefined },
+    left:
+      | { readonly mayHaveChanged: boolean }
+      | { readonly jobId: string; readonly cancel: 'cancelled' | 'requested' | undefined },
   ) {
+    const run = 'jobId' in left ? left : undefined;
+    const mayHaveChanged = 'jobId' in left || left.mayHaveChanged;
     const what =
-      run === undefined
-        ? 'a write that was under way may have been applied'
-        : `job ${run.jobId}: ${cancelText(run.cancel)}`;
+      run !== undefined
+        ? `job ${run.jobId}: ${cancelText(run.cancel)}`
+        : mayHaveChanged
+          ? 'a write that was under way may have been applied'
+          : 'nothing was changed';
     super(`the call was aborted by its signal; ${what}`, { cause: reason });
+    this.mayHaveChanged = mayHaveChanged;
     this.jobId = run?.jobId;
     this.cancel = run?.cancel;
   }

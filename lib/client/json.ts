@@ -1,6 +1,7 @@
 /** From whatever a caller hands over to JSON of the client's own: nobody can change it later. */
 import { show, ValidationError } from '../core/errors.ts';
 import type { Json } from '../core/job.ts';
+import { withArticle } from '../core/spelling.ts';
 import { REQUEST_LIMITS } from '../submit/request.ts';
 
 /** Every value takes a byte at least, so more of them than bytes are too many; the request's other fields get some room. */
@@ -78,5 +79,5 @@ function isPlain(value: object): boolean {
 
 function nameOf(value: object): string {
   const maker: unknown = value.constructor;
-  return typeof maker === 'function' && maker.name !== '' ? `a ${maker.name}` : 'an object of a class';
+  return typeof maker === 'function' && maker.name !== '' ? withArticle(maker.name) : 'an object of a class';
 }

@@ -18,7 +18,7 @@ import {
   runNow,
 } from '../schedules/schedules.ts';
 import { SHAPES } from './arguments.ts';
-import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
+import { type CallOptions, type Doing, eachWithin, optionsOf, within } from './calls.ts';
 import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import { jsonOf } from './json.ts';
@@ -110,7 +110,7 @@ export class ScheduleVerbs {
 
   /** @throws NotFoundError */
   async get(id: string, options?: CallOptions): Promise<ScheduleView> {
-    return this.#found(id, options, (context, checkedId) => getSchedule(context, checkedId));
+    return this.#found(id, options, (context, checkedId) => getSchedule(context, checkedId), 'look');
   }
 
   /** All schedules: those that fire soonest first in each partition, then those that are stopped. From the index, so it may lag. */
@@ -121,12 +121,12 @@ export class ScheduleVerbs {
 
   /** Stops a schedule: firings of that time are left out. @throws NotFoundError */
   async pause(id: string, options?: CallOptions): Promise<ScheduleView> {
-    return this.#found(id, options, pauseSchedule);
+    return this.#found(id, options, pauseSchedule, 'change');
   }
 
   /** Lets it go on with its next firing, whoever stopped it. @throws NotFoundError */
   async resume(id: string, options?: CallOptions): Promise<ScheduleView> {
-    return this.#found(id, options, resumeSchedule);
+    return this.#found(id, options, resumeSchedule, 'change');
   }
 
   /**
@@ -145,15 +145,19 @@ export class ScheduleVerbs {
   async next(id: string, options?: NextOptions): Promise<FiringsOf> {
     const { signal, from, count = NEXT_COUNT } = optionsOf(SHAPES.nextOptions, options);
     const checkedId = idOf(id);
-    return within(signal, async () => {
-      const context = await this.#context();
-      const record = await getSchedule(context, checkedId);
-      if (record === undefined) throw new NotFoundError({ scheduleId: checkedId });
-      const { spec, state } = record;
-      const fromMs = from === undefined ? context.nowMs() : Date.parse(from);
-      const found = firingsOfSchedule(checkedId, spec, { anchorMs: state.anchorMs, fromMs, count });
-      return state.stopped === undefined ? found : { ...found, state: STATES[state.stopped] };
-    });
+    return within(
+      signal,
+      async () => {
+        const context = await this.#context();
+        const record = await getSchedule(context, checkedId);
+        if (record === undefined) throw new NotFoundError({ scheduleId: checkedId });
+        const { spec, state } = record;
+        const fromMs = from === undefined ? context.nowMs() : Date.parse(from);
+        const found = firingsOfSchedule(checkedId, spec, { anchorMs: state.anchorMs, fromMs, count });
+        return state.stopped === undefined ? found : { ...found, state: STATES[state.stopped] };
+      },
+      'look',
+    );
   }
 
   /**
@@ -180,10 +184,11 @@ export class ScheduleVerbs {
     id: string,
     options: CallOptions | undefined,
     verb: (context: OperateContext, id: string) => Promise<ScheduleRecord | undefined>,
+    doing: Doing,
   ): Promise<ScheduleView> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const record = await within(signal, async () => verb(await this.#context(), checkedId));
+    const record = await within(signal, async () => verb(await this.#context(), checkedId), doing);
     if (record === undefined) throw new NotFoundError({ scheduleId: checkedId });
     return viewOf(record);
   }

@@ -2,6 +2,7 @@
 
 import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
 import type { Job, JobMode } from '../core/job.ts';
+import { withArticle } from '../core/spelling.ts';
 import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
 import type { OperateContext } from '../operate/controls.ts';
@@ -106,7 +107,7 @@ export class Submissions {
   /** See `StoreClient.submit`. */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { context, asked } = await within(signal, () => this.#asked(request));
+    const { context, asked } = await within(signal, () => this.#asked(request), 'look');
     const job = this.#jobOf(asked, context);
     const [outcome] = await within(signal, () => this.#store(context, [job]));
     return resultOf(outcome, job);
@@ -120,14 +121,14 @@ export class Submissions {
     const { signal } = optionsOf(SHAPES.options, options);
     const list: unknown = requests;
     if (!Array.isArray(list) || list.length < 1 || list.length > CLIENT_LIMITS.requests) {
-      const found = Array.isArray(list) ? `${list.length} entries` : `a ${typeof list}`;
+      const found = Array.isArray(list) ? `${list.length} entries` : withArticle(typeof list);
       throw new ValidationError(
         'requests',
         `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}; split it`,
       );
     }
     const entries: Entry[] = [];
-    for (const request of list) entries.push(await within(signal, () => this.#entryOf(request)));
+    for (const request of list) entries.push(await within(signal, () => this.#entryOf(request), 'look'));
     const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
     const outcomes = new Map<Job, SubmitEntry>();
     for (let from = 0; from < jobs.length; from += SUBMIT_BATCH) {
@@ -154,7 +155,7 @@ export class Submissions {
       onProgress,
     } = optionsOf(SHAPES.runOptions, options);
     const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
-    const { context, asked } = await within(signal, () => this.#asked(request));
+    const { context, asked } = await within(signal, () => this.#asked(request), 'look');
     if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
       throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or submit it');
     }

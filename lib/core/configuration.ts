@@ -139,6 +139,11 @@ export interface PoolConfiguration {
   readonly fairness: FairnessConfiguration;
   /** Absent: as `LENDING_DEFAULTS` says. */
   readonly lending?: LendingConfiguration | undefined;
+  /**
+   * Claims that a pass may lose one after the other; after one more it reads its candidates anew. Absent: `LOST_CLAIMS_IN_A_ROW`.
+   * Source: affinity-scoring, "Retry algorithm".
+   */
+  readonly lostClaimsInARow?: number | undefined;
   /** Shards with a single writer each, among which keys and caps are divided: see `partition.ts`. */
   readonly partitions: number;
 }

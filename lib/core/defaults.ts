@@ -80,6 +80,7 @@ export interface PoolInput {
   readonly score?: Partial<ScoreCoefficients> | undefined;
   readonly fairness?: Partial<FairnessConfiguration> | undefined;
   readonly lending?: Partial<LendingConfiguration> | undefined;
+  readonly lostClaimsInARow?: number | undefined;
   readonly partitions?: number | undefined;
 }
 
@@ -137,6 +138,9 @@ export const LENDING_DEFAULTS: LendingConfiguration = {
   loanMs: 30_000,
 };
 
+/** Source: affinity-scoring, "Retry algorithm". */
+export const LOST_CLAIMS_IN_A_ROW = 5;
+
 export const DEFAULT_TIER = 'default';
 
 /** Bounds of a declaration: what is beyond them is a mistake, and would not fit the items that carry it. */
@@ -152,6 +156,7 @@ export const CONFIGURATION_LIMITS = {
   batch: 1_000,
   maxBorrowed: 100_000,
   loanMs: 86_400_000,
+  lostClaimsInARow: 1_000,
 } as const;
 
 /**
@@ -179,6 +184,7 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
     );
   }
   const lending = pool.get('lending');
+  const lostClaims = pool.get('lostClaimsInARow');
   const resolved: PoolConfiguration = {
     types: [...types.values()],
     tiers,
@@ -188,10 +194,14 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
     fairness: readFairness(pool.get('fairness')),
     partitions: readInteger('partitions', pool.get('partitions'), 1, 1, CONFIGURATION_LIMITS.partitions),
     ...(lending === undefined ? {} : { lending: readLending(lending) }),
+    ...(lostClaims === undefined ? {} : { lostClaimsInARow: readLostClaims(lostClaims) }),
   };
   requireSplittable(resolved);
   return resolved;
 }
+
+const readLostClaims = (value: unknown): number =>
+  readInteger('lostClaimsInARow', value, LOST_CLAIMS_IN_A_ROW, 0, CONFIGURATION_LIMITS.lostClaimsInARow);
 
 function readTiers(value: unknown, poolCap: number | null): readonly TierConfiguration[] {
   if (value === undefined) return [{ tier: DEFAULT_TIER, maxConcurrency: null, guaranteed: 0 }];

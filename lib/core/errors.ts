@@ -56,7 +56,7 @@ export class ThrottledError extends Error {
   override readonly name = 'ThrottledError';
 }
 
-/** The table, a queue or the bus gave no answer. The request may or may not have been applied: repeat it, or read the item. */
+/** The table, a queue or the bus gave no answer. A write may or may not have been applied: repeat it, or read the item. */
 export class UnavailableError extends Error {
   override readonly name = 'UnavailableError';
 }

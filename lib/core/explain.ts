@@ -260,6 +260,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
         other.fairnessKey === job.fairnessKey &&
         typeOf.get(other.type)?.tier === own?.tier,
     );
+    // planted: held-back-on-demand
     if (isOvertaking) return undefined;
   }
   const boundMs = starvationBoundMs(configuration, {

@@ -119,7 +119,7 @@ export interface Planner {
   /** The decision's claim was won. */
   confirm(decision: Decision): void;
   /**
-   * Its claim was lost: what it held is given back. After more than 5 in a row all heads are asked for again: true, and
+   * Its claim was lost: what it held is given back. After more in a row than the pool allows all heads are asked for again: true, and
    * they are to be read from the start of their lines.
    */
   drop(decision: Decision): boolean;

@@ -26,6 +26,7 @@ import {
 } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
 import { Conflicts, roomUnder } from './conflict.ts';
+import { LOST_CLAIMS_IN_A_ROW } from './defaults.ts';
 import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
@@ -71,9 +72,6 @@ export interface SchedulerOptions {
   /** False leaves `skipped` empty. */
   readonly explains?: boolean | undefined;
 }
-
-/** Lost claims in a row after which the candidates are stale. Source: affinity-scoring, "Retry algorithm". */
-export const LOSSES_IN_A_ROW = 5;
 
 const UNLIMITED = Number.POSITIVE_INFINITY;
 
@@ -454,12 +452,12 @@ export class Scheduler {
 
   /**
    * The claim of a decision was lost: the job is gone, its capacity and its charge are given back. Answers whether the
-   * candidates are stale, after more than 5 losses in a row: the pass begins anew with the slots that are free now.
+   * candidates are stale, after more losses in a row than the pool allows: the pass begins anew with the slots that are free now.
    */
   lose(id: string): boolean {
     if (!this.settle(id, { nowMs: this.#nowMs, succeeded: false })) return false;
     this.#losses += 1;
-    if (this.#losses <= LOSSES_IN_A_ROW) return false;
+    if (this.#losses <= (this.#configuration.lostClaimsInARow ?? LOST_CLAIMS_IN_A_ROW)) return false;
     this.#losses = 0;
     this.beginPass(this.#nowMs);
     return true;

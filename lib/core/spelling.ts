@@ -34,6 +34,10 @@ function differences(one: string, other: string): number {
   return last[other.length] ?? 0;
 }
 
+/** A word with its article, as it is spelt: `an object`, `a number`; `undefined` has none. */
+export const withArticle = (word: string): string =>
+  word === 'undefined' ? word : `${/^[aeiou]/i.test(word) ? 'an' : 'a'} ${word}`;
+
 /** The name that is nearest to what was written; undefined where none is near. Case makes no difference. */
 export function nearest(written: string, names: Iterable<string>): string | undefined {
   if (written.length > COMPARED_MAX) return undefined;

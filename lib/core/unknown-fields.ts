@@ -5,7 +5,17 @@
 
 /** The fields that there are, by the object that has them. */
 export const FIELDS = {
-  pool: ['types', 'tiers', 'fleets', 'maxConcurrency', 'score', 'fairness', 'lending', 'partitions'],
+  pool: [
+    'types',
+    'tiers',
+    'fleets',
+    'maxConcurrency',
+    'score',
+    'fairness',
+    'lending',
+    'lostClaimsInARow',
+    'partitions',
+  ],
   tier: ['tier', 'maxConcurrency', 'guaranteed'],
   type: [
     'tier',

@@ -1,42 +1,11 @@
-/**
- * The scenario formats that `fairlead simulate` reads, and the errors for files that are none.
- *
- * Four formats stand for the reference texts (fairness, scoring, timers, partitions), the fifth (`fairlead/1`, see
- * `product-scenario.ts`) for the product's own configuration. A field that a format does not know is refused: it is a
- * misspelt setting, or one that would not be honoured.
- */
-
-import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { ValidationError } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
-
-/** Files beyond this are refused unread: a simulation keeps its scenario in memory. */
-export const LARGEST_FILE_BYTES = 64 * 1024 * 1024;
 
 /** Arrays beyond this are refused: results would not be looked at by anyone. */
 export const LONGEST_ARRAY = 200_000;
 
 const DEEPEST = 32;
-
-/**
- * The file's JSON.
- * @throws ValidationError if there is no such file, or what it holds is not JSON that a scenario could be.
- */
-export function readScenarioFile(path: string): unknown {
-  let text: string;
-  try {
-    const { size } = statSync(path);
-    if (size > LARGEST_FILE_BYTES) {
-      throw new ValidationError('', `the file has ${size} bytes, more than ${LARGEST_FILE_BYTES}`);
-    }
-    text = readFileSync(path, 'utf8');
-  } catch (cause) {
-    if (cause instanceof ValidationError) throw cause;
-    throw new ValidationError('', `the file cannot be read (${messageOf(cause)})`);
-  }
-  return parseScenarioText(text);
-}
 
 /** @throws ValidationError if the text is not JSON that a scenario could be. */
 export function parseScenarioText(text: string): unknown {

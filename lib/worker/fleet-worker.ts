@@ -16,7 +16,7 @@ import { processVitals } from '../runtime/vitals.ts';
 import type { WorkerLoad } from '../store/contract/records.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { readHandlers } from './handlers.ts';
-import { WORKER_CHECKS, type WorkerReport } from './process/options.ts';
+import { requireTimelyHeartbeat, WORKER_CHECKS, type WorkerReport } from './process/options.ts';
 import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
@@ -120,6 +120,7 @@ export async function runFleetWorker(
   options: FleetWorkerOptions = {},
 ): Promise<WorkerReport> {
   objectOf(OPTION_CHECKS)('options', options);
+  requireTimelyHeartbeat(options);
   readHandlers(handlers);
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');

@@ -12,6 +12,7 @@ import {
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
 import { afterFailure, afterRelease, afterWorkerLost, hungAfter } from '../core/retry.ts';
+import { withArticle } from '../core/spelling.ts';
 import type { Deployed } from '../declaration/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
@@ -148,7 +149,7 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refused }: 
     throw new AttemptError(refused, `${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
   }
   if (text === undefined)
-    throw new AttemptError(refused, `${what} is not JSON: a ${typeof data}; ${waysOut[0]}`);
+    throw new AttemptError(refused, `${what} is not JSON: ${withArticle(typeof data)}; ${waysOut[0]}`);
   const bytes = Buffer.byteLength(text, 'utf8');
   if (bytes > bytesMax)
     throw new AttemptError(

@@ -33,7 +33,7 @@ interface Read {
   /** Such as `ECONNREFUSED`; empty: it has none. */
   readonly code: string;
   readonly frames: readonly string[];
-  /** What it names as its causes: those of an `AggregateError` first. */
+  /** What it names as its causes: those of an `AggregateError` first, those of a `SuppressedError` last. */
   readonly causes: readonly Read[];
 }
 
@@ -60,12 +60,15 @@ function read(thrown: unknown, seen: Set<unknown>, framesMax: number): Read {
     const value = field(name);
     return value === undefined ? undefined : textOf(() => value);
   };
+  const name = attemptReasonOf(thrown) ?? (text('name') || NAMELESS);
+  // What was thrown last, and what it hid. Of other errors, fields of these names may be anything.
+  const suppressed = name === 'SuppressedError' ? [field('error'), field('suppressed')] : [];
   return {
-    name: attemptReasonOf(thrown) ?? (text('name') || NAMELESS),
+    name,
     message: text('message') ?? (isError(thrown) ? UNREADABLE : (fieldsOf(thrown) ?? UNREADABLE)),
     code: codeIn(field('code')),
     frames: framesIn(text('stack') ?? '', framesMax),
-    causes: [...entriesIn(field('errors')), field('cause')].flatMap((inner) => {
+    causes: [...entriesIn(field('errors')), field('cause'), ...suppressed].flatMap((inner) => {
       if (inner === undefined || inner === null || seen.size >= ERRORS_MAX || seen.has(inner)) return [];
       return [read(inner, seen, INNER_FRAMES_MAX)];
     }),

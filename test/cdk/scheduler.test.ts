@@ -250,10 +250,15 @@ describe('functions', () => {
   });
 
   it('a declaration says when partitions lend, if the stack does', () => {
-    const { template: declaring } = synthesize({ partitions: 2, lending: { lentShare: 1 } });
+    const { template: declaring } = synthesize({
+      partitions: 2,
+      lending: { lentShare: 1 },
+      lostClaimsInARow: 9,
+    });
     const [[, declared] = []] = resourcesOf(declaring, 'Custom::FairleadDeclaration');
-    const { lending } = decodeConfiguration(String(at(declared, 'Properties', 'pool')));
+    const { lending, lostClaimsInARow } = decodeConfiguration(String(at(declared, 'Properties', 'pool')));
     expect(lending).toMatchObject({ lentShare: 1, loanMs: 30_000 });
+    expect(lostClaimsInARow).toBe(9);
   });
 
   it('a fleet’s function knows the table and whom it works for', () => {

@@ -72,7 +72,7 @@ describe('what is no file of cases', () => {
     for (const path of [tmpdir(), `${tmpdir()}/no/such/file.json`]) {
       const { code, error } = await fairlead('simulate', path);
       expect(code).toBe(2);
-      expect(error).toMatch(/the file cannot be read/);
+      expect(error).toMatch(/cannot be read \((it is a directory; name a file|there is no such file)\)/);
     }
   });
 
@@ -298,6 +298,6 @@ describe('wrong words', () => {
       });
     });
     expect(code).toBe(2);
-    expect(error).toMatch(/^fairlead: .*the file cannot be read/);
+    expect(error).toMatch(/^fairlead: file: .* cannot be read \(it is a directory; name a file\)/);
   });
 });

@@ -58,7 +58,7 @@ describe.runIf(existsSync(FULL))('output for which no space is left', () => {
 
   it('leaves a command that fails by itself its exit code and its line', async () => {
     const { code, told } = await withFull('stdout', 'simulate', '/no/such/file');
-    expect(told).toMatch(/^fairlead: \/no\/such\/file: the file cannot be read.*\n$/);
+    expect(told).toMatch(/^fairlead: file: \/no\/such\/file cannot be read.*\n$/);
     expect(code).toBe(2);
   });
 

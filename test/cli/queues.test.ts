@@ -87,7 +87,7 @@ describe('fairlead queues', () => {
     expect(sent).toEqual(['ingest {"detail-type":"Job Requested"}']);
     expect(await fairlead('redrive', 'ingest')).toMatchObject({ out: '1 sent back to ingest\n' });
     expect((await fairlead('redrive', 'outcomes')).out).toMatch(
-      /^0 sent back to outcomes; 2 stay: events that a rule/,
+      /^0 sent back to outcomes; 2 stay: events that are no requests/,
     );
   });
 

@@ -1,5 +1,6 @@
 /** What holds for each command: tables fit the terminal, documents have one shape, messages are in the words of the shell. */
 
+import { tmpdir } from 'node:os';
 import type { Command } from 'commander';
 import stringWidth from 'string-width';
 import { describe, expect, it } from 'vitest';
@@ -11,6 +12,7 @@ import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Counter, counter, fileOf } from './desk.ts';
+import { fairlead } from './run.ts';
 
 /** Every command that does something, by its words. */
 function commandsOf(
@@ -81,6 +83,14 @@ async function crowded(): Promise<{
   if (put.code !== 0) throw new Error(put.error);
   await at.fairlead('schedules', 'run-now', id);
   return { at, failed: failed.id, waiting: waiting?.id ?? '' };
+}
+
+/** What a command needs beside the option in question. */
+function argumentsOf(command: string, option: string): readonly string[] {
+  const [words] = DOCUMENTS[command] ?? [];
+  if (command === 'jobs submit') return option === '--file' ? [] : ['resize'];
+  if (command === 'schedules put' && option === '--file') return [NIGHTLY];
+  return words?.({ failed: 'f', waiting: 'w' }) ?? [];
 }
 
 const SURROUNDINGS: Partial<Surroundings> = {
@@ -260,8 +270,9 @@ describe('messages', () => {
 
   it('of errors that programs are told in words of theirs are said in those of the shell', async () => {
     for (const error of [
-      new EnvironmentError('FAIRLEAD_TABLE is not set', { setting: 'FAIRLEAD_TABLE' }),
-      new AbortError(new Error('told')),
+      new EnvironmentError('FAIRLEAD_TABLE'),
+      new AbortError(new Error('told'), { mayHaveChanged: true }),
+      new AbortError(new Error('told'), { mayHaveChanged: false }),
       new AbortError(new Error('told'), { jobId: 'j', cancel: undefined }),
       new AbortError(new Error('told'), { jobId: 'j', cancel: 'cancelled' }),
       new AbortError(new Error('told'), { jobId: 'j', cancel: 'requested' }),
@@ -271,6 +282,57 @@ describe('messages', () => {
         const message = words.length === 0 ? told.error : JSON.parse(told.error).error.message;
         expect(message).not.toMatch(OF_PROGRAMS);
       }
+    }
+  });
+});
+
+/** Commands that change nothing, and that their user may interrupt. */
+const LOOKS = [
+  ...['jobs get', 'jobs list', 'jobs explain', 'jobs history', 'keys', 'fleets', 'types', 'dispatchers'],
+  ...['declaration', 'dead-letters list', 'dead-letters unreadable', 'rejections list', 'rejections show'],
+  ...['override list', 'schedules next', 'schedules list', 'schedules get'],
+];
+
+it.each(LOOKS)('fairlead %s, interrupted, leaves no doubt about what it only looked at', async (command) => {
+  const crowd = await crowded();
+  const words = [...command.split(' '), ...(DOCUMENTS[command]?.[0](crowd) ?? [])];
+  const said = await crowd.at.fairleadIn({ signal: AbortSignal.abort() }, ...words);
+  expect(said).toMatchObject({ code: 130, error: 'fairlead: interrupted; nothing was changed\n' });
+});
+
+describe('a file that cannot be read', () => {
+  /** Every option and argument that names a file, as it is given. */
+  const FILES = [...ALL].flatMap(([name, command]) => [
+    ...command.options
+      .filter(({ flags }) => flags.includes('<file>'))
+      .map(({ long }) => [name, long ?? ''] as const),
+    ...command.registeredArguments
+      .filter((argument) => argument.name() === 'file')
+      .map(() => [name, 'file'] as const),
+  ]);
+  it.each(FILES)('%s: the file of %s is named with what is wrong', async (command, option) => {
+    const wrong = [
+      [tmpdir(), 'it is a directory; name a file'],
+      [`${tmpdir()}/no/such`, 'there is no such file'],
+    ] as const;
+    const [group = '', ...verb] = command.split(' ');
+    for (const [path, reason] of wrong) {
+      const given = option === 'file' ? [path] : [...argumentsOf(command, option), `${option}=${path}`];
+      const { code, error } = await fairlead(group, ...verb, ...given);
+      expect([code, error]).toEqual([2, `fairlead: ${option}: ${path} cannot be read (${reason})\n`]);
+    }
+  });
+});
+
+describe('with --json', () => {
+  it('the version, and the help of each command, are documents, too', async () => {
+    const version = await fairlead('--json', '--version');
+    expect(version).toMatchObject({ code: 0, error: '' });
+    expect(JSON.parse(version.out)).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
+    for (const words of [[], ['jobs'], ...[...ALL.keys()].map((name) => name.split(' '))]) {
+      const { code, out, error } = await fairlead(...words, '--json', '--help');
+      expect([words, code, error]).toEqual([words, 0, '']);
+      expect(JSON.parse(out)).toEqual({ help: expect.stringContaining('Usage: fairlead') });
     }
   });
 });

@@ -493,3 +493,26 @@ describe('whatever is handed over', () => {
     );
   });
 });
+
+describe('the article of what was given', () => {
+  class Amount {
+    readonly cents = 5;
+  }
+  it.each([
+    ['no list', (client: StoreClient) => client.submitMany({} as never), /not an object; /],
+    ['a text', (client: StoreClient) => client.submitMany('x' as never), /not a string; /],
+    ['nothing', (client: StoreClient) => client.submitMany(undefined as never), /not undefined; /],
+    [
+      'an instance of a class',
+      (client: StoreClient) => client.submit({ ...GOOD, payload: new Amount() as never }),
+      /an Amount/,
+    ],
+    [
+      'another',
+      (client: StoreClient) => client.submit({ ...GOOD, payload: new Money() as never }),
+      /a Money/,
+    ],
+  ])('fits the word: %s', async (_, asked, message) => {
+    expect((await errorOf(asked(desk().client))).message).toMatch(message);
+  });
+});

@@ -255,14 +255,19 @@ describe('a planner that reads heads', () => {
     );
   });
 
-  it('reads all heads again after the sixth loss in a row, not after the fifth', () => {
-    const state = oneLine(40, 10);
+  it.each([
+    ['the sixth loss in a row, not after the fifth', undefined, 5],
+    ['the first, where the pool allows none', 0, 0],
+    ['the third, where the pool allows two', 2, 2],
+  ])('reads all heads again after %s', (_, lostClaimsInARow, most) => {
+    const plain = oneLine(40, 10);
+    const state = { ...plain, configuration: { ...plain.configuration, lostClaimsInARow } };
     const planner = plannerOf(state);
     const index = new Index(state);
     let losses = 0;
     const asked: number[] = [];
     const next = stepsOf(planner);
-    while (losses < 7) {
+    while (losses < most + 2) {
       const step = next();
       if (step.kind === 'need') {
         if (step.lines.length > 0) asked.push(losses);
@@ -271,11 +276,11 @@ describe('a planner that reads heads', () => {
       if (step.kind === 'done') break;
       if (step.kind === 'admit') {
         losses += 1;
-        if (losses === 6) index.rewind();
+        if (losses % (most + 1) === 0) index.rewind();
         planner.drop(step.decision);
       }
     }
-    expect(asked).toEqual([0, 6]);
+    expect(asked.slice(0, 2)).toEqual([0, most + 1]);
   });
 
   it('ignores what a lagging index still shows: jobs in flight, planned or lost', () => {

@@ -65,7 +65,7 @@ describe('a fleet of processes', () => {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     const [said, [code]] = await Promise.all([text(worker.stderr), once(worker, 'exit')]);
-    expect(said).toMatch(/also takes long, short: give a handler/);
+    expect(said).toMatch(/has none for long, short, which fleet/);
     expect(code).toBe(1);
     expect(await workers()).toEqual([]);
   });

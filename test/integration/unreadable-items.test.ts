@@ -1,6 +1,12 @@
 /** Items that something else wrote to: what can be decided without them goes on, what cannot says so. */
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { DeleteCommand, DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
+import {
+  DeleteCommand,
+  DynamoDBDocumentClient,
+  PutCommand,
+  QueryCommand,
+  UpdateCommand,
+} from '@aws-sdk/lib-dynamodb';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
@@ -17,6 +23,8 @@ import {
   ledgerKey,
   lockKey,
   mailPk,
+  partitionPk,
+  RESERVATION_PREFIX,
   requestKey,
   reservationKey,
   workerKey,
@@ -73,6 +81,18 @@ const damage = (key: ItemKey, name: string, value: unknown, of: TestTable = tabl
       ExpressionAttributeValues: { ':value': value },
     }),
   );
+
+const itemsUnder = async (prefix: string): Promise<readonly Readonly<Record<string, unknown>>[]> => {
+  const { Items = [] } = await documents.send(
+    new QueryCommand({
+      TableName: table.table,
+      KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
+      ExpressionAttributeValues: { ':pk': partitionPk(partition), ':prefix': prefix },
+      ConsistentRead: true,
+    }),
+  );
+  return Items;
+};
 
 const named = (ids: readonly string[]): unknown => ids.map((id) => ({ key: `job/${id} job` }));
 
@@ -266,8 +286,34 @@ describe("a partition's item that cannot be read", () => {
     await expect(load()).rejects.toMatchObject({
       name: 'MalformedItemError',
       key: `${key.pk} ${key.sk}`,
-      message: expect.stringContaining('delete it once none of its jobs can be running'),
+      message: expect.stringContaining('Once none of them can be running, it may hold none'),
     });
+  });
+
+  it('stops every decision with its name and the way out, if it is a reservation that is gone, until it is there again', async () => {
+    const jobs = Array.from({ length: 250 }, (_, at) => aJob({ partition, id: `${at}`.padStart(32, '0') }));
+    const reservation = aReservation(jobs);
+    await store.commit({ partition, commit: aCommit({ reserve: [reservation] }) });
+    const [gone] = await itemsUnder(RESERVATION_PREFIX);
+    await documents.send(new DeleteCommand({ TableName: table.table, Key: { pk: gone?.pk, sk: gone?.sk } }));
+    const refused = {
+      name: 'MalformedItemError',
+      key: `${gone?.pk} ${gone?.sk}`,
+      message: expect.stringMatching(/is missing.*put it back from a backup/),
+    };
+    for (const withoutLedgers of [false, true])
+      await expect(store.loadPartition({ partition, nowMs: NOW_MS, withoutLedgers })).rejects.toMatchObject(
+        refused,
+      );
+    const another = new DynamoJobStore({ ...table, place: suitePlace, nowMs: () => NOW_MS });
+    await expect(another.commit({ partition, commit: aCommit({ version: 1 }) })).rejects.toMatchObject(
+      refused,
+    );
+    await documents.send(new PutCommand({ TableName: table.table, Item: gone }));
+    expect((await load()).reservations.map(({ jobs: held }) => held.size)).toEqual([250]);
+    await damage({ pk: String(gone?.pk), sk: String(gone?.sk) }, 'j', '[]');
+    expect((await load()).reservations).toEqual([]);
+    expect(await another.commit({ partition, commit: aCommit({ version: 1 }) })).toBe('committed');
   });
 
   it('asks for nothing, if it is a request for a loan', async () => {

@@ -15,6 +15,7 @@ import {
 } from './plan.ts';
 import { type Dice, diceOf, seeded } from './random.ts';
 import type { PlannedProcess } from './redeploys.ts';
+import { plannedIdOf } from './users.ts';
 
 const JOBS_LEAST = 2_000;
 const JOBS_MOST = 2_100;
@@ -106,6 +107,77 @@ export function bigPlanOf(seed: number): SimulationPlan {
       configuration.types.map(({ type }) => type),
       untilMs,
     ),
+  };
+}
+
+/** How long more comes than can be done, and how long each of it takes. */
+const OVERLOAD_MS = 240_000;
+const OVERLOAD_JOB_MS = 2_000;
+const LOOKS = 8;
+
+/**
+ * One key that is sent on-demand jobs at more than 1.5 times the pace at which its type ends them, with a few queued ones of the same type
+ * from the beginning. In even seeds the pool lets both age alike, so that queued jobs have their turn.
+ */
+export function overloadedPlanOf(seed: number): SimulationPlan {
+  const dice = diceOf(seeded(seed ^ 0x2c1b3c6d));
+  const slots = dice.whole(3, 5);
+  const agesAlike = seed % 2 === 0;
+  const configuration = resolveConfiguration({
+    types: { work: { timeoutMs: 2 * OVERLOAD_JOB_MS, defaultCostMs: OVERLOAD_JOB_MS } },
+    fleets: { all: { types: ['work'], slots } },
+    // On-demand jobs begin 10 s ahead, and a priority counts 2 s: so that a bound is a matter of minutes.
+    score: { priority: 32, rarity: 0, onDemand: 160, ...(agesAlike ? { onDemandAgeSec: 0 } : {}) },
+  });
+  const everyMs = OVERLOAD_JOB_MS / slots / dice.between(1.6, 2.2);
+  const jobOf = (mode: 'queued' | 'onDemand', askedAtMs: number, priority: number): PlannedJob => ({
+    type: 'work',
+    fairnessKey: 'busy',
+    priority,
+    mode,
+    askedAtMs: Math.round(askedAtMs),
+    delayMs: 0,
+    durationMs: Math.round(dice.between(0.9, 1.1) * OVERLOAD_JOB_MS),
+    via: 'bus',
+    waitsMs: 0,
+    diesWithWaiter: false,
+    checkpoints: false,
+    fails: false,
+    heeds: true,
+  });
+  const onDemand = Array.from({ length: Math.floor(OVERLOAD_MS / everyMs) }, (_, at) =>
+    jobOf('onDemand', at * everyMs, dice.whole(0, 10)),
+  );
+  // Behind those that fill the slots.
+  const queued = Array.from({ length: 6 }, () =>
+    jobOf('queued', dice.between(5_000, 10_000), dice.whole(0, 3)),
+  );
+  const jobs = [...onDemand, ...queued];
+  const none = Object.fromEntries(FAULT_CLASSES.map((fault) => [fault, 0])) as Record<FaultClass, number>;
+  return {
+    seed,
+    configuration,
+    budget: DISPATCH_BUDGET,
+    jobs,
+    processes: [],
+    residents: Array.from({ length: dice.pick([0, 1]) }, (_, at) => ({
+      dispatcherId: `dispatcher/${at}`,
+      pollMs: 1_000,
+    })),
+    rates: none,
+    store: {},
+    queue: {},
+    bus: {},
+    skewMaxMs: 0,
+    faultsUntilMs: OVERLOAD_MS,
+    endless: false,
+    latencyMaxMs: 40,
+    malformed: 0,
+    isOverloaded: true,
+    events: Array.from({ length: LOOKS }, (_, at) => ({
+      atMs: ((at + 1) * OVERLOAD_MS) / (LOOKS + 1),
+      act: { kind: 'look' as const, jobId: plannedIdOf(onDemand.length + (at % queued.length)) },
+    })),
   };
 }
 

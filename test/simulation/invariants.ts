@@ -26,7 +26,7 @@ import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { BLOCKED_PREFIX, blockedLineName } from '../../lib/store/table/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
-import { Starvation } from './starvation.ts';
+import { Starvation, Turns } from './starvation.ts';
 import { Versions } from './versions.ts';
 
 /** The invariants by their numbers in the design, and what has none. */
@@ -143,6 +143,8 @@ export interface InvariantsOptions {
   readonly orderBounds: OrderBounds;
   /** Of a job that may start all the time: see `starvation.ts`. */
   readonly starvation: { readonly fromMs: number; readonly unseenMs: number };
+  /** How long each job waits is held against the documented bound, with so much to spare; undefined: it is not. */
+  readonly turnSlackMs?: number | undefined;
 }
 
 export class Invariants {
@@ -206,6 +208,7 @@ export class Invariants {
   readonly #plannedBy = new Map<string, string>();
   readonly #order: Order;
   readonly #starvation: Starvation;
+  readonly #turns: Turns | undefined;
   readonly #chronicle = new Chronicle((what) => this.#violated('historyTold', what));
   #store: MemoryJobStore | undefined;
   #steps = 0;
@@ -225,6 +228,8 @@ export class Invariants {
       nowMs,
       ...options.starvation,
     });
+    const { turnSlackMs } = options;
+    this.#turns = turnSlackMs === undefined ? undefined : new Turns(configuration, turnSlackMs);
     this.#order = new Order({
       configuration,
       isDivided: partitions.length > 1,
@@ -384,7 +389,10 @@ export class Invariants {
         if (!this.#ended.has(id)) this.#violated('nothingLost', `${id} was accepted and is gone`);
         continue;
       }
-      if (job.state === 'pending') this.#requireAnnounced(store, job);
+      if (job.state !== 'pending') continue;
+      this.#requireAnnounced(store, job);
+      const overdue = this.#turns?.overdue(job, this.#options.nowMs());
+      if (overdue !== undefined) this.#violated('noStarvation', overdue);
     }
     if (this.#isDivided) return;
     const starved = this.#starvation.look(this.#order.waiting, this.#order.startableNow(this.#view(0)));
@@ -406,6 +414,12 @@ export class Invariants {
         this.#violated('noStarvation', `${id} could start, and nobody is on the way to see it`);
       }
     }
+  }
+
+  /** What a user is told: no latest start where on-demand jobs may hold the job back for as long as they come. */
+  requireHonest(job: MovingJob, latestStartAtMs: number | undefined): void {
+    if (job.state === 'pending' && latestStartAtMs !== undefined && this.#turns?.isHeldBack(job) === true)
+      this.#violated('noStarvation', `${job.id} is promised a start, and its key is sent on-demand jobs`);
   }
 
   isScheduled(id: string, version: number): boolean {
@@ -776,6 +790,7 @@ export class Invariants {
       this.#moved.delete(id);
       if (after.redriveOf === undefined) this.#onAsked(after);
       this.#accepted.add(id);
+      this.#turns?.onAccepted(after);
       if (after.redriveOf !== undefined) {
         if (this.#redriven.has(after.redriveOf))
           this.#violated('oneEnd', `a second job was made of the dead letter ${after.redriveOf}`);

@@ -177,6 +177,8 @@ export interface SimulationPlan {
   readonly latencyMaxMs: number;
   /** Events that nobody can accept. */
   readonly malformed: number;
+  /** The pool is given more than it can do: each job's wait is held against the bound that is documented. See `starvation.ts`. */
+  readonly isOverloaded?: boolean | undefined;
   /** Records of terminal jobs expire after so long; undefined: not while this runs. */
   readonly terminalTtlMs?: number | undefined;
   readonly events: readonly PlannedEvent[];

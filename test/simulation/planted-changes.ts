@@ -319,6 +319,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: byTest('operate/explain', 'is started by'),
     changes: [change(at('explained-without-raises'), dropped)],
   },
+  'held-back-on-demand': {
+    removes: 'the condition of on-demand jobs of the same key from the latest start that explain promises',
+    foundBy: byTest('simulation/big', 'is promised no bound where not'),
+    changes: [change(at('held-back-on-demand'), never)],
+  },
   'explained-without-due': {
     removes: 'what has become due from what explain says of the next pass',
     foundBy: byTest('operate/explain', 'is started by'),

@@ -57,6 +57,15 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
     foundBy: found('is read again where the page names it and it was not read'),
     changes: [change(at('named-but-missing'), never)],
   },
+  'named-and-gone': {
+    removes: 'the refusal to go on without an item of reservations that the page names',
+    foundBy: {
+      test: 'test/integration/unreadable-items.test.ts',
+      name: 'if it is a reservation that is gone',
+      onEmulator: true,
+    },
+    changes: [change(at('named-and-gone'), never)],
+  },
   'names-of-the-untouched': {
     removes: 'the name of a reservation that holds something still, once one of its places is settled',
     foundBy: { test: 'test/store/table/page.test.ts', name: MEANS },

@@ -1,12 +1,12 @@
 /**
- * `npm run simulate -- --seeds N [--seed FIRST] [--big [--processes] | --crash] [--replay] [--json] [--break NAME]`
+ * `npm run simulate -- --seeds N [--seed FIRST] [--big [--processes] | --crash | --overloaded] [--replay] [--json] [--break NAME]`
  *
  * Runs seeds of the simulation; `--big`: of its big worlds, with `--processes` of those whose work processes do; `--crash`: of those
- * in which processes are killed and nothing else fails. Exit status 0: no violation. A violation is printed with its seed, the faults that are left after shrinking, the last
+ * in which processes are killed and nothing else fails; `--overloaded`: of those in which more comes than can be done. Exit status 0: no violation. A violation is printed with its seed, the faults that are left after shrinking, the last
  * of what happened, and the command that replays it.
  */
 import { parseArgs } from 'node:util';
-import { bigPlanOf, bigPlanOfProcesses } from './big.ts';
+import { bigPlanOf, bigPlanOfProcesses, overloadedPlanOf } from './big.ts';
 import { crashPlanOf } from './crash.ts';
 import type { Violation } from './invariants.ts';
 import { FAULT_CLASSES, type FaultClass, planOf, type SimulationPlan } from './plan.ts';
@@ -32,7 +32,7 @@ interface Summary {
 
 function usage(problem: string): never {
   console.error(
-    `fairlead: ${problem}; use: npm run simulate -- --seeds N [--seed FIRST] [--big [--processes] | --crash] [--replay] [--json] [--break NAME]`,
+    `fairlead: ${problem}; use: npm run simulate -- --seeds N [--seed FIRST] [--big [--processes] | --crash | --overloaded] [--replay] [--json] [--break NAME]`,
   );
   process.exit(2);
 }
@@ -85,17 +85,19 @@ const { values } = parseArgs({
     big: { type: 'boolean', default: false },
     processes: { type: 'boolean', default: false },
     crash: { type: 'boolean', default: false },
+    overloaded: { type: 'boolean', default: false },
     replay: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     break: { type: 'string' },
   },
 });
-const KINDS = ['big', 'processes', 'crash'] as const;
+const KINDS = ['big', 'processes', 'crash', 'overloaded'] as const;
 if (values.processes && !values.big) usage('--processes is of --big');
 const seeds = wholeNumber('seeds', values.seeds);
 const first = wholeNumber('seed', values.seed);
 const planFor = (seed: number): SimulationPlan => {
   if (values.crash) return crashPlanOf(seed);
+  if (values.overloaded) return overloadedPlanOf(seed);
   if (values.processes) return bigPlanOfProcesses(seed);
   return values.big ? bigPlanOf(seed) : planOf(seed);
 };

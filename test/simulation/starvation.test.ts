@@ -1,8 +1,10 @@
 /** What the simulation takes for starvation. */
 import { describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { starvationBoundMs } from '../../lib/core/score.ts';
-import { Starvation } from './starvation.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { overtakenForMs, starvationBoundMs } from '../../lib/core/score.ts';
+import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
+import { Starvation, Turns } from './starvation.ts';
 
 const HOLD_MS = 30_000;
 const UNSEEN_MS = 100_000;
@@ -71,5 +73,37 @@ describe('a job that may start', () => {
     expect(starvation.look(['job'], always)).toBeUndefined();
     at.nowMs += 50_000;
     expect(starvation.look(['job'], always)).toBeDefined();
+  });
+});
+
+describe('a job of a pool that is given more than it can do', () => {
+  const SLACK_MS = 1_000;
+  const jobs = (
+    onDemandAgeSec: number,
+  ): { readonly turns: Turns; readonly first: Job; readonly boundMs: number } => {
+    const pool = { ...configuration, score: { ...configuration.score, onDemandAgeSec } };
+    const turns = new Turns(pool, SLACK_MS);
+    const of = { type: 'resize', fairnessKey: 'k', priority: 0, readyAtMs: NOW_MS } as const;
+    const first = aJob({ ...of, id: '1', mode: 'queued' });
+    const untilMs = NOW_MS + overtakenForMs(first, pool.score);
+    turns.onAccepted(first);
+    turns.onAccepted(aJob({ ...of, id: '2', mode: 'onDemand', readyAtMs: untilMs }));
+    // It comes too late to be before it.
+    turns.onAccepted(aJob({ ...of, id: '3', mode: 'onDemand', readyAtMs: untilMs + 1 }));
+    const load = { ...of, mode: 'queued', activeKeys: 1, jobsAhead: 1 } as const;
+    return { turns, first, boundMs: starvationBoundMs(pool, load) };
+  };
+
+  it('is overdue after the documented bound of those that may be before it, and what is to spare, not sooner', () => {
+    const { turns, first, boundMs } = jobs(0);
+    expect(turns.overdue(first, NOW_MS + boundMs + SLACK_MS)).toBeUndefined();
+    expect(turns.overdue(first, NOW_MS + boundMs + SLACK_MS + 1)).toMatch(/^1 waits for \d+ ms, queued/);
+  });
+
+  it('is promised nothing where it is queued, and on-demand jobs of its key age faster', () => {
+    const { turns, first } = jobs(32);
+    expect(turns.overdue(first, Number.MAX_SAFE_INTEGER)).toBeUndefined();
+    expect(turns.boundMs({ ...first, mode: 'onDemand' })).toBeLessThan(Number.POSITIVE_INFINITY);
+    expect(turns.isHeldBack({ ...first, fairnessKey: 'other' })).toBe(false);
   });
 });

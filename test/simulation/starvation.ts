@@ -10,6 +10,8 @@
  * at the last look: so a job whose capacity others take in the meantime is not taken for one that starves.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { overtakenForMs, starvationBoundMs } from '../../lib/core/score.ts';
 
 export interface StarvationOptions {
   /** All that were declared so far: what runs keeps the terms of any of them. */
@@ -60,5 +62,70 @@ export class Starvation {
   /** How many could start at the last look. */
   get suspects(): number {
     return this.#sinceMs.size;
+  }
+}
+
+/**
+ * The same invariant where nothing is free, because more comes than can be done: a job starts within `starvationBoundMs` of when it became
+ * ready, of all that was accepted. Nothing is promised under the condition that is documented beside it: a queued job of a key that is sent
+ * on-demand jobs, where these age faster.
+ */
+export class Turns {
+  readonly #configuration: PoolConfiguration;
+  readonly #slackMs: number;
+  readonly #tierOf: ReadonlyMap<string, string>;
+  /** By fairness key, each once. */
+  readonly #accepted = new Map<string, Map<string, Job>>();
+
+  /** @param slackMs - what passes between a start and its write, and between two looks */
+  constructor(configuration: PoolConfiguration, slackMs: number) {
+    this.#configuration = configuration;
+    this.#slackMs = slackMs;
+    this.#tierOf = new Map(configuration.types.map(({ type, tier }) => [type, tier]));
+  }
+
+  onAccepted(job: Job): void {
+    const ofKey = this.#accepted.get(job.fairnessKey) ?? new Map<string, Job>();
+    this.#accepted.set(job.fairnessKey, ofKey);
+    ofKey.set(job.id, job);
+  }
+
+  /** Whether the configuration lets on-demand jobs hold this one back for as long as they come. */
+  isHeldBack({ type, mode, fairnessKey }: Pick<Job, 'type' | 'mode' | 'fairnessKey'>): boolean {
+    return (
+      mode === 'queued' &&
+      this.#configuration.score.onDemandAgeSec > 0 &&
+      this.#ofTier(fairnessKey, type).some((other) => other.mode === 'onDemand')
+    );
+  }
+
+  /** From when it is ready to when it has started at the latest; Infinity: nothing is promised. */
+  boundMs(job: Job): number {
+    if (this.isHeldBack(job)) return Number.POSITIVE_INFINITY;
+    const { type, fairnessKey, mode, priority, readyAtMs } = job;
+    const untilMs = readyAtMs + overtakenForMs(job, this.#configuration.score);
+    return starvationBoundMs(this.#configuration, {
+      type,
+      fairnessKey,
+      mode,
+      priority,
+      activeKeys: this.#accepted.size,
+      jobsAhead: this.#ofTier(fairnessKey, type).filter(
+        (other) => other.id !== job.id && other.readyAtMs <= untilMs,
+      ).length,
+    });
+  }
+
+  /** What is wrong with a job that waits; undefined: nothing. */
+  overdue(job: Job, nowMs: number): string | undefined {
+    const [waitsMs, boundMs] = [nowMs - job.readyAtMs, this.boundMs(job)];
+    if (waitsMs <= boundMs + this.#slackMs) return undefined;
+    return `${job.id} waits for ${waitsMs} ms, ${job.mode}; the bound is ${boundMs} ms`;
+  }
+
+  #ofTier(fairnessKey: string, type: string): readonly Job[] {
+    const tier = this.#tierOf.get(type);
+    const ofKey = this.#accepted.get(fairnessKey)?.values() ?? [];
+    return [...ofKey].filter((other) => this.#tierOf.get(other.type) === tier);
   }
 }

@@ -233,7 +233,8 @@ export class Users {
 
   async #look(client: StoreClient, jobId: string): Promise<void> {
     await client.get(jobId);
-    await client.explain(jobId);
+    const { job, latestStartAtMs } = await client.explain(jobId);
+    this.#options.invariants.requireHonest(job, latestStartAtMs);
     await client.fleets();
     await client.dispatchers();
     await client.controls();

@@ -47,6 +47,8 @@ import { requestOf, Users } from './users.ts';
 
 const START_MS = 1_800_000_000_000;
 const TICK_MS = 60_000;
+/** Between the end of a job, the pass that sees it and the start that follows; some of each in a row. */
+const TURN_SLACK_MS = 10_000;
 const FUNCTION_TIMEOUT_MS = 60_000;
 const REDELIVER_MS = 30_000;
 const STREAM_BATCH_MAX = 100;
@@ -209,6 +211,7 @@ export class World {
       readsAreWhole:
         plan.store.indexLagMs === undefined && plan.rates.appliedLate + plan.rates.requestRepeated === 0,
       orderBounds: orderBoundsOf(plan),
+      turnSlackMs: plan.isOverloaded === true ? TURN_SLACK_MS : undefined,
       starvation: {
         fromMs: plan.endless ? Infinity : calmFromMs,
         // A tick may find another dispatcher's lease, or its own process gone.

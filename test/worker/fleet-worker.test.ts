@@ -36,10 +36,22 @@ describe('a worker process', () => {
         await expect(run).rejects.toThrow(
           `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
         );
-        await expect(run).rejects.toMatchObject({ name: 'ConfigurationError' });
+        await expect(run).rejects.toMatchObject({ name: 'EnvironmentError' });
       }
     },
   );
+
+  it('refuses a heartbeat that is too late for its lease before it looks at anything outside', async () => {
+    await expect(
+      runFleetWorker({ render: () => null }, { heartbeatMs: 20_000, leaseMs: 15_000 }),
+    ).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: /^heartbeatMs: must be below .*, got 20000\. /,
+    });
+    await expect(runFleetWorker({ render: () => null }, { heartbeatMs: 12_000 })).rejects.toThrow(
+      'must be below leaseMs - 3000, got 12000',
+    );
+  });
 
   it('refuses a table in which nothing is declared, and a fleet that is not declared', async () => {
     pretendDeclared(undefined);
@@ -50,14 +62,14 @@ describe('a worker process', () => {
     pretendDeclared(DECLARATION);
     withEnvironment({ FAIRLEAD_FLEET: 'other' });
     await expect(runFleetWorker({ render: () => null })).rejects.toThrow(
-      'the pool has no fleet "other"; it has: boxes',
+      'fleet: is not a fleet of the pool, got "other". The pool has: boxes',
     );
   });
 
   it('refuses handlers that do not cover its fleet, and leaves no listener behind', async () => {
     withEnvironment();
     const before = process.listenerCount('SIGTERM');
-    await expect(runFleetWorker({ index: () => null })).rejects.toThrow('also takes render');
+    await expect(runFleetWorker({ index: () => null })).rejects.toThrow('has none for render');
     expect(process.listenerCount('SIGTERM')).toBe(before);
   });
 

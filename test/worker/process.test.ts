@@ -1082,9 +1082,13 @@ describe('two workers of which one is killed', () => {
 
 describe('a worker that cannot work', () => {
   it.each<readonly [string, Partial<WorkerProcessOptions>, RegExp]>([
-    ['a fleet that is not there', { fleet: 'video' }, /no fleet "video"; it has: images/],
-    ['no handler for a type', { handlers: { render: () => null } }, /also takes resize/],
-    ['heartbeats as long as the lease', { heartbeatMs: 15_000 }, /heartbeatMs is 15000/],
+    [
+      'a fleet that is not there',
+      { fleet: 'video' },
+      /not a fleet of the pool, got "video"\. The pool has: images/,
+    ],
+    ['no handler for a type', { handlers: { render: () => null } }, /has none for resize/],
+    ['heartbeats as long as the lease', { heartbeatMs: 15_000 }, /heartbeatMs: .*got 15000/],
     ['heartbeats that leave no margin', { heartbeatMs: 2_000, leaseMs: 5_000 }, /below leaseMs - 3000/],
   ])('is refused before it registers: %s', async (_, own, message) => {
     const on = setting();

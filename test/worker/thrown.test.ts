@@ -75,6 +75,13 @@ const HOSTILE: readonly (readonly [string, unknown])[] = [
   ...['name', 'message', 'stack', 'cause', 'errors', 'code'].map(
     (name) => [`an error whose ${name} throws`, withTrapAt(name)] as const,
   ),
+  ...['error', 'suppressed'].map(
+    (name) =>
+      [
+        `a suppressed error whose ${name} throws`,
+        Object.assign(withTrapAt(name), { name: 'SuppressedError' }),
+      ] as const,
+  ),
   [
     'an error whose message is no text and cannot be one',
     Object.assign(new Error('x'), { message: revoked() }),
@@ -191,6 +198,12 @@ describe('the reason of a failure', () => {
       () => new AggregateError([new Error('one'), new Error('two')], ''),
       /^one; two$/,
       /cause: Error: one[\s\S]*cause: Error: two/,
+    ],
+    [
+      'what was thrown while another error was on its way',
+      () => new SuppressedError(new Error('cannot close'), 'cannot write', ''),
+      /^cannot close; cannot write$/,
+      /cause: Error: cannot close[\s\S]*cause: Error: cannot write/,
     ],
     [
       'a code that the message does not say',

@@ -370,8 +370,7 @@ export class Candidates {
   #isHeld(job: JobHead): boolean {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;
-    // What is told of as waiting was not cancelled.
-    if (isAttemptOver(attemptOf(held), job)) this.leftBehind.push({ ...job, cancelRequestedAtMs: undefined });
+    if (isAttemptOver(attemptOf(held), job)) this.leftBehind.push(job);
     return true;
   }
 }

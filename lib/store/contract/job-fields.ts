@@ -18,8 +18,6 @@ export interface JobField {
   readonly asked?: true;
   /** The event that tells of the job's end says it. */
   readonly told?: true;
-  /** Passes need it of a job that has moved on, beside what lines show: hints say it, too. */
-  readonly hinted?: true;
 }
 
 export const JOB_FIELDS = {
@@ -51,7 +49,7 @@ export const JOB_FIELDS = {
   error: { kept: 'item', redrive: 'anew', told: true },
   checkpoint: { kept: 'item', redrive: 'anew' },
   progress: { kept: 'item', redrive: 'anew' },
-  cancelRequestedAtMs: { kept: 'item', redrive: 'anew', hinted: true },
+  cancelRequestedAtMs: { kept: 'item', redrive: 'anew' },
   cancelRequestedBy: { kept: 'item', redrive: 'anew' },
   cancelRequestedIn: { kept: 'item', redrive: 'anew' },
   // Another try is part of the same trace.
@@ -74,12 +72,8 @@ type Where<Rule extends Partial<JobField>> = {
 /** What a line shows of a job: all that planning and settling need, without what may be large. */
 export type JobHead = Pick<Job, Where<{ readonly kept: 'line' }>>;
 
-type HintedField = Where<{ readonly hinted: true }>;
-
-/** What hints say of a job. A head alone is none: it does not know what is asked of the job beside its line. */
-export type JobHint = JobHead & { readonly [Field in HintedField]: Job[Field] };
-/** A job as somebody saw it after a change: what hints say of it, or more. */
-export type JobImage = MovingJob | JobHint;
+/** A job as it was seen after a change: what hints say of it, or more. */
+export type JobImage = MovingJob | JobHead;
 
 /** Fields that are attributes of a job's item; its id is its key. */
 export type HeadField = Exclude<Where<{ readonly kept: 'line' }>, 'id'>;
@@ -98,7 +92,6 @@ const namesWhere = <Field extends keyof Fields>(holds: (field: JobField) => bool
 export const HEAD_FIELDS = namesWhere<HeadField | 'id'>(({ kept }) => kept === 'line').filter(
   (name): name is HeadField => name !== 'id',
 );
-export const HINTED_FIELDS = namesWhere<HintedField>(({ hinted }) => hinted === true);
 export const ITEM_FIELDS = namesWhere<ItemField>(({ kept }) => kept === 'item');
 export const APART_FIELDS = namesWhere<ApartField>(({ kept }) => kept === 'apart');
 
@@ -116,10 +109,7 @@ function only<From, Name extends keyof From>(names: readonly Name[], from: From)
 }
 
 /** What hints keep of an image, in whatever store. */
-export const hintOf = (image: JobImage): JobHint => ({
-  ...only(['id', ...HEAD_FIELDS], image),
-  cancelRequestedAtMs: image.cancelRequestedAtMs,
-});
+export const hintOf = (image: JobImage): JobHead => only(['id', ...HEAD_FIELDS], image);
 
 /** What another try takes over from a dead letter. */
 export const takenOver = (deadLetter: Job): Pick<Job, SameField> => only(SAME_FIELDS, deadLetter);

@@ -3,7 +3,7 @@ import type { Control } from '../../core/capacity.ts';
 import type { Json, MovingJob, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
-import type { JobHint, JobImage } from './job-fields.ts';
+import type { JobHead, JobImage } from './job-fields.ts';
 import type { ReadyLine } from './lines.ts';
 
 /** A request that was not accepted, kept with its reason. */
@@ -143,7 +143,7 @@ export interface Letter {
 /** A letter as the leader reads it. One that cannot be read looks at all. */
 export interface ReceivedLetter {
   readonly letterId: string;
-  readonly hints: readonly JobHint[];
+  readonly hints: readonly JobHead[];
   readonly jobIds: readonly string[];
   readonly looksAtAll: boolean;
 }

@@ -63,6 +63,9 @@ export interface Put {
   readonly values?: Item | undefined;
 }
 
+/** What a request does: without an answer, only a write leaves it open whether it was applied. */
+type Doing = 'read' | 'write';
+
 /** A part of a transaction. */
 export type TransactionPart = NonNullable<TransactWriteCommandInput['TransactItems']>[number];
 
@@ -281,7 +284,7 @@ export class DynamoConnection {
         this.#countFailure(verb, error, error instanceof TransactionCanceledException ? 2 * parts.length : 0);
         const refused = error instanceof TransactionCanceledException ? refusedParts(error, verb) : undefined;
         if (refused !== undefined) return { applied: false, refused };
-        if (!isConflict(error)) throw translated(error, verb, this.#table);
+        if (!isConflict(error)) throw translated(error, verb, this.#table, 'write');
         if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
         await this.#backOff(tries);
       }
@@ -324,7 +327,7 @@ export class DynamoConnection {
 
   async #write(verb: string, send: () => Promise<Item>): Promise<WriteOutcome> {
     try {
-      return { applied: true, item: await this.#attempt(verb, send) };
+      return { applied: true, item: await this.#attempt(verb, send, 'write') };
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
       const old = error.Item === undefined ? undefined : unmarshall(error.Item);
@@ -338,14 +341,14 @@ export class DynamoConnection {
   }
 
   /** A single write or read meets a transaction now and then; the SDK does not retry that. */
-  async #attempt<T>(verb: string, send: () => Promise<T>): Promise<T> {
+  async #attempt<T>(verb: string, send: () => Promise<T>, doing: Doing = 'read'): Promise<T> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#lanes.run(send);
       } catch (error) {
         if (error instanceof ConditionalCheckFailedException) throw error;
         this.#countFailure(verb, error, 0);
-        if (!isConflict(error)) throw translated(error, verb, this.#table);
+        if (!isConflict(error)) throw translated(error, verb, this.#table, doing);
         if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
         await this.#backOff(tries);
       }
@@ -465,7 +468,7 @@ const conflicted = (verb: string, tries: number, cause: unknown): ThrottledError
   });
 
 /** The store's own error for one of the SDK's, or of the network's. */
-function translated(error: unknown, verb: string, table: string): Error {
+function translated(error: unknown, verb: string, table: string, doing: Doing): Error {
   const name = nameOf(error);
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
@@ -489,8 +492,9 @@ function translated(error: unknown, verb: string, table: string): Error {
       options,
     );
   }
+  const wayOut = doing === 'write' ? 'the request may have been applied: repeat it' : 'try again';
   return new UnavailableError(
-    `${verb}: no answer from table ${table} (${name}: ${message}); the request may have been applied: repeat it`,
+    `${verb}: no answer from table ${table} (${name}: ${message}); ${wayOut}`,
     options,
   );
 }

@@ -51,12 +51,12 @@ const TORN_READS_MAX = 5;
  * Reads until the page names the ledgers that were read with it, and all reservations that it names were read: a commit came in
  * between, or one of them is damaged or gone.
  */
-export async function untilWhole<T extends { readonly torn: Item | undefined; readonly lacks?: boolean }>(
-  read: () => Promise<T>,
-): Promise<T> {
+export async function untilWhole<
+  T extends { readonly torn: Item | undefined; readonly lacks?: string | undefined },
+>(read: () => Promise<T>): Promise<T> {
   for (let reads = 1; ; reads += 1) {
     const found = await read();
-    if ((found.torn === undefined && found.lacks !== true) || reads === TORN_READS_MAX) return found;
+    if ((found.torn === undefined && found.lacks === undefined) || reads === TORN_READS_MAX) return found;
   }
 }
 

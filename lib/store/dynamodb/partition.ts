@@ -29,7 +29,7 @@ import {
   encodePage,
   isOfBase,
 } from '../table/codec/page.ts';
-import { decodeReservations, encodeReservations } from '../table/codec/reservation.ts';
+import { decodeReservations, encodeReservations, reservationsMissing } from '../table/codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from '../table/codec/worker.ts';
 import type { RankMove } from '../table/key-ranks.ts';
 import {
@@ -111,8 +111,8 @@ interface PartitionItems {
   page: Page;
   /** The page, if what was read beside it is not the base that it names. */
   torn: Item | undefined;
-  /** The page names reservations that were not read with it. */
-  lacks: boolean;
+  /** An item of reservations that the page names, and that was not read with it. */
+  lacks: string | undefined;
   lookout: Lookout | undefined;
   /** Items of reservations by their names. */
   readonly reservations: Map<string, readonly Reservation[]>;
@@ -126,7 +126,7 @@ const noItems = (): PartitionItems => ({
   leader: undefined,
   page: EMPTY_PAGE,
   torn: undefined,
-  lacks: false,
+  lacks: undefined,
   lookout: undefined,
   reservations: new Map(),
   workers: [],
@@ -152,7 +152,7 @@ export class DynamoPartitionStore implements PartitionStore {
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     const { leader, page, reservations, workers, controls, loans, requests, lookout } =
       withoutLedgers === true
-        ? await this.#readBare(partition, nowMs)
+        ? await this.#readItems(partition, nowMs, true)
         : await this.#readWhole(partition, nowMs);
     for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
@@ -176,20 +176,21 @@ export class DynamoPartitionStore implements PartitionStore {
     };
   }
 
-  /** Whatever the base says: no commit follows this. */
-  #readBare(partition: number, nowMs: number): Promise<PartitionItems> {
-    return untilWhole(async () => {
+  /** Whatever the base says, if no commit follows this. */
+  async #readItems(partition: number, nowMs: number, isBare: boolean): Promise<PartitionItems> {
+    const read = await untilWhole(async () => {
       const items = await this.#items.collection('loadPartition', partitionPk(partition));
-      return this.#decoded(partition, items, nowMs, true);
+      return this.#decoded(partition, items, nowMs, isBare);
     });
+    // To go on without it would give its capacity away a second time, and leave its jobs without anyone who looks after them.
+    // planted: named-and-gone
+    if (read.lacks !== undefined) throw reservationsMissing(partition, read.lacks);
+    return read;
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
     const before = this.#versionOf(partition);
-    const read = await untilWhole(async () => {
-      const items = await this.#items.collection('loadPartition', partitionPk(partition));
-      return this.#decoded(partition, items, nowMs);
-    });
+    const read = await this.#readItems(partition, nowMs, false);
     if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
     // Another read of this process, or its commit, may have come after this one; but a table that is behind what was known before was restored.
     const { version } = read.page;
@@ -203,7 +204,7 @@ export class DynamoPartitionStore implements PartitionStore {
     partition: number,
     items: readonly Item[],
     nowMs: number,
-    isBare = false,
+    isBare: boolean,
   ): Promise<PartitionItems> {
     const found = noItems();
     let pageItem: Item | undefined;
@@ -268,7 +269,7 @@ export class DynamoPartitionStore implements PartitionStore {
       torn: isBare || isOfBase(pageItem, base) ? undefined : pageItem,
       // The page is read before its reservations: one that was taken away meanwhile is of a page that is not the partition's any more.
       // planted: named-but-missing
-      lacks: [...page.named].some((itemId) => !found.reservations.has(itemId)),
+      lacks: [...page.named].find((itemId) => !found.reservations.has(itemId)),
     };
   }
 

@@ -92,10 +92,30 @@ export const WORKER_CHECKS = {
   leaseMs: numberWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
 } as const;
 
+/**
+ * Refuses a heartbeat that comes too late for its lease.
+ *
+ * @throws ConfigurationError
+ */
+export function requireTimelyHeartbeat({
+  heartbeatMs = HEARTBEAT_MS,
+  leaseMs = LEASE_MS,
+}: Pick<WorkerProcessOptions, 'heartbeatMs' | 'leaseMs'>): void {
+  const mostMs = leaseMs - LEASE_MARGIN_MS;
+  if (heartbeatMs < mostMs) return;
+  throw new ConfigurationError(
+    'heartbeatMs',
+    heartbeatMs,
+    `must be below leaseMs - ${LEASE_MARGIN_MS}`,
+    `That is ${mostMs}: beat more often, or lengthen the lease.`,
+  );
+}
+
 /** @throws ConfigurationError */
 export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
   const { slots, workerId, shutdownMs, heartbeatMs, leaseMs } = options;
   objectOf(WORKER_CHECKS)('', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });
+  requireTimelyHeartbeat(options);
   const settings = {
     ...options,
     handlers: readHandlers(options.handlers),
@@ -110,11 +130,16 @@ export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
 }
 
 function requireWorkable(settings: WorkerSettings): void {
-  const { configuration, fleet, handlers, heartbeatMs, leaseMs } = settings;
+  const { configuration, fleet, handlers } = settings;
   const known = configuration.fleets.find((each) => each.fleet === fleet);
   if (known === undefined) {
     const names = configuration.fleets.map((each) => each.fleet).join(', ');
-    throw new ConfigurationError('fleet', fleet, 'is none of the pool', `It has: ${names || 'none'}.`);
+    throw new ConfigurationError(
+      'fleet',
+      fleet,
+      'is not a fleet of the pool',
+      `The pool has: ${names || 'none'}.`,
+    );
   }
   if (known.slots !== null) {
     throw new ConfigurationError(
@@ -131,14 +156,6 @@ function requireWorkable(settings: WorkerSettings): void {
       handlers,
       `has none for ${missing.join(', ')}, which fleet ${JSON.stringify(fleet)} takes`,
       'Give a handler for each of its types.',
-    );
-  }
-  if (heartbeatMs >= leaseMs - LEASE_MARGIN_MS) {
-    throw new ConfigurationError(
-      'heartbeatMs',
-      heartbeatMs,
-      `must be below leaseMs - ${LEASE_MARGIN_MS}`,
-      `That is ${leaseMs - LEASE_MARGIN_MS}: beat more often, or lengthen the lease.`,
     );
   }
 }

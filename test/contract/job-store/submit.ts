@@ -4,7 +4,7 @@ import type { Json } from '../../../lib/core/job.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aRejection } from '../../fixtures/factories/rejection.ts';
-import { CONCURRENT_MS, type StoreSuite, SUCCESS, times } from './suite.ts';
+import { CONCURRENT_MS, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
 
 export function submitContract(suite: StoreSuite): void {
   const { created, stored, runningJob, finish } = suite;
@@ -152,7 +152,7 @@ export function submitContract(suite: StoreSuite): void {
         } while (after !== undefined);
         return all.filter(({ sourceId }) => own.has(sourceId));
       };
-      await expect.poll(read).toEqual(rejections);
+      await expect.poll(read, SHOWN).toEqual(rejections);
     });
 
     it('are none for a source that was never rejected', async () => {

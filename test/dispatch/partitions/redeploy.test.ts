@@ -235,6 +235,22 @@ describe('jobs that run', () => {
     expect(jobs.map(({ id }) => store.inspectJob(id)?.workersLost)).toEqual([1, 1]);
   });
 
+  it('in a function whose fleet is gone are taken at its end also where another job of their reservation has just ended', async () => {
+    const type = { timeoutMs: 30_000, onWorkerLost: 'retry' } as const;
+    const { on, warm } = await claimedUnder(pool(type), 2);
+    expect(on.store.inspect(0).reservations.size).toBe(1);
+    const [lost, ended] = await on.startAll('images');
+    if (lost === undefined || ended === undefined) throw new Error('nothing was started');
+    const { runUntilMs = Number.NaN } = on.store.inspectJob(lost.job.id) ?? {};
+    await on.deploy(pool(type, { fleets: { pictures: { types: ['resize'], slots: 4 } } }));
+    await on.pass({ jobs: [await on.end(ended)], reason: 'stream' }, warm);
+    const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
+    expect([...on.store.inspect(0).reservations.values()].map(({ checkAtMs }) => checkAtMs)).toEqual([endMs]);
+    await on.advance(endMs + 1_000 - on.clock.nowMs());
+    await on.pass({ reason: 'wake', partitions: [0] }, warm);
+    expect(on.store.inspectJob(lost.job.id)?.workersLost).toBe(1);
+  });
+
   it('are tried again by that policy also when the message of their function says that it died', async () => {
     const on = await redeployed(pool({ onWorkerLost: 'retry', retry: { maxWorkersLost: 3 } }));
     const [job] = await many(on, 1);

@@ -4,6 +4,8 @@ import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
+import { quietOf as quietIn } from '../../../lib/dispatch/pass/quiet.ts';
+import { noKeys, orderOf, View } from '../../../lib/dispatch/view/view.ts';
 import type { PartitionState, Quiet } from '../../../lib/store/contract/records.ts';
 import { lockedJob, lockedPool } from '../../stage/locked.ts';
 import { type Stage, stage, storeWith } from '../../stage/stage.ts';
@@ -268,4 +270,19 @@ describe('a job that is left waiting by a pass that was told of it', () => {
     // Wakes ask for no wakes: one came soon, and one at that instant.
     expect(wakes).toBeLessThanOrEqual(3);
   });
+});
+
+it('that nothing waits is said under the declaration that it holds for', () => {
+  const on = twoTypes();
+  const { nowMs } = on.time;
+  const view = new View();
+  for (const { type } of on.configuration.types) view.keys.set(type, noKeys(nowMs));
+  const said = (deployed: DispatchContext['deployed']) =>
+    quietIn({ configuration: on.configuration, deployed }, view, {
+      order: orderOf(0, on.configuration),
+      nowMs,
+      unseenUntilMs: nowMs,
+    });
+  expect(said(undefined)).toEqual({ lookedAtMs: nowMs });
+  expect(said({ version: 7 } as DispatchContext['deployed'])).toEqual({ lookedAtMs: nowMs, declared: 7 });
 });

@@ -1,7 +1,8 @@
 /** Keys of a type in the order of their shares, from a line in the order of ranks that trail. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BackloggedKeys, type KeyShares } from '../../../lib/dispatch/view/keys.ts';
+import { resolveConfiguration } from '../../../lib/core/defaults.ts';
+import { BackloggedKeys, type KeyShares, keyShares } from '../../../lib/dispatch/view/keys.ts';
 import { View } from '../../../lib/dispatch/view/view.ts';
 import type { KeyBacklog } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
@@ -94,5 +95,29 @@ describe('keys in turn', () => {
     );
     expect(more).toBe(true);
     expect(other.reads).toEqual([100, 100, 200]);
+  });
+
+  it.each([
+    [
+      'are read to the end of their line where costs are reset, as ranks tell of charges before',
+      1_000,
+      '100',
+    ],
+    ['are not read further than their ranks ask for where nothing is reset', null, '0'],
+  ])('%s', async (_, resetEveryMs, first) => {
+    // A hundred keys of one rank, and one behind them that was forgiven all.
+    const keys = [
+      ...Array.from({ length: 100 }, () => ({ rankCostMs: 1, costMs: 1 })),
+      { rankCostMs: 9, costMs: 0 },
+    ];
+    const { backlogged, shares } = lineOf(keys);
+    const { fairness } = resolveConfiguration({ types: { t: {} }, fairness: { resetEveryMs } });
+    const { behind } = keyShares(
+      { isKnown: () => true, ledgerOf: () => undefined, readLedgers: async () => {}, weightOf: () => 1 },
+      { isKeyFull: () => false },
+      fairness,
+    );
+    const given = await backlogged.inTurn('t', 1, { ...shares, behind });
+    expect(given.keys.map(({ key }) => key.fairnessKey)).toEqual([first]);
   });
 });

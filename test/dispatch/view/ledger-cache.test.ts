@@ -419,6 +419,26 @@ describe('the books in memory', () => {
   });
 });
 
+describe('when a key was seen last', () => {
+  it('is never earlier than before, however late an end is settled', () => {
+    const on = setting();
+    const nowMs = on.time.nowMs;
+    const entry = aReservedJob({ id: 'ended', type: 'resize', fairnessKey: 'tenant-a' });
+    const reservation = aReservation([entry], { reservedAtMs: nowMs - 60_000 });
+    const seenAfter = (beforeMs: number): number | undefined => {
+      const cached = openCache(new Map(), 0, 'one');
+      const own = new LedgerCache(on.store, on.main.configuration, 0, nowMs, cached);
+      const before = aLedger({ fairnessKey: 'tenant-a', lastSeenMs: beforeMs });
+      own.know({ ledgers: [before], estimates: [], controls: [] });
+      const ended = { succeeded: true, durationMs: 1_000, endedAtMs: nowMs - 30_000 };
+      const { ledgers } = own.settle({ reservation, position: 0, entry, ...ended });
+      return ledgers[0]?.lastSeenMs;
+    };
+    expect(seenAfter(nowMs - 40_000)).toBe(nowMs - 30_000);
+    expect(seenAfter(nowMs - 20_000)).toBe(nowMs - 20_000);
+  });
+});
+
 describe('raised shares', () => {
   /** The books of a partition in which a key was charged 1,000. */
   function books() {

@@ -1,7 +1,7 @@
 /** Keys that move to the front of their keys line while it is being read, on an index that shows it later. */
 import { expect, it } from 'vitest';
 import { BackloggedKeys } from '../../../lib/dispatch/view/keys.ts';
-import { SHOWN_MS, View } from '../../../lib/dispatch/view/view.ts';
+import { noKeys, READ_TRUSTED_MS, SHOWN_MS, View } from '../../../lib/dispatch/view/view.ts';
 import type { KeyBacklog } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 
@@ -17,6 +17,10 @@ async function readAfter(ms: number): Promise<readonly string[]> {
   const view = new View();
   view.noteMovedBack('moved', NOW_MS - ms);
   view.begin(undefined, NOW_MS);
+  return keysIn(view);
+}
+
+async function keysIn(view: View): Promise<readonly string[]> {
   const keys = new BackloggedKeys(
     {
       readKeys: async ({ after }) =>
@@ -36,4 +40,21 @@ it('is read by its name as long as the index may not show where it stands', asyn
 
 it('is not read by its name for longer', async () => {
   expect(await readAfter(SHOWN_MS + 1)).toEqual(['first', 'last']);
+});
+
+it('is read by its name as long as any first page is trusted that may not show it', async () => {
+  const readAtMs = NOW_MS - READ_TRUSTED_MS + 1;
+  const after = async (movedMs: number): Promise<readonly string[]> => {
+    const view = new View();
+    view.noteMovedBack('moved', movedMs);
+    view.begin(undefined, NOW_MS);
+    view.keys.set('resize', {
+      ...noKeys(readAtMs),
+      keys: new Map([['first', keyOf('first')]]),
+      next: 'first',
+    });
+    return keysIn(view);
+  };
+  expect(await after(readAtMs - SHOWN_MS)).toEqual(['first', 'moved', 'last']);
+  expect(await after(readAtMs - SHOWN_MS - 1)).toEqual(['first', 'last']);
 });

@@ -1,4 +1,4 @@
-/** However much a pass asks at once, no request waits for a socket: what it waited would count as no connection. */
+/** What a connection makes of a network that fails, and of more requests than there are sockets: what one waits for a socket would count as no connection. */
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { expect, it } from 'vitest';
 import { DynamoConnection } from '../../../lib/store/dynamodb/connection.ts';
@@ -23,7 +23,7 @@ function held() {
         most = Math.max(most, atOnce);
         await new Promise<void>((resolve) => waiting.push(resolve));
         atOnce -= 1;
-        throw new Error('no such host');
+        throw Object.assign(new Error('no such host'), { code: 'ENOTFOUND' });
       },
     },
   });
@@ -54,4 +54,36 @@ it('has no more requests under way than the SDK has sockets, and sends every one
   }
   expect((await all).filter(({ status }) => status === 'rejected')).toHaveLength(ASKED);
   expect(network.most()).toBe(SOCKETS);
+});
+
+it('says of writes without an answer that they may have been applied, and never of reads', async () => {
+  const network = held();
+  const connection = new DynamoConnection({ client: network.client, table: 'jobs' });
+  const key = leaderKey(0);
+  const query = { condition: '#pk = :pk', values: { ':pk': key.pk } };
+  const scan = { filter: '#pk = :pk', values: { ':pk': key.pk } };
+  const said = async (work: Promise<unknown>): Promise<string> => {
+    const ended = work.then(
+      () => 'answered',
+      (error: Error) => error.message,
+    );
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    network.letGo();
+    return ended;
+  };
+  for (const read of [
+    () => connection.get('v', key),
+    () => connection.getLagging('v', key),
+    () => connection.getAll('v', [key]),
+    () => connection.query('v', query),
+    () => connection.scan('v', scan),
+  ])
+    expect(await said(read())).toMatch(/no answer from table jobs \(.*\); try again$/);
+  for (const write of [
+    () => connection.put('v', { item: { ...key } }),
+    () => connection.update('v', { key, update: 'SET #pk = :pk', values: { ':pk': 1 } }),
+    () => connection.delete('v', key),
+    () => connection.transact('v', 'token', [connection.deletePart(key)]),
+  ])
+    expect(await said(write())).toMatch(/the request may have been applied: repeat it$/);
 });

@@ -186,7 +186,7 @@ describe('an item that must not be guessed at', () => {
   it.each([
     ['leader', leaderKey(3), 'deploy the stack again'],
     ['page', pageKey(3), 'deleting it forgets'],
-    ['reservation', reservationKey(3, '1-1'), 'once none of its jobs can be running'],
+    ['reservation', reservationKey(3, '1-1'), 'Once none of them can be running'],
     ['loan', loanKey(3, 'l'), 'the copy of the other partition'],
     ['worker', workerKey(3, 'w'), 'correct or delete the item'],
     ['ledger', ledgerKey(3, 'leader'), 'correct or delete the item'],

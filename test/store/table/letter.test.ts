@@ -7,14 +7,14 @@ import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { LETTERS_KEPT_MS } from '../../../lib/store/contract/bounds.ts';
 import { MalformedItemError } from '../../../lib/store/contract/errors.ts';
-import { hintOf, type JobHead } from '../../../lib/store/contract/job-fields.ts';
+import { hintOf } from '../../../lib/store/contract/job-fields.ts';
 import { TableItems } from '../../../lib/store/dynamodb/items.ts';
 import { ATTRIBUTE as A, type Item } from '../../../lib/store/table/codec/attributes.ts';
 import { ttlSec } from '../../../lib/store/table/codec/cells.ts';
-import { decodeJobHead, encodeJobHint } from '../../../lib/store/table/codec/job.ts';
+import { decodeJobHead, encodeJobHead } from '../../../lib/store/table/codec/job.ts';
 import { decodeLetter, encodeLetter } from '../../../lib/store/table/codec/letter.ts';
 import { jobKey, letterKey } from '../../../lib/store/table/schema.ts';
-import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
+import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { largestJob } from '../../fixtures/largest.ts';
 
 const encode = (jobs: readonly Job[]): readonly Item[] =>
@@ -24,7 +24,6 @@ describe('letters', () => {
   it.each([
     ['a job with every field', largestJob()],
     ['a job that waits', aJob()],
-    ['a job that was cancelled', aJob({ state: 'cancelled', cancelRequestedAtMs: NOW_MS + 7 })],
   ])('keep of %s what the store in memory keeps of it', (_title, job) => {
     expect(encode([job]).flatMap((item) => decodeLetter(item).hints)).toEqual([hintOf(job)]);
   });
@@ -32,12 +31,6 @@ describe('letters', () => {
   it('may be collected a day after they were put', () => {
     expect(encode([aJob()]).map((item) => item[A.ttl])).toEqual([ttlSec(NOW_MS + LETTERS_KEPT_MS)]);
     expect(LETTERS_KEPT_MS).toBe(86_400_000);
-  });
-
-  it('cannot be made of a head alone, which does not say when its job was asked to end', () => {
-    const head: JobHead = headOf(aJob());
-    // @ts-expect-error -- it lacks what hints say beside it
-    expect(encodeLetter(3, { hints: [head] }, { newId: () => 'abc', nowMs: NOW_MS })).toHaveLength(1);
   });
 });
 
@@ -47,7 +40,7 @@ describe('letters that cannot be read', () => {
     [A.letter]: deflateRawSync(JSON.stringify([json, [], 0])),
     [A.ttl]: ttlSec(NOW_MS),
   });
-  const hint = encodeJobHint(aJob({ id: 'healthy' }));
+  const hint = encodeJobHead(aJob({ id: 'healthy' }));
 
   it.each([
     ['null', null],
@@ -58,9 +51,9 @@ describe('letters that cannot be read', () => {
     ['a list for a head', [[]]],
     ['an empty head', [{}]],
     ['a head without its state', [{ ...hint, state: undefined }]],
+    ['an instant that is none', [{ ...hint, [A.finishedAtMs]: 'soon' }]],
     ['a state of a later version', [{ ...hint, state: 'parked' }]],
     ['a head of no job', [{ ...hint, pk: 'partition/0', sk: 'page' }]],
-    ['an instant that is none', [{ ...hint, cancelRequestedAtMs: 'soon' }]],
   ])('are malformed by the name of the item that they stand in: %s', (_title, json) => {
     let error: unknown;
     try {

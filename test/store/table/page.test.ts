@@ -350,4 +350,59 @@ describe('a commit', () => {
     const last = nextPage(half, second, items, '').page;
     expect([last.named.size, last.batches.size, last.inline.size]).toEqual([0, 0, 0]);
   });
+
+  /** So many places, as far as they have room in a page. */
+  const placesOf = (name: string, count: number, reservedAtMs = 0): Reservation =>
+    aReservation(
+      Array.from({ length: count }, (_, at) => ({ id: `${name}-${at}`.padStart(32, '0') })),
+      { batchId: name, reservedAtMs },
+    );
+
+  it('that postpones a reservation leaves settled what is settled of it, however much that is', () => {
+    const large = placesOf('large', 300);
+    const made = nextPage(EMPTY_PAGE, aCommit({ reserve: [large] }), new Map(), '');
+    const items = new Map(made.ahead);
+    const positions = [...large.jobs.keys()].slice(0, 290);
+    const drop = [{ reservation: large, positions }];
+    const settled = nextPage(made.page, aCommit({ version: 1, drop }), items, '').page;
+    const postpone = [{ reservation: large, checkAtMs: 99_000 }];
+    const { page } = nextPage(settled, aCommit({ version: 2, postpone }), items, '');
+    const [left] = reservationsIn(page, items);
+    expect([left?.jobs.size, left?.checkAtMs]).toEqual([10, 99_000]);
+  });
+
+  it('lets small items become one where the page names too many', () => {
+    const items = new Map<string, readonly Reservation[]>();
+    let { page } = { page: EMPTY_PAGE };
+    const counts: number[] = [];
+    for (let version = 0; version < 150; version += 1) {
+      // Of the first, nothing more has room in the page.
+      const reserve = [placesOf(`batch-${version}`, version === 0 ? 300 : 20, version)];
+      const change = nextPage(page, aCommit({ version, reserve }), items, 'n');
+      for (const [name, reservations] of change.ahead) items.set(name, reservations);
+      ({ page } = change);
+      counts.push(page.named.size);
+      expect(reservationsIn(page, items)).toHaveLength(version + 1);
+    }
+    expect(Math.max(...counts)).toBeGreaterThan(60);
+    expect(Math.max(...counts)).toBeLessThanOrEqual(66);
+  });
+
+  it('takes reservations of long jobs out of the page once they fill much of it, all at once, and no others', () => {
+    const first = nextPage(
+      EMPTY_PAGE,
+      aCommit({ reserve: [placesOf('a', 30), placesOf('b', 30)] }),
+      new Map(),
+      '',
+    ).page;
+    const reservedAt = (reservedAtMs: number): PageChange =>
+      nextPage(first, aCommit({ version: 1, reserve: [placesOf('c', 1, reservedAtMs)] }), new Map(), 'n');
+    const soon = reservedAt(30_000);
+    expect([[...soon.page.inline.keys()], soon.ahead]).toEqual([['a', 'b', 'c'], []]);
+    const late = reservedAt(30_001);
+    expect([...late.page.inline.keys()]).toEqual(['c']);
+    expect(late.ahead.map(([name, of]) => [name, of.map(({ batchId }) => batchId)])).toEqual([
+      ['1-n.0', ['a', 'b']],
+    ]);
+  });
 });

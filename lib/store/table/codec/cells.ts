@@ -148,7 +148,7 @@ const WAYS_OUT: readonly (readonly [string, string])[] = [
   [ledgerBaseKey(0).sk, 'delete it: what its keys were charged is forgotten'],
   [
     RESERVATION_PREFIX,
-    'correct it, or delete it once none of its jobs can be running: it holds their capacity',
+    'correct it, or put it back from a backup: it holds the capacity of its jobs. Once none of them can be running, it may hold none: the text [] as its j. Submit those that had not ended again',
   ],
   [
     LOAN_PREFIX,

@@ -15,15 +15,13 @@ import {
   type ApartField,
   HEAD_FIELDS,
   type HeadField,
-  HINTED_FIELDS,
   ITEM_FIELDS,
   type ItemField,
   type JobHead,
-  type JobHint,
-  type JobImage,
 } from '../../contract/job-fields.ts';
 import { packPayload, unpackPayload } from '../payload.ts';
 import { jobKey, payloadKey } from '../schema.ts';
+
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf, encodeJson, ttlSec } from './cells.ts';
 import { encodeHistory, unpackHistory } from './history.ts';
@@ -186,12 +184,6 @@ export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: 
 /** What a line shows of a job, without its place there. */
 export const encodeJobHead = (head: JobHead): Item => ({ ...jobKey(head.id), ...written(head, HEAD_FIELDS) });
 
-/** What hints say of a job. */
-export const encodeJobHint = (image: JobImage): Item => ({
-  ...encodeJobHead(image),
-  ...written(image, HINTED_FIELDS),
-});
-
 /** These fields of a job in their attributes. */
 function written<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
   const attributes = names.map((name) => {
@@ -303,19 +295,6 @@ export function decodeJobHead(item: Item): JobHead {
     if (name in REQUIRED_HEAD || cells.has(A[name])) read[name] = CELLS[name].read(cells, A[name]);
   }
   return read as unknown as JobHead;
-}
-
-/**
- * Reads what hints say of a job.
- *
- * @throws MalformedItemError - it names the key of the job, not of the item that the hint stands in
- */
-export function decodeJobHint(hint: Item): JobHint {
-  const cells = cellsOf(hint);
-  const read: Record<string, unknown> = { ...decodeJobHead(hint) };
-  for (const name of HINTED_FIELDS)
-    read[name] = cells.has(A[name]) ? CELLS[name].read(cells, A[name]) : undefined;
-  return read as unknown as JobHint;
 }
 
 export const decodeWorkerIdentity = (

@@ -8,7 +8,7 @@ import { itemBytes } from '../metering.ts';
 import { letterKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, textOf, ttlSec } from './cells.ts';
-import { decodeJobHint, encodeJobHint } from './job.ts';
+import { decodeJobHead, encodeJobHead } from './job.ts';
 
 /** Far beyond the heads of any item. */
 const LETTER_BYTES_MAX = 16 * 1024 * 1024;
@@ -21,7 +21,7 @@ export function encodeLetter(
 ): readonly Item[] {
   const item = {
     ...letterKey(partition, nowMs, newId()),
-    [A.letter]: deflateRawSync(JSON.stringify([hints.map(encodeJobHint), jobIds, Number(looksAtAll)])),
+    [A.letter]: deflateRawSync(JSON.stringify([hints.map(encodeJobHead), jobIds, Number(looksAtAll)])),
     [A.ttl]: ttlSec(nowMs + LETTERS_KEPT_MS),
   };
   const jobs = hints.length + jobIds.length;
@@ -53,7 +53,7 @@ export function decodeLetter(item: Item): ReceivedLetter {
   });
   const hints = heads.map((head, at) => {
     try {
-      return decodeJobHint((head ?? {}) as Item);
+      return decodeJobHead((head ?? {}) as Item);
     } catch (cause) {
       if (!(cause instanceof MalformedItemError)) throw cause;
       throw cells.malformed(A.letter, `heads of jobs: of number ${at}, ${cause.attribute} is wrong`, {

@@ -1,6 +1,8 @@
 /** An item of reservations: they are packed into one attribute, because every pass reads them whole. */
+
 import { deflateRawSync } from 'node:zlib';
 import type { ReservedJob } from '../../../core/job.ts';
+import type { MalformedItemError } from '../../contract/errors.ts';
 import type { Reservation } from '../../contract/records.ts';
 import { itemBytes, writeUnitsOf } from '../metering.ts';
 import type { ReservationItem } from '../page.ts';
@@ -164,6 +166,13 @@ function withText(item: Item): Item {
   const text = cellsOf(item).inflated(A.reservations, 'reservations', BYTES_MAX, (each) => each);
   return { ...item, [A.reservations]: text };
 }
+
+/** That a page names an item which is not there: what is in flight is known nowhere else. */
+export const reservationsMissing = (partition: number, itemId: string): MalformedItemError =>
+  cellsOf({ ...reservationKey(partition, itemId) }).malformed(
+    A.reservations,
+    'the reservations of an item that the page names',
+  );
 
 export function decodeReservations(item: Item): ReservationItem {
   const cells = cellsOf(withText(item));
