@@ -2,6 +2,7 @@
  * From messages of the ingest queue to jobs that are moved or cancelled. The bus knows no order: of two moves of one job that are sent
  * close together, either may come last. A producer that needs their order uses the client, or waits between them.
  */
+
 import { z } from 'zod';
 import { inWords } from '../core/issues.ts';
 import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
@@ -14,12 +15,13 @@ import {
   carryOutEach,
   type Ingested,
 } from '../schedules/ingest.ts';
-import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+import type { ProducerStore } from '../store/contract/core.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
 import { jobIdOf, keyText } from '../submit/request.ts';
 import { type RetimeContext, retimeJob } from './retime.ts';
 
 export interface JobIngestContext extends RetimeContext {
-  readonly store: SubmitStore & Pick<OperateStore, 'retimeJob' | 'cancelJob'>;
+  readonly store: SubmitStore & Pick<ProducerStore, 'retimeJob' | 'cancelJob'>;
   readonly events: EventBus;
   readonly log: Log;
 }

@@ -5,7 +5,8 @@ import type { Metrics } from '../metrics/contract.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
-import type { SubmitStore, WorkerStore } from '../store/contract/verbs.ts';
+import type { WorkerStore } from '../store/contract/core.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
 import { noteStart, progressOf, watchJobs } from './attempt-host.ts';
 import { endIfDead } from './dead-function.ts';
 import {

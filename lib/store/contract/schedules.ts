@@ -1,6 +1,6 @@
 /**
- * What the scheduler asks of its store about schedules. Every write names the revision that was read: of two who change one
- * schedule in the same moment, one changes nothing, and is told.
+ * Schedules: jobs that come again at their times. Without it there are no recurring jobs; producers submit each one. Every write
+ * is fenced by the schedule's revision as it was read.
  */
 import type { ScheduleRecord, ScheduleState } from '../../core/recurring.ts';
 import type { Applied } from './requests.ts';

@@ -8,6 +8,7 @@ import {
   type PlannedClaim,
   type Unfinished,
 } from '../../core/life-cycle.ts';
+import type { WorkerStore } from '../contract/core.ts';
 import { StoreRefused, StoreThrottled } from '../contract/errors.ts';
 import { FORMER_SHOWN_MS, type WorkerIdentity, type WorkerRecord } from '../contract/records.ts';
 import type {
@@ -17,7 +18,7 @@ import type {
   StartOutcome,
   StartRequest,
 } from '../contract/requests.ts';
-import type { RequestOf, WorkerStore } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { encodeJson } from '../table/codec/cells.ts';
 import { decodeMovingJob, encodeClaim, encodeError, encodeWorker } from '../table/codec/job.ts';

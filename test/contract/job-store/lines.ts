@@ -393,7 +393,7 @@ export function linesContract(suite: StoreSuite): void {
       await store.readKeys({ partition, type: SUITE_TYPE, limit: 2 });
       await charge('a', 10);
       await charge('b', 300);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       await untilKeys(partition, SUITE_TYPE, ['a', 'b', 'c']);
       const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 3 });
       expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual([10, 50, 200]);
@@ -409,10 +409,10 @@ export function linesContract(suite: StoreSuite): void {
       await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
       await charge('a', 10);
       // Nobody has met the key so far.
-      await store.tidy(partition);
+      await store.tidy({ partition });
       await store.loadPartition({ partition, nowMs: NOW_MS });
       await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       const [a] = await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] });
       expect(a?.rankCostMs).toBe(10);
     });
@@ -435,7 +435,7 @@ export function linesContract(suite: StoreSuite): void {
         (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] }))[0]?.rankCostMs;
       expect(await rankOf()).toBe(0);
       await chargesIn(partition)('a', 50);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect(await rankOf()).toBe(0);
     });
 

@@ -103,14 +103,14 @@ export function partitionContract(suite: StoreSuite): void {
       const reservation = aReservation([{ id: 'a' }, { id: 'b' }]);
       await commit(partition, { reserve: [reservation] });
       await commit(partition, { drop: [{ reservation, positions: [0] }] });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       const left = { ...reservation, jobs: new Map([...reservation.jobs].slice(1)) };
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
       await commit(partition, { drop: [{ reservation, positions: [1] }] });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       await commit(partition);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
     });
 
@@ -122,9 +122,9 @@ export function partitionContract(suite: StoreSuite): void {
       await commit(partition, { reserve: [gone, left] });
       await commit(partition, { drop: [{ reservation: gone, positions: times(50, (at) => at) }] });
       await another.loadPartition({ partition, nowMs: NOW_MS });
-      await another.tidy(partition);
+      await another.tidy({ partition });
       await commit(partition, { ledgers: [aLedger()] });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       for (const by of [store, another])
         expect((await by.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
     });
@@ -156,20 +156,20 @@ export function partitionContract(suite: StoreSuite): void {
         }
         for (const each of reserve) meant.set(each.batchId, each);
         expect(await shown()).toEqual(meant);
-        if (round % 2 === 0) await store.tidy(partition);
+        if (round % 2 === 0) await store.tidy({ partition });
         expect(await shown()).toEqual(meant);
       }
       // One that follows what is not there makes nothing, and takes nothing away.
       const late = { version: 3, reserve: [aReservation(times(300, (at) => ({ id: `late-${at}` })))] };
       expect(await commit(partition, late)).toBe('lost');
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect(await shown()).toEqual(meant);
       const all = [...meant.values()].map((reservation) => ({
         reservation,
         positions: [...reservation.jobs.keys()],
       }));
       await commit(partition, { drop: all });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect(await shown()).toEqual(new Map());
       expect((await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] }))[0]?.settledCostMs).toBe(11);
     });
@@ -282,7 +282,7 @@ export function partitionContract(suite: StoreSuite): void {
           expect(new Map(reservations.map((one) => [one.batchId, one]))).toEqual(
             new Map([left, makes[winner] ?? left].map((one) => [one.batchId, one])),
           );
-          await each.tidy(partition);
+          await each.tidy({ partition });
         }
         expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([
           aLedger({ settledCostMs: winner }),
@@ -317,7 +317,7 @@ export function partitionContract(suite: StoreSuite): void {
           else meant.set(reservation.batchId, { ...reservation, jobs });
         }
         meant.set(made.batchId, made);
-        await (version % 2 === 0 ? store : another).tidy(partition);
+        await (version % 2 === 0 ? store : another).tidy({ partition });
         const { reservations } = await each.loadPartition({ partition, nowMs: NOW_MS });
         expect(new Map(reservations.map((one) => [one.batchId, one]))).toEqual(meant);
       }
