@@ -1,4 +1,4 @@
-/** What every job store does: sentences, each checked on every implementation. The core has a suite, and each capability. */
+/** The suites of the job store: the core has one, and each capability. */
 import { describe } from 'vitest';
 import type { CoreStore } from '../../lib/store/contract/core.ts';
 import type { JobStoreHarness } from './harness.ts';
@@ -33,7 +33,7 @@ function coreContract(suite: StoreSuite<CoreStore>): void {
   jobHistoryContract(() => suite.opened().store);
 }
 
-/** What any store must do. */
+/** The suite that any store must pass. */
 export function coreStoreContract(
   name: string,
   makeHarness: () => Promise<JobStoreHarness<CoreStore>>,
@@ -41,7 +41,7 @@ export function coreStoreContract(
   describe(`the core of the job store on ${name}`, () => coreContract(openSuite(makeHarness)));
 }
 
-/** What a store with all capabilities does, and what it refuses because an item, a key or a transaction is bounded. */
+/** The suites of a store with all capabilities, whose items, keys and transactions are bounded as those of a table. */
 export function jobStoreContract(name: string, makeHarness: () => Promise<JobStoreHarness>): void {
   describe(`the job store on ${name}`, () => {
     const suite = openSuite(makeHarness);

@@ -1,4 +1,4 @@
-/** What a table cannot hold: items, keys and transactions have bounds, and what is beyond is refused by name. */
+/** A table bounds its items, keys and transactions: a request beyond them is refused by its name. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Loan } from '../../../lib/core/lending.ts';
 import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX } from '../../../lib/store/contract/bounds.ts';

@@ -1,5 +1,5 @@
 /**
- * What the store keeps, in three tables. Each verb is one transaction. SQLite lets one process write at a time, so each condition is
+ * Three tables hold everything. Each verb is one transaction. SQLite lets one process write at a time, so each condition is
  * an `if` between a read and a write.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
