@@ -1,5 +1,5 @@
 /**
- * A job store is the core and every capability. What a caller needs of it stands here, too: each caller is handed no more.
+ * A job store is the core and every capability. The part that a caller needs is named here, too: each caller is handed no more.
  *
  * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both; a store with the core alone is in
  * `test/contract/sqlite/`.
@@ -15,7 +15,7 @@ import type { OperateStore } from './operate.ts';
 import type { ParkingStore } from './parking.ts';
 import type { ScheduleStore } from './schedules.ts';
 
-/** Where a job waits once it is ready: its rank in its line. Ranks are compared as text. */
+/** The rank of a ready job in its line. Ranks are compared as text. */
 export type PlaceInLine = (job: JobHead) => { readonly rank: string };
 
 /** The core with all capabilities, for composition roots. */
@@ -33,14 +33,14 @@ export interface JobStore
 /** The argument of a verb. */
 export type RequestOf<Verb extends keyof JobStore> = Parameters<JobStore[Verb]>[0];
 
-/** What submitters need: producers, the ingest, and a dispatcher that moves jobs to another line. */
+/** For submitters: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore
   extends Pick<ProducerStore, 'createJobs' | 'announceLines' | 'getJobs' | 'lookUpJobs'>,
     Pick<OperateStore, 'recordRejections'>,
     Pick<DeclareStore, 'readDeclaredVersion' | 'readDeclaration'>,
     Pick<LeadStore, 'putLetter'> {}
 
-/** What a pass needs. It submits, too. */
+/** For a pass, which submits, too. */
 export interface PassStore
   extends SubmitStore,
     LeadStore,
@@ -56,14 +56,14 @@ export interface PassStore
     Pick<DeclareStore, 'announceDeclaration' | 'rehome' | 'adoptControl' | 'giveBack'>,
     Pick<ScheduleStore, 'readDueSchedules' | 'getSchedules' | 'saveSchedule'> {}
 
-/** What a deployment needs: it declares, and makes the declared schedules. */
+/** For a deployment, which declares, and makes the declared schedules. */
 export interface DeployStore
   extends SubmitStore,
     DeclareStore,
     ScheduleStore,
     Pick<ProducerStore, 'cancelJob'> {}
 
-/** What operators need: they look at everything that a pass knows, and change jobs, controls and schedules. */
+/** For operators, who look at everything that a pass knows, and change jobs, controls and schedules. */
 export interface OperatorStore
   extends PassStore,
     ProducerStore,

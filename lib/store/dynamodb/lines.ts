@@ -1,4 +1,4 @@
-/** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
+/** The waiting jobs of a partition, the keys that have them, and their costs. */
 
 import type { MovingJob } from '../../core/job.ts';
 import { RETIRED_KEPT_MS } from '../contract/bounds.ts';

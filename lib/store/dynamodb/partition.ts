@@ -1,4 +1,4 @@
-/** What a pass knows of its partition exactly, and what it decides: one read, and a write that counts as a whole or not at all. */
+/** A partition as a pass reads it, at once, and the decisions that a pass commits, together or not at all. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';

@@ -1,4 +1,4 @@
-/** What whoever submits asks. */
+/** Storing jobs and reading them, and announcing their lines. */
 
 import type { Job, MovingJob } from '../../core/job.ts';
 import type { LineStore, ProducerStore } from '../contract/core.ts';

@@ -1,4 +1,4 @@
-/** What whoever runs jobs asks: attempts, and the records of workers. */
+/** Attempts, and the records of workers. */
 
 import type { MovingJob } from '../../core/job.ts';
 import {

@@ -1,4 +1,4 @@
-/** What a pass knows of its partition exactly, and what it decides. */
+/** A partition as a pass reads it, and the decisions that a pass commits. */
 
 import type { Loan } from '../../core/lending.ts';
 import type { PartitionStore } from '../contract/core.ts';

@@ -59,8 +59,9 @@ export class SqlitePartitions implements PartitionStore, WorkerRecords {
   }
 
   async commit({ partition, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
-    if (commit.lend !== undefined || commit.giveBack !== undefined || commit.parks === true)
-      throw new StoreRefused('commit: nothing is lent or parked');
+    const { lend, giveBack, carried, parks = false } = commit;
+    if (parks || [lend, giveBack, carried].some((asked) => asked !== undefined))
+      throw new StoreRefused('commit: this store lends, carries and parks nothing');
     return this.#database.transaction((): CommitOutcome => {
       const summary = this.#summary(partition);
       if (summary.version !== commit.version) return 'lost';
