@@ -21,9 +21,9 @@ import {
 } from '../operate/inspect.ts';
 import { redriveJob } from '../operate/redrive.ts';
 import { retimeJob } from '../operate/retime.ts';
+import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
-import type { OperateStore } from '../store/contract/verbs.ts';
 import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
 import { ClientContexts, type ClientParts } from './contexts.ts';

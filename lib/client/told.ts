@@ -10,8 +10,9 @@ import type { Job } from '../core/job.ts';
 import { isLedBy } from '../dispatch/pass/load.ts';
 import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
+import type { LeadStore } from '../store/contract/leading.ts';
 import type { Leader } from '../store/contract/records.ts';
-import type { LeadStore, SubmitStore } from '../store/contract/verbs.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
 
 /** Messages that a process which submitted nothing for a while may send at once, */
 const RESERVE = 4;

@@ -13,12 +13,11 @@ import {
 } from '../declaration/codec.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import type { ScheduleStore } from '../store/contract/schedules.ts';
-import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+import type { DeployStore } from '../store/contract/verbs.ts';
 import { declareSchedules, requireNamesFree, unpackDeclaredSchedules } from './declared-schedules.ts';
 
 export interface DeclareContext {
-  readonly store: SubmitStore & OperateStore & ScheduleStore;
+  readonly store: DeployStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly nowMs: () => number;
   readonly log: Log;
@@ -165,7 +164,7 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
 
 /** The version that this very deployment has declared before: its request may come twice, and late. */
 async function versionOf(
-  store: SubmitStore & OperateStore,
+  store: DeployStore,
   deployment: string,
   newest: number,
 ): Promise<number | undefined> {

@@ -16,7 +16,7 @@ import {
 } from '../schedules/request.ts';
 import { deleteSchedule, putSchedule } from '../schedules/schedules.ts';
 import type { ScheduleStore } from '../store/contract/schedules.ts';
-import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+import type { DeployStore } from '../store/contract/verbs.ts';
 
 /** By id. */
 export type DeclaredSchedules = Readonly<Record<string, ScheduleRequest>>;
@@ -83,7 +83,7 @@ export function unpackDeclaredSchedules(
 }
 
 export interface DeclareSchedulesContext {
-  readonly store: SubmitStore & OperateStore & ScheduleStore;
+  readonly store: DeployStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly nowMs: () => number;
 }

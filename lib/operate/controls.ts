@@ -8,12 +8,11 @@ import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PartitionState } from '../store/contract/records.ts';
 import type { ControlChange, ControlOutcome } from '../store/contract/requests.ts';
-import type { ScheduleStore } from '../store/contract/schedules.ts';
-import type { MembershipStore, OperateStore, PassStore } from '../store/contract/verbs.ts';
+import type { OperatorStore } from '../store/contract/verbs.ts';
 import type { SubmitContext } from '../submit/submit.ts';
 
 export interface OperateContext extends SubmitContext {
-  readonly store: PassStore & MembershipStore & OperateStore & ScheduleStore;
+  readonly store: OperatorStore;
   readonly clock: Clock;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly partitionOf: (fairnessKey: string) => number;

@@ -16,12 +16,13 @@ import {
   carryOutEach,
   type Ingested,
 } from '../schedules/ingest.ts';
-import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+import type { ProducerStore } from '../store/contract/core.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
 import { jobIdOf, keyText } from '../submit/request.ts';
 import { type RetimeContext, retimeJob } from './retime.ts';
 
 export interface JobIngestContext extends RetimeContext {
-  readonly store: SubmitStore & Pick<OperateStore, 'retimeJob' | 'cancelJob'>;
+  readonly store: SubmitStore & Pick<ProducerStore, 'retimeJob' | 'cancelJob'>;
   readonly events: EventBus;
   readonly log: Log;
 }

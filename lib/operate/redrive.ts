@@ -5,7 +5,7 @@ import type { Job } from '../core/job.ts';
 import { BEGUN_VERSION } from '../core/life-cycle.ts';
 import { partitionOf } from '../core/partition.ts';
 import { takenOver } from '../store/contract/job-fields.ts';
-import type { OperateStore } from '../store/contract/verbs.ts';
+import type { OperateStore } from '../store/contract/operate.ts';
 import { putAnnounced, type SubmitContext } from '../submit/submit.ts';
 
 export type RedriveOutcome =

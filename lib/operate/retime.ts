@@ -4,11 +4,12 @@ import { ThrottledError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
 import { wakeInMs } from '../dispatch/partition/timers.ts';
 import type { JobQueue } from '../queue/contract.ts';
-import type { OperateStore, SubmitStore } from '../store/contract/verbs.ts';
+import type { ProducerStore } from '../store/contract/core.ts';
+import type { SubmitStore } from '../store/contract/verbs.ts';
 import { putAnnounced, type SubmitContext } from '../submit/submit.ts';
 
 export interface RetimeContext extends SubmitContext {
-  readonly store: SubmitStore & Pick<OperateStore, 'retimeJob'>;
+  readonly store: SubmitStore & Pick<ProducerStore, 'retimeJob'>;
   readonly queue: Pick<JobQueue, 'sendWake'>;
 }
 

@@ -18,8 +18,8 @@ import { hungAfter } from '../core/retry.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import { PROGRESS_TOTAL_BYTES_MAX } from '../store/contract/bounds.ts';
+import type { WorkerStore } from '../store/contract/core.ts';
 import type { WorkerIdentity, WorkerLoad } from '../store/contract/records.ts';
-import type { WorkerStore } from '../store/contract/verbs.ts';
 import {
   join,
   LEASE_MARGIN_MS,

@@ -23,9 +23,9 @@ import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../core/leas
 import { orAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, laterBy, sinceMs } from '../runtime/instant.ts';
+import type { WorkerStore } from '../store/contract/core.ts';
 import type { WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/contract/records.ts';
 import type { Applied } from '../store/contract/requests.ts';
-import type { WorkerStore } from '../store/contract/verbs.ts';
 
 /** How long handlers are waited for when the lease is lost. */
 export const LOSS_GRACE_MS = 2_500;

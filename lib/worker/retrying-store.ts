@@ -1,7 +1,7 @@
 /** A store that is asked again: what a long-running worker has begun or ended must be written down, or its life ends. */
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
-import type { WorkerStore } from '../store/contract/verbs.ts';
+import type { WorkerStore } from '../store/contract/core.ts';
 
 /** What an attempt asks of the store. */
 export type AttemptStore = Pick<

@@ -4,7 +4,8 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import { DynamoLeadStore } from '../../lib/store/dynamodb/leading.ts';
+import { DynamoSubmitStore } from '../../lib/store/dynamodb/submit.ts';
 import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
 
 const ENVIRONMENT = {
@@ -77,12 +78,11 @@ describe('the client on AWS', () => {
       vi.restoreAllMocks();
     });
     pretendDeclared(aDeclaration(resolveConfiguration({ types: { resize: {} } })));
-    const { prototype } = DynamoJobStore;
-    vi.spyOn(prototype, 'announceLines').mockImplementation(async ({ lines, nowMs }) =>
+    vi.spyOn(DynamoSubmitStore.prototype, 'announceLines').mockImplementation(async ({ lines, nowMs }) =>
       lines.map(() => nowMs),
     );
-    vi.spyOn(prototype, 'readLeader').mockResolvedValue(undefined);
-    vi.spyOn(prototype, 'createJobs').mockImplementation(async (jobs) =>
+    vi.spyOn(DynamoLeadStore.prototype, 'readLeader').mockResolvedValue(undefined);
+    vi.spyOn(DynamoSubmitStore.prototype, 'createJobs').mockImplementation(async (jobs) =>
       jobs.map((job) => ({ kind: 'created', job })),
     );
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:jobs-dispatch:wake';

@@ -2,6 +2,7 @@
 import type { EventBus, OutcomeEvent } from '../../lib/events/contract.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { Wake } from '../../lib/queue/message.ts';
+import type { CoreStore } from '../../lib/store/contract/core.ts';
 import type { JobHead } from '../../lib/store/contract/job-fields.ts';
 import type { UnreadableItem } from '../../lib/store/contract/records.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
@@ -28,9 +29,11 @@ export interface ScheduleStoreHarness extends StoreHarness {
   readonly told: readonly UnreadableItem[];
 }
 
-export interface JobStoreHarness extends StoreHarness {
+export interface JobStoreHarness<Store extends CoreStore = JobStore> {
+  readonly store: Store;
+  readonly close: () => Promise<void>;
   /** The store as another process has it: it remembers nothing of what the first one did. */
-  readonly another: JobStore;
+  readonly another: Store;
   /** By which items expire: `NOW_MS` at first. */
   readonly setClock: (nowMs: number) => void;
 }

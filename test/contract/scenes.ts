@@ -768,7 +768,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const positions = MANY.map((_, at) => at);
         await committed(stage, { drop: [{ reservation, positions }], ledgers });
         return {
-          call: () => store.tidy(partition),
+          call: () => store.tidy({ partition }),
           left: () => quiet.loadPartition({ partition, nowMs: NOW_MS }),
         };
       },

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { FunctionDuties } from '../../functions/composition.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
-import type { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { DynamoDeclareStore } from '../../lib/store/dynamodb/declaring.ts';
 import { aDeclaration, pretendDeclared } from '../fixtures/declared.ts';
 
 const ENVIRONMENT = {
@@ -16,7 +16,7 @@ const ONE_TYPE = resolveConfiguration({ types: { resize: {} }, fairness: { weigh
 const TWO_TYPES = resolveConfiguration({ types: { resize: {}, index: {} } });
 
 describe('the composition', () => {
-  let stores: Pick<typeof DynamoJobStore, 'prototype'>;
+  let stores: Pick<typeof DynamoDeclareStore, 'prototype'>;
   const declared = (record: ReturnType<typeof aDeclaration> | undefined): void =>
     pretendDeclared(record, stores);
 
@@ -24,7 +24,7 @@ describe('the composition', () => {
   beforeEach(async () => {
     vi.resetModules();
     for (const [name, value] of Object.entries(ENVIRONMENT)) vi.stubEnv(name, value);
-    stores = (await import('../../lib/store/dynamodb/store.ts')).DynamoJobStore;
+    stores = (await import('../../lib/store/dynamodb/declaring.ts')).DynamoDeclareStore;
     declared(aDeclaration(ONE_TYPE));
   });
   afterEach(() => {

@@ -139,7 +139,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
         const names = await trailingKeys(stage);
         for (let reads = 0; reads < 40; reads += 1)
           await store.getLedgers({ partition, fairnessKeys: names });
-        return { call: () => store.tidy(partition), left: nothingLeft };
+        return { call: () => store.tidy({ partition }), left: nothingLeft };
       },
     },
     {
@@ -149,7 +149,7 @@ const MANY: Partial<Record<Verb, readonly Scenes[]>> = {
         const names = await trailingKeys(stage);
         for (let from = 0; from < names.length; from += 130)
           await store.getLedgers({ partition, fairnessKeys: names.slice(from, from + 130) });
-        return { call: () => store.tidy(partition), left: nothingLeft };
+        return { call: () => store.tidy({ partition }), left: nothingLeft };
       },
     },
   ],

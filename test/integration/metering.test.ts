@@ -56,7 +56,7 @@ describe('the bill', () => {
       await store.readKeys({ partition: 7, type: lines[0]?.type ?? '', limit: 1 });
       await charge('first', 50);
       const before = meter.counts('tidy').writeUnits;
-      await store.tidy(7);
+      await store.tidy({ partition: 7 });
       units.push(meter.counts('tidy').writeUnits - before);
     }
     // The item, and its entry of the index: taken away, and put.

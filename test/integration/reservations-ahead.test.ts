@@ -146,13 +146,13 @@ describe('a reservation whose item is put before the page', () => {
     expect(await held()).toEqual([two]);
     const { named, batches } = await page();
     expect([named.size, batches]).toEqual([1, new Map()]);
-    await store.tidy(partition);
+    await store.tidy({ partition });
     expect(await items()).toEqual([...named]);
     const [first, ...others] = [...two.jobs.keys()];
     await commit(store, 3, { drop: [{ reservation: two, positions: others }] });
     expect((await held())[0]?.jobs).toEqual(new Map([...two.jobs].slice(0, 1)));
     await commit(store, 4, { drop: [{ reservation: two, positions: [first ?? 0] }] });
-    await store.tidy(partition);
+    await store.tidy({ partition });
     expect([await held(), await items()]).toEqual([[], []]);
     expect((await page()).named).toEqual(new Set());
   });
@@ -168,10 +168,10 @@ describe('a reservation whose item is put before the page', () => {
     const store = process();
     expect(await held(store)).toEqual([]);
     // A page that names it may still come, as far as the table tells.
-    await store.tidy(partition);
+    await store.tidy({ partition });
     expect(await items()).toEqual(first);
     expect(await commit(store, 1, { reserve: [large('b')] })).toBe('committed');
-    await store.tidy(partition);
+    await store.tidy({ partition });
     expect([await items(), await held()]).toEqual([[...(await page()).named], [large('b')]]);
   });
 
@@ -182,7 +182,7 @@ describe('a reservation whose item is put before the page', () => {
     await commit(process(), 1);
     const store = process();
     expect(await held(store)).toEqual([]);
-    await store.tidy(partition);
+    await store.tidy({ partition });
     expect(await items()).toEqual([]);
   });
 
@@ -197,7 +197,7 @@ describe('a reservation whose item is put before the page', () => {
     expect(await items()).toHaveLength(2);
     const reader = process();
     expect(await held(reader)).toEqual([large('b')]);
-    await reader.tidy(partition);
+    await reader.tidy({ partition });
     expect(await items()).toEqual([...(await page()).named]);
   });
 
@@ -244,7 +244,7 @@ describe('a reservation whose item is put before the page', () => {
       if (kind !== 'page') return;
       const reader = process();
       seen.push((await held(reader)).length);
-      await reader.tidy(partition);
+      await reader.tidy({ partition });
     };
     await commit(process(), 1, { reserve: [large('a')] });
     seen.push((await held()).length);
@@ -281,7 +281,7 @@ describe('a reservation whose item is put before the page', () => {
     for (let from = 0; from < made.length; from += 300, version += 1) {
       const drop = made.slice(from, from + 50).map((reservation) => ({ reservation, positions: [0, 1, 2] }));
       expect(await commit(reader, version, { drop })).toBe('committed');
-      await reader.tidy(partition);
+      await reader.tidy({ partition });
     }
     const left = made.filter((_, at) => at % 300 >= 50);
     expect(byId(await held())).toEqual(byId(left));

@@ -150,7 +150,7 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
   input.inBackground(
     Promise.all([
       candidates.retireEmptyLines(),
-      store.tidy(partition, keyTtlMs === null ? undefined : nowMs - keyTtlMs),
+      store.tidy({ partition, expiredMs: keyTtlMs === null ? undefined : nowMs - keyTtlMs }),
     ]).catch((error: unknown) =>
       log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
     ),

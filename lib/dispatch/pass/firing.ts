@@ -2,6 +2,7 @@
  * Schedules fire: those that are due are read, each is looked at by itself, and what its look decides is written before
  * anything is made of it. Whoever finds decided firings that were not completed completes them.
  */
+
 import { hash } from 'node:crypto';
 import { isTerminal, type Job, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { partitionOf } from '../../core/partition.ts';
@@ -24,8 +25,9 @@ import {
 } from '../../core/recurring.ts';
 import { type Fires, firesOf, jitterOf, localIso } from '../../core/schedule.ts';
 import { readCron } from '../../cron/croner.ts';
+import type { ProducerStore } from '../../store/contract/core.ts';
 import type { ScheduleHeads, ScheduleStore } from '../../store/contract/schedules.ts';
-import type { OperateStore, SubmitStore } from '../../store/contract/verbs.ts';
+import type { SubmitStore } from '../../store/contract/verbs.ts';
 import { jobFrom } from '../../submit/request.ts';
 import { asSubmitter, type SubmitContext, submit } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
@@ -43,7 +45,7 @@ const FIRE_ROUND_MS = 120;
 export interface FiringContext extends SubmitContext {
   readonly store: SubmitStore &
     Pick<ScheduleStore, 'getSchedules' | 'saveSchedule'> &
-    Pick<OperateStore, 'cancelJob'>;
+    Pick<ProducerStore, 'cancelJob'>;
   readonly partitionOf: (fairnessKey: string) => number;
 }
 

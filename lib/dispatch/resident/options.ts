@@ -7,7 +7,8 @@ import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import type { Vitals } from '../../runtime/vitals.ts';
 import { WORKER_ID_BYTES_MAX } from '../../store/contract/bounds.ts';
-import type { MembershipStore, PassStore } from '../../store/contract/verbs.ts';
+import type { MembershipStore } from '../../store/contract/membership.ts';
+import type { PassStore } from '../../store/contract/verbs.ts';
 import { DISPATCH_BUDGET, type DispatchBudget } from '../partition/context.ts';
 
 export interface ResidentOptions {

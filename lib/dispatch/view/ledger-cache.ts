@@ -10,8 +10,8 @@ import { expectedCostMs, observe, WHOLE_TYPE } from '../../core/estimate.ts';
 import { correctionMs, resetAtMs } from '../../core/fairness.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
 import type { KeyLedger } from '../../core/planner.ts';
+import type { LineStore } from '../../store/contract/core.ts';
 import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../../store/contract/records.ts';
-import type { LineStore } from '../../store/contract/verbs.ts';
 import type { PartitionCache } from './partition-cache.ts';
 import type { Settled } from './settled.ts';
 

@@ -210,7 +210,7 @@ export interface PartitionState {
   /** Ledgers and estimates that came with this read. Others may be had by `getLedgers` and `getEstimates`. */
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
-  /** Whether any conflict key may have a blocked line. */
+  /** Whether any conflict key may have a blocked line; false in a store without parking. */
   readonly parks: boolean;
   /** As the last commit that knew left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;

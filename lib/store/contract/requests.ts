@@ -65,7 +65,7 @@ export interface Commit {
   readonly estimates: readonly EstimateRecord[];
   /** Each of a batch that no other commit has made, or has tried to make with other jobs. */
   readonly reserve: readonly Reservation[];
-  /** Whether any conflict key may have a blocked line from now on; undefined: as it was. True before the first is marked. */
+  /** With parking: whether any conflict key may have a blocked line from now on; undefined: as it was. True before the first is marked. */
   readonly parks?: boolean | undefined;
   /** To be remembered; undefined: as it was. */
   readonly attendance?: Attendance | undefined;
@@ -73,11 +73,11 @@ export interface Commit {
   readonly quiet?: Quiet | null | undefined;
   /** See `PartitionState`; undefined: as it was. It never goes back. */
   readonly unseenUntilMs?: number | undefined;
-  /** How far jobs were moved to where the declaration wants them; undefined: as it was. */
+  /** With declaring: how far jobs were moved to where the declaration wants them; undefined: as it was. */
   readonly carried?: Carried | undefined;
-  /** Capacity that the partition leaves to others from now on. Their requests are granted by that. */
+  /** With lending: capacity that the partition leaves to others from now on. Their requests are granted by that. */
   readonly lend?: readonly Loan[] | undefined;
-  /** Loans to the partition that end, or get smaller. */
+  /** With lending: loans to the partition that end, or get smaller. */
   readonly giveBack?: readonly Return[] | undefined;
 }
 
@@ -94,7 +94,7 @@ export interface ClaimRequest extends Claim {
   readonly jobId: string;
   /** Won only if the job is pending at exactly this version. */
   readonly version: number;
-  /** Of a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
+  /** With locks, for a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
   readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
 }
 

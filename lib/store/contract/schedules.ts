@@ -1,6 +1,6 @@
 /**
- * What the scheduler asks of its store about schedules. Every write names the revision that was read: of two who change one
- * schedule in the same moment, one changes nothing, and is told.
+ * Schedules: jobs that come again at their times. Without it there are no recurring jobs; producers submit each one. Every write
+ * is fenced by the schedule's revision as it was read.
  */
 import type { ScheduleRecord, ScheduleState } from '../../core/recurring.ts';
 import type { Applied } from './requests.ts';
@@ -20,27 +20,27 @@ export interface ScheduleHeads {
 
 export interface ScheduleStore {
   /**
-   * Strongly consistent, in the order of the ids; undefined where there is none. `unreadable` hears of those that are there and
-   * cannot be read, which are taken out of their line and noted; without it they are an error.
+   * Reads schedules, strongly consistent, in the order of the ids; undefined where there is none. A schedule that is there and cannot
+   * be read is an error, or, with `unreadable`, undefined: its id is passed to that function, and it is taken out of its line and noted.
    */
   getSchedules(request: {
     readonly ids: readonly string[];
     readonly unreadable?: ((id: string) => void) | undefined;
   }): Promise<readonly (ScheduleRecord | undefined)[]>;
   /**
-   * Writes what is asked for and how far it is, together, if the schedule is at exactly the revision that was read (0: there
-   * is none). `superseded`: somebody else has written it, or this very call before, whose answer got lost.
+   * Writes a schedule's request and its state together, fenced by `seen`, the revision that was read (0: there is none).
+   * `superseded`: another call has written it, or this very call before, whose answer got lost.
    */
   putSchedule(request: { readonly record: ScheduleRecord; readonly seen: number }): Promise<Applied>;
-  /** Writes how far it is, if it is at exactly the revision that was read. */
+  /** Writes a schedule's state, fenced by `seen`, the revision that was read. */
   saveSchedule(request: { readonly state: ScheduleState; readonly seen: number }): Promise<Applied>;
-  /** Removes it, if it is at exactly the revision that was read. `superseded`: as `putSchedule` says. */
+  /** Removes a schedule, fenced by `seen`, the revision that was read. `superseded`: as `putSchedule` says. */
   deleteSchedule(request: { readonly id: string; readonly seen: number }): Promise<Applied>;
-  /** Removes one that cannot be read, whatever it says; `superseded`: it can be, or is gone. */
+  /** Removes a schedule, fenced by its being unreadable; `superseded`: it can be read, or is gone. */
   discardSchedule(id: string): Promise<Applied>;
   /**
-   * Active schedules of a partition that are to be looked at after `fromMs` and until `untilMs`, soonest first; from the index,
-   * so it may lag.
+   * Reads the active schedules of a partition that are due after `fromMs` and until `untilMs`, soonest first; from an index, so it may
+   * lag.
    */
   readDueSchedules(request: {
     readonly partition: number;
@@ -49,14 +49,14 @@ export interface ScheduleStore {
     readonly limit: number;
     readonly after?: string | undefined;
   }): Promise<ScheduleHeads>;
-  /** Those that are stopped, by id; from the index, so it may lag. */
+  /** Reads the stopped schedules of a partition, by id; from an index, so it may lag. */
   readStoppedSchedules(request: {
     readonly partition: number;
     readonly limit: number;
     readonly after?: string | undefined;
   }): Promise<ScheduleHeads>;
-  /** Ids of schedules that deployments have made, or were about to make; strongly consistent. */
+  /** Reads the ids of schedules that deployments have made, or were about to make; strongly consistent. */
   readDeclaredSchedules(): Promise<readonly string[]>;
-  /** Notes these as all that deployments have made. One deployment at a time: the stack sees to that. */
+  /** Notes these as all schedules that deployments have made; needs no token, because the stack makes one deployment at a time. */
   noteDeclaredSchedules(ids: readonly string[]): Promise<void>;
 }

@@ -2,17 +2,19 @@
 
 import { randomUUID } from 'node:crypto';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
-import { giveBack, givenUp } from '../../core/life-cycle.ts';
+import { givenUp } from '../../core/life-cycle.ts';
+import type { ClaimStore } from '../contract/core.ts';
+import type { LockStore } from '../contract/locks.ts';
 import type { Lock } from '../contract/records.ts';
-import type { Applied, ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
-import type { ClaimStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
+import type { ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
+import type { RequestOf, SubmitStore } from '../contract/verbs.ts';
 import { ATTRIBUTE } from '../table/codec/attributes.ts';
 import { ttlSec } from '../table/codec/cells.ts';
 import { decodeMovingJob, encodeClaim } from '../table/codec/job.ts';
 import { decodeLock, encodePartition } from '../table/codec/lock.ts';
 import { jobKey, lockKey, nextInTurn } from '../table/schema.ts';
 import type { DynamoConnection, Update } from './connection.ts';
-import { notedHistory, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
+import { notedHistory, PARALLEL_MAX, stateValues, versionValues } from './expressions.ts';
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
 
@@ -24,7 +26,7 @@ const RELEASE_TRIES_MAX = 5;
 /** A turn that nobody took may be collected after this. */
 const TURN_KEPT_MS = 3_600_000;
 
-export class DynamoClaimStore implements ClaimStore {
+export class DynamoClaimStore implements ClaimStore, LockStore {
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
   readonly #submit: Pick<SubmitStore, 'lookUpJobs'>;
@@ -187,25 +189,5 @@ export class DynamoClaimStore implements ClaimStore {
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';
     return 'raised';
-  }
-
-  async giveBack({ job, claimId, nowMs }: RequestOf<'giveBack'>): Promise<Applied> {
-    const given = giveBack(job, claimId, nowMs);
-    if (given.kind !== 'moved') return 'superseded';
-    // Nothing but the claim's end changes what is noted of a job that is claimed.
-    const noted = notedHistory(given.job.history);
-    const outcome = await this.#table.update('giveBack', {
-      key: jobKey(job.id),
-      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${noted.set} REMOVE #claim`,
-      condition: '#state = :claimed AND #claim.#claimId = :claimId',
-      values: {
-        ...stateValues('pending', 'claimed'),
-        ':one': 1,
-        ':claimId': claimId,
-        ...standingValues(this.#items.readyStanding(job)),
-        ...noted.values,
-      },
-    });
-    return outcome.applied ? 'applied' : 'superseded';
   }
 }

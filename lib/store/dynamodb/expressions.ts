@@ -1,7 +1,10 @@
 /** Parts of expressions that several verbs write. */
+
 import type { History, Job, JobState } from '../../core/job.ts';
 import type { JobHead } from '../contract/job-fields.ts';
-import type { Item } from '../table/codec/attributes.ts';
+import { CONTROL_FIELDS } from '../contract/records.ts';
+import type { ControlChange } from '../contract/requests.ts';
+import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { encodeHistory } from '../table/codec/history.ts';
 import type { Standing } from '../table/codec/job.ts';
 import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../table/schema.ts';
@@ -61,3 +64,44 @@ export const deadStanding = (job: JobHead, failedAtMs: number): Standing => ({
   line: deadLineName(job.partition),
   rank: latestFirstRank(failedAtMs, job.id),
 });
+
+/**
+ * Touches what the change names, if nobody has changed that since it was seen, and makes the item one that can be read.
+ * Each part of a control has a revision of its own: who changes another part is in nobody's way.
+ */
+export function controlUpdate(
+  change: ControlChange,
+  seen: Item,
+): {
+  readonly sets: readonly string[];
+  readonly removes: readonly string[];
+  readonly conditions: readonly string[];
+  readonly values: Item;
+} {
+  const sets = [
+    '#scope = :scope',
+    '#callId = :callId',
+    `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
+  ];
+  const removes = ['#ttl'];
+  const conditions: string[] = [];
+  const values: Record<string, unknown> = { ':paused': change.paused ?? false };
+  for (const field of CONTROL_FIELDS) {
+    if (change[field] === undefined) continue;
+    const revision = `${field}Revision` as const;
+    const was = seen[ATTRIBUTE[revision]];
+    conditions.push(was === undefined ? `attribute_not_exists(#${revision})` : `#${revision} = :${revision}`);
+    if (was !== undefined) values[`:${revision}`] = was;
+    sets.push(`#${revision} = :${revision}Next`);
+    values[`:${revision}Next`] = typeof was === 'number' ? was + 1 : 1;
+  }
+  for (const name of ['maxConcurrency', 'weight'] as const) {
+    const to = change[name];
+    if (to === null) removes.push(`#${name}`);
+    else if (to !== undefined) {
+      sets.push(`#${name} = :${name}`);
+      values[`:${name}`] = to;
+    }
+  }
+  return { sets, removes, conditions, values };
+}

@@ -1,10 +1,11 @@
-/** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
+/** The waiting jobs of a partition, the keys that have them, and their costs. */
 
 import type { MovingJob } from '../../core/job.ts';
 import { RETIRED_KEPT_MS } from '../contract/bounds.ts';
+import type { LineStore } from '../contract/core.ts';
 import type { EstimateRecord, KeyBacklog, Ledger } from '../contract/records.ts';
 import type { Heads } from '../contract/requests.ts';
-import type { LineStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { CLOSE_KEYS_MIN } from '../table/close-reads.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { decodeBacklog, encodeBacklogLine, lineNamesOf } from '../table/codec/backlog.ts';
@@ -167,28 +168,6 @@ export class DynamoLineStore implements LineStore {
       if (!outcome.applied) return undefined;
       const [promoted] = await this.#items.readable(job.partition, [outcome.item], decodeMovingJob);
       return promoted;
-    });
-  }
-
-  async rehome({ jobs, partition, nowMs }: RequestOf<'rehome'>): Promise<readonly (MovingJob | undefined)[]> {
-    return inParallel(jobs, PARALLEL_MAX, async (job) => {
-      const outcome = await this.#table.update('rehome', {
-        key: jobKey(job.id),
-        update:
-          'SET #state = :pending, #version = :next, #partition = :partition, #line = :line, #rank = :rank',
-        condition:
-          '#version = :version AND (#state = :pending OR (#state = :scheduled AND #runAtMs <= :now))',
-        values: {
-          ...stateValues('pending', 'scheduled'),
-          ':now': nowMs,
-          ':partition': partition,
-          ...versionValues(job.version),
-          ...standingValues(this.#items.readyStanding({ ...job, partition })),
-        },
-      });
-      if (!outcome.applied) return undefined;
-      const [moved] = await this.#items.readable(partition, [outcome.item], decodeMovingJob);
-      return moved;
     });
   }
 

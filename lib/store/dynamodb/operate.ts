@@ -1,44 +1,40 @@
-/** What operators and deployments ask. */
+/** Jobs that are cancelled or moved, controls, dead letters, and requests that were rejected. */
 
 import { randomUUID } from 'node:crypto';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { isWaiting, retime } from '../../core/life-cycle.ts';
-import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
+import type { ProducerStore } from '../contract/core.ts';
+import type { OperateStore } from '../contract/operate.ts';
+import { isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
   type CancelOutcome,
-  type ControlChange,
   type ControlOutcome,
-  type DeclareOutcome,
   isAsAsked,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
 } from '../contract/requests.ts';
-import type { OperateStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
+import type { RequestOf, SubmitStore } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { ttlSec } from '../table/codec/cells.ts';
 import { decodeControl } from '../table/codec/control.ts';
-import { decodeDeclaration, encodeDeclaration, encodeDeclarationText } from '../table/codec/declaration.ts';
 import { decodeJob, decodeJobHead, encodeJob, payloadIdOf } from '../table/codec/job.ts';
-import { decodeRejection } from '../table/codec/rejection.ts';
+import { decodeRejection, encodeRejection } from '../table/codec/rejection.ts';
 import { isReadableSchedule, specKeyBeside } from '../table/codec/schedule.ts';
 import { decodeUnreadable, isReadable } from '../table/codec/unreadable.ts';
-import { declarationHash, declarationParts } from '../table/declaration.ts';
 import {
   controlKey,
   deadLineName,
-  declarationKey,
   jobKey,
-  leaderKey,
-  newestDeclarationKey,
   REJECTIONS_LINE,
   rejectionKey,
   unreadablePk,
 } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import {
+  controlUpdate,
   notedHistory,
   PARALLEL_MAX,
   readyChange,
@@ -55,47 +51,6 @@ const IDLE_CONTROL =
 /** Changes of an operator come no later than this. */
 const IDLE_CONTROL_KEPT_MS = 3_600_000;
 
-/**
- * Touches what the change names, if nobody has changed that since it was seen, and makes the item one that can be read.
- * Each part of a control has a revision of its own: who changes another part is in nobody's way.
- */
-function controlUpdate(
-  change: ControlChange,
-  seen: Item,
-): {
-  readonly sets: readonly string[];
-  readonly removes: readonly string[];
-  readonly conditions: readonly string[];
-  readonly values: Item;
-} {
-  const sets = [
-    '#scope = :scope',
-    '#callId = :callId',
-    `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
-  ];
-  const removes = ['#ttl'];
-  const conditions: string[] = [];
-  const values: Record<string, unknown> = { ':paused': change.paused ?? false };
-  for (const field of CONTROL_FIELDS) {
-    if (change[field] === undefined) continue;
-    const revision = `${field}Revision` as const;
-    const was = seen[ATTRIBUTE[revision]];
-    conditions.push(was === undefined ? `attribute_not_exists(#${revision})` : `#${revision} = :${revision}`);
-    if (was !== undefined) values[`:${revision}`] = was;
-    sets.push(`#${revision} = :${revision}Next`);
-    values[`:${revision}Next`] = typeof was === 'number' ? was + 1 : 1;
-  }
-  for (const name of ['maxConcurrency', 'weight'] as const) {
-    const to = change[name];
-    if (to === null) removes.push(`#${name}`);
-    else if (to !== undefined) {
-      sets.push(`#${name} = :${name}`);
-      values[`:${name}`] = to;
-    }
-  }
-  return { sets, removes, conditions, values };
-}
-
 const CANCEL_TRIES_MAX = 5;
 
 /** What is said of a job that could not be moved, as it is now. */
@@ -104,7 +59,7 @@ function unmoved(job: Job | undefined): RetimeOutcome {
   return { kind: isWaiting(job.state) ? 'superseded' : 'tooLate', job };
 }
 
-export class DynamoOperateStore implements OperateStore {
+export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'cancelJob' | 'retimeJob'> {
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
   readonly #submit: Pick<SubmitStore, 'getJobs' | 'lookUpJobs'>;
@@ -233,19 +188,6 @@ export class DynamoOperateStore implements OperateStore {
     return { kind: 'changed', control };
   }
 
-  async adoptControl({ partition, control }: RequestOf<'adoptControl'>): Promise<Applied> {
-    const { scope, paused, maxConcurrency, weight } = control;
-    const callId = randomUUID();
-    const { sets, removes, values } = controlUpdate({ paused, maxConcurrency, weight }, {});
-    const outcome = await this.#table.update('adoptControl', {
-      key: controlKey(partition, scope),
-      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
-      condition: 'attribute_not_exists(#pk)',
-      values: { ...values, ':scope': scope, ':callId': callId },
-    });
-    return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
-  }
-
   async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
     const query = { condition: '#pk = :pk', values: { ':pk': unreadablePk(partition) } };
     const items = await this.#items.pages('listUnreadable', query, UNREADABLE_MAX);
@@ -329,6 +271,15 @@ export class DynamoOperateStore implements OperateStore {
     return present?.redrivenAs === job.id ? 'applied' : 'superseded';
   }
 
+  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
+    await inParallel(rejections, PARALLEL_MAX, async (rejection) => {
+      await this.#table.put('recordRejections', {
+        item: encodeRejection(rejection),
+        condition: 'attribute_not_exists(#pk)',
+      });
+    });
+  }
+
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
     const items = await this.#items.collection('listRejections', rejectionKey(sourceId, 0).pk);
     return items.filter((item) => !this.#items.isGone(item)).map(decodeRejection);
@@ -342,44 +293,6 @@ export class DynamoOperateStore implements OperateStore {
       (item) => (this.#items.isGone(item) ? undefined : decodeRejection(item)),
     );
     return { rejections: found.filter((rejection) => rejection !== undefined), next };
-  }
-
-  async putDeclaration({ text, after, nowMs }: RequestOf<'putDeclaration'>): Promise<DeclareOutcome> {
-    const hash = declarationHash(text);
-    const parts = declarationParts(text);
-    await inParallel([...parts.entries()], PARALLEL_MAX, async ([at, part]) => {
-      await this.#table.put('putDeclaration', { item: encodeDeclarationText(hash, at, part) });
-    });
-    const declared = { version: after + 1, hash, parts: parts.length, declaredAtMs: nowMs };
-    const outcome = await this.#table.transact('putDeclaration', randomUUID(), [
-      this.#table.putPart({
-        item: encodeDeclaration(newestDeclarationKey, declared),
-        ...(after === 0
-          ? { condition: 'attribute_not_exists(#pk)' }
-          : { condition: '#version = :after', values: { ':after': after } }),
-      }),
-      this.#table.putPart({ item: encodeDeclaration(declarationKey(declared.version), declared) }),
-    ]);
-    if (outcome.applied) return { kind: 'declared', version: declared.version };
-    const [newest, next] = await Promise.all(
-      [newestDeclarationKey, declarationKey(declared.version)].map(async (key) => {
-        const item = await this.#table.get('putDeclaration', key);
-        return item === undefined ? undefined : decodeDeclaration(item);
-      }),
-    );
-    // Its own success, whose answer got lost, reads as a refusal, whoever has declared something since.
-    if (next?.hash === hash && next.declaredAtMs === nowMs)
-      return { kind: 'declared', version: declared.version };
-    return { kind: 'outdated', version: newest?.version ?? 0 };
-  }
-
-  async announceDeclaration({ partition, version }: RequestOf<'announceDeclaration'>): Promise<void> {
-    await this.#table.update('announceDeclaration', {
-      key: leaderKey(partition),
-      update: 'SET #declared = :version',
-      condition: 'attribute_not_exists(#declared) OR #declared < :version',
-      values: { ':version': version },
-    });
   }
 }
 

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { TRANSACTION_ITEMS_MAX } from '../contract/bounds.ts';
 import type { JobHead } from '../contract/job-fields.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import type { ParkingStore } from '../contract/parking.ts';
 import type { ParkedMark } from '../contract/records.ts';
 import {
   type Applied,
@@ -13,7 +14,7 @@ import {
   NOBODY,
   type ParkOutcome,
 } from '../contract/requests.ts';
-import type { ParkingStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE } from '../table/codec/attributes.ts';
 import { decodeJobHead } from '../table/codec/job.ts';
 import { decodeParkedMark, encodeParkedMark } from '../table/codec/parking.ts';

@@ -1,10 +1,12 @@
-/** What a pass knows of its partition exactly, and what it decides: one read, and a write that counts as a whole or not at all. */
+/** A partition as a pass reads it, at once, and the decisions that a pass commits, together or not at all. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';
 import { UnavailableError } from '../../core/errors.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
+import type { PartitionStore } from '../contract/core.ts';
 import { StaleCommitError } from '../contract/errors.ts';
+import type { LendingStore } from '../contract/lending.ts';
 import {
   isIdle,
   type Lookout,
@@ -14,7 +16,7 @@ import {
   workerAt,
 } from '../contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
-import type { PartitionStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { decodeControl, unreadableControl } from '../table/codec/control.ts';
 import { encodeEstimate } from '../table/codec/estimate.ts';
@@ -135,7 +137,7 @@ const noItems = (): PartitionItems => ({
   requests: [],
 });
 
-export class DynamoPartitionStore implements PartitionStore {
+export class DynamoPartitionStore implements PartitionStore, LendingStore {
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
   readonly #known = new Map<number, Known>();
@@ -417,7 +419,7 @@ export class DynamoPartitionStore implements PartitionStore {
     ];
   }
 
-  async tidy(partition: number, expiredMs?: number): Promise<void> {
+  async tidy({ partition, expiredMs }: RequestOf<'tidy'>): Promise<void> {
     await Promise.all([
       this.#deleteUnnamed(partition),
       this.#moveKeys(partition, this.#items.keyRanks.takeMoves(partition, expiredMs)),

@@ -1,36 +1,24 @@
-/** What whoever submits asks. */
+/** Storing jobs and reading them, and announcing their lines. */
 
-import { randomBytes } from 'node:crypto';
 import { UnavailableError } from '../../core/errors.ts';
 import type { Job, MovingJob } from '../../core/job.ts';
-import { MalformedItemError } from '../contract/errors.ts';
+import type { LineStore, ProducerStore } from '../contract/core.ts';
 import type { ReadyLine } from '../contract/lines.ts';
-import { type DeclarationRecord, type Rejection, rankCostOf } from '../contract/records.ts';
+import { rankCostOf } from '../contract/records.ts';
 import type { CreateOutcome } from '../contract/requests.ts';
-import type { LineStore, RequestOf, SubmitStore } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { encodeBacklogLine } from '../table/codec/backlog.ts';
-import { decodeDeclaration, decodeDeclarationText } from '../table/codec/declaration.ts';
 import { decodeJob, decodeMovingJob, encodeJob, payloadIdOf } from '../table/codec/job.ts';
-import { encodeLetter } from '../table/codec/letter.ts';
-import { encodeRejection } from '../table/codec/rejection.ts';
-import {
-  backlogKey,
-  declarationKey,
-  declarationTextKey,
-  jobKey,
-  keysLineName,
-  newestDeclarationKey,
-} from '../table/schema.ts';
+import { backlogKey, jobKey, keysLineName } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
 import { partitionIn, type TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-/** No two letters have one name. */
-const newLetterNonce = (): string => randomBytes(9).toString('base64url');
-
-export class DynamoSubmitStore implements SubmitStore {
+export class DynamoSubmitStore
+  implements Pick<ProducerStore, 'createJobs' | 'announceLines' | 'getJobs' | 'lookUpJobs'>
+{
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
   readonly #lines: Pick<LineStore, 'getLedgers'>;
@@ -157,15 +145,6 @@ export class DynamoSubmitStore implements SubmitStore {
     });
   }
 
-  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
-    await inParallel(rejections, PARALLEL_MAX, async (rejection) => {
-      await this.#table.put('recordRejections', {
-        item: encodeRejection(rejection),
-        condition: 'attribute_not_exists(#pk)',
-      });
-    });
-  }
-
   async getJobs(request: RequestOf<'getJobs'>): Promise<readonly (Job | undefined)[]> {
     const items = await this.#jobItems('getJobs', request);
     const apart = await this.#items.payloads.ofAll('getJobs', items);
@@ -196,30 +175,5 @@ export class DynamoSubmitStore implements SubmitStore {
       if (item !== undefined && job === undefined) unreadable(ids[at] ?? '');
     }
     return jobs;
-  }
-
-  async readDeclaredVersion(): Promise<number> {
-    const newest = await this.#table.get('readDeclaredVersion', newestDeclarationKey);
-    return newest === undefined ? 0 : decodeDeclaration(newest).version;
-  }
-
-  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
-    const key = version === undefined ? newestDeclarationKey : declarationKey(version);
-    const item = await this.#table.get('readDeclaration', key);
-    if (item === undefined) return undefined;
-    const { hash, parts, ...declared } = decodeDeclaration(item);
-    const keys = Array.from({ length: parts }, (_, at) => declarationTextKey(hash, at));
-    const texts = await this.#items.getAll('readDeclaration', keys, decodeDeclarationText);
-    const missing = texts.indexOf(undefined);
-    if (missing !== -1) {
-      const { pk, sk } = declarationTextKey(hash, missing);
-      throw new MalformedItemError(`${pk} ${sk}`, ATTRIBUTE.text, 'is missing', 'deploy the stack again');
-    }
-    return { ...declared, hash, text: texts.join('') };
-  }
-
-  async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
-    const items = encodeLetter(partition, letter, { newId: newLetterNonce, nowMs });
-    await inParallel(items, PARALLEL_MAX, (item) => this.#table.put('putLetter', { item }));
   }
 }

@@ -1,4 +1,4 @@
-/** What whoever runs jobs asks: attempts, and the records of workers. */
+/** Attempts, and the records of workers. */
 
 import { RefusedError, ThrottledError } from '../../core/errors.ts';
 import type { MovingJob } from '../../core/job.ts';
@@ -9,6 +9,7 @@ import {
   type PlannedClaim,
   type Unfinished,
 } from '../../core/life-cycle.ts';
+import type { WorkerStore } from '../contract/core.ts';
 import { FORMER_SHOWN_MS, type WorkerIdentity, type WorkerRecord } from '../contract/records.ts';
 import type {
   Applied,
@@ -17,7 +18,7 @@ import type {
   StartOutcome,
   StartRequest,
 } from '../contract/requests.ts';
-import type { RequestOf, WorkerStore } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { encodeJson } from '../table/codec/cells.ts';
 import { decodeMovingJob, encodeClaim, encodeError, encodeWorker } from '../table/codec/job.ts';

@@ -1,12 +1,15 @@
 /** Claims, and the locks that guard a conflict key among partitions. */
-import { claim, giveBack, raiseVersion } from '../../core/life-cycle.ts';
+
+import { claim, raiseVersion } from '../../core/life-cycle.ts';
+import type { ClaimStore } from '../contract/core.ts';
+import type { LockStore } from '../contract/locks.ts';
 import { isOpenTo, type Lock } from '../contract/records.ts';
-import type { Applied, ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
-import type { ClaimStore, RequestOf } from '../contract/verbs.ts';
+import type { ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { nextInTurn } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 
-export class MemoryClaimStore implements ClaimStore {
+export class MemoryClaimStore implements ClaimStore, LockStore {
   readonly #items: MemoryItems;
 
   constructor(items: MemoryItems) {
@@ -118,18 +121,5 @@ export class MemoryClaimStore implements ClaimStore {
       },
       version,
     );
-  }
-
-  async giveBack({ job, claimId, nowMs }: RequestOf<'giveBack'>): Promise<Applied> {
-    return this.#items.write('giveBack', () => {
-      const item = this.#items.item(job.id);
-      const transition = item === undefined ? undefined : giveBack(item.value, claimId, nowMs);
-      if (transition?.kind !== 'moved') {
-        this.#items.bill.refused('giveBack', item);
-        return 'superseded';
-      }
-      this.#items.put(item, transition.job);
-      return 'applied';
-    });
   }
 }

@@ -1,10 +1,11 @@
-/** What waits: keys with backlog, what they were charged, and the jobs of their lines. */
+/** The waiting jobs of a partition, the keys that have them, and their costs. */
 
 import type { Job, MovingJob } from '../../core/job.ts';
-import { promote, rehome } from '../../core/life-cycle.ts';
+import { promote } from '../../core/life-cycle.ts';
+import type { LineStore } from '../contract/core.ts';
 import type { EstimateRecord, KeyBacklog, Ledger } from '../contract/records.ts';
 import type { Heads } from '../contract/requests.ts';
-import type { LineStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { dueLineName, instantRank, keysLineName, lineNameOf } from '../table/schema.ts';
 import { withoutLine } from './backlogs.ts';
 import { estimateId, headsOf, type MemoryItems, tokenOf } from './items.ts';
@@ -92,19 +93,6 @@ export class MemoryLineStore implements LineStore {
         const transition = item?.value.version === job.version ? promote(item.value, nowMs) : undefined;
         if (transition?.kind === 'moved') return this.#items.put(item, transition.job);
         this.#items.bill.refused('promote', item);
-        return undefined;
-      }),
-    );
-  }
-
-  async rehome({ jobs, partition, nowMs }: RequestOf<'rehome'>): Promise<readonly (MovingJob | undefined)[]> {
-    return this.#items.write('rehome', () =>
-      jobs.map((job) => {
-        const item = this.#items.item(job.id);
-        const isSeen = item?.value.version === job.version;
-        const transition = isSeen ? rehome(item.value, partition, nowMs) : undefined;
-        if (transition?.kind === 'moved') return this.#items.put(item, transition.job);
-        this.#items.bill.refused('rehome', item);
         return undefined;
       }),
     );

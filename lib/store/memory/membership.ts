@@ -1,8 +1,8 @@
 /** Memberships of dispatchers that run on. */
 
+import type { MembershipStore } from '../contract/membership.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../contract/records.ts';
 import type { Applied } from '../contract/requests.ts';
-import type { MembershipStore } from '../contract/verbs.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
 

@@ -1,26 +1,28 @@
-/** What operators and deployments ask. */
+/** Jobs that are cancelled or moved, controls, dead letters, and requests that were rejected. */
 
 import type { Control } from '../../core/capacity.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { askForEnd, cancel, retime } from '../../core/life-cycle.ts';
+import type { ProducerStore } from '../contract/core.ts';
+import type { OperateStore } from '../contract/operate.ts';
 import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
   type CancelOutcome,
   type ControlChange,
   type ControlOutcome,
-  type DeclareOutcome,
   isAsAsked,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
 } from '../contract/requests.ts';
-import type { OperateStore, RequestOf } from '../contract/verbs.ts';
-import { declarationHash } from '../table/declaration.ts';
+import type { RequestOf } from '../contract/verbs.ts';
+import { encodeRejection } from '../table/codec/rejection.ts';
+import { requireItemFits } from '../table/limits.ts';
 import { isKeptLonger } from '../table/payload.ts';
 import { deadLineName, rejectionRank } from '../table/schema.ts';
-import { requireDeclarationFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
+import type { MemoryScheduleStore } from './schedules.ts';
 
 function changed(before: Control, change: ControlChange): Control {
   const { maxConcurrency, weight, ...rest } = before;
@@ -34,11 +36,14 @@ function changed(before: Control, change: ControlChange): Control {
   };
 }
 
-export class MemoryOperateStore implements OperateStore {
+export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'cancelJob' | 'retimeJob'> {
   readonly #items: MemoryItems;
 
-  constructor(items: MemoryItems) {
+  readonly #schedules: Pick<MemoryScheduleStore, 'damagedKeys'>;
+
+  constructor(items: MemoryItems, schedules: Pick<MemoryScheduleStore, 'damagedKeys'>) {
     this.#items = items;
+    this.#schedules = schedules;
   }
 
   async cancelJob({ jobId, nowMs, expiresAtMs, by }: RequestOf<'cancelJob'>): Promise<CancelOutcome> {
@@ -101,20 +106,11 @@ export class MemoryOperateStore implements OperateStore {
     });
   }
 
-  async adoptControl({ partition, control }: RequestOf<'adoptControl'>): Promise<Applied> {
-    return this.#items.write('adoptControl', () => {
-      this.#items.bill.small('adoptControl', 'write');
-      const { controls, controlRevisions } = this.#items.partition(partition);
-      if (controls.has(control.scope) || controlRevisions.has(control.scope)) return 'superseded';
-      const set = CONTROL_FIELDS.filter((field) => control[field] !== undefined);
-      controlRevisions.set(control.scope, Object.fromEntries(set.map((field) => [field, 1])));
-      controls.set(control.scope, control);
-      return 'applied';
-    });
-  }
-
   async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
-    return this.#items.read('listUnreadable', () => this.#items.unreadable.get(partition) ?? []);
+    return this.#items.read('listUnreadable', () => {
+      const present = this.#schedules.damagedKeys;
+      return (this.#items.unreadable.get(partition) ?? []).filter(({ key }) => present.has(key));
+    });
   }
 
   async readDeadLetters({ partition, limit, after }: RequestOf<'readDeadLetters'>): Promise<LinePage<Job>> {
@@ -145,6 +141,19 @@ export class MemoryOperateStore implements OperateStore {
     });
   }
 
+  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
+    return this.#items.write('recordRejections', () => {
+      for (const rejection of rejections) {
+        const item = encodeRejection(rejection);
+        requireItemFits(item);
+        this.#items.bill.wroteItem('recordRejections', undefined, item);
+        const bySource = this.#items.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
+        this.#items.rejections.set(rejection.sourceId, bySource);
+        if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);
+      }
+    });
+  }
+
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
     return this.#items.read('listRejections', () => {
       const nowMs = this.#items.clock();
@@ -166,31 +175,6 @@ export class MemoryOperateStore implements OperateStore {
       const page = ranked.slice(0, limit);
       const next = ranked.length > page.length ? page.at(-1)?.rank : undefined;
       return { rejections: page.map(({ rejection }) => rejection), next };
-    });
-  }
-
-  async putDeclaration({ text, after, nowMs }: RequestOf<'putDeclaration'>): Promise<DeclareOutcome> {
-    return this.#items.write('putDeclaration', () => {
-      requireDeclarationFits(text);
-      const newest = this.#items.declarations.length;
-      const hash = declarationHash(text);
-      const next = this.#items.declarations[after];
-      // As in a table, a repetition meets its own success, whoever has declared something since.
-      const isOwn = next?.hash === hash && next.declaredAtMs === nowMs;
-      if (isOwn) return { kind: 'declared', version: after + 1 };
-      if (newest !== after) return { kind: 'outdated', version: newest };
-      const record = { version: after + 1, hash, text, declaredAtMs: nowMs };
-      this.#items.declarations.push(record);
-      this.#items.observe?.({ kind: 'declared', record });
-      return { kind: 'declared', version: after + 1 };
-    });
-  }
-
-  async announceDeclaration({ partition, version }: RequestOf<'announceDeclaration'>): Promise<void> {
-    return this.#items.write('announceDeclaration', () => {
-      this.#items.bill.small('announceDeclaration', 'write');
-      const items = this.#items.partition(partition);
-      items.declared = Math.max(version, items.declared ?? 0);
     });
   }
 }

@@ -2,6 +2,7 @@
 
 import type { Job } from '../../core/job.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import type { ParkingStore } from '../contract/parking.ts';
 import type { ParkedMark } from '../contract/records.ts';
 import {
   type Applied,
@@ -11,7 +12,7 @@ import {
   NOBODY,
   type ParkOutcome,
 } from '../contract/requests.ts';
-import type { ParkingStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { blockedLineName } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';

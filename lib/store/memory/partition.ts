@@ -1,11 +1,13 @@
-/** What a pass knows of its partition exactly, and what it decides. */
+/** A partition as a pass reads it, and the decisions that a pass commits. */
 
 import { ThrottledError } from '../../core/errors.ts';
 import type { Loan } from '../../core/lending.ts';
+import type { PartitionStore } from '../contract/core.ts';
 import { StaleCommitError } from '../contract/errors.ts';
+import type { LendingStore } from '../contract/lending.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
-import type { PartitionStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { isPageAlone, nextPage, type PageChange, requireBounded, reservationsIn } from '../table/page.ts';
 import { costOfRank } from '../table/schema.ts';
 import { requireCommitFits, requireRequestFits } from './imitation/fits.ts';
@@ -29,7 +31,7 @@ function requireCurrent(
   }
 }
 
-export class MemoryPartitionStore implements PartitionStore {
+export class MemoryPartitionStore implements PartitionStore, LendingStore {
   readonly #items: MemoryItems;
 
   constructor(items: MemoryItems) {
@@ -163,7 +165,7 @@ export class MemoryPartitionStore implements PartitionStore {
     if (stored.jobs.size === 0) items.reservations.delete(batchId);
   }
 
-  async tidy(partition: number, expiredMs?: number): Promise<void> {
+  async tidy({ partition, expiredMs }: RequestOf<'tidy'>): Promise<void> {
     return this.#items.write('tidy', () => {
       const { page, items, backlogs } = this.#items.partition(partition);
       for (const [itemId, reservations] of items) {

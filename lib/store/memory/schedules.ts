@@ -170,7 +170,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  inspect(id: string): ScheduleRecord | undefined {
+  peek(id: string): ScheduleRecord | undefined {
     const entry = this.#records.get(id);
     return entry && recordOf(entry);
   }

@@ -1,22 +1,22 @@
-/** What whoever submits asks. */
+/** Storing jobs and reading them, and announcing their lines. */
+
 import type { Job, MovingJob } from '../../core/job.ts';
-import { hintOf } from '../contract/job-fields.ts';
+import type { ProducerStore } from '../contract/core.ts';
 import type { ReadyLine } from '../contract/lines.ts';
-import { type DeclarationRecord, type Rejection, rankCostOf } from '../contract/records.ts';
+import { rankCostOf } from '../contract/records.ts';
 import type { CreateOutcome } from '../contract/requests.ts';
-import type { RequestOf, SubmitStore } from '../contract/verbs.ts';
-import { encodeRejection } from '../table/codec/rejection.ts';
-import { requireItemFits } from '../table/limits.ts';
-import { jobKey, letterKey } from '../table/schema.ts';
+import type { RequestOf } from '../contract/verbs.ts';
+import { jobKey } from '../table/schema.ts';
 import { withLine } from './backlogs.ts';
 import { requireJobFits, requireKeyFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 
 const keyOf = ({ type, fairnessKey }: ReadyLine): string => JSON.stringify([type, fairnessKey]);
 
-export class MemorySubmitStore implements SubmitStore {
+export class MemorySubmitStore
+  implements Pick<ProducerStore, 'createJobs' | 'announceLines' | 'getJobs' | 'lookUpJobs'>
+{
   readonly #items: MemoryItems;
-  #lettersPut = 0;
 
   constructor(items: MemoryItems) {
     this.#items = items;
@@ -89,19 +89,6 @@ export class MemorySubmitStore implements SubmitStore {
     });
   }
 
-  async recordRejections(rejections: readonly Rejection[]): Promise<void> {
-    return this.#items.write('recordRejections', () => {
-      for (const rejection of rejections) {
-        const item = encodeRejection(rejection);
-        requireItemFits(item);
-        this.#items.bill.wroteItem('recordRejections', undefined, item);
-        const bySource = this.#items.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
-        this.#items.rejections.set(rejection.sourceId, bySource);
-        if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);
-      }
-    });
-  }
-
   async getJobs({ ids }: RequestOf<'getJobs'>): Promise<readonly (Job | undefined)[]> {
     return this.#items.read('getJobs', () => {
       const items = this.#itemsOf(ids);
@@ -122,30 +109,5 @@ export class MemorySubmitStore implements SubmitStore {
   #itemsOf(ids: readonly string[]): readonly ReturnType<MemoryItems['item']>[] {
     for (const id of ids) requireKeyFits(jobKey(id));
     return ids.map((id) => this.#items.item(id));
-  }
-
-  async readDeclaredVersion(): Promise<number> {
-    return this.#items.read('readDeclaredVersion', () => {
-      this.#items.bill.small('readDeclaredVersion', 'read');
-      return this.#items.declarations.length;
-    });
-  }
-
-  async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
-    return this.#items.read('readDeclaration', () => {
-      this.#items.bill.small('readDeclaration', 'read');
-      return this.#items.declarations.at(version === undefined ? -1 : version - 1);
-    });
-  }
-
-  async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
-    return this.#items.write('putLetter', () => {
-      this.#items.bill.putLetter(partition, letter);
-      this.#lettersPut += 1;
-      const { sk: letterId } = letterKey(partition, nowMs, String(this.#lettersPut).padStart(12, '0'));
-      const { hints = [], jobIds = [], looksAtAll = false } = letter;
-      const { letters } = this.#items.partition(partition);
-      letters.set(letterId, { letterId, hints: hints.map(hintOf), jobIds, looksAtAll });
-    });
   }
 }

@@ -8,6 +8,7 @@ import {
   start,
   type Transition,
 } from '../../core/life-cycle.ts';
+import type { WorkerStore } from '../contract/core.ts';
 import { FORMER_SHOWN_MS, type WorkerRecord } from '../contract/records.ts';
 import type {
   Applied,
@@ -16,7 +17,7 @@ import type {
   StartOutcome,
   StartRequest,
 } from '../contract/requests.ts';
-import type { RequestOf, WorkerStore } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { requireJobFits, requireWorkerFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';

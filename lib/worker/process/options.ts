@@ -3,8 +3,9 @@ import { numberWithin, objectOf, textWithin, wholeWithin } from '../../core/read
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../../store/contract/bounds.ts';
+import type { WorkerStore } from '../../store/contract/core.ts';
 import type { WorkerLoad } from '../../store/contract/records.ts';
-import type { PassStore, WorkerStore } from '../../store/contract/verbs.ts';
+import type { PassStore } from '../../store/contract/verbs.ts';
 import { WATCH_EVERY_MS } from '../attempt-host.ts';
 import type { GuardMaker } from '../guard.ts';
 import { readHandlers } from '../handlers.ts';

@@ -1,25 +1,46 @@
 /** Lines of jobs whose conflict key is held. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { movedEntry } from '../../../lib/core/history.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { CoreStore } from '../../../lib/store/contract/core.ts';
+import type { DeclareStore } from '../../../lib/store/contract/declaring.ts';
 import type { JobHead } from '../../../lib/store/contract/job-fields.ts';
 import { pagesOf } from '../../../lib/store/contract/pages.ts';
+import type { ParkingStore } from '../../../lib/store/contract/parking.ts';
 import type { ParkedMark } from '../../../lib/store/contract/records.ts';
+import type { Applied } from '../../../lib/store/contract/requests.ts';
 import { BLOCKED_HEADS } from '../../../lib/store/contract/requests.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
-import { aReadyLine } from '../../fixtures/factories/ready-line.ts';
+import { aReadyLine, lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { SHOWN, type StoreSuite, times } from './suite.ts';
 
-export function parkingContract(suite: StoreSuite): void {
-  const { freshPartition, stored, versionOf, commit, park, untilLine } = suite;
-  let store: JobStore;
+/** Parked jobs are taken to other partitions, too. */
+type ParkedStore = CoreStore & ParkingStore & DeclareStore;
+
+export function parkingContract(suite: StoreSuite<ParkedStore>): void {
+  const { freshPartition, created, stored, versionOf, commit, untilLine, untilDue } = suite;
+  let store: ParkedStore;
   beforeAll(() => {
     store = suite.opened().store;
   });
+
+  /** Parks jobs on top of what was committed last, for one conflict key. Answers what became of each. */
+  const park = async (partition: number, jobs: readonly JobHead[]): Promise<readonly Applied[]> => {
+    // Of many, some may be parked although the call got no answer: called again, it parks all of them.
+    for (let tries = 0; tries < 20; tries += 1) {
+      const version = await versionOf(partition);
+      const outcome = await store.park({ partition, version, jobs, conflictKey: 'catalogue/photos' });
+      if (outcome.kind === 'parked') return outcome.outcomes;
+    }
+    throw new Error(`other commits of partition ${partition} came first each time`);
+  };
+
+  const LATER_MS = NOW_MS + 60_000;
+  const retime = (job: Job, runAtMs: number) => store.retimeJob({ job, runAtMs, nowMs: NOW_MS });
 
   describe('parking', () => {
     const parkedIds = async (partition: number): Promise<readonly string[]> =>
@@ -301,6 +322,58 @@ export function parkingContract(suite: StoreSuite): void {
       expect(await parks()).toBe(true);
       await commit(partition, { parks: false });
       expect(await parks()).toBe(false);
+    });
+
+    it('takes a parked job to its ready line in another partition', async () => {
+      const [partition, home] = [freshPartition(), freshPartition()];
+      const job = await created(aJob({ partition }));
+      await park(partition, [job]);
+      expect(await store.rehome({ jobs: [job], partition: home, nowMs: NOW_MS })).toMatchObject([
+        { partition: home },
+      ]);
+      await untilLine(home, lineOf(job), [job.id]);
+      expect(await store.unpark({ jobs: [job], conflictKey: 'catalogue/photos' })).toEqual(['superseded']);
+      expect((await stored(job.id)).partition).toBe(home);
+    });
+
+    it('leaves a job that is ready, and stays so, where it stands', async () => {
+      const partition = freshPartition();
+      const [job, parked] = [aJob({ partition, readyAtMs: NOW_MS - 9 }), aJob({ partition })];
+      await store.createJobs([job, parked]);
+      await park(partition, [parked]);
+      for (const each of [job, parked]) {
+        const history = expect.objectContaining({ entries: [movedEntry(NOW_MS, NOW_MS, NOW_MS - 1)] });
+        const expected = { ...each, version: 2, runAtMs: NOW_MS - 1, history };
+        expect(await retime(each, NOW_MS - 1)).toEqual({ kind: 'moved', job: expected });
+        expect(await stored(each.id)).toEqual(expected);
+      }
+      await untilLine(partition, lineOf(job), [job.id]);
+      await vi.waitFor(async () => {
+        const { jobs } = await store.readBlocked({
+          partition,
+          conflictKey: 'catalogue/photos',
+          groups: 10,
+        });
+        expect(jobs.map(({ id, version }) => [id, version])).toEqual([[parked.id, 2]]);
+      }, SHOWN);
+    });
+
+    it('takes a parked job out of its blocked line', async () => {
+      const partition = freshPartition();
+      const job = await created(aJob({ partition }));
+      await park(partition, [job]);
+      expect((await retime(job, LATER_MS)).kind).toBe('moved');
+      await untilDue(partition, LATER_MS, [job.id]);
+      await expect
+        .poll(
+          async () =>
+            (await store.readBlocked({ partition, conflictKey: 'catalogue/photos', groups: 10 })).jobs,
+          SHOWN,
+        )
+        .toEqual([]);
+      const [promoted] = await store.promote({ jobs: [await stored(job.id)], nowMs: LATER_MS });
+      expect(promoted).toMatchObject({ state: 'pending', version: 3, readyAtMs: LATER_MS });
+      await untilLine(partition, lineOf(job), [job.id]);
     });
   });
 }

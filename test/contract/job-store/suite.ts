@@ -2,11 +2,10 @@
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { Verdict } from '../../../lib/core/life-cycle.ts';
-import type { JobHead } from '../../../lib/store/contract/job-fields.ts';
+import type { CoreStore } from '../../../lib/store/contract/core.ts';
 import type { ReadyLine } from '../../../lib/store/contract/lines.ts';
 import type { EstimateRecord, WorkerIdentity } from '../../../lib/store/contract/records.ts';
-import type { Applied, Commit, CommitOutcome } from '../../../lib/store/contract/requests.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
+import type { Commit, CommitOutcome } from '../../../lib/store/contract/requests.ts';
 import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -30,12 +29,12 @@ export const retryAt = (runAtMs: number): Verdict => ({
 export const times = <T>(count: number, make: (at: number) => T): T[] =>
   Array.from({ length: count }, (_, at) => make(at));
 
-export type StoreSuite = ReturnType<typeof openSuite>;
+export type StoreSuite<Store extends CoreStore> = ReturnType<typeof openSuite<Store>>;
 
 /** Opens the store before the first test and closes it after the last one: to be called within a `describe`. */
-export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
-  let harness: JobStoreHarness;
-  let store: JobStore;
+export function openSuite<Store extends CoreStore>(makeHarness: () => Promise<JobStoreHarness<Store>>) {
+  let harness: JobStoreHarness<Store>;
+  let store: Store;
   let partitions = 0;
 
   beforeAll(async () => {
@@ -91,17 +90,6 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
   const commit = async (partition: number, changes: Partial<Commit> = {}): Promise<CommitOutcome> =>
     store.commit({ partition, commit: aCommit({ version: await versionOf(partition), ...changes }) });
 
-  /** Parks jobs on top of what was committed last, for one conflict key. Answers what became of each. */
-  const park = async (partition: number, jobs: readonly JobHead[]): Promise<readonly Applied[]> => {
-    // Of many, some may be parked although the call got no answer: called again, it parks all of them.
-    for (let tries = 0; tries < 20; tries += 1) {
-      const version = await versionOf(partition);
-      const outcome = await store.park({ partition, version, jobs, conflictKey: 'catalogue/photos' });
-      if (outcome.kind === 'parked') return outcome.outcomes;
-    }
-    throw new Error(`other commits of partition ${partition} came first each time`);
-  };
-
   /** What resources cost is put behind a commit, and may get lost there: it is learned again until it is there. */
   const untilLearned = async (partition: number, estimates: readonly EstimateRecord[]): Promise<void> => {
     for (let lost = 0; lost < 20; lost += 1) {
@@ -131,7 +119,7 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
 
   return {
     /** There from the first `beforeAll` on. */
-    opened: (): JobStoreHarness => harness,
+    opened: (): JobStoreHarness<Store> => harness,
     freshPartition,
     created,
     stored,
@@ -140,7 +128,6 @@ export function openSuite(makeHarness: () => Promise<JobStoreHarness>) {
     finish,
     versionOf,
     commit,
-    park,
     untilLearned,
     untilLine,
     untilDue,

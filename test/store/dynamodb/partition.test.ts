@@ -80,10 +80,10 @@ it('tidies nothing that a restored table names, though it knew a later one that 
     items as unknown as ConstructorParameters<typeof DynamoPartitionStore>[0],
   );
   await store.loadPartition({ partition: 0, nowMs: 1 });
-  await store.tidy(0);
+  await store.tidy({ partition: 0 });
   table = [pageOf(900, [itemId]), kept];
   isAway = false;
   expect((await store.loadPartition({ partition: 0, nowMs: 1 })).reservations).toEqual([reservation]);
-  await store.tidy(0);
+  await store.tidy({ partition: 0 });
   expect(deleted).toEqual([]);
 });

@@ -1,19 +1,19 @@
 /** An attempt, from its start to its end, and what it leaves to the next one. */
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Job } from '../../../lib/core/job.ts';
-import { PLANNED_FOR_MS, type Unfinished, type Verdict } from '../../../lib/core/life-cycle.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
-import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
-import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { lineOf } from '../../fixtures/factories/ready-line.ts';
-import { aWorker } from '../../fixtures/factories/worker.ts';
-import type { JobStoreHarness } from '../harness.ts';
-import { CONCURRENT_MS, EXPIRES_AT_MS, FAILURE, retryAt, type StoreSuite, SUCCESS, times } from './suite.ts';
+import type { Job } from '../../../../lib/core/job.ts';
+import { PLANNED_FOR_MS, type Unfinished, type Verdict } from '../../../../lib/core/life-cycle.ts';
+import type { CoreStore } from '../../../../lib/store/contract/core.ts';
+import { aClaimRequest } from '../../../fixtures/factories/claim-request.ts';
+import { aJob, NOW_MS } from '../../../fixtures/factories/job.ts';
+import { lineOf } from '../../../fixtures/factories/ready-line.ts';
+import { aWorker } from '../../../fixtures/factories/worker.ts';
+import type { JobStoreHarness } from '../../harness.ts';
+import { CONCURRENT_MS, EXPIRES_AT_MS, FAILURE, retryAt, type StoreSuite, SUCCESS, times } from '../suite.ts';
 
-export function workerContract(suite: StoreSuite): void {
+export function attemptsContract(suite: StoreSuite<CoreStore>): void {
   const { freshPartition, created, stored, claimedJob, runningJob, finish, untilLine, untilDue } = suite;
-  let store: JobStore;
-  let harness: JobStoreHarness;
+  let store: CoreStore;
+  let harness: JobStoreHarness<CoreStore>;
   beforeAll(() => {
     harness = suite.opened();
     store = harness.store;
@@ -653,30 +653,6 @@ export function workerContract(suite: StoreSuite): void {
         'missing',
       );
       expect((await store.createJobs([fresh])).map(({ kind }) => kind)).toEqual(['created']);
-    });
-
-    it.each([
-      ['at a full second', 10_000, 10_000],
-      ['within a second', 10_500, 11_000],
-    ])('can be redriven, if it failed, until it expires %s', async (_, keptMs, goneMs) => {
-      const [present, gone] = [await ended(keptMs, FAILURE), await ended(keptMs, FAILURE)];
-      const [one, other] = [aJob({ redriveOf: present.id }), aJob({ redriveOf: gone.id })];
-      harness.setClock(NOW_MS + keptMs - 1);
-      expect(await store.redrive({ deadLetter: present, job: one })).toBe('applied');
-      harness.setClock(NOW_MS + goneMs);
-      expect(await store.redrive({ deadLetter: gone, job: other })).toBe('superseded');
-      expect(await store.getJobs({ ids: [one.id, other.id] })).toEqual([one, undefined]);
-    });
-
-    it('gives its id to a redriven job once it has expired, not before', async () => {
-      const dead = await ended(60_000, FAILURE);
-      const former = await ended(10_000, SUCCESS);
-      const job = aJob({ id: former.id, redriveOf: dead.id });
-      harness.setClock(NOW_MS + 9_999);
-      expect(await store.redrive({ deadLetter: dead, job })).toBe('superseded');
-      harness.setClock(NOW_MS + 10_000);
-      expect(await store.redrive({ deadLetter: dead, job })).toBe('applied');
-      expect(await stored(job.id)).toEqual(job);
     });
   });
 }

@@ -1,14 +1,13 @@
 /** Storing jobs, reading them again, and telling of those that were refused. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Json } from '../../../lib/core/job.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
-import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { aRejection } from '../../fixtures/factories/rejection.ts';
-import { CONCURRENT_MS, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
+import type { Json } from '../../../../lib/core/job.ts';
+import type { CoreStore } from '../../../../lib/store/contract/core.ts';
+import { aJob, NOW_MS } from '../../../fixtures/factories/job.ts';
+import { CONCURRENT_MS, type StoreSuite, SUCCESS, times } from '../suite.ts';
 
-export function submitContract(suite: StoreSuite): void {
+export function submitContract(suite: StoreSuite<CoreStore>): void {
   const { created, stored, runningJob, finish } = suite;
-  let store: JobStore;
+  let store: CoreStore;
   beforeAll(() => {
     store = suite.opened().store;
   });
@@ -109,55 +108,6 @@ export function submitContract(suite: StoreSuite): void {
 
     it('reads nothing when nothing is asked', async () => {
       expect(await store.getJobs({ ids: [] })).toEqual([]);
-    });
-
-    it('refuses an id that can be no key, with all others', async () => {
-      const ids = ['unheard-of', 'x'.repeat(2_100)];
-      await expect(store.getJobs({ ids })).rejects.toMatchObject({ name: 'RefusedError' });
-      await expect(store.lookUpJobs({ ids })).rejects.toMatchObject({ name: 'RefusedError' });
-    });
-  });
-
-  describe('rejections', () => {
-    it('are listed by their source, in their order', async () => {
-      const sourceId = 'event-of-many';
-      const rejections = times(30, (at) =>
-        aRejection({ sourceId, position: (at * 7) % 30, field: `jobs[${at}]` }),
-      );
-      await store.recordRejections([...rejections, aRejection()]);
-      expect(await store.listRejections(sourceId)).toEqual(
-        [...rejections].sort((a, b) => a.position - b.position),
-      );
-    });
-
-    it('are kept once when an event is delivered twice', async () => {
-      const rejection = aRejection();
-      await store.recordRejections([rejection]);
-      await store.recordRejections([{ ...rejection, rejectedAtMs: NOW_MS + 1 }]);
-      expect(await store.listRejections(rejection.sourceId)).toHaveLength(1);
-    });
-
-    it('are read latest first, in pages, whatever their source', async () => {
-      const rejections = times(5, (at) => aRejection({ rejectedAtMs: NOW_MS + 1_000_000 + at })).reverse();
-      await store.recordRejections(rejections);
-      const own = new Set(rejections.map(({ sourceId }) => sourceId));
-      const read = async () => {
-        const all: (typeof rejections)[number][] = [];
-        let after: string | undefined;
-        do {
-          const page = await store.readRejections({ limit: 3, after });
-          expect(page.rejections.length).toBeLessThanOrEqual(3);
-          all.push(...page.rejections);
-          after = page.next;
-        } while (after !== undefined);
-        return all.filter(({ sourceId }) => own.has(sourceId));
-      };
-      await expect.poll(read, SHOWN).toEqual(rejections);
-    });
-
-    it('are none for a source that was never rejected', async () => {
-      expect(await store.listRejections('unheard-of')).toEqual([]);
-      await store.recordRejections([]);
     });
   });
 }

@@ -2,18 +2,20 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { LETTER_JOBS_MAX, LETTERS_KEPT_MS, LETTERS_READ_MAX } from '../../../lib/store/contract/bounds.ts';
+import type { CoreStore } from '../../../lib/store/contract/core.ts';
+import type { LeadStore } from '../../../lib/store/contract/leading.ts';
 import type { Letter, ReceivedLetter } from '../../../lib/store/contract/records.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aJob, headOf, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
+import type { JobStoreHarness } from '../harness.ts';
 import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';
 
 const LEAD_MS = 20_000;
 
-export function leadContract(suite: StoreSuite): void {
+export function leadingContract(suite: StoreSuite<CoreStore & LeadStore>): void {
   const { freshPartition, commit } = suite;
-  let harness: ReturnType<StoreSuite['opened']>;
-  let store: JobStore;
+  let harness: JobStoreHarness<CoreStore & LeadStore>;
+  let store: CoreStore & LeadStore;
   beforeAll(() => {
     harness = suite.opened();
     ({ store } = harness);

@@ -1,12 +1,16 @@
 /** Leading a partition, and the letters in its mailbox. */
 import { LETTERS_READ_MAX } from '../contract/bounds.ts';
+import { hintOf } from '../contract/job-fields.ts';
+import type { LeadStore } from '../contract/leading.ts';
 import type { Leader, ReceivedLetter } from '../contract/records.ts';
 import type { LeadOutcome } from '../contract/requests.ts';
-import type { LeadStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
+import { letterKey } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 
 export class MemoryLeadStore implements LeadStore {
   readonly #items: MemoryItems;
+  #lettersPut = 0;
 
   constructor(items: MemoryItems) {
     this.#items = items;
@@ -63,5 +67,16 @@ export class MemoryLeadStore implements LeadStore {
         letters.delete(letterId);
       });
     }
+  }
+
+  async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
+    return this.#items.write('putLetter', () => {
+      this.#items.bill.putLetter(partition, letter);
+      this.#lettersPut += 1;
+      const { sk: letterId } = letterKey(partition, nowMs, String(this.#lettersPut).padStart(12, '0'));
+      const { hints = [], jobIds = [], looksAtAll = false } = letter;
+      const { letters } = this.#items.partition(partition);
+      letters.set(letterId, { letterId, hints: hints.map(hintOf), jobIds, looksAtAll });
+    });
   }
 }

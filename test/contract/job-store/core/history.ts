@@ -1,15 +1,15 @@
 /** What a store keeps of a job's history: part of the conformance suite of the job store. */
 import { describe, expect, it } from 'vitest';
-import { HISTORY_ENTRIES_MAX, historyOf, type JobEvent } from '../../lib/core/history.ts';
-import type { Job } from '../../lib/core/job.ts';
-import type { Verdict } from '../../lib/core/life-cycle.ts';
-import type { WorkerIdentity } from '../../lib/store/contract/records.ts';
-import type { JobStore } from '../../lib/store/contract/verbs.ts';
-import { attemptsIn } from '../fixtures/attempts-in.ts';
-import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
-import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
-import { aWorker } from '../fixtures/factories/worker.ts';
-import { FULL_WORKER, largestHistory, largestJob, NAME } from '../fixtures/largest.ts';
+import { HISTORY_ENTRIES_MAX, historyOf, type JobEvent } from '../../../../lib/core/history.ts';
+import type { Job } from '../../../../lib/core/job.ts';
+import type { Verdict } from '../../../../lib/core/life-cycle.ts';
+import type { CoreStore } from '../../../../lib/store/contract/core.ts';
+import type { WorkerIdentity } from '../../../../lib/store/contract/records.ts';
+import { attemptsIn } from '../../../fixtures/attempts-in.ts';
+import { aClaimRequest } from '../../../fixtures/factories/claim-request.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../../../fixtures/factories/job.ts';
+import { aWorker } from '../../../fixtures/factories/worker.ts';
+import { FULL_WORKER, largestHistory, largestJob, NAME } from '../../../fixtures/largest.ts';
 
 const EXPIRES_AT_MS = NOW_MS + 7 * 24 * 3_600_000;
 const FLAKY = { name: 'Flaky', message: 'try again', stack: 'at work (worker.ts:1:1)\ncause: Error: no' };
@@ -18,7 +18,7 @@ const FAILURE: Verdict = { kind: 'failed', error: FLAKY };
 const again = (runAtMs: number): Verdict => ({ kind: 'retry', error: FLAKY, runAtMs });
 const anew = (runAtMs: number): Verdict => ({ kind: 'retry', error: LOST, runAtMs, isFromStart: true });
 
-export function jobHistoryContract(storeOf: () => JobStore): void {
+export function jobHistoryContract(storeOf: () => CoreStore): void {
   const stored = async (id: string): Promise<Job> => {
     const [job] = await storeOf().getJobs({ ids: [id] });
     if (job === undefined) throw new Error(`no job ${id}`);
@@ -199,28 +199,6 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       expect((await eventsOf(id)).at(-1)).toEqual({ kind: 'cancelled', atMs: NOW_MS + 20, from: 'pending' });
     });
 
-    it('of a dead letter and of the job that is made of it tells who tried it again, once', async () => {
-      const { id } = await created(aJob());
-      const { job, worker } = await start(id);
-      await finish(job, worker, FAILURE);
-      const dead = await stored(id);
-      const [one, other] = ['ann', 'bob'].map((redriveBy) =>
-        aJob({ redriveOf: id, redriveBy, submittedAtMs: NOW_MS + 40 }),
-      );
-      if (one === undefined || other === undefined) throw new Error('two jobs');
-      expect(await storeOf().redrive({ deadLetter: dead, job: one })).toBe('applied');
-      expect(await storeOf().redrive({ deadLetter: dead, job: other })).toBe('superseded');
-      expect((await eventsOf(id)).at(-1)).toEqual({
-        kind: 'redriven',
-        atMs: NOW_MS + 40,
-        by: 'ann',
-        as: one.id,
-      });
-      expect(await eventsOf(one.id)).toEqual([
-        { kind: 'submitted', atMs: NOW_MS + 40, redriveOf: id, by: 'ann' },
-      ]);
-    });
-
     it('tells of a place that was reserved and not claimed, if the job was read at that very version', async () => {
       const job = await created(aJob());
       const given = { job, claimId: '3-1.0', atMs: NOW_MS + 60 };
@@ -228,28 +206,6 @@ export function jobHistoryContract(storeOf: () => JobStore): void {
       expect(await storeOf().raiseVersion({ jobId: job.id, version: 1, given })).toBe('lost');
       expect((await eventsOf(job.id)).slice(1)).toEqual([
         { kind: 'notClaimed', atMs: NOW_MS + 60, claimId: '3-1.0' },
-      ]);
-    });
-
-    it('tells of a claim that was given back, with its fleet, beside what was there', async () => {
-      const { id } = await created(aJob());
-      const first = await start(id);
-      await finish(first.job, first.worker, again(NOW_MS + 20));
-      const waiting = await stored(id);
-      await storeOf().promote({ jobs: [waiting], nowMs: waiting.runAtMs });
-      const request = aClaimRequest(await stored(id), { fleet: 'gone' });
-      expect(await storeOf().claim([request])).toEqual(['claimed']);
-      const claimed = await stored(id);
-      expect(await storeOf().giveBack({ job: claimed, claimId: request.claimId, nowMs: NOW_MS + 60 })).toBe(
-        'applied',
-      );
-      expect(await storeOf().giveBack({ job: claimed, claimId: request.claimId, nowMs: NOW_MS + 70 })).toBe(
-        'superseded',
-      );
-      const [, attempt, ...others] = await eventsOf(id);
-      expect(attempt).toMatchObject({ kind: 'attempt', outcome: 'failed' });
-      expect(others).toEqual([
-        { kind: 'givenBack', atMs: NOW_MS + 60, claimId: request.claimId, fleet: 'gone' },
       ]);
     });
 

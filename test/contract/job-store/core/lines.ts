@@ -1,19 +1,19 @@
 /** The lines in which jobs wait, and those of keys with backlog: what a pass looks for work in. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import type { ReadyLine } from '../../../lib/store/contract/lines.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
-import { aClaimRequest } from '../../fixtures/factories/claim-request.ts';
-import { aJob, aScheduledJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
-import { aReadyLine, lineOf } from '../../fixtures/factories/ready-line.ts';
-import { aReservation } from '../../fixtures/factories/reservation.ts';
-import { aWorker } from '../../fixtures/factories/worker.ts';
-import { ODD_NAMES, SUITE_TYPE } from '../harness.ts';
-import { CONCURRENT_MS, EXPIRES_AT_MS, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
+import type { CoreStore } from '../../../../lib/store/contract/core.ts';
+import type { ReadyLine } from '../../../../lib/store/contract/lines.ts';
+import { aClaimRequest } from '../../../fixtures/factories/claim-request.ts';
+import { aJob, aScheduledJob, NOW_MS } from '../../../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../../../fixtures/factories/ledger.ts';
+import { aReadyLine, lineOf } from '../../../fixtures/factories/ready-line.ts';
+import { aReservation } from '../../../fixtures/factories/reservation.ts';
+import { aWorker } from '../../../fixtures/factories/worker.ts';
+import { ODD_NAMES, SUITE_TYPE } from '../../harness.ts';
+import { CONCURRENT_MS, EXPIRES_AT_MS, SHOWN, type StoreSuite, SUCCESS, times } from '../suite.ts';
 
-export function linesContract(suite: StoreSuite): void {
-  const { freshPartition, created, stored, finish, commit, park, untilLine, untilDue, untilKeys } = suite;
-  let store: JobStore;
+export function linesContract(suite: StoreSuite<CoreStore>): void {
+  const { freshPartition, created, stored, finish, commit, untilLine, untilDue, untilKeys } = suite;
+  let store: CoreStore;
   beforeAll(() => {
     store = suite.opened().store;
   });
@@ -235,72 +235,6 @@ export function linesContract(suite: StoreSuite): void {
       expect((await stored(job.id)).version).toBe(2);
     });
 
-    it('takes a pending job to another partition, where it stands in its ready line', async () => {
-      const [partition, home] = [freshPartition(), freshPartition()];
-      const job = await created(aJob({ partition }));
-      const there = { ...job, partition: home, version: job.version + 1 };
-      expect(await store.rehome({ jobs: [job], partition: home, nowMs: NOW_MS })).toEqual([there]);
-      expect(await stored(job.id)).toEqual(there);
-      await untilLine(home, lineOf(job), [job.id]);
-      await untilLine(partition, lineOf(job), []);
-    });
-
-    it('takes a scheduled job whose time has come to another partition, where it is ready', async () => {
-      const [partition, home] = [freshPartition(), freshPartition()];
-      const job = await created(aScheduledJob(NOW_MS, { partition }));
-      const there = { ...job, partition: home, state: 'pending', version: job.version + 1 };
-      expect(await store.rehome({ jobs: [job], partition: home, nowMs: NOW_MS })).toEqual([there]);
-      await untilLine(home, lineOf(job), [job.id]);
-      await untilDue(partition, NOW_MS, []);
-    });
-
-    it('takes a parked job to its ready line in another partition', async () => {
-      const [partition, home] = [freshPartition(), freshPartition()];
-      const job = await created(aJob({ partition }));
-      await park(partition, [job]);
-      expect(await store.rehome({ jobs: [job], partition: home, nowMs: NOW_MS })).toMatchObject([
-        { partition: home },
-      ]);
-      await untilLine(home, lineOf(job), [job.id]);
-      expect(await store.unpark({ jobs: [job], conflictKey: 'catalogue/photos' })).toEqual(['superseded']);
-      expect((await stored(job.id)).partition).toBe(home);
-    });
-
-    it('takes no job to another partition that is claimed, has moved on, is early or not there', async () => {
-      const [partition, home] = [freshPartition(), freshPartition()];
-      const [claimed, raised] = [await created(aJob({ partition })), await created(aJob({ partition }))];
-      const early = await created(aScheduledJob(NOW_MS + 1, { partition }));
-      await store.claim([aClaimRequest(claimed)]);
-      await store.raiseVersion({ jobId: raised.id, version: raised.version });
-      const ids = [claimed.id, raised.id, early.id];
-      const before = await store.getJobs({ ids });
-      const asked = [claimed, raised, early, aJob({ partition })];
-      expect(await store.rehome({ jobs: asked, partition: home, nowMs: NOW_MS })).toEqual(
-        times(4, () => undefined),
-      );
-      expect(await store.getJobs({ ids })).toEqual(before);
-    });
-
-    it('refuses the claim of a job that was planned before it was taken to another partition', async () => {
-      const job = await created(aJob({ partition: freshPartition() }));
-      await store.rehome({ jobs: [job], partition: freshPartition(), nowMs: NOW_MS });
-      expect(await store.claim([aClaimRequest(job)])).toEqual(['lost']);
-    });
-
-    it('gives a partition a control that nobody has changed there, and else leaves it', async () => {
-      const partition = freshPartition();
-      const control = { scope: 'type/photo', paused: true, maxConcurrency: 3 };
-      expect(await store.adoptControl({ partition, control })).toBe('applied');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([control]);
-      await store.changeControl({
-        partition,
-        scope: 'type/photo',
-        change: { paused: false, maxConcurrency: null },
-      });
-      expect(await store.adoptControl({ partition, control })).toBe('superseded');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([]);
-    });
-
     it('promotes more than one batch', async () => {
       const jobs = times(60, () => aScheduledJob(NOW_MS));
       await store.createJobs(jobs);
@@ -393,7 +327,7 @@ export function linesContract(suite: StoreSuite): void {
       await store.readKeys({ partition, type: SUITE_TYPE, limit: 2 });
       await charge('a', 10);
       await charge('b', 300);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       await untilKeys(partition, SUITE_TYPE, ['a', 'b', 'c']);
       const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 3 });
       expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual([10, 50, 200]);
@@ -409,10 +343,10 @@ export function linesContract(suite: StoreSuite): void {
       await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
       await charge('a', 10);
       // Nobody has met the key so far.
-      await store.tidy(partition);
+      await store.tidy({ partition });
       await store.loadPartition({ partition, nowMs: NOW_MS });
       await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       const [a] = await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] });
       expect(a?.rankCostMs).toBe(10);
     });
@@ -435,7 +369,7 @@ export function linesContract(suite: StoreSuite): void {
         (await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] }))[0]?.rankCostMs;
       expect(await rankOf()).toBe(0);
       await chargesIn(partition)('a', 50);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect(await rankOf()).toBe(0);
     });
 

@@ -1,17 +1,22 @@
 /** Leading a partition, and the letters in its mailbox. */
 
+import { randomBytes } from 'node:crypto';
 import { UnavailableError } from '../../core/errors.ts';
 import { LETTERS_READ_MAX } from '../contract/bounds.ts';
+import type { LeadStore } from '../contract/leading.ts';
 import type { Leader, ReceivedLetter } from '../contract/records.ts';
 import type { LeadOutcome } from '../contract/requests.ts';
-import type { LeadStore, RequestOf } from '../contract/verbs.ts';
+import type { RequestOf } from '../contract/verbs.ts';
 import { decodeLeader } from '../table/codec/leader.ts';
-import { decodeLetter, letterIdOf } from '../table/codec/letter.ts';
+import { decodeLetter, encodeLetter, letterIdOf } from '../table/codec/letter.ts';
 import { leaderKey, mailPk } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX } from './expressions.ts';
 import type { TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
+
+/** No two letters have one name. */
+const newLetterNonce = (): string => randomBytes(9).toString('base64url');
 
 export class DynamoLeadStore implements LeadStore {
   readonly #items: TableItems;
@@ -73,5 +78,10 @@ export class DynamoLeadStore implements LeadStore {
     await inParallel(letterIds, PARALLEL_MAX, (sk) =>
       this.#table.delete('deleteLetters', { pk: mailPk(partition), sk }),
     );
+  }
+
+  async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
+    const items = encodeLetter(partition, letter, { newId: newLetterNonce, nowMs });
+    await inParallel(items, PARALLEL_MAX, (item) => this.#table.put('putLetter', { item }));
   }
 }

@@ -1,25 +1,20 @@
 /** What a pass loads and commits, and how large that may become. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { Control } from '../../../lib/core/capacity.ts';
-import type { Loan, LoanRequest } from '../../../lib/core/lending.ts';
-import { COMMIT_ITEMS_MAX, ITEM_BYTES_MAX } from '../../../lib/store/contract/bounds.ts';
-import type { Ledger, Reservation } from '../../../lib/store/contract/records.ts';
-import type { ControlChange } from '../../../lib/store/contract/requests.ts';
-import type { JobStore } from '../../../lib/store/contract/verbs.ts';
-import { aCommit } from '../../fixtures/factories/commit.ts';
-import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
-import { aLookout } from '../../fixtures/factories/lookout.ts';
-import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
-import { aWorkerRecord } from '../../fixtures/factories/worker.ts';
-import { KEY, largestJob, NAME } from '../../fixtures/largest.ts';
-import { noise } from '../../fixtures/noise.ts';
-import { CONCURRENT_MS, type StoreSuite, times } from './suite.ts';
+import type { CoreStore } from '../../../../lib/store/contract/core.ts';
+import type { Ledger, Reservation } from '../../../../lib/store/contract/records.ts';
+import { aCommit } from '../../../fixtures/factories/commit.ts';
+import { aJob, NOW_MS } from '../../../fixtures/factories/job.ts';
+import { aLedger, anEstimate } from '../../../fixtures/factories/ledger.ts';
+import { aLookout } from '../../../fixtures/factories/lookout.ts';
+import { aReservation, aReservedJob } from '../../../fixtures/factories/reservation.ts';
+import { aWorkerRecord } from '../../../fixtures/factories/worker.ts';
+import { KEY, largestJob, NAME } from '../../../fixtures/largest.ts';
+import { CONCURRENT_MS, type StoreSuite, times } from '../suite.ts';
 
-export function partitionContract(suite: StoreSuite): void {
+export function partitionContract(suite: StoreSuite<CoreStore>): void {
   const { freshPartition, stored, runningJob, finish, versionOf, commit, untilLearned } = suite;
-  let store: JobStore;
-  let another: JobStore;
+  let store: CoreStore;
+  let another: CoreStore;
   beforeAll(() => {
     ({ store, another } = suite.opened());
   });
@@ -103,14 +98,14 @@ export function partitionContract(suite: StoreSuite): void {
       const reservation = aReservation([{ id: 'a' }, { id: 'b' }]);
       await commit(partition, { reserve: [reservation] });
       await commit(partition, { drop: [{ reservation, positions: [0] }] });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       const left = { ...reservation, jobs: new Map([...reservation.jobs].slice(1)) };
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
       await commit(partition, { drop: [{ reservation, positions: [1] }] });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       await commit(partition);
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([]);
     });
 
@@ -122,9 +117,9 @@ export function partitionContract(suite: StoreSuite): void {
       await commit(partition, { reserve: [gone, left] });
       await commit(partition, { drop: [{ reservation: gone, positions: times(50, (at) => at) }] });
       await another.loadPartition({ partition, nowMs: NOW_MS });
-      await another.tidy(partition);
+      await another.tidy({ partition });
       await commit(partition, { ledgers: [aLedger()] });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       for (const by of [store, another])
         expect((await by.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([left]);
     });
@@ -156,45 +151,22 @@ export function partitionContract(suite: StoreSuite): void {
         }
         for (const each of reserve) meant.set(each.batchId, each);
         expect(await shown()).toEqual(meant);
-        if (round % 2 === 0) await store.tidy(partition);
+        if (round % 2 === 0) await store.tidy({ partition });
         expect(await shown()).toEqual(meant);
       }
       // One that follows what is not there makes nothing, and takes nothing away.
       const late = { version: 3, reserve: [aReservation(times(300, (at) => ({ id: `late-${at}` })))] };
       expect(await commit(partition, late)).toBe('lost');
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect(await shown()).toEqual(meant);
       const all = [...meant.values()].map((reservation) => ({
         reservation,
         positions: [...reservation.jobs.keys()],
       }));
       await commit(partition, { drop: all });
-      await store.tidy(partition);
+      await store.tidy({ partition });
       expect(await shown()).toEqual(new Map());
       expect((await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] }))[0]?.settledCostMs).toBe(11);
-    });
-
-    it('answers all that ledgers say, from the partition summary and from items of their own', async () => {
-      const partition = freshPartition();
-      const says: readonly Partial<Ledger>[] = [
-        {},
-        { settledCostMs: 2 ** 30 + 2 ** -16 },
-        { lastSeenMs: NOW_MS - 86_400_000 },
-      ];
-      const ledgers = times(900, (at) =>
-        aLedger({
-          fairnessKey: `${at}`.padStart(480, 'customer-of-a-long-name-'),
-          ...says[at % says.length],
-        }),
-      );
-      // More than the summary has room for.
-      for (let from = 0; from < ledgers.length; from += 90)
-        await commit(partition, { ledgers: ledgers.slice(from, from + 90) });
-      const keys = ledgers.map(({ fairnessKey }) => fairnessKey);
-      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
-      const state = await store.loadPartition({ partition, nowMs: NOW_MS });
-      expect(state.ledgers.length).toBeLessThan(ledgers.length);
-      expect(ledgers).toEqual(expect.arrayContaining([...state.ledgers]));
     });
 
     it('does everything of one commit together', async () => {
@@ -207,11 +179,9 @@ export function partitionContract(suite: StoreSuite): void {
         ledgers: [aLedger()],
         estimates: [anEstimate()],
         reserve: [made],
-        parks: true,
       });
       expect(outcome).toBe('committed');
-      const { reservations, parks } = await store.loadPartition({ partition, nowMs: NOW_MS });
-      expect(parks).toBe(true);
+      const { reservations } = await store.loadPartition({ partition, nowMs: NOW_MS });
       expect(new Map(reservations.map((each) => [each.batchId, each]))).toEqual(
         new Map<string, Reservation>([
           [kept.batchId, { ...kept, checkAtMs: NOW_MS + 5 }],
@@ -231,13 +201,11 @@ export function partitionContract(suite: StoreSuite): void {
         ledgers: [aLedger()],
         estimates: [anEstimate(), anEstimate({ resourceId: 'printer' })],
         reserve: [aReservation()],
-        parks: true,
       });
       expect(outcome).toBe('lost');
       expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
         version: 2,
         reservations: [kept],
-        parks: false,
       });
       expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([undefined]);
       const ids = ['', 'printer'].map((resourceId) => ({ type: 'resize', resourceId }));
@@ -282,7 +250,7 @@ export function partitionContract(suite: StoreSuite): void {
           expect(new Map(reservations.map((one) => [one.batchId, one]))).toEqual(
             new Map([left, makes[winner] ?? left].map((one) => [one.batchId, one])),
           );
-          await each.tidy(partition);
+          await each.tidy({ partition });
         }
         expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([
           aLedger({ settledCostMs: winner }),
@@ -317,79 +285,10 @@ export function partitionContract(suite: StoreSuite): void {
           else meant.set(reservation.batchId, { ...reservation, jobs });
         }
         meant.set(made.batchId, made);
-        await (version % 2 === 0 ? store : another).tidy(partition);
+        await (version % 2 === 0 ? store : another).tidy({ partition });
         const { reservations } = await each.loadPartition({ partition, nowMs: NOW_MS });
         expect(new Map(reservations.map((one) => [one.batchId, one]))).toEqual(meant);
       }
-    });
-
-    it('takes as many items as one transaction does with the page and the base of its ledgers', async () => {
-      const partition = freshPartition();
-      const ledgers = times(COMMIT_ITEMS_MAX, (at) =>
-        aLedger({ fairnessKey: `key-${at}`, settledCostMs: at }),
-      );
-      expect(await commit(partition, { ledgers })).toBe('committed');
-      const keys = ledgers.map((ledger) => ledger.fairnessKey);
-      expect(await store.getLedgers({ partition, fairnessKeys: keys })).toEqual(ledgers);
-    });
-
-    it('refuses more than that and changes nothing', async () => {
-      const partition = freshPartition();
-      const ledgers = times(COMMIT_ITEMS_MAX + 1, (at) => aLedger({ fairnessKey: `key-${at}` }));
-      await expect(commit(partition, { ledgers })).rejects.toMatchObject({
-        name: 'RefusedError',
-      });
-      expect(await store.getLedgers({ partition, fairnessKeys: ['key-0', 'key-98'] })).toEqual([
-        undefined,
-        undefined,
-      ]);
-    });
-
-    it('refuses more than a hundred items with its own record, and changes nothing', async () => {
-      const partition = freshPartition();
-      // Too large to stand in the partition summary.
-      const reserve = times(100, () => aReservation(times(600, (at) => ({ id: `${at}`.padStart(32, '0') }))));
-      await expect(commit(partition, { reserve })).rejects.toMatchObject({
-        name: 'RefusedError',
-      });
-      // A loan takes two, and the request that it grants a third.
-      const lend = times(
-        33,
-        (at): Loan => ({
-          loanId: `${partition}-1-0-${at}`,
-          from: partition,
-          to: 20_000 + at,
-          units: 1,
-          scopes: [],
-          expiresAtMs: NOW_MS + 30_000,
-        }),
-      );
-      await expect(commit(partition, { lend })).rejects.toMatchObject({
-        name: 'RefusedError',
-      });
-      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
-        version: 0,
-        reservations: [],
-      });
-      expect(await commit(partition, { reserve: reserve.slice(2) })).toBe('committed');
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toHaveLength(98);
-    });
-
-    it('refuses to name an item twice and changes nothing', async () => {
-      const partition = freshPartition();
-      const reservation = aReservation();
-      await commit(partition, { reserve: [reservation] });
-      const twice = aCommit({
-        version: 1,
-        drop: [{ reservation, positions: [0] }],
-        postpone: [{ reservation, checkAtMs: NOW_MS }],
-        ledgers: [aLedger()],
-      });
-      await expect(store.commit({ partition, commit: twice })).rejects.toMatchObject({
-        name: 'RefusedError',
-      });
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).reservations).toEqual([reservation]);
-      expect(await store.getLedgers({ partition, fairnessKeys: ['tenant-a'] })).toEqual([undefined]);
     });
 
     it('refuses to change a reservation that is gone, and leaves nothing half-written', async () => {
@@ -501,44 +400,6 @@ export function partitionContract(suite: StoreSuite): void {
       await finish(failed.job, failed.worker, { kind: 'failed', error });
       expect(await stored(failed.job.id)).toMatchObject({ payload, checkpoint, error });
     });
-
-    it('refuses what is larger than an item, by its name, and writes nothing', async () => {
-      const partition = freshPartition();
-      const tooLarge = {
-        name: 'RefusedError',
-        message: expect.stringContaining(`at most ${ITEM_BYTES_MAX}`),
-      };
-      const job = aJob({ partition, payload: noise(2 * ITEM_BYTES_MAX) });
-      await expect(store.createJobs([job])).rejects.toMatchObject({
-        name: 'RefusedError',
-        message: expect.stringMatching(`^item job/${job.id} payload/.*at most ${ITEM_BYTES_MAX}`),
-      });
-      expect(await store.getJobs({ ids: [job.id] })).toEqual([undefined]);
-
-      const record = aWorkerRecord();
-      await store.registerWorker({ partition, record });
-      const occupants = times(400, (at) => ({
-        claimId: `1-1.${at}`,
-        jobId: 'j',
-        progress: 'p'.repeat(1_022),
-      }));
-      await expect(store.heartbeat({ partition, record: { ...record, occupants } })).rejects.toMatchObject(
-        tooLarge,
-      );
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).workers).toEqual([record]);
-
-      // Whatever is alike in their names, is compressed.
-      const unlike = noise(800_000);
-      const noisy = (jobs: number): Reservation =>
-        aReservation(times(jobs, (at) => ({ id: unlike.slice(500 * at, 500 * at + 500) })));
-      const reserve = [noisy(1_300)];
-      await expect(commit(partition, { reserve })).rejects.toMatchObject(tooLarge);
-      expect(await store.loadPartition({ partition, nowMs: NOW_MS })).toMatchObject({
-        version: 0,
-        reservations: [],
-      });
-      expect(await commit(partition, { reserve: [aReservation()] })).toBe('committed');
-    });
   });
 
   describe('loading a partition', () => {
@@ -591,90 +452,6 @@ export function partitionContract(suite: StoreSuite): void {
       expect((await store.loadPartition({ partition, nowMs: NOW_MS + 1 })).workers).toEqual([lasting]);
       expect((await store.loadPartition({ partition: freshPartition(), nowMs: NOW_MS })).workers).toEqual([]);
     });
-
-    it("shows the operators' controls until they are taken away", async () => {
-      const partition = freshPartition();
-      const control = { scope: 'type/resize', paused: true, maxConcurrency: 3 };
-      const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
-      await store.changeControl({ partition, scope: 'type/resize', change: { paused: true } });
-      const answered = (answer: Control) => ({ kind: 'changed', control: answer });
-      expect(
-        await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 3 } }),
-      ).toEqual(answered(control));
-      expect(
-        await store.changeControl({ partition, scope: 'key/tenant/a', change: { weight: 2.5 } }),
-      ).toEqual(answered(other));
-      const shown = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
-      expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
-        new Map([control, other].map((each) => [each.scope, each])),
-      );
-      expect(
-        await store.changeControl({ partition, scope: 'type/resize', change: { paused: false } }),
-      ).toEqual(answered({ scope: 'type/resize', paused: false, maxConcurrency: 3 }));
-      const idle = answered({ scope: 'type/resize', paused: false });
-      for (let times = 0; times < 2; times += 1)
-        expect(
-          await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: null } }),
-        ).toEqual(idle);
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([other]);
-    });
-
-    it('keeps what each of several operators changes in the same moment', {
-      timeout: CONCURRENT_MS,
-    }, async () => {
-      for (let round = 0; round < 5; round += 1) {
-        const partition = freshPartition();
-        const change = (part: ControlChange) =>
-          store.changeControl({ partition, scope: 'key/tenant', change: part });
-        await change({ paused: true, maxConcurrency: 9 });
-        await Promise.all([
-          change({ paused: false }),
-          change({ maxConcurrency: 3 }),
-          change({ weight: 2 }),
-          store.changeControl({ partition, scope: 'pool', change: { paused: true } }),
-        ]);
-        const { controls } = await store.loadPartition({ partition, nowMs: NOW_MS });
-        expect(controls.toSorted((one, other) => (one.scope < other.scope ? -1 : 1))).toEqual([
-          { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
-          { scope: 'pool', paused: true },
-        ]);
-      }
-    });
-
-    it('tells whoever wants another thing in the same moment whose change stands, and keeps that', {
-      timeout: CONCURRENT_MS,
-    }, async () => {
-      for (let round = 0; round < 10; round += 1) {
-        const partition = freshPartition();
-        const caps = [1, 2, 3, 4];
-        const outcomes = await Promise.all(
-          caps.map((maxConcurrency) =>
-            store.changeControl({ partition, scope: 'pool', change: { maxConcurrency } }),
-          ),
-        );
-        const [control] = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
-        const stands = caps.indexOf(control?.maxConcurrency ?? 0);
-        expect(outcomes[stands]).toMatchObject({ kind: 'changed' });
-        for (const [at, { kind, control: shown }] of outcomes.entries())
-          if (kind === 'superseded') expect(shown.maxConcurrency).not.toBe(caps[at]);
-      }
-    });
-
-    it('keeps a control that one operator makes while another takes the last one away', {
-      timeout: CONCURRENT_MS,
-    }, async () => {
-      for (let round = 0; round < 10; round += 1) {
-        const partition = freshPartition();
-        await store.changeControl({ partition, scope: 'pool', change: { paused: true } });
-        await Promise.all([
-          store.changeControl({ partition, scope: 'pool', change: { paused: false } }),
-          store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 1 } }),
-        ]);
-        expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([
-          { scope: 'pool', paused: false, maxConcurrency: 1 },
-        ]);
-      }
-    });
   });
 
   describe('ledgers and estimates', () => {
@@ -709,96 +486,6 @@ export function partitionContract(suite: StoreSuite): void {
       expect([answers[0], answers[1], answers[130]]).toEqual([first, undefined, first]);
       expect(await store.getLedgers({ partition, fairnessKeys: [] })).toEqual([]);
       expect(await store.getEstimates({ partition, ids: [] })).toEqual([]);
-    });
-  });
-
-  describe('capacity between partitions', () => {
-    const aLoan = (from: number, to: number, changes: Partial<Loan> = {}): Loan => ({
-      loanId: `${from}-1-0-0`,
-      from,
-      to,
-      units: 3,
-      scopes: [
-        { scope: 'type/resize', under: '8/2' },
-        { scope: 'worker/a/b', under: '0001', fleet: 'farm' },
-      ],
-      expiresAtMs: NOW_MS + 30_000,
-      ...changes,
-    });
-    const aRequest = (partition: number, askedAtMs = NOW_MS): LoanRequest => ({
-      partition,
-      wants: [
-        { units: 2, scopes: ['pool', 'type/resize'], fleets: [] },
-        { units: 1, scopes: [], fleets: ['images', 'films'] },
-      ],
-      askedAtMs,
-      untilMs: NOW_MS + 10_000,
-    });
-    const loansOf = async (partition: number): Promise<readonly Loan[]> =>
-      (await store.loadPartition({ partition, nowMs: NOW_MS })).loans;
-    const requestsOf = async (partition: number): Promise<readonly LoanRequest[]> =>
-      (await store.loadPartition({ partition, nowMs: NOW_MS })).requests;
-
-    it('is asked for with one request of each partition, the latest', async () => {
-      const partition = freshPartition();
-      await store.askForLoan({ partition, request: aRequest(1) });
-      await store.askForLoan({ partition, request: aRequest(2) });
-      await store.askForLoan({ partition, request: aRequest(1, NOW_MS + 5) });
-      expect(await requestsOf(partition)).toEqual([aRequest(1, NOW_MS + 5), aRequest(2)]);
-    });
-
-    it('is lent to the other partition at once, which grants its request', async () => {
-      const [from, to] = [freshPartition(), freshPartition()];
-      await store.askForLoan({ partition: from, request: aRequest(to) });
-      // No test's own partition.
-      const other = 10_000;
-      await store.askForLoan({ partition: from, request: aRequest(other) });
-      const loan = aLoan(from, to);
-      expect(await commit(from, { lend: [loan] })).toBe('committed');
-      expect(await loansOf(from)).toEqual([loan]);
-      expect(await loansOf(to)).toEqual([loan]);
-      expect(await requestsOf(from)).toEqual([aRequest(other)]);
-    });
-
-    it('is given back by the borrower, in part or whole', async () => {
-      const [from, to] = [freshPartition(), freshPartition()];
-      const loan = aLoan(from, to);
-      await commit(from, { lend: [loan] });
-      expect(await commit(to, { giveBack: [{ loan, left: 1 }] })).toBe('committed');
-      for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([{ ...loan, units: 1 }]);
-      // Of what it says, another one is left.
-      await expect(commit(to, { giveBack: [{ loan, left: 0 }] })).rejects.toMatchObject({
-        name: 'StaleCommitError',
-      });
-      const rest = { ...loan, units: 1 };
-      expect(await commit(to, { giveBack: [{ loan: rest, left: 0 }] })).toBe('committed');
-      for (const partition of [from, to]) expect(await loansOf(partition)).toEqual([]);
-    });
-
-    it('is moved by no commit of an earlier version of the partition that acts', async () => {
-      const [from, to] = [freshPartition(), freshPartition()];
-      for (const partition of [from, to]) await commit(partition);
-      const loan = aLoan(from, to);
-      expect(await commit(from, { version: 0, lend: [loan] })).toBe('lost');
-      expect(await loansOf(to)).toEqual([]);
-      expect(await commit(from, { version: 1, lend: [loan] })).toBe('committed');
-      // The other side's version is as it was.
-      expect(await versionOf(to)).toBe(1);
-      const giveBack = [{ loan, left: 0 }];
-      expect(await commit(to, { version: 0, giveBack })).toBe('lost');
-      expect(await loansOf(from)).toEqual([loan]);
-      expect(await commit(to, { version: 1, giveBack })).toBe('committed');
-      expect(await loansOf(from)).toEqual([]);
-    });
-
-    it('is not lent twice under one name', async () => {
-      const [from, to] = [freshPartition(), freshPartition()];
-      const loan = aLoan(from, to);
-      await commit(from, { lend: [loan] });
-      await expect(commit(from, { lend: [loan] })).rejects.toMatchObject({
-        name: 'StaleCommitError',
-      });
-      expect(await loansOf(to)).toEqual([loan]);
     });
   });
 }
