@@ -323,7 +323,7 @@ export class CloudWorld {
     return new StoreClient({
       store,
       queue: {
-        sendWake: async (...wake) => (this.#isRehearsing ? undefined : wakes.sendWake(...wake)),
+        sendWake: async (wake) => (this.#isRehearsing ? undefined : wakes.sendWake(wake)),
       },
       configuration: this.#options.configuration,
       promptStart: this.#options.isPrompt,
@@ -363,9 +363,9 @@ export class CloudWorld {
       delete: (...parameters) => fleets.delete(...parameters),
       handBack: (...parameters) => fleets.handBack(...parameters),
       // SQS delays by whole seconds.
-      sendWake: async (partition, delayMs, dueAtMs, jobIds) => {
+      sendWake: async ({ delayMs = 0, ...wake }) => {
         await reach('sendWake', 1);
-        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, dueAtMs, jobIds);
+        return fleets.sendWake({ ...wake, delayMs: Math.ceil(delayMs / 1_000) * 1_000 });
       },
       sendLook: async (partition, delayMs, atMs) => {
         await reach('sendLook', 1);

@@ -223,7 +223,7 @@ class Run {
     const { store, queue, clock } = this.#context;
     const partition = this.#partition;
     await store.putLetter({ partition, letter: this.#letter(), nowMs: clock.nowMs() });
-    await queue.sendWake(partition, 0);
+    await queue.sendWake({ partition });
   }
 
   #note({ admitted, settled, lostClaims, hints }: PassReport): void {

@@ -1,7 +1,12 @@
 /** Messages as text: to a fleet's queue, and to the wake queue. */
 import { isClaimId, isJobId } from '../core/job.ts';
 import type { PlannedClaim } from '../core/life-cycle.ts';
-import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
+import {
+  type DispatchMessage,
+  TOLD_JOBS_MAX,
+  type UnpublishedOutcomes,
+  type WakeRequest,
+} from './contract.ts';
 
 /** Thrown for a message that no dispatcher of ours has sent. */
 export class MalformedMessageError extends Error {
@@ -20,7 +25,7 @@ export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonl
 }
 
 /** Who does not know of jobs takes it for a wake as any other. */
-export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonly string[]): string =>
+export const encodeWake = ({ partition, dueAtMs, jobIds }: WakeRequest): string =>
   JSON.stringify({ partition, dueAtMs, jobIds });
 
 /** Who does not know looks takes it for a wake, which finds the same. */

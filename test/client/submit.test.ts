@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { IdempotencyConflictError, ValidationError } from '../../lib/client/errors.ts';
-import { type JobQueue, TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
+import { TOLD_JOBS_MAX, type WakeRequest } from '../../lib/queue/contract.ts';
 import { QueueMisconfigured } from '../../lib/queue/errors.ts';
 import { StoreRefused, StoreUnavailable } from '../../lib/store/contract/errors.ts';
 import { storeWith } from '../stage/stage.ts';
@@ -383,7 +383,7 @@ describe('telling of jobs while they are stored', () => {
     ['refuses', () => Promise.reject(new QueueMisconfigured('no such queue'))],
     [
       'does not answer',
-      (...[, , , , signal]: Parameters<JobQueue['sendWake']>) =>
+      ({ signal }: WakeRequest) =>
         new Promise<void>((_, fail) => signal?.addEventListener('abort', () => fail(signal.reason))),
     ],
   ])('stops nothing where the queue %s', async (_, sendWake) => {
@@ -405,7 +405,7 @@ describe('telling of jobs while they are stored', () => {
     };
     const client = on.anotherClient({
       queue: {
-        sendWake: (partition, delayMs) => during('wake', () => on.queue.sendWake(partition, delayMs)),
+        sendWake: (wake) => during('wake', () => on.queue.sendWake(wake)),
       },
       store: storeWith(on.store, {
         readLeader: (partition) => during('look', () => on.store.readLeader(partition)),

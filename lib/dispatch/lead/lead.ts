@@ -248,7 +248,7 @@ class Lead {
       const letter = { hints: this.#hints, jobIds: this.#told };
       await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
     }
-    await queue.sendWake(partition, 0);
+    await queue.sendWake({ partition });
   }
 
   /** Why it makes no more passes, if so. Renews the lead in time. */

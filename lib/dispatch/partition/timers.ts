@@ -32,7 +32,7 @@ export function wakeInMs(job: Pick<Job, 'state' | 'runAtMs'>, nowMs: number): nu
 /** Wakes the partition after a while. One that is lost is made up for by the next tick. */
 export async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
   try {
-    await context.queue.sendWake(partition, delayMs);
+    await context.queue.sendWake({ partition, delayMs });
   } catch (error) {
     context.log.warn('the partition will not be woken; the next tick does it', {
       partition,
@@ -59,7 +59,9 @@ async function sendWakes(
     dueAtMs.set(second, second === 0 ? undefined : Math.max(atMs, dueAtMs.get(second) ?? atMs));
   }
   await Promise.all(
-    Array.from(dueAtMs, ([second, atMs]) => queue.sendWake(partition, second * SECOND_MS, atMs)),
+    Array.from(dueAtMs, ([second, atMs]) =>
+      queue.sendWake({ partition, delayMs: second * SECOND_MS, dueAtMs: atMs }),
+    ),
   );
 }
 

@@ -119,7 +119,7 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await context.queue.sendWake(partition, 0);
+        await context.queue.sendWake({ partition });
       } catch (error) {
         context.log.warn('a partition was not told that it is its turn; the next tick does it', {
           partition,

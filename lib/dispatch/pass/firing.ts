@@ -262,7 +262,7 @@ export async function fireDue(
   await wakeForNext(context, moved);
   const elsewhere = new Set(jobs.map((job) => job.partition).filter((home) => home !== partition));
   // planted: home-unwoken
-  await Promise.all([...elsewhere].map((home) => context.queue.sendWake(home, 0)));
+  await Promise.all([...elsewhere].map((home) => context.queue.sendWake({ partition: home })));
   return { jobs: jobs.filter((job) => job.partition === partition), more: page.next !== undefined };
 }
 

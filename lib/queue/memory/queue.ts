@@ -1,5 +1,5 @@
 /** The fleets' queues and the wake queue in memory, with what is awkward about SQS, on an injected clock. */
-import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import type { DispatchMessage, JobQueue, ReceivedMessage, WakeRequest } from '../contract.ts';
 import { groupsOf } from '../message.ts';
 import { DeliverySchedule } from './delivery-schedule.ts';
 
@@ -123,7 +123,7 @@ export class MemoryJobQueue implements JobQueue {
     for (const receipt of receipts) deliveries.delete(receipt);
   }
 
-  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void> {
+  sendWake({ partition, delayMs = 0, dueAtMs, jobIds }: WakeRequest): Promise<void> {
     return this.#sendLater(delayMs, () => {
       for (const listener of this.#wakeListeners) listener(partition, dueAtMs, jobIds);
     });

@@ -70,7 +70,7 @@ async function looking({
     },
   });
   const queue = storeWith(on.queue, {
-    sendWake: async (_partition, delayMs) => void wakes.push({ delayMs, atMs: sinceStart() }),
+    sendWake: async ({ delayMs = 0 }) => void wakes.push({ delayMs, atMs: sinceStart() }),
   });
   const deployed: Deployed = {
     version: sharedSince,
