@@ -16,9 +16,8 @@ const LINES_PER_JOB = 12;
 const LINES_OF_A_PASS = 16;
 /** By then the stream has told of it. */
 const READ_WITHIN_MS = 400;
-/** How long it takes until a change of what goes on is believed, and by how much less than that a beginning. */
+/** How long it takes until a change of what goes on is believed. */
 const RATE_OVER_MS = 2_000;
-const BEGINNING_SHARE = 0.15;
 
 /**
  * Where lines are not read for what is new, a letter of each job is worth its write unit as long as so few start in a second, of so few that
@@ -41,7 +40,7 @@ export class Pace {
   readonly #startedAtMonotonicMs: number;
   #countedAtMonotonicMs: number;
   #readAtMonotonicMs = -Infinity;
-  #readEveryMs = Infinity;
+  #readEveryMs = PACE_MS;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -64,7 +63,8 @@ export class Pace {
   wantsLetters(): boolean {
     const { started, told } = LETTER_RATE_MOST;
     const isWorthIt = this.#rate < started && this.#toldRate < told;
-    return !this.#isFull && this.#readEveryMs === Infinity && isWorthIt;
+    const readsSoon = this.#readEveryMs < Infinity && !this.#isBeginning();
+    return !this.#isFull && !readsSoon && isWorthIt;
   }
 
   /** A pass begins, and reads all lines anew, or not. */
@@ -85,9 +85,16 @@ export class Pace {
     this.#toldRate = rateAfter(this.#toldRate, sinceMs, told);
     this.#isFull = isFull;
     // Of a short time as much as it says.
-    const share = 1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS);
-    const rate = this.#rate / Math.max(share, BEGINNING_SHARE);
-    const everyMs = ((LINES_OF_A_PASS + lines) * 1_000) / (LINES_PER_JOB * rate);
+    const rate = this.#rate / (1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS));
+    const everyMs = this.#isBeginning() ? 0 : ((LINES_OF_A_PASS + lines) * 1_000) / (LINES_PER_JOB * rate);
     this.#readEveryMs = everyMs <= READ_WITHIN_MS ? Math.max(everyMs, PACE_MS) : Infinity;
+  }
+
+  /**
+   * Within the first pace of a lead it reads whatever it has found by then: the leader before it has just started what had come, so its first
+   * passes say nothing of how much goes on.
+   */
+  #isBeginning(): boolean {
+    return this.#clock.monotonicMs() < this.#startedAtMonotonicMs + PACE_MS;
   }
 }

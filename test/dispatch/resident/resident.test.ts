@@ -249,7 +249,7 @@ describe('a resident', () => {
     const one = on.start('one');
     await on.advance(SOON_MS);
     one.stop();
-    expect(await on.finish(one.ended)).toMatchObject({ end: 'stopped', passes: 2 });
+    expect(await on.finish(one.ended)).toMatchObject({ end: 'stopped', passes: 4 });
     await on.advance(0);
     expect(on.holders()).toEqual([undefined, undefined]);
     expect(await on.members()).toEqual([]);
