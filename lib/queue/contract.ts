@@ -25,6 +25,11 @@ export interface ReceivedMessage {
 /** Jobs that a wake may name. More of them come by the stream, or are found in their lines. */
 export const TOLD_JOBS_MAX = 50;
 
+/** Queues delay messages by whole seconds, */
+export const WAKE_STEP_MS = 1_000;
+/** and by no more than a quarter of an hour. */
+export const WAKE_DELAY_MAX_MS = 900_000;
+
 /** Asks for a pass of a partition. */
 export interface WakeRequest {
   readonly partition: number;

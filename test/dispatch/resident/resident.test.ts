@@ -5,9 +5,9 @@ import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../../lib/
 import { Declarations, deployedParts } from '../../../lib/declaration/declaration.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
 import { residentIn } from '../../../lib/dispatch/lead/lead.ts';
-import { DISPATCH_BUDGET } from '../../../lib/dispatch/partition/context.ts';
 import type { ResidentOptions, ResidentReport } from '../../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../../lib/dispatch/resident/resident.ts';
+import { DISPATCH_BUDGET } from '../../../lib/dispatch/tuning.ts';
 import { StoreRefused, StoreThrottled, StoreUnavailable } from '../../../lib/store/contract/errors.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { declareIn } from '../../fixtures/declared.ts';

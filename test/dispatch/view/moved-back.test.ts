@@ -1,7 +1,8 @@
 /** Keys that move to the front of their keys line while it is being read, on an index that shows it later. */
 import { expect, it } from 'vitest';
+import { SHOWN_MS } from '../../../lib/dispatch/tuning.ts';
 import { BackloggedKeys } from '../../../lib/dispatch/view/keys.ts';
-import { SHOWN_MS, View } from '../../../lib/dispatch/view/view.ts';
+import { View } from '../../../lib/dispatch/view/view.ts';
 import type { KeyBacklog } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 
