@@ -79,7 +79,8 @@ export const LIVELY_POLL_MS = 28;
 
 /**
  * ms. Passes follow each other no closer than this where slots are free: each takes what has come since, for one commit and one send.
- * Half: more commits and reads for each job. Twice: jobs wait for 85 ms more on average.
+ * Half: more commits and reads for each job. Twice: jobs wait for 85 ms more on average. Measured at 100 jobs a second on 4 shards ($6.10,
+ * 187 and 312 ms): half $6.39, 166 and 302 ms; twice $5.70, 273 and 532 ms.
  */
 export const PACE_MS = 170;
 /** Passes that may follow each other at once after a time without: where little goes on, a job starts at once. Half, twice: nothing that a row shows. */

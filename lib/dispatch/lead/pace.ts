@@ -79,10 +79,10 @@ export class Pace {
   }
 
   /**
-   * Within the first pace of a lead it reads whatever it has found by then: the leader before it has just started what had come, so its first
+   * Within the first two paces of a lead it reads whatever it has found by then: the leader before it has just started what had come, so its first
    * passes say nothing of how much goes on.
    */
   #isBeginning(): boolean {
-    return this.#clock.monotonicMs() < this.#startedAtMonotonicMs + PACE_MS;
+    return this.#clock.monotonicMs() < this.#startedAtMonotonicMs + 2 * PACE_MS;
   }
 }

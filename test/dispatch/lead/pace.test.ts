@@ -84,7 +84,7 @@ describe('where slots are free', () => {
     later(PACE_MS / 4);
     expect(pass({ admitted: 0 })).toBe(false);
     expect(pace.wantsLetters()).toBe(true);
-    later(PACE_MS);
+    later(2 * PACE_MS);
     expect(pass({ admitted: 17 })).toBe(true);
     expect(pace.wantsLetters()).toBe(false);
   });
