@@ -22,7 +22,7 @@ import { runInNewContext } from 'node:vm';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import { isAwaited, type Job } from '../lib/core/job.ts';
 import { dispatch } from '../lib/dispatch/dispatch.ts';
-import { DISPATCH_BUDGET } from '../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../lib/dispatch/tuning.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import type { Clock } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';

@@ -14,7 +14,8 @@ import {
 } from '../lib/declaration/declaration.ts';
 import type { DeclareContext } from '../lib/deploy/declare.ts';
 import type { PublishContext } from '../lib/dispatch/outcomes.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../lib/dispatch/partition/context.ts';
+import type { DispatchContext } from '../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../lib/dispatch/tuning.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Metrics } from '../lib/metrics/contract.ts';
 import type { JobIngestContext } from '../lib/operate/ingest.ts';

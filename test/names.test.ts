@@ -1,4 +1,4 @@
-/** A name stands for one thing: no two types, classes or constants that files share are called alike. */
+/** A name stands for one thing: no two types, classes or constants that files share are called alike; and numbers stand in one file. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
@@ -45,4 +45,32 @@ it('is told of what is exported, not of what a file keeps to itself', () => {
   const text =
     "export interface One {}\ninterface Two {}\nexport const THREE_MS = 3;\nexport const four = 4;\nexport type Five = 'five';\n";
   expect(namesIn(text)).toEqual(['One', 'THREE_MS', 'Five']);
+});
+
+const TUNING = 'lib/dispatch/tuning.ts';
+
+/** Constants of a file whose values are written with numbers. */
+const numbersIn = (text: string): readonly string[] =>
+  Array.from(text.matchAll(/^(?:export )?const (\w+)[^=]*=([^;]*);/gm), ([, name = '', value = '']) => {
+    const isCalled = /=>|\bfunction\b/.test(value);
+    return !isCalled && /\b\d/.test(value.replaceAll(/'[^']*'|`[^`]*`/g, '')) ? name : [];
+  }).flat();
+
+it('what makes passes has its numbers in one file, at most sixty of them', async () => {
+  const entries = await readdir(join(project, 'lib/dispatch'), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  expect(files.length).toBeGreaterThan(30);
+  for (const file of files.filter((each) => !each.endsWith(TUNING)))
+    expect([file, numbersIn(await readFile(file, 'utf8'))]).toEqual([file, []]);
+  const text = await readFile(join(project, TUNING), 'utf8');
+  const budget = /^export const DISPATCH_BUDGET = \{(.*?)^\};/ms.exec(text)?.[1] ?? '';
+  const named = [...numbersIn(text.replace(budget, '')), ...(budget.match(/^ {2}\w+:/gm) ?? [])];
+  expect(named.length).toBeGreaterThan(40);
+  expect(named.length).toBeLessThanOrEqual(60);
+});
+
+it('is told of numbers that have a name, not of those within a function', () => {
+  const text =
+    "const ONE_MS = 1_000;\nexport const TWO = { a: 2 } as const;\nconst THREE = 'v3';\nconst four = () => 4;\nconst FIVE_MS = ONE_MS;\n";
+  expect(numbersIn(text)).toEqual(['ONE_MS', 'TWO']);
 });

@@ -12,9 +12,10 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/partition/context.ts';
+import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { triggersOf } from '../../lib/dispatch/serve.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
@@ -323,7 +324,7 @@ export class CloudWorld {
     return new StoreClient({
       store,
       queue: {
-        sendWake: async (...wake) => (this.#isRehearsing ? undefined : wakes.sendWake(...wake)),
+        sendWake: async (wake) => (this.#isRehearsing ? undefined : wakes.sendWake(wake)),
       },
       configuration: this.#options.configuration,
       promptStart: this.#options.isPrompt,
@@ -363,9 +364,9 @@ export class CloudWorld {
       delete: (...parameters) => fleets.delete(...parameters),
       handBack: (...parameters) => fleets.handBack(...parameters),
       // SQS delays by whole seconds.
-      sendWake: async (partition, delayMs, dueAtMs, jobIds) => {
+      sendWake: async ({ delayMs = 0, ...wake }) => {
         await reach('sendWake', 1);
-        return fleets.sendWake(partition, Math.ceil(delayMs / 1_000) * 1_000, dueAtMs, jobIds);
+        return fleets.sendWake({ ...wake, delayMs: Math.ceil(delayMs / 1_000) * 1_000 });
       },
       sendLook: async (partition, delayMs, atMs) => {
         await reach('sendLook', 1);

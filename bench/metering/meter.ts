@@ -149,9 +149,9 @@ export function meteredQueue(queue: JobQueue, meter: CostMeter): JobQueue {
       meter.queue('delete', batches(receipts));
       return queue.delete(fleet, receipts);
     },
-    sendWake: (...wake) => {
+    sendWake: (wake) => {
       meter.queue('sendWake', 1);
-      return queue.sendWake(...wake);
+      return queue.sendWake(wake);
     },
     sendLook: (partition, delayMs, atMs) => {
       meter.queue('sendLook', 1);

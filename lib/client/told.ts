@@ -76,7 +76,7 @@ export class Told {
         beside.push(
           isLed
             ? this.#leaveLetter(parts, partition, ids, givenUp.signal)
-            : parts.queue.sendWake(partition, 0, undefined, ids, givenUp.signal),
+            : parts.queue.sendWake({ partition, jobIds: ids, signal: givenUp.signal }),
         );
       }
     const told = Promise.allSettled(beside);
@@ -138,7 +138,7 @@ export class Told {
     } catch {
       // A role may be allowed to wake by messages only.
       this.#forget(clock, partition, REFUSED_FOR_MS);
-      await queue.sendWake(partition, 0, undefined, jobIds, signal);
+      await queue.sendWake({ partition, jobIds, signal });
     }
   }
 

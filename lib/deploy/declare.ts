@@ -233,7 +233,7 @@ async function tell(
         try {
           // planted: untold-declaration-2
           await store.announceDeclaration({ partition, version });
-          await queue.sendWake(partition, 0);
+          await queue.sendWake({ partition });
         } catch (error) {
           log.warn('a partition was not told of the declaration; it learns within a minute', {
             partition,

@@ -18,6 +18,14 @@ import { noteEnds } from './pass/firing.ts';
 import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, PassReport } from './pass/scope.ts';
+import {
+  CALM_AFTER_MS,
+  LIVELY_POLL_MS,
+  LOST_MAX,
+  REFUSED_FOR_MS,
+  SUCCESSOR_MS,
+  TRIES_MAX,
+} from './tuning.ts';
 
 /** What caused a run: images of jobs that were just seen, and why. */
 export interface Trigger {
@@ -46,12 +54,6 @@ export interface DispatchReport {
   readonly lostClaims: number;
 }
 
-/** Refused commits in a row after which a dispatcher leaves what it knows to a leader. */
-const LOST_MAX = 3;
-
-/** Declarations that may follow each other during one run. */
-const RENEWALS_MAX = 5;
-
 /** Runs passes of one partition: under the newest declaration that it was told of. */
 export async function dispatch(
   given: DispatchContext,
@@ -65,9 +67,9 @@ export async function dispatch(
       ? await leadOnce(context, partition, left)
       : await new Run(context, partition, left).run();
     if (report.kind !== 'outdated') return report;
-    if (renewals === RENEWALS_MAX || context.deployed === undefined) {
+    if (renewals === TRIES_MAX || context.deployed === undefined) {
       throw new ThrottledError(
-        `partition ${partition} was told of another declaration at each of ${RENEWALS_MAX} tries; try again`,
+        `partition ${partition} was told of another declaration at each of ${TRIES_MAX} tries; try again`,
       );
     }
     left = { ...trigger, jobs: report.hints, jobIds: report.told };
@@ -223,7 +225,7 @@ class Run {
     const { store, queue, clock } = this.#context;
     const partition = this.#partition;
     await store.putLetter({ partition, letter: this.#letter(), nowMs: clock.nowMs() });
-    await queue.sendWake(partition, 0);
+    await queue.sendWake({ partition });
   }
 
   #note({ admitted, settled, lostClaims, hints }: PassReport): void {
@@ -254,10 +256,6 @@ class Run {
 const isDue = (job: Pick<MovingJob, 'state' | 'runAtMs'>, nowMs: number): boolean =>
   job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/** A process that has asked for a lead asks again after this; after a refusal, much later. */
-const ASKED_FOR_MS = 5_000;
-const REFUSED_FOR_MS = 10 * 60_000;
-
 /** Counts jobs that this process has started and settled, and asks for a lead where they are many. */
 async function noteMoved(context: DispatchContext, partition: number, moved: number): Promise<void> {
   const { clock, budget, seen } = context;
@@ -270,11 +268,11 @@ async function noteMoved(context: DispatchContext, partition: number, moved: num
 
 /** Asks for a function that leads the partition. A hint: one that is lost, or refused, costs passes that are in each other's way. */
 async function askToLead(context: DispatchContext, partition: number): Promise<void> {
-  const { clock, seen, askToLead: ask, log } = context;
+  const { clock, budget, seen, askToLead: ask, log } = context;
   const nowMonotonicMs = clock.monotonicMs();
   const { askedUntilMonotonicMs = -Infinity } = seen.get(partition) ?? {};
   if (ask === undefined || nowMonotonicMs < askedUntilMonotonicMs) return;
-  noteSeen(context, partition, { askedUntilMonotonicMs: nowMonotonicMs + ASKED_FOR_MS });
+  noteSeen(context, partition, { askedUntilMonotonicMs: nowMonotonicMs + budget.leadMs / 2 });
   try {
     await ask(partition);
   } catch (error) {
@@ -282,14 +280,6 @@ async function askToLead(context: DispatchContext, partition: number): Promise<v
     log.warn('nobody could be asked to lead; passes go on one by one', { partition, error: String(error) });
   }
 }
-
-/** A leader asks for the next one so long before its time is over: that one waits until the lead is released. */
-const SUCCESSOR_MS = 1_000;
-/** A function that was asked to lead waits so long for the end of another lead. */
-const PATIENCE_MS = 3_000;
-const PATIENCE_STEP_MS = 30;
-/** Whether little goes on is judged after each of these. */
-const CALM_AFTER_MS = 3_000;
 
 /**
  * Leads a partition for as long as a run of passes may take, or until little goes on there. Undefined: another dispatcher leads.
@@ -306,8 +296,8 @@ export async function leadWhileBusy(
   if ((await store.listDispatchers(clock.nowMs())).length > 0) return undefined;
   const startedMonotonicMs = clock.monotonicMs();
   while (isLedBy(await store.readLeader(partition), undefined, clock.nowMs())) {
-    if (clock.monotonicMs() >= startedMonotonicMs + PATIENCE_MS) return undefined;
-    await clock.sleep(PATIENCE_STEP_MS);
+    if (clock.monotonicMs() >= startedMonotonicMs + 3 * SUCCESSOR_MS) return undefined;
+    await clock.sleep(LIVELY_POLL_MS);
   }
   const endsAtMonotonicMs = startedMonotonicMs + budget.runMs;
   const asked: Promise<void>[] = [];
@@ -319,7 +309,7 @@ export async function leadWhileBusy(
   };
   let report = await lead(context, partition, options);
   for (let renewals = 0; report.outdated !== undefined && context.deployed !== undefined; renewals += 1) {
-    if (renewals === RENEWALS_MAX) break;
+    if (renewals === TRIES_MAX) break;
     const { version, hints, told } = report.outdated;
     context = await renewed(context, context.deployed, version);
     report = await lead(context, partition, {

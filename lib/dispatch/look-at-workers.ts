@@ -6,6 +6,7 @@
  * another one noted by now ends. One that is lost is made up for by the next pass, the minute's tick at the latest.
  */
 
+import { WAKE_STEP_MS } from '../queue/contract.ts';
 import { dispatch } from './dispatch.ts';
 import type { DispatchContext } from './partition/context.ts';
 import {
@@ -18,13 +19,7 @@ import {
   runsOnWorkers,
   suspicionOf,
 } from './recovery/silence.ts';
-
-/** A lease that ends so soon is waited for: messages are delayed by whole seconds. */
-const WAIT_MAX_MS = 1_000;
-/** Behind the end of a lease, so that it has ended. */
-const BEHIND_MS = 1;
-/** Reads of one look: one that waits for the end of a lease, and others that were noted meanwhile. */
-const READS_MAX = 5;
+import { TRIES_MAX } from './tuning.ts';
 
 /** What became of a look. */
 export type LookReport =
@@ -43,14 +38,15 @@ export async function lookAtWorkers(
 ): Promise<LookReport> {
   const { store, clock } = context;
   let hasWaited = false;
-  for (let reads = 0; reads < READS_MAX; reads += 1) {
+  for (let reads = 0; reads < TRIES_MAX; reads += 1) {
     const nowMs = clock.nowMs();
     const state = await store.loadPartition({ partition, nowMs });
     const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
     // planted: looks-of-others-too
     if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
-    const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + BEHIND_MS;
-    if (waitMs <= WAIT_MAX_MS && !hasWaited) {
+    const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + 1;
+    // Messages are delayed by whole seconds: what is sooner is waited for.
+    if (waitMs <= WAKE_STEP_MS && !hasWaited) {
       hasWaited = true;
       await clock.sleep(waitMs);
       continue;

@@ -4,10 +4,11 @@ import { isTerminal, type MovingJob, withoutStack } from '../core/job.ts';
 import type { ScheduleState } from '../core/recurring.ts';
 import type { EventBus, OutcomeEvent, Unpublished } from '../events/contract.ts';
 import type { Metrics } from '../metrics/contract.ts';
-import type { OutcomeOutbox, UnpublishedOutcomes } from '../queue/contract.ts';
+import { type OutcomeOutbox, type UnpublishedOutcomes, WAKE_DELAY_MAX_MS } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { told } from '../store/contract/job-fields.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
+import { OUTCOMES_AGAIN_MS, OUTCOMES_FOR_MS } from './tuning.ts';
 
 /** Those that have an outcome to tell; redriving notes something on a job whose outcome was published long ago. */
 const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
@@ -56,13 +57,8 @@ export interface PublishContext {
 }
 
 /** How long the outbox waits for the bus: soon at first, then every quarter of an hour, for as long as it takes. */
-const KEPT_FIRST_MS = 15_000;
-const KEPT_MAX_MS = 900_000;
-
-/** How long a tick publishes what is kept: the next one goes on. */
-const TICK_MS = 20_000;
-
-const keptMs = (tries: number): number => Math.min(KEPT_MAX_MS, KEPT_FIRST_MS * 2 ** Math.min(tries - 1, 10));
+const keptMs = (tries: number): number =>
+  Math.min(WAKE_DELAY_MAX_MS, OUTCOMES_AGAIN_MS * 2 ** Math.min(tries - 1, 10));
 
 /** What the bus may have to be told of. */
 interface Told {
@@ -150,7 +146,7 @@ interface KeptContext extends PublishContext {
 export async function publishWaiting(context: KeptContext): Promise<void> {
   const { outbox, clock } = context;
   const sinceMonotonicMs = clock.monotonicMs();
-  while (clock.monotonicMs() - sinceMonotonicMs < TICK_MS) {
+  while (clock.monotonicMs() - sinceMonotonicMs < OUTCOMES_FOR_MS) {
     const taken = await outbox.takeOutcomes();
     if (taken.length === 0) return;
     for (const { unpublished, receipt } of taken) {

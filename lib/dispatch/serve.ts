@@ -121,7 +121,7 @@ async function askForAnother(
         letter: { hints: ofPartition },
         nowMs: context.clock.nowMs(),
       });
-      await context.queue.sendWake(partition, 0);
+      await context.queue.sendWake({ partition });
     }
   } catch {
     throw reason;

@@ -112,7 +112,7 @@ function present<Name extends string>(
 
 /** A wake that is lost costs a minute at most: the tick looks too. */
 async function wakeAll(context: OperateContext, partitions: readonly number[]): Promise<void> {
-  await Promise.allSettled(partitions.map((partition) => context.queue.sendWake(partition, 0)));
+  await Promise.allSettled(partitions.map((partition) => context.queue.sendWake({ partition })));
 }
 
 /** How often a drain looks, at first and at last. */

@@ -59,6 +59,10 @@ async function wakeFor(context: RetimeContext, job: Job): Promise<void> {
   const delayMs = wakeInMs(job, context.nowMs());
   if (delayMs === undefined) return;
   await Promise.allSettled([
-    context.queue.sendWake(job.partition, delayMs, delayMs > 0 ? job.runAtMs : undefined),
+    context.queue.sendWake({
+      partition: job.partition,
+      delayMs,
+      dueAtMs: delayMs > 0 ? job.runAtMs : undefined,
+    }),
   ]);
 }

@@ -25,6 +25,24 @@ export interface ReceivedMessage {
 /** Jobs that a wake may name. More of them come by the stream, or are found in their lines. */
 export const TOLD_JOBS_MAX = 50;
 
+/** Queues delay messages by whole seconds, */
+export const WAKE_STEP_MS = 1_000;
+/** and by no more than a quarter of an hour. */
+export const WAKE_DELAY_MAX_MS = 900_000;
+
+/** Asks for a pass of a partition. */
+export interface WakeRequest {
+  readonly partition: number;
+  /** 0 to 900,000. @default 0 */
+  readonly delayMs?: number | undefined;
+  /** Epoch ms of what it is for: a dispatcher that is woken before that by its own clock sends it again. */
+  readonly dueAtMs?: number | undefined;
+  /** Jobs that are being stored there, at most `TOLD_JOBS_MAX`: the dispatcher that is woken looks them up. */
+  readonly jobIds?: readonly string[] | undefined;
+  /** Gives it up: it may have been sent by then, or not. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 export interface JobQueue {
   /**
    * Sends to a fleet, in batches. Answers what was not accepted, in its order.
@@ -51,20 +69,8 @@ export interface JobQueue {
   handBack(fleet: string, receipts: readonly string[]): Promise<void>;
   /** Deletes deliveries. Deleting what is gone is a no-op. */
   delete(fleet: string, receipts: readonly string[]): Promise<void>;
-  /**
-   * Asks for a pass of the partition after `delayMs` (0 to 900,000), at least once.
-   *
-   * @param dueAtMs - epoch ms of what it is for: whoever is woken before that by his own clock sends it again
-   * @param jobIds - jobs that are being stored there, at most `TOLD_JOBS_MAX`: the dispatcher that is woken looks them up
-   * @param signal - gives it up: it may have been sent by then, or not
-   */
-  sendWake(
-    partition: number,
-    delayMs: number,
-    dueAtMs?: number,
-    jobIds?: readonly string[],
-    signal?: AbortSignal,
-  ): Promise<void>;
+  /** Asks for a pass of a partition, at least once. */
+  sendWake(wake: WakeRequest): Promise<void>;
   /**
    * Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once.
    *

@@ -2,7 +2,12 @@
 import { RefusedError } from '../core/errors.ts';
 import { isClaimId, isJobId } from '../core/job.ts';
 import type { PlannedClaim } from '../core/life-cycle.ts';
-import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
+import {
+  type DispatchMessage,
+  TOLD_JOBS_MAX,
+  type UnpublishedOutcomes,
+  type WakeRequest,
+} from './contract.ts';
 
 /** One job as it is, several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
@@ -16,7 +21,7 @@ export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonl
 }
 
 /** Who does not know of jobs takes it for a wake as any other. */
-export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonly string[]): string =>
+export const encodeWake = ({ partition, dueAtMs, jobIds }: WakeRequest): string =>
   JSON.stringify({ partition, dueAtMs, jobIds });
 
 /** Who does not know looks takes it for a wake, which finds the same. */

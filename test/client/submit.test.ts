@@ -6,7 +6,7 @@ import {
   UnavailableError,
   ValidationError,
 } from '../../lib/core/errors.ts';
-import { type JobQueue, TOLD_JOBS_MAX } from '../../lib/queue/contract.ts';
+import { TOLD_JOBS_MAX, type WakeRequest } from '../../lib/queue/contract.ts';
 import { storeWith } from '../stage/stage.ts';
 import { desk, errorOf } from './desk.ts';
 
@@ -387,7 +387,7 @@ describe('telling of jobs while they are stored', () => {
     ['refuses', () => Promise.reject(new MisconfiguredError('no such queue'))],
     [
       'does not answer',
-      (...[, , , , signal]: Parameters<JobQueue['sendWake']>) =>
+      ({ signal }: WakeRequest) =>
         new Promise<void>((_, fail) => signal?.addEventListener('abort', () => fail(signal.reason))),
     ],
   ])('stops nothing where the queue %s', async (_, sendWake) => {
@@ -409,7 +409,7 @@ describe('telling of jobs while they are stored', () => {
     };
     const client = on.anotherClient({
       queue: {
-        sendWake: (partition, delayMs) => during('wake', () => on.queue.sendWake(partition, delayMs)),
+        sendWake: (wake) => during('wake', () => on.queue.sendWake(wake)),
       },
       store: storeWith(on.store, {
         readLeader: (partition) => during('look', () => on.store.readLeader(partition)),

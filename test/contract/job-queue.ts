@@ -185,8 +185,8 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
     });
 
     it('brings a wake of each partition that asked for one', { timeout: SLOW_MS }, async () => {
-      await queue.sendWake(0, 0);
-      await queue.sendWake(7, 0);
+      await queue.sendWake({ partition: 0 });
+      await queue.sendWake({ partition: 7 });
       const seen = new Set<number>();
       await harness.pass(1);
       while (seen.size < 2) for (const { partition } of await harness.receiveWakes()) seen.add(partition);
@@ -194,8 +194,8 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
     });
 
     it('brings a delayed wake later, never early', { timeout: SLOW_MS }, async () => {
-      await queue.sendWake(3, 1_500);
-      await queue.sendWake(4, 0);
+      await queue.sendWake({ partition: 3, delayMs: 1_500 });
+      await queue.sendWake({ partition: 4 });
       await harness.pass(1);
       expect(await harness.receiveWakes()).toEqual([{ partition: 4, asks: 'pass' }]);
       await harness.pass(2_000);
@@ -204,13 +204,13 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
 
     it('says with a wake which jobs it is about, as many as it may name', { timeout: SLOW_MS }, async () => {
       const jobIds = Array.from({ length: TOLD_JOBS_MAX }, (_, at) => `${at}`.padStart(32, '0'));
-      await queue.sendWake(2, 0, undefined, jobIds);
+      await queue.sendWake({ partition: 2, jobIds });
       await harness.pass(1);
       expect(await harness.receiveWakes()).toEqual([{ partition: 2, asks: 'pass', jobIds }]);
     });
 
     it.each([-1_000, 901_000, Number.NaN])('refuses to delay a wake by %d ms', async (delayMs) => {
-      await expect(queue.sendWake(0, delayMs)).rejects.toThrow(RangeError);
+      await expect(queue.sendWake({ partition: 0, delayMs })).rejects.toThrow(RangeError);
       await expect(queue.sendLook(0, delayMs, 0)).rejects.toThrow(RangeError);
     });
 

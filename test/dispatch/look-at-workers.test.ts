@@ -1,7 +1,8 @@
 /** Looks at the workers of a partition, between its passes: how many there are, whatever the queue does with their messages. */
 import { describe, expect, it } from 'vitest';
 import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
-import { LOOK_EVERY_MS, WORKER_LEASE_MS } from '../../lib/dispatch/recovery/silence.ts';
+import { LOOK_EVERY_MS } from '../../lib/dispatch/recovery/silence.ts';
+import { WORKER_LEASE_MS } from '../../lib/dispatch/tuning.ts';
 import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 const LIFE = { workerId: 'worker', incarnation: 'worker-1', fleet: 'images', slots: 1, occupants: [] };

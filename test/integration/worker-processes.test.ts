@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { submit } from '../../lib/submit/submit.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { type ProcessStage, processStage } from './process-stage.ts';

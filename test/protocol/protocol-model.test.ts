@@ -143,9 +143,10 @@ const RULES: readonly (readonly [string, string, readonly (readonly [string, num
       ['move-as-read', 9, 'J0 may start before its time'],
       ['move-raises-version', 9, 'J0 lives in P1 and stands in a line of P0'],
       ['announce-before-move', 6, 'J0 stands in a line of P1 that nobody knows of'],
-      ['park-as-read', 11, 'J0 lives in P1 and stands in a line of P0'],
+      ['park-as-read', 10, 'J0 lives in P1 and stands in a line of P0'],
       ['retime-by-version', 9, 'J0 lives in P1 and stands in a line of P0'],
-      ['start-after-come', 8, 'jobs [0, 1] of one key run together'],
+      ['start-after-come', 7, 'jobs [0, 1] of one key run together'],
+      ['read-after-come', 10, 'jobs [0, 1] of one key run together'],
     ],
   ],
 ];

@@ -52,7 +52,7 @@ const queue = (): SqsJobQueue =>
 
 it.each([
   ['a job', () => queue().send('images', [{ jobId: 'j', claimId: 'c' }])],
-  ['a wake', () => queue().sendWake(0, 0)],
+  ['a wake', () => queue().sendWake({ partition: 0 })],
   ['a look', () => queue().sendLook(0, 0, 1)],
   [
     'an outcome that is kept',
@@ -70,7 +70,7 @@ it.each([
         functionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch:wake',
         queue: queue(),
         clock: { monotonicMs: () => 0 },
-      }).sendWake(0, 0, undefined, ['j']),
+      }).sendWake({ partition: 0, jobIds: ['j'] }),
   ],
   ['a lead', () => askingToLead({ client: lambdaForLeads(), functionName: 'dispatch' })(0)],
 ])('%s', async (_, send) => {

@@ -29,8 +29,8 @@ describe('a message of the wake queue', () => {
   });
 
   it('says what a wake is for, and of which jobs', () => {
-    expect(decodeWake(encodeWake(2))).toEqual({ partition: 2, asks: 'pass' });
-    expect(decodeWake(encodeWake(2, 9, ['one']))).toEqual({
+    expect(decodeWake(encodeWake({ partition: 2 }))).toEqual({ partition: 2, asks: 'pass' });
+    expect(decodeWake(encodeWake({ partition: 2, dueAtMs: 9, jobIds: ['one'] }))).toEqual({
       partition: 2,
       asks: 'pass',
       dueAtMs: 9,

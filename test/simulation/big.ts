@@ -4,7 +4,7 @@
  * the work, or worker processes, some of which are killed.
  */
 import { CONFIGURATION_LIMITS, type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { REQUEST_LIMITS } from '../../lib/submit/request.ts';
 import {
   FAULT_CLASSES,

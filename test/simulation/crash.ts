@@ -3,7 +3,7 @@
  * one worker with one job, and in busy ones.
  */
 import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import { DISPATCH_BUDGET } from '../../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import {
   FAULT_CLASSES,
   type FaultClass,

@@ -9,7 +9,7 @@ import { isLegal, isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
-import { HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/recovery/silence.ts';
+import { HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/tuning.ts';
 import { readyLineName } from '../../lib/store/contract/lines.ts';
 import type { Ledger, Reservation } from '../../lib/store/contract/records.ts';
 import type {

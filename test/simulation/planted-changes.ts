@@ -120,8 +120,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         within(
-          () => import('../../lib/dispatch/view/view.ts'),
-          (m) => m.READ_TRUSTED_MS,
+          () => import('../../lib/dispatch/tuning.ts'),
+          (m) => m.LOOK_AROUND_MS,
         ),
         becomes('Infinity'),
       ),
@@ -173,7 +173,16 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'one-page-of-due': {
     removes: 'due work beyond the first page: it is left to the next tick',
     foundBy: { differential: 113, kind: 'time' },
-    changes: [change(at('one-page-of-due'), becomes('1')), change(at('one-page-of-due-2'), never)],
+    changes: [
+      change(
+        within(
+          () => import('../../lib/dispatch/tuning.ts'),
+          (m) => m.PROMOTE_ROUNDS_MAX,
+        ),
+        becomes('1'),
+      ),
+      change(at('one-page-of-due-2'), never),
+    ],
   },
   'stale-controls': {
     removes: 'reading caps and pauses again: those of the first pass stay in force',
@@ -679,7 +688,15 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'boundless-loans': {
     removes: 'the bound on what one commit lends and gives back',
     foundBy: byTest('dispatch/partitions/loans', 'is one of very many'),
-    changes: [change(at('boundless-loans'), becomes('Infinity'))],
+    changes: [
+      change(
+        within(
+          () => import('../../lib/dispatch/tuning.ts'),
+          (m) => m.BESIDE_MAX,
+        ),
+        becomes('Infinity'),
+      ),
+    ],
   },
   'let-go-unheard': {
     removes: 'the pass that follows a lost claim of a job behind which others are parked',

@@ -23,8 +23,9 @@ import { firesOf, jitterOf } from '../../lib/core/schedule.ts';
 import { readCron } from '../../lib/cron/croner.ts';
 import { declareSchedules, requireNamesFree } from '../../lib/deploy/declared-schedules.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
-import { DISPATCH_BUDGET, type DispatchContext } from '../../lib/dispatch/partition/context.ts';
+import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { firingJobId } from '../../lib/dispatch/pass/firing.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import {

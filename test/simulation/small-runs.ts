@@ -2,7 +2,8 @@
 
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import { DISPATCH_BUDGET, type DispatchBudget } from '../../lib/dispatch/partition/context.ts';
+import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import type { CallFault } from './faults.ts';
 import {
   FAULT_CLASSES,

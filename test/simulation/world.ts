@@ -13,10 +13,10 @@ import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch
 import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
-import { WORKER_LEASE_MS } from '../../lib/dispatch/recovery/silence.ts';
 import type { ResidentOptions } from '../../lib/dispatch/resident/options.ts';
 import { runDispatcher } from '../../lib/dispatch/resident/resident.ts';
 import { triggersOf } from '../../lib/dispatch/serve.ts';
+import { WORKER_LEASE_MS } from '../../lib/dispatch/tuning.ts';
 import type { PartitionCaches } from '../../lib/dispatch/view/partition-cache.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';

@@ -4,12 +4,9 @@ import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
-import {
-  DISPATCH_BUDGET,
-  type DispatchBudget,
-  type DispatchContext,
-} from '../../lib/dispatch/partition/context.ts';
+import type { DispatchBudget, DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { pass as onePass } from '../../lib/dispatch/pass/pass.ts';
+import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { OperateContext } from '../../lib/operate/controls.ts';

@@ -20,19 +20,8 @@ import { nextDueMs, wakeForNearWork, wakeForShown } from '../partition/timers.ts
 import { isLedBy } from '../pass/load.ts';
 import { pass } from '../pass/pass.ts';
 import type { PassInput, PassReport } from '../pass/scope.ts';
+import { INDEX_LAG_MS, LIVELY_POLL_MS, LOOK_AROUND_MS, LOST_MAX, PACE_MS, POLL_MS } from '../tuning.ts';
 import { Pace } from './pace.ts';
-
-/** Letters that ask for a pass may be of a dispatcher whose index read was later: a second pass this much later sees what it saw. */
-const SECOND_PASS_MS = 2_000;
-/** After something has happened, letters are looked for this often for some time, */
-const LIVELY = { forMs: 10_000, pollMs: 28 } as const;
-/** and less often where nothing goes on. */
-const POLL_MS = 250;
-/** Without a letter, a pass looks at everything that is due to be looked at after this time. */
-const PASS_EVERY_MS = 60_000;
-/** Commits lost in a row after which a leader pauses: another dispatcher believes to lead as well. */
-const LOST_MAX = 3;
-const LOST_PAUSE_MS = 200;
 
 /** Why a lead has ended. `left`: another dispatcher leads. `outdated`: a newer declaration is there. `outOfTime`: there is more to do. */
 export type LeadEnd = 'done' | 'left' | 'outOfTime' | 'outdated' | 'stopped';
@@ -162,7 +151,7 @@ class Lead {
 
   constructor(context: DispatchContext, partition: number, options: LeadOptions) {
     const { clock } = context;
-    const { first, passEveryMs = PASS_EVERY_MS } = options;
+    const { first, passEveryMs = LOOK_AROUND_MS } = options;
     this.#context = context;
     this.#partition = partition;
     this.#options = options;
@@ -248,7 +237,7 @@ class Lead {
       const letter = { hints: this.#hints, jobIds: this.#told };
       await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
     }
-    await queue.sendWake(partition, 0);
+    await queue.sendWake({ partition });
   }
 
   /** Why it makes no more passes, if so. Renews the lead in time. */
@@ -329,7 +318,7 @@ class Lead {
     if (outcome.kind === 'lost') {
       this.#context.metrics?.add('lostRaces', 1);
       this.#lost += 1;
-      if (this.#lost >= LOST_MAX) await clock.sleep(LOST_PAUSE_MS, this.#end);
+      if (this.#lost >= LOST_MAX) await clock.sleep(PACE_MS, this.#end);
       // planted: deleted-though-refused
       // The letters are there still, and say the same again.
       this.#goesOn = true;
@@ -368,14 +357,14 @@ class Lead {
   ): Promise<void> {
     if (this.#options.stays === undefined) return;
     const { clock } = this.#context;
-    const { passEveryMs = PASS_EVERY_MS, pollMs = POLL_MS } = this.#options;
+    const { passEveryMs = LOOK_AROUND_MS, pollMs = POLL_MS } = this.#options;
     const nowMonotonicMs = clock.monotonicMs();
     this.#pace.end(outcome, told);
     if (looks) this.#lookAtMonotonicMs = nowMonotonicMs + passEveryMs;
-    if (letters.some(isEmpty)) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
+    if (letters.some(isEmpty)) this.#againAtMonotonicMs = nowMonotonicMs + INDEX_LAG_MS;
     else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
     if (letters.length > 0 || outcome.admitted + outcome.settled > 0)
-      this.#livelyUntilMonotonicMs = nowMonotonicMs + LIVELY.forMs;
+      this.#livelyUntilMonotonicMs = nowMonotonicMs + this.#context.budget.leadMs;
     const dueMs = await nextDueMs(this.#context, this.#partition);
     // What the index still shows though its time has come was promoted, or is seen a little later.
     this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
@@ -391,7 +380,7 @@ class Lead {
     const { clock } = this.#context;
     const { pollMs = POLL_MS } = this.#options;
     const isLively = clock.monotonicMs() < this.#livelyUntilMonotonicMs;
-    return clock.sleep(isLively ? Math.min(pollMs, LIVELY.pollMs) : pollMs, this.#end);
+    return clock.sleep(isLively ? Math.min(pollMs, LIVELY_POLL_MS) : pollMs, this.#end);
   }
 
   #count({ admitted, settled, lostClaims }: PassReport, startedMs: number): void {

@@ -4,27 +4,15 @@
  */
 import type { Clock } from '../../runtime/contract.ts';
 import type { PassReport } from '../pass/scope.ts';
-
-/** Passes follow each other no closer than this where slots are free: each takes what has come since, for one commit and one send. */
-const PACE_MS = 170;
-/** After a time without, so many may: where little goes on, a job starts at once. */
-const RESERVE = 3;
-
-/** Lines that are read for each job that is found in them, six read units, */
-const LINES_PER_JOB = 12;
-/** and as how many lines whatever else a pass reads counts. */
-const LINES_OF_A_PASS = 16;
-/** By then the stream has told of it. */
-const READ_WITHIN_MS = 400;
-/** How long it takes until a change of what goes on is believed, and by how much less than that a beginning. */
-const RATE_OVER_MS = 2_000;
-const BEGINNING_SHARE = 0.15;
-
-/**
- * Where lines are not read for what is new, a letter of each job is worth its write unit as long as so few start in a second, of so few that
- * come: a letter tells of each of these, and the stream does.
- */
-const LETTER_RATE_MOST = { started: 40, told: 80 } as const;
+import {
+  LETTER_RATE_MAX,
+  LINES_OF_A_PASS,
+  LINES_PER_JOB,
+  PACE_MS,
+  PACES_AHEAD,
+  RATE_OVER_MS,
+  READ_WITHIN_MS,
+} from '../tuning.ts';
 
 /** How many a second, by a rate that is so old and what was counted since: a change is believed within seconds. */
 export const rateAfter = (perSec: number, sinceMs: number, counted: number): number =>
@@ -41,7 +29,7 @@ export class Pace {
   readonly #startedAtMonotonicMs: number;
   #countedAtMonotonicMs: number;
   #readAtMonotonicMs = -Infinity;
-  #readEveryMs = Infinity;
+  #readEveryMs = PACE_MS;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -62,15 +50,15 @@ export class Pace {
 
   /** Whether clients are to leave a letter for each job that they store: the stream tells of it later, and no pass looks before. */
   wantsLetters(): boolean {
-    const { started, told } = LETTER_RATE_MOST;
-    const isWorthIt = this.#rate < started && this.#toldRate < told;
-    return !this.#isFull && this.#readEveryMs === Infinity && isWorthIt;
+    const isWorthIt = this.#rate < LETTER_RATE_MAX && this.#toldRate < 2 * LETTER_RATE_MAX;
+    const readsSoon = this.#readEveryMs < Infinity && !this.#isBeginning();
+    return !this.#isFull && !readsSoon && isWorthIt;
   }
 
   /** A pass begins, and reads all lines anew, or not. */
   begin(readsAnew: boolean): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
-    const earliestMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - RESERVE * PACE_MS);
+    const earliestMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - PACES_AHEAD * PACE_MS);
     // Passes that did not keep it, as where no slot was free, make the next one no later than one pace.
     this.#nextAtMonotonicMs = Math.min(earliestMs, nowMonotonicMs) + PACE_MS;
     if (readsAnew) this.#readAtMonotonicMs = nowMonotonicMs;
@@ -85,9 +73,16 @@ export class Pace {
     this.#toldRate = rateAfter(this.#toldRate, sinceMs, told);
     this.#isFull = isFull;
     // Of a short time as much as it says.
-    const share = 1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS);
-    const rate = this.#rate / Math.max(share, BEGINNING_SHARE);
-    const everyMs = ((LINES_OF_A_PASS + lines) * 1_000) / (LINES_PER_JOB * rate);
+    const rate = this.#rate / (1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS));
+    const everyMs = this.#isBeginning() ? 0 : ((LINES_OF_A_PASS + lines) * 1_000) / (LINES_PER_JOB * rate);
     this.#readEveryMs = everyMs <= READ_WITHIN_MS ? Math.max(everyMs, PACE_MS) : Infinity;
+  }
+
+  /**
+   * Within the first two paces of a lead it reads whatever it has found by then: the leader before it has just started what had come, so its first
+   * passes say nothing of how much goes on.
+   */
+  #isBeginning(): boolean {
+    return this.#clock.monotonicMs() < this.#startedAtMonotonicMs + 2 * PACE_MS;
   }
 }

@@ -97,11 +97,6 @@ export class Commits {
   }
 }
 
-/** Items of a commit that settles and does nothing else. One more place is up to five of them. */
-const SETTLED_ITEMS_MAX = COMMIT_ITEMS_MAX - 8;
-/** Items of the last commit's settlement, which has room for reservations with their raised ledgers. */
-const SETTLED_LAST_MAX = 45;
-
 /** Everything a commit may hold, to be filled. */
 export interface Draft {
   readonly drops: Map<string, { readonly reservation: Reservation; readonly positions: number[] }>;
@@ -128,7 +123,8 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
     for (const each of estimates) draft.estimates.set(nameOfEstimate(each), each);
     dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
-    if (writesOf(draft) < SETTLED_ITEMS_MAX) continue;
+    // One more place is up to five items.
+    if (writesOf(draft) < COMMIT_ITEMS_MAX - 8) continue;
     for (const { reservation, positions } of draft.drops.values()) {
       const jobs = placesWithout(reservation.jobs, new Set(positions));
       current.set(reservation.batchId, { ...reservation, jobs });
@@ -137,7 +133,8 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     draft = emptyDraft();
   }
   drafts.push(draft);
-  if (writesOf(draft) > SETTLED_LAST_MAX) drafts.push(emptyDraft());
+  // The last commit has room for reservations with their raised ledgers.
+  if (writesOf(draft) > COMMIT_ITEMS_MAX / 2) drafts.push(emptyDraft());
   return drafts;
 }
 
@@ -148,7 +145,7 @@ export function postpone(
 ): void {
   let draft = drafts.at(-1) ?? emptyDraft();
   for (const each of postponed) {
-    if (writesOf(draft) >= SETTLED_LAST_MAX) {
+    if (writesOf(draft) >= COMMIT_ITEMS_MAX / 2) {
       draft = emptyDraft();
       drafts.push(draft);
     }

@@ -5,6 +5,7 @@
 import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { PartitionState } from '../../store/contract/records.ts';
+import { BESIDE_MAX, PAGE_MAX } from '../tuning.ts';
 import type { DispatchContext } from './context.ts';
 
 export interface Depth {
@@ -27,9 +28,9 @@ export interface DepthBounds {
 }
 
 /** Whoever asks waits for it. */
-export const LOOK_BOUNDS: DepthBounds = { types: 1_000, keys: 100, jobs: 100 };
+export const LOOK_BOUNDS: DepthBounds = { types: PAGE_MAX, keys: PAGE_MAX, jobs: PAGE_MAX };
 /** A dispatcher looks every half a minute, and each look is billed. */
-export const HEARTBEAT_BOUNDS: DepthBounds = { types: 20, keys: 20, jobs: 50 };
+export const HEARTBEAT_BOUNDS: DepthBounds = { types: BESIDE_MAX, keys: BESIDE_MAX, jobs: BESIDE_MAX };
 
 /** Counts what waits in the ready lines of a partition. */
 export async function depthOf(

@@ -8,31 +8,25 @@
  */
 import type { Job } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
-import type { JobQueue } from '../../queue/contract.ts';
+import { type JobQueue, WAKE_STEP_MS } from '../../queue/contract.ts';
 import type { Clock } from '../../runtime/contract.ts';
+import { HEADS_OF_A_UNIT, LOOK_AHEAD_MS } from '../tuning.ts';
 import type { DispatchContext } from './context.ts';
 
-/** The tick's period and a little more, so that neighbouring windows overlap. */
-const LOOK_AHEAD_MS = 75_000;
-/** Jobs that a tick reads at once: a read of the index costs as much for one as for this many. */
-const LOOK_AHEAD_PAGE = 12;
-/** Queues delay messages by whole seconds. */
-const SECOND_MS = 1_000;
-
 /** Rounded up to whole seconds: a wake before its time would find nothing. */
-const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / SECOND_MS);
+const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / WAKE_STEP_MS);
 
 /** When to wake a waiting job's partition, from now; undefined: a later tick looks ahead at it. */
 export function wakeInMs(job: Pick<Job, 'state' | 'runAtMs'>, nowMs: number): number | undefined {
   if (job.state === 'pending') return 0;
   const isSoon = job.state === 'scheduled' && job.runAtMs <= nowMs + LOOK_AHEAD_MS;
-  return isSoon ? Math.max(0, secondsUntil(job.runAtMs, nowMs)) * SECOND_MS : undefined;
+  return isSoon ? Math.max(0, secondsUntil(job.runAtMs, nowMs)) * WAKE_STEP_MS : undefined;
 }
 
 /** Wakes the partition after a while. One that is lost is made up for by the next tick. */
 export async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
   try {
-    await context.queue.sendWake(partition, delayMs);
+    await context.queue.sendWake({ partition, delayMs });
   } catch (error) {
     context.log.warn('the partition will not be woken; the next tick does it', {
       partition,
@@ -59,7 +53,9 @@ async function sendWakes(
     dueAtMs.set(second, second === 0 ? undefined : Math.max(atMs, dueAtMs.get(second) ?? atMs));
   }
   await Promise.all(
-    Array.from(dueAtMs, ([second, atMs]) => queue.sendWake(partition, second * SECOND_MS, atMs)),
+    Array.from(dueAtMs, ([second, atMs]) =>
+      queue.sendWake({ partition, delayMs: second * WAKE_STEP_MS, dueAtMs: atMs }),
+    ),
   );
 }
 
@@ -154,10 +150,10 @@ export async function wakeForDueWork(context: DispatchContext, partition: number
   ]);
   if (looks.some(({ pages }) => pages > 1)) {
     // What was skipped is due by the end of a second counted from the start. Wakes that are sent whole seconds after it come then.
-    const pastMs = (clock.nowMs() - startMs) % SECOND_MS;
-    if (pastMs > 0) await clock.sleep(SECOND_MS - pastMs);
+    const pastMs = (clock.nowMs() - startMs) % WAKE_STEP_MS;
+    if (pastMs > 0) await clock.sleep(WAKE_STEP_MS - pastMs);
     const ends = looks.flatMap(({ instants }) =>
-      instants.map((atMs) => startMs + secondsUntil(atMs, startMs) * SECOND_MS),
+      instants.map((atMs) => startMs + secondsUntil(atMs, startMs) * WAKE_STEP_MS),
     );
     await wakeAt(context, partition, ends);
     return;
@@ -184,7 +180,7 @@ type ReadDue = (
 const jobsDue =
   ({ store }: DispatchContext, partition: number): ReadDue =>
   async (fromMs, untilMs) => {
-    const { jobs, next } = await store.readDue({ partition, nowMs: untilMs, limit: LOOK_AHEAD_PAGE, fromMs });
+    const { jobs, next } = await store.readDue({ partition, nowMs: untilMs, limit: HEADS_OF_A_UNIT, fromMs });
     return { instants: jobs.map((job) => job.runAtMs), isCut: next !== undefined };
   };
 
@@ -195,7 +191,7 @@ const schedulesDue =
       partition,
       fromMs: fromMs - 1,
       untilMs,
-      limit: LOOK_AHEAD_PAGE,
+      limit: HEADS_OF_A_UNIT,
     });
     return { instants: schedules.flatMap(({ dueMs }) => dueMs ?? []), isCut: next !== undefined };
   };
@@ -209,7 +205,7 @@ async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
     instants.push(...page.instants);
     const lastMs = page.instants.at(-1);
     if (!page.isCut || lastMs === undefined) return { instants, pages };
-    const fromMs = startMs + secondsUntil(lastMs, startMs) * SECOND_MS + 1;
+    const fromMs = startMs + secondsUntil(lastMs, startMs) * WAKE_STEP_MS + 1;
     if (fromMs > untilMs) return { instants, pages };
     page = await readDue(fromMs, untilMs);
   }

@@ -25,6 +25,7 @@ import type { Carried, PartitionState } from '../../store/contract/records.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater } from '../partition/timers.ts';
+import { BESIDE_MAX, ELSEWHERE_MS } from '../tuning.ts';
 import type { HandoverMemory } from '../view/partition-cache.ts';
 import { roomsOf } from './loans.ts';
 
@@ -59,12 +60,6 @@ interface InTheWay {
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
 }
-
-/** Partitions read in one pass; where there are more, the next passes go on. */
-const READ_MAX = 32;
-/** How long what was read is believed: a quarter of the time that the handover has taken so far, within these. */
-const LOOK_LEAST_MS = 500;
-const LOOK_MOST_MS = 15_000;
 
 /** What is handed over, if a pass may have to look at other partitions before it starts anything. */
 export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
@@ -140,8 +135,8 @@ function pauseOf(
   monotonicMs: number,
 ): number {
   // planted: cut-looks
-  if (states.size + over.size < partitionsEver - 1) return LOOK_LEAST_MS;
-  return Math.min(LOOK_MOST_MS, Math.max(LOOK_LEAST_MS, (monotonicMs - beganMonotonicMs) / 4));
+  if (states.size + over.size < partitionsEver - 1) return ELSEWHERE_MS;
+  return Math.min(30 * ELSEWHERE_MS, Math.max(ELSEWHERE_MS, (monotonicMs - beganMonotonicMs) / 4));
 }
 
 function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs: number): HandoverMemory {
@@ -166,7 +161,7 @@ async function readSome(
   { nowMs, controls }: { readonly nowMs: number; readonly controls: readonly Control[] },
 ): Promise<void> {
   const others = Array.from({ length: partitionsEver }, (_, at) => (memory.cursor + at) % partitionsEver);
-  const some = others.filter((other) => other !== partition && !memory.over.has(other)).slice(0, READ_MAX);
+  const some = others.filter((other) => other !== partition && !memory.over.has(other)).slice(0, BESIDE_MAX);
   await Promise.all(
     some.map(async (other) => {
       let state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });

@@ -38,20 +38,7 @@ import { tierOf } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater } from '../partition/timers.ts';
-
-/** A partition repeats a request for a loan after this time at the earliest: an answer to the last one may be on its way. */
-const ASK_EVERY_MS = 2_000;
-/** A request for a loan is granted within this time, or not at all. */
-const REQUEST_MS = 10_000;
-/** Partitions asked at once. */
-const ASKED_MAX = 3;
-/** Of each tier, the keys that are looked at for waiting jobs. */
-const KEYS_MAX = 100;
-/** Lines of those keys that are read. */
-const LINES_MAX = 20;
-/** Loans made or given back in one commit, far inside a transaction's bound. */
-// planted: boundless-loans
-const MOVED_MAX = 20;
+import { ASK_EVERY_MS, ASKED_MAX, BESIDE_MAX, PAGE_MAX } from '../tuning.ts';
 
 const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
   configuration.lending ?? LENDING_DEFAULTS;
@@ -213,7 +200,7 @@ export async function moveCapacity(
           },
           lendingOf(context),
           nowMs,
-        ).slice(0, MOVED_MAX)
+        ).slice(0, BESIDE_MAX)
       : [];
   if (giveBack.length + lend.length > 0) {
     await commits.write({ ...EMPTY_COMMIT, lend, giveBack });
@@ -223,7 +210,7 @@ export async function moveCapacity(
   }
   if (wants.length === 0) return input.askedAtMs;
   // planted: never-asks
-  input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
+  input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + 5 * ASK_EVERY_MS }));
   return nowMs;
 }
 
@@ -270,7 +257,7 @@ function returnsNow(
       ({ workerId, incarnation }) => workerScope(workerId) === scope && incarnation === under,
     );
     return { of, units: capacity + (counts ? 0 : units) - (holds.get(of) ?? 0) };
-  }).slice(0, MOVED_MAX);
+  }).slice(0, BESIDE_MAX);
 }
 
 /** Some of the waiting jobs, whatever their key. Each call reads other lines, because most lines may be empty. */
@@ -279,13 +266,13 @@ async function readWaiting(context: DispatchContext, partition: number): Promise
   const { backlogThreshold } = lendingOf(context);
   const heads = await Promise.all(
     configuration.types.map(async ({ type }) => {
-      const { keys } = await store.readKeys({ partition, type, limit: KEYS_MAX });
+      const { keys } = await store.readKeys({ partition, type, limit: PAGE_MAX });
       const lines = keys.flatMap(({ fairnessKey, lines }) =>
         lines.map((line) => ({ ...line, type, fairnessKey })),
       );
       const first = Math.floor(random() * lines.length);
       const read = [...lines.slice(first), ...lines.slice(0, first)]
-        .slice(0, LINES_MAX)
+        .slice(0, BESIDE_MAX)
         .map((line) => store.readLine({ partition, line, limit: backlogThreshold }));
       return (await Promise.all(read)).flatMap(({ jobs }) => jobs);
     }),

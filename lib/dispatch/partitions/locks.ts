@@ -14,12 +14,10 @@ import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import { type Carried, isOpenTo, type Lock } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
+import { WAKE_TAKES_MS } from '../tuning.ts';
 import type { Settled } from '../view/settled.ts';
 
 type LockContext = Pick<DispatchContext, 'store' | 'configuration' | 'queue' | 'clock' | 'log'>;
-
-/** How long a lock that was given back is kept for the partition whose turn it is: several passes. */
-const TURN_MS = 3_000;
 
 /** Whether jobs of one conflict key may live in several partitions. */
 export const needsLocks = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
@@ -102,7 +100,8 @@ export async function releaseLocks(
     ? settled
     : settled.filter(({ reservation }) => reservation.version < sinceVersion);
   if (locked.length === 0) return new Set();
-  const untilMs = context.clock.nowMs() + TURN_MS;
+  // For the partition whose turn it is, until its wake has come.
+  const untilMs = context.clock.nowMs() + WAKE_TAKES_MS;
   const released = await Promise.all(
     locked.map(async ({ reservation, position, entry }) => {
       const conflictKey = lockedBy(entry.conflictKey);
@@ -119,7 +118,7 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await context.queue.sendWake(partition, 0);
+        await context.queue.sendWake({ partition });
       } catch (error) {
         context.log.warn('a partition was not told that it is its turn; the next tick does it', {
           partition,

@@ -21,24 +21,8 @@ import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from '../../submit/submi
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater } from '../partition/timers.ts';
+import { BESIDE_MAX, LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX, STEP_JOBS } from '../tuning.ts';
 import type { StrangersMemory } from '../view/partition-cache.ts';
-
-/** Keys that one request reads. */
-const KEYS_PAGE = 100;
-/** Requests for keys in one step. */
-const PAGES_MAX = 20;
-/** Jobs of one line that one step moves. */
-const LINE_MAX = 100;
-/** A step ends when it has read so many jobs, give or take the lines that were read together. */
-const STEP_JOBS = 500;
-/** Lines that are read together. */
-const READ_AT_ONCE = 8;
-/** A pass looks at the same key of another partition again after this time at the earliest. */
-const LOOK_EVERY_MS = 60_000;
-/** How often a partition that a redeploy has removed is walked through. */
-const WALK_EVERY_MS = 5 * 60_000;
-/** Keys of other partitions that one pass looks at. */
-const MET_MAX = 20;
 
 interface Homes extends Pick<DispatchContext, 'configuration'> {
   readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
@@ -127,10 +111,12 @@ async function readLines(
   const jobs: JobHead[] = [];
   const empty: ReadyLine[] = [];
   let isCut = false;
-  for (let from = 0; from < lines.length; from += READ_AT_ONCE) {
+  // Together, as many lines as a step may move jobs of.
+  const atOnce = STEP_JOBS / PAGE_MAX;
+  for (let from = 0; from < lines.length; from += atOnce) {
     if (jobs.length >= STEP_JOBS) return { jobs, isCut: true, empty };
-    const some = lines.slice(from, from + READ_AT_ONCE);
-    const pages = await Promise.all(some.map((line) => store.readLine({ partition, line, limit: LINE_MAX })));
+    const some = lines.slice(from, from + atOnce);
+    const pages = await Promise.all(some.map((line) => store.readLine({ partition, line, limit: PAGE_MAX })));
     for (const [at, page] of pages.entries()) {
       const line = some[at];
       // planted: retired-with-jobs
@@ -167,10 +153,10 @@ export async function walkHome(
   const stood = from === undefined ? -1 : types.indexOf(from.type);
   let at = Math.max(0, stood);
   let after = stood < 0 ? undefined : from?.after;
-  for (let pages = 0; pages < PAGES_MAX && moved < STEP_JOBS; pages += 1) {
+  for (let pages = 0; pages < BESIDE_MAX && moved < STEP_JOBS; pages += 1) {
     const type = types[at];
     if (type === undefined) return { moved, next: undefined };
-    const { keys, next } = await store.readKeys({ partition, type, limit: KEYS_PAGE, after });
+    const { keys, next } = await store.readKeys({ partition, type, limit: PAGE_MAX, after });
     const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
     const { jobs, isCut } = await readLines(context, partition, lines, inFlight.held);
     moved += await sendHome(context, jobs, inFlight);
@@ -182,8 +168,6 @@ export async function walkHome(
   const type = types[at];
   return { moved, next: type === undefined ? undefined : { type, after } };
 }
-
-const NAMES_MAX = 10_000;
 
 /** Jobs and keys that a pass met in a partition where they do not belong. */
 export interface Strangers {
@@ -205,8 +189,8 @@ export async function sendStrangersHome(
   const met = jobs.filter(({ id }) => !inFlight.held.has(id));
   if (met.length > 0) moved += await sendHome(context, met, inFlight);
   const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
-    nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_EVERY_MS;
-  for (const { type, key } of keys.filter(isDue).slice(0, MET_MAX)) {
+    nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_AROUND_MS;
+  for (const { type, key } of keys.filter(isDue).slice(0, BESIDE_MAX)) {
     const found = await readLines(context, partition, linesOf(type, key), inFlight.held);
     const sent = await sendHome(context, found.jobs, inFlight);
     moved += sent;
@@ -218,7 +202,7 @@ export async function sendStrangersHome(
       await context.store.retireLine({ partition, line, announcedAtMs: key.announcedAtMs });
   }
   const isNone = partition >= context.configuration.partitions;
-  if (isNone && nowMs - memory.walkedAtMs >= WALK_EVERY_MS) {
+  if (isNone && nowMs - memory.walkedAtMs >= ANNOUNCE_EVERY_MS) {
     const step = await walkHome(context, partition, inFlight, undefined);
     moved += step.moved;
     if (step.moved === 0) memory.walkedAtMs = nowMs;

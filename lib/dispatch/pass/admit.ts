@@ -10,19 +10,11 @@ import type { FleetMessage } from '../../queue/contract.ts';
 import type { Quiet, Reservation } from '../../store/contract/records.ts';
 import type { ClaimOutcome } from '../../store/contract/requests.ts';
 import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from '../partition/commits.ts';
+import { LINES_OF_A_PASS, RESERVATIONS_MAX } from '../tuning.ts';
 import { claimIdOfPlace, plannedOf } from '../view/settled.ts';
 import { moveBack } from './parking.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { send } from './send.ts';
-
-/** The first jobs of a pass go out soon; the more follow, the more of them share a commit: so many reservations at most. */
-const RESERVATIONS_MAX = 4;
-
-/** What is left waiting is written so far ahead: of many passes that leave something, one in so long writes it. */
-const UNSEEN_AHEAD_MS = 10_000;
-
-/** Ten lines cost as much to read as a small page to write. */
-const LINES_WORTH_A_WRITE = 20;
 
 /** A decision that is reserved, and where. */
 interface ReservedPlace {
@@ -207,7 +199,7 @@ export class Admission {
   #isQuietNews(quiet: Quiet | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
-    return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
+    return isNewer && this.#pass.candidates.linesRead >= LINES_OF_A_PASS;
   }
 
   /**
@@ -230,7 +222,7 @@ export class Admission {
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
     // What it has no room for goes before it.
     const unseenUntilMs = this.#isUnseenNews()
-      ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
+      ? this.#pass.context.clock.nowMs() + 2 * this.#pass.context.budget.seenWithinMs
       : undefined;
     this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
     this.hasSaidUnseen ||= unseenUntilMs !== undefined;

@@ -10,7 +10,8 @@ import type { Quiet, Reservation } from '../../store/contract/records.ts';
 import { ANNOUNCE_EVERY_MS } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { type BetweenPartitions, betweenPartitions } from '../partitions/between-partitions.ts';
-import { BackloggedKeys, KEYS_MIN, keyShares } from '../view/keys.ts';
+import { HEADS_OF_A_UNIT, LOOKS_MIN, PAGE_MAX } from '../tuning.ts';
+import { BackloggedKeys, keyShares } from '../view/keys.ts';
 import type { LedgerCache } from '../view/ledger-cache.ts';
 import { attemptOf, type Place, placesOf } from '../view/settled.ts';
 import { type Line, type Order, orderOf, type View, withPlaced } from '../view/view.ts';
@@ -32,18 +33,6 @@ export interface CandidatesInput {
   readonly view: View;
   readonly nowMs: number;
 }
-
-/** A read of the index costs as much for one head as for this many: they fill what one unit reads. */
-const HEADS_MIN = 12;
-/** Lines retired in one pass: each is a write. */
-const RETIRE_MAX = 100;
-/**
- * Lines that a pass uses up and reads again, because a job may have come without a hint; of more, what is known is believed, as of lines
- * that are found used up. A small pass sees all, and a large one waits for few reads.
- */
-const USED_UP_READ = 64;
-/** Used-up lines that are read beside others: none the first time that a pass has to read, then so many, and twice as many each time. */
-const AHEAD = { first: 8, most: 256 } as const;
 
 /** A line that this pass has opened. */
 interface Opened {
@@ -155,7 +144,7 @@ export class Candidates {
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { ledgerCache } = this.#input;
     const shares = keyShares(ledgerCache, planner, this.#context.configuration.fairness);
-    const { keys, more } = await this.#keys.inTurn(type, Math.max(count, KEYS_MIN), shares);
+    const { keys, more } = await this.#keys.inTurn(type, Math.max(count, PAGE_MAX), shares);
     planner.offerKeys(
       type,
       keys.map(({ key: { fairnessKey, lines }, share }) => ({
@@ -196,7 +185,7 @@ export class Candidates {
   /** One more line is used up, and was not read by this pass. Whether nothing else is believed to wait in it. */
   #isOverBelieved(): boolean {
     this.#usedUpCount += 1;
-    return this.#usedUpCount > USED_UP_READ;
+    return this.#usedUpCount > LOOKS_MIN;
   }
 
   /** Reads lines whose known jobs are used up, if others are read now anyway, or `always`. */
@@ -204,7 +193,7 @@ export class Candidates {
     if (!(this.#isReading || always)) return;
     this.#isReading = false;
     const ahead = [...this.#usedUp].slice(0, Math.min(this.#aheadCount, room));
-    this.#aheadCount = Math.min(AHEAD.most, Math.max(AHEAD.first, 2 * this.#aheadCount));
+    this.#aheadCount = Math.min(4 * LOOKS_MIN, Math.max(LOOKS_MIN / 8, 2 * this.#aheadCount));
     for (const [name] of ahead) this.#usedUp.delete(name);
     await Promise.all(
       ahead.map(([name, line]) =>
@@ -218,7 +207,7 @@ export class Candidates {
     const { partition, nowMs } = this.#input;
     const view = this.#view;
     const all = this.#opened;
-    const limit = Math.max(count, HEADS_MIN);
+    const limit = Math.max(count, HEADS_OF_A_UNIT);
     const read = await this.#context.store.readLine({ partition, line: opened.line, limit, after });
     this.linesRead += 1;
     const last = read.jobs.at(-1);
@@ -348,7 +337,7 @@ export class Candidates {
     const { nowMs, partition } = this.#input;
     const old = this.#empty.filter(({ announcedAtMs }) => announcedAtMs < nowMs - 2 * ANNOUNCE_EVERY_MS);
     await Promise.all(
-      old.slice(0, RETIRE_MAX).map((each) => this.#context.store.retireLine({ partition, ...each })),
+      old.slice(0, PAGE_MAX).map((each) => this.#context.store.retireLine({ partition, ...each })),
     );
   }
 

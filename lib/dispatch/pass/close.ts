@@ -4,6 +4,7 @@ import type { DispatchContext } from '../partition/context.ts';
 import { wakeLaterAt } from '../partition/timers.ts';
 import { inFlightOf } from '../partitions/rehome.ts';
 import { stayOnLookout } from '../recovery/silence.ts';
+import { INDEX_LAG_MS } from '../tuning.ts';
 import { keepCache } from '../view/partition-cache.ts';
 import type { Admission } from './admit.ts';
 import { measure, type PartitionLoad } from './measure.ts';
@@ -42,9 +43,6 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
   Math.max(1, keys) * configuration.types.length;
 
-/** An index lags for so long at most, as a rule: by then a read of the lines shows what this one may have missed. */
-const SHOWN_WITHIN_MS = 2_000;
-
 /**
  * Where this pass has said that a job may wait which no read shows yet, other passes are to read the lines: soon if slots are free, and once
  * they show it for certain. Only the pass that says so asks for them: were it each that sees it, wakes would cause wakes.
@@ -54,7 +52,7 @@ function wakeForUnseen(
   { hasSaidUnseen, unseenUntilMs }: Admission,
 ): void {
   if (!hasSaidUnseen) return;
-  const soon = planner.room > 0 ? [context.clock.nowMs() + SHOWN_WITHIN_MS] : [];
+  const soon = planner.room > 0 ? [context.clock.nowMs() + INDEX_LAG_MS] : [];
   for (const atMs of [...soon, unseenUntilMs]) input.inBackground(wakeLaterAt(context, partition, atMs));
 }
 

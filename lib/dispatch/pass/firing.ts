@@ -32,15 +32,7 @@ import { jobFrom } from '../../submit/request.ts';
 import { asSubmitter, type SubmitContext, submit } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeForSchedules } from '../partition/timers.ts';
-
-/** Schedules that are read at once, and rounds in which one pass does so. With more, it plans with what it has, and goes on. */
-const FIRE_AT_ONCE = 50;
-const FIRE_ROUNDS_MAX = 4;
-/**
- * The least time from one round to the next. A firing moves its entry within one line of the index, which is two of the 1,000
- * write units a second that a key takes: more than 500 a second would be throttled.
- */
-const FIRE_ROUND_MS = 120;
+import { FIRE_AT_ONCE, FIRE_ROUND_MS, FIRE_ROUNDS_MAX } from '../tuning.ts';
 
 export interface FiringContext extends SubmitContext {
   readonly store: SubmitStore &
@@ -264,7 +256,7 @@ export async function fireDue(
   await wakeForNext(context, moved);
   const elsewhere = new Set(jobs.map((job) => job.partition).filter((home) => home !== partition));
   // planted: home-unwoken
-  await Promise.all([...elsewhere].map((home) => context.queue.sendWake(home, 0)));
+  await Promise.all([...elsewhere].map((home) => context.queue.sendWake({ partition: home })));
   return { jobs: jobs.filter((job) => job.partition === partition), more: page.next !== undefined };
 }
 

@@ -5,8 +5,8 @@ import { Commits } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { carry } from '../partitions/carry.ts';
 import { type Elsewhere, NOTHING_ELSEWHERE } from '../partitions/handover.ts';
+import { LOOK_AROUND_MS } from '../tuning.ts';
 import { forgetUnlessAt } from '../view/partition-cache.ts';
-import { READ_TRUSTED_MS } from '../view/view.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from './firing.ts';
 import { NOTHING_DUE, type Promotion, promoteDue } from './promote.ts';
 import type { LedPass, OutdatedPass, PassInput, PassScope } from './scope.ts';
@@ -108,7 +108,7 @@ function watch(
   view.isBlind = isBlind;
   view.begin(unseenUntilMs, nowMs);
   if (quiet === undefined || isBlind || isCarrying || input.looksAtAll || input.readsAnew === true) return;
-  if (quiet.declared !== deployed?.version || nowMs - quiet.lookedAtMs >= READ_TRUSTED_MS) return;
+  if (quiet.declared !== deployed?.version || nowMs - quiet.lookedAtMs >= LOOK_AROUND_MS) return;
   view.assumeQuiet(configuration.types, quiet);
 }
 

@@ -8,10 +8,8 @@ import type { ReservedJob } from '../../core/job.ts';
 import { printScope, type Scope } from '../../core/scope.ts';
 import type { MetricScopes, Metrics } from '../../metrics/contract.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
+import { LOOK_AROUND_MS } from '../tuning.ts';
 import type { MeasureMemory } from '../view/partition-cache.ts';
-
-/** A minute's tick may come a little early. */
-const MEASURE_EVERY_MS = 55_000;
 
 export interface PartitionLoad {
   /** With the shares of caps that the pass went by. */
@@ -59,7 +57,8 @@ export function measure(
   load: () => PartitionLoad,
   nowMs: number,
 ): void {
-  if (nowMs - (memory.measuredAtMs ?? -Infinity) < MEASURE_EVERY_MS) return;
+  // A minute's tick may come a little early.
+  if (nowMs - (memory.measuredAtMs ?? -Infinity) < 0.9 * LOOK_AROUND_MS) return;
   memory.measuredAtMs = nowMs;
   const now = load();
   const isBusy = now.held.length > 0 || now.waiting.length > 0;

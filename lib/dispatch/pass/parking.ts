@@ -24,14 +24,8 @@ import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { lookAtLocks, needsLocks } from '../partitions/locks.ts';
+import { LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX } from '../tuning.ts';
 import type { PartitionCache } from '../view/partition-cache.ts';
-
-/** Marks looked at by one tick. */
-const ROUND_MARKS = 100;
-/** The index shows a parked job within this, by far. */
-const EMPTY_AFTER_MS = 60_000;
-/** A mark is renewed when it is older and another job is parked. */
-const RENEW_AFTER_MS = 20_000;
 
 export interface Unparked {
   /** The first jobs of each group, by conflict key. */
@@ -78,7 +72,7 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   const isFree = (conflictKey: string): boolean => !full.has(conflictKey);
   const [freed, round] = await Promise.all([
     store.readParked({ partition, conflictKeys: [...new Set(input.freed)].filter(isFree) }),
-    input.looksAround ? store.listParked({ partition, limit: ROUND_MARKS, after: input.cursor }) : NO_ROUND,
+    input.looksAround ? store.listParked({ partition, limit: PAGE_MAX, after: input.cursor }) : NO_ROUND,
   ]);
   const marks = new Map([...freed, ...round.marks].map((mark) => [mark.conflictKey, mark]));
   const free = [...marks.values()].filter(({ conflictKey }) => isFree(conflictKey));
@@ -111,10 +105,10 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
           : undefined;
       if (behind?.next === undefined) groupCursors.delete(conflictKey);
       else groupCursors.set(conflictKey, behind.next);
-      if (groupCursors.size > MARKED_MAX) groupCursors.clear();
+      if (groupCursors.size > NAMES_MAX) groupCursors.clear();
       const jobs = [...first.jobs, ...(behind?.jobs ?? [])];
       if (jobs.length > 0) heads.set(conflictKey, jobs);
-      else if (butFor === undefined && nowMs - parkedAtMs > EMPTY_AFTER_MS) empty.push(mark);
+      else if (butFor === undefined && nowMs - parkedAtMs > LOOK_AROUND_MS) empty.push(mark);
     }),
   );
   const isWholeRound = input.looksAround && input.cursor === undefined && round.next === undefined;
@@ -213,10 +207,10 @@ export async function park(
   if (!parks) await commits.write({ ...EMPTY_COMMIT, parks: true });
   const stale = [...groups.keys()].filter(
     // planted: marks-not-renewed
-    (conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > RENEW_AFTER_MS,
+    (conflictKey) => nowMs - (marked.get(conflictKey) ?? -Infinity) > LOOK_AROUND_MS / 3,
   );
   await store.markParked({ partition, conflictKeys: stale, nowMs });
-  if (marked.size > MARKED_MAX) marked.clear();
+  if (marked.size > NAMES_MAX) marked.clear();
   for (const conflictKey of stale) marked.set(conflictKey, nowMs);
   const moved: JobHead[] = [];
   for (const [conflictKey, jobs] of groups) {
@@ -225,6 +219,3 @@ export async function park(
   }
   return moved;
 }
-
-/** Marks that a process remembers; forgetting costs a write. */
-const MARKED_MAX = 10_000;

@@ -10,6 +10,7 @@ import type { Decision } from '../../core/scheduler.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { PartitionState } from '../../store/contract/records.ts';
 import { slotsOfWorkers } from '../partitions/loans.ts';
+import { LOOKS_MIN } from '../tuning.ts';
 import { Candidates } from './candidates.ts';
 import type { SettledPass } from './settle.ts';
 
@@ -32,9 +33,6 @@ export interface PassCapacity {
 
 /** Jobs that a plan met, and what their conflict keys are. */
 export type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
-
-/** Blocked jobs that a plan may meet where nothing is in flight and no slot is free. */
-const BLOCKED_MIN = 64;
 
 export async function plan(pass: SettledPass): Promise<PlannedPass> {
   const { context, input, partition, nowMs, due, recovery, ledgerCache, seen, unparked } = pass;
@@ -135,7 +133,7 @@ function blockedBounds(
   const conflictKeys = new Set(inFlight.flatMap(({ conflictKey }) => conflictKey ?? []));
   const blockedPerConflict = 2 * parkKept;
   const slots = [...free.values()].reduce((total, each) => total + each, 0);
-  const blockedMax = BLOCKED_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
+  const blockedMax = LOOKS_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
   // planted: front-again-3
   return { blockedMax, blockedPerConflict };
 }

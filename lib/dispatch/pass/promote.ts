@@ -4,6 +4,7 @@ import type { JobHead } from '../../store/contract/job-fields.ts';
 import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { livesIn } from '../partitions/rehome.ts';
+import { PROMOTE_ROUNDS_MAX } from '../tuning.ts';
 
 export interface Promotion {
   readonly promoted: readonly MovingJob[];
@@ -13,10 +14,6 @@ export interface Promotion {
   readonly strangers: readonly JobHead[];
   readonly more: boolean;
 }
-
-/** Rounds in which one pass promotes due jobs. With more than these promote, it plans with what it has, and goes on. */
-// planted: one-page-of-due
-const PROMOTE_ROUNDS_MAX = 10;
 
 export const NOTHING_DUE: Promotion = { promoted: [], overtaken: [], strangers: [], more: false };
 

@@ -6,7 +6,7 @@
  * An index lags. So a pass that leaves a job waiting of which it was told writes `unseenUntilMs` as well, and a pass says that
  * nothing waits only if it has read all lines to their ends from that instant on (test/protocol/quiet_model.py).
  *
- * All lines are read again after `READ_TRUSTED_MS`: a job whose every hint was lost starts with the first pass after that. It holds for one
+ * All lines are read again after `LOOK_AROUND_MS`: a job whose every hint was lost starts with the first pass after that. It holds for one
  * declaration, and not while jobs are parked, or keys move between partitions.
  */
 import type { Quiet } from '../../store/contract/records.ts';

@@ -12,6 +12,7 @@ import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from '../partiti
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater, wakeLaterAt } from '../partition/timers.ts';
 import { recover, type Settlement } from '../recovery/recover.ts';
+import { LOOK_AROUND_MS } from '../tuning.ts';
 import { chargedOf, LedgerCache } from '../view/ledger-cache.ts';
 import {
   type Images,
@@ -41,9 +42,6 @@ export interface SettledPass extends LoadedPass {
   /** The settlement as far as it is not written. */
   readonly draft: Draft;
 }
-
-/** How often the marks of parked jobs are looked at, for what lost hints left behind. */
-const ROUND_EVERY_MS = 60_000;
 
 const NOTHING_PARKED: Unparked = {
   heads: new Map(),
@@ -119,7 +117,7 @@ async function unpark(
 ): Promise<Unparked> {
   const letGo = [...cached.letGo];
   cached.letGo.clear();
-  const isRoundDue = nowMs - (cached.roundAtMs ?? -Infinity) >= ROUND_EVERY_MS;
+  const isRoundDue = nowMs - (cached.roundAtMs ?? -Infinity) >= LOOK_AROUND_MS;
   if (isRoundDue) cached.roundAtMs = nowMs;
   const succeeded = settled.filter((place) => place.succeeded);
   await Promise.all([

@@ -8,7 +8,7 @@ import { isExclusive, typesByName } from '../../core/conflict.ts';
 import { isTerminal, type MovingJob } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { type AttemptStatus, attemptStatusOf, claimPlanned, giveBack } from '../../core/life-cycle.ts';
-import type { FleetMessage } from '../../queue/contract.ts';
+import { type FleetMessage, WAKE_STEP_MS } from '../../queue/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/contract/records.ts';
 import type { RequestOf } from '../../store/contract/verbs.ts';
 import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
@@ -26,8 +26,6 @@ import {
   suspicionOf,
   withHeldBack,
 } from './silence.ts';
-
-const SECOND_MS = 1_000;
 
 export interface Settlement {
   readonly settled: readonly Settled[];
@@ -509,7 +507,7 @@ class Recovery {
     if (endMs < againAtMs)
       this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
     // That its time to be checked has come before makes no pass.
-    else if (isUnheard) this.#unheardEndsMs.add(Math.ceil(endMs / SECOND_MS) * SECOND_MS);
+    else if (isUnheard) this.#unheardEndsMs.add(Math.ceil(endMs / WAKE_STEP_MS) * WAKE_STEP_MS);
   }
 
   #settlement(): Settlement {

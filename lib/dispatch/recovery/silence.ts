@@ -23,6 +23,7 @@
 
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
+import { WAKE_STEP_MS } from '../../queue/contract.ts';
 import type {
   Attendance,
   Lookout,
@@ -31,9 +32,16 @@ import type {
   WorkerRecord,
 } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
+import {
+  CONFIRM_MS,
+  HELD_BACK_MAX_MS,
+  LOOK_AHEAD_MS,
+  RAMP_DOUBLES_MS,
+  RAMP_FIRST,
+  WAKE_TAKES_MS,
+  WORKER_LEASE_MS,
+} from '../tuning.ts';
 
-/** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
-export const WORKER_LEASE_MS = 15_000;
 /** How long a worker counted as living when it was last heard of; undefined: it was not noted when that was. */
 export const leaseInForceMs = ({
   heardAtMs,
@@ -45,13 +53,6 @@ export const leaseInForceMs = ({
 export const GAP_MAX_MS = WORKER_LEASE_MS - CLOCK_SKEW_MAX_MS;
 /** So long a partition must have been attended before a worker's silence counts against it. */
 export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
-/**
- * A loss is not held back for longer, though the gaps are long: the wakes that should close them do not come. No worker
- * that lost its lease lives on for so long.
- */
-export const HELD_BACK_MAX_MS = 5 * 60_000;
-/** What was held back so long ago has nothing to do with now: two ticks, and one that was late. */
-const HELD_BACK_FORGOTTEN_MS = 150_000;
 
 /** What the commits of passes and the looks between them tell together. */
 export function attendedTogether(
@@ -80,7 +81,8 @@ export function attend(before: Attendance | undefined, nowMs: number, readMs = n
   const gapMs = readMs - before.atMs;
   // Of a clock that was far ahead, nothing is believed.
   if (gapMs < -CLOCK_SKEW_MAX_MS) return { sinceMs: readMs, atMs: nowMs };
-  const heldBackSinceMs = gapMs > HELD_BACK_FORGOTTEN_MS ? undefined : before.heldBackSinceMs;
+  // Two ticks, and one that was late: what was held back before has nothing to do with now.
+  const heldBackSinceMs = gapMs > 2 * LOOK_AHEAD_MS ? undefined : before.heldBackSinceMs;
   return {
     sinceMs: gapMs >= GAP_MAX_MS ? readMs : before.sinceMs,
     atMs: Math.max(nowMs, before.atMs),
@@ -103,9 +105,7 @@ export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs:
 }
 
 /** Time is cut into windows; a pass that leaves something to the next one sees to it that there is a pass in it. */
-const WINDOW_MS = { heldBack: 5_000, ramped: 1_000 } as const;
-/** So much into the next window, that a dispatcher whose clock is behind is in it too. */
-const INTO_WINDOW_MS = 1_000;
+const WINDOW_MS = { heldBack: CLOCK_SKEW_MAX_MS, ramped: RAMP_DOUBLES_MS } as const;
 
 /** When to look again at what this pass has held back, or not come to. The same for all passes of a window. */
 export function nextLook(
@@ -114,32 +114,21 @@ export function nextLook(
 ): { readonly checkAtMs: number; readonly wakeAtMs: number } {
   const windowMs = WINDOW_MS[why];
   const checkAtMs = (Math.floor(nowMs / windowMs) + 1) * windowMs;
-  return { checkAtMs, wakeAtMs: checkAtMs + INTO_WINDOW_MS };
+  // A dispatcher whose clock is behind is to be in that window too.
+  return { checkAtMs, wakeAtMs: checkAtMs + WAKE_STEP_MS };
 }
-
-/** Places sent out again, given up or taken away by the first pass after a gap. */
-export const RAMP_FIRST = 20;
-const RAMP_DOUBLES_MS = 1_000;
-const RAMP_DOUBLINGS_MAX = 12;
 
 /** How many places one pass may send out again, give up or take away. */
 export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
   const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
-  return doublings > RAMP_DOUBLINGS_MAX ? Number.POSITIVE_INFINITY : RAMP_FIRST * 2 ** doublings;
+  return RAMP_FIRST * 2 ** doublings;
 }
 
 /**
  * While jobs run on processes, a look comes this often: less than the gap that may hide an outage, with what queues and
  * cold starts take.
  */
-export const LOOK_EVERY_MS = GAP_MAX_MS - 3_000;
-/**
- * So long after the end of a lease was seen, whether it was answered: the pass may have been another dispatcher's, by whose clock
- * it had not ended.
- */
-const CONFIRM_MS = 2_000;
-/** Queues delay messages by whole seconds. */
-const SECOND_MS = 1_000;
+export const LOOK_EVERY_MS = GAP_MAX_MS - WAKE_TAKES_MS;
 
 /** The end of a life's lease; of a life that is followed by another of its name, too. */
 interface LeaseEnd {
@@ -229,9 +218,11 @@ export function nextLookAtMs(
     LOOK_EVERY_MS,
     (nextLeaseEndMs(state, loadedAtMs) ?? Infinity) - nowMs,
     isSuspicious && !isHeldBack ? CONFIRM_MS : Infinity,
-    isHeldBack ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / SECOND_MS) * SECOND_MS : Infinity,
+    isHeldBack
+      ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / WAKE_STEP_MS) * WAKE_STEP_MS
+      : Infinity,
   );
-  return nowMs + Math.max(SECOND_MS, Math.floor(inMs / SECOND_MS) * SECOND_MS);
+  return nowMs + Math.max(WAKE_STEP_MS, Math.floor(inMs / WAKE_STEP_MS) * WAKE_STEP_MS);
 }
 
 /** Whether a look is on its way that comes later. What a clock that is far ahead has written is not believed. */

@@ -10,17 +10,11 @@ import {
 import type { DispatcherRecord } from '../../store/contract/records.ts';
 import { type LeadEnd, type LeadTotals, lead } from '../lead/lead.ts';
 import { isLedBy } from '../pass/load.ts';
+import { MISSED_MAX, REPEAT_MS } from '../tuning.ts';
 import type { LoadMeter } from './load.ts';
 import type { Membership } from './membership.ts';
 import type { ResidentSettings } from './options.ts';
 import type { ResidentContext } from './resident-context.ts';
-
-/** What failed is tried again after this. */
-const REPEAT_MS = 1_000;
-/** So many rounds in a row the ring's leader may live without leading; then a standby leads instead, */
-const MISSED_MAX = 2;
-/** until so many have passed: then the leader has another chance. */
-const MISSED_ROUNDS = 8;
 
 /** What it is for one partition, and what it does about it. */
 interface Duty {
@@ -79,7 +73,7 @@ export class Duties {
       const role = roleOf(ring, partition, dispatcherId);
       const [leader = dispatcherId] = preferenceOf(ring, partitionHash(partition), 1);
       const isLed = role !== 'standby' || byName.get(leader)?.leads.includes(partition) !== false;
-      duty.missed = isLed ? 0 : (duty.missed + 1) % MISSED_ROUNDS;
+      duty.missed = isLed ? 0 : (duty.missed + 1) % (4 * MISSED_MAX);
       this.#want(duty, duty.missed >= MISSED_MAX ? 'leader' : role);
     }
   }

@@ -1,11 +1,9 @@
 /** A dispatcher that runs on is a member as long as it renews its record. */
 import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../../core/lease.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../../store/contract/records.ts';
+import { MARGIN_PART } from '../tuning.ts';
 import type { LoadMeter } from './load.ts';
 import type { ResidentSettings } from './options.ts';
-
-/** Of the membership lease: before its end the dispatcher stops leading. */
-const MARGIN_PART = 5;
 
 export class Membership {
   readonly #settings: ResidentSettings;

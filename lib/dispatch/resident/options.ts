@@ -9,7 +9,8 @@ import type { Vitals } from '../../runtime/vitals.ts';
 import { WORKER_ID_BYTES_MAX } from '../../store/contract/bounds.ts';
 import type { MembershipStore } from '../../store/contract/membership.ts';
 import type { PassStore } from '../../store/contract/verbs.ts';
-import { DISPATCH_BUDGET, type DispatchBudget } from '../partition/context.ts';
+import type { DispatchBudget } from '../partition/context.ts';
+import { DISPATCH_BUDGET, LOOK_AROUND_MS, POLL_MS, WORKER_LEASE_MS } from '../tuning.ts';
 
 export interface ResidentOptions {
   readonly store: PassStore & MembershipStore;
@@ -58,12 +59,6 @@ export interface ResidentReport {
   readonly settled: number;
 }
 
-const MEMBER_LEASE_MS = 15_000;
-const POLL_MS = 250;
-const PASS_EVERY_MS = 60_000;
-const SHUTDOWN_MS = 10_000;
-const COUNT_EVERY_MS = 30_000;
-
 /** The options, with what was left out. */
 export interface ResidentSettings extends ResidentOptions {
   readonly budget: DispatchBudget;
@@ -80,29 +75,28 @@ export function settingsOf(options: ResidentOptions): ResidentSettings {
   return {
     ...options,
     budget: options.budget ?? DISPATCH_BUDGET,
-    memberLeaseMs: options.memberLeaseMs ?? MEMBER_LEASE_MS,
+    memberLeaseMs: options.memberLeaseMs ?? WORKER_LEASE_MS,
     pollMs: options.pollMs ?? POLL_MS,
-    passEveryMs: options.passEveryMs ?? PASS_EVERY_MS,
-    countEveryMs: options.countEveryMs ?? COUNT_EVERY_MS,
-    shutdownMs: options.shutdownMs ?? SHUTDOWN_MS,
+    passEveryMs: options.passEveryMs ?? LOOK_AROUND_MS,
+    countEveryMs: options.countEveryMs ?? 30_000,
+    shutdownMs: options.shutdownMs ?? 10_000,
   };
 }
 
-const LEASE_MAX_MS = 10 * 60_000;
-const DAY_MS = 24 * 3_600_000;
 const DEFAULT = 'Leave it out for the default.';
 
 function requireWorkable(options: ResidentOptions): void {
   const { dispatcherId, memberLeaseMs, pollMs, passEveryMs, countEveryMs, shutdownMs } = options;
   const { budget = DISPATCH_BUDGET } = options;
+  const dayMs = 24 * 3_600_000;
   const checks = {
     dispatcherId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a name of its own.'),
-    memberLeaseMs: numberWithin(1, LEASE_MAX_MS, DEFAULT),
+    memberLeaseMs: numberWithin(1, 10 * 60_000, DEFAULT),
     // Between two looks it must come to renew its lead.
     pollMs: numberWithin(1, budget.leadMs / 4, DEFAULT),
-    passEveryMs: numberWithin(1, DAY_MS, DEFAULT),
-    countEveryMs: numberWithin(1, DAY_MS, DEFAULT),
-    shutdownMs: numberWithin(0, DAY_MS, DEFAULT),
+    passEveryMs: numberWithin(1, dayMs, DEFAULT),
+    countEveryMs: numberWithin(1, dayMs, DEFAULT),
+    shutdownMs: numberWithin(0, dayMs, DEFAULT),
   };
   const said = { dispatcherId, memberLeaseMs, pollMs, passEveryMs, countEveryMs, shutdownMs };
   objectOf(checks)('', said);

@@ -18,16 +18,12 @@ import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { leaseExtensionMs } from '../../core/lease.ts';
 import { orAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
+import { REPEAT_MS, ROUNDS_PER_LEASE } from '../tuning.ts';
 import { Duties } from './duties.ts';
 import { LoadMeter } from './load.ts';
 import { Membership } from './membership.ts';
 import { type ResidentEnd, type ResidentOptions, type ResidentReport, settingsOf } from './options.ts';
 import { ResidentContext } from './resident-context.ts';
-
-/** Renewals and looks at the others in one membership lease. */
-const ROUNDS_PER_LEASE = 3;
-/** What failed is tried again after this. */
-const REPEAT_MS = 1_000;
 
 /**
  * Runs a dispatcher until it is told to end, or another life of its name begins. When this resolves, it makes no more

@@ -5,20 +5,9 @@ import type { Planner } from '../../core/planner.ts';
 import type { ReadyLine } from '../../store/contract/lines.ts';
 import type { KeyBacklog } from '../../store/contract/records.ts';
 import type { JobStore } from '../../store/contract/verbs.ts';
+import { LOOK_AROUND_MS, PAGE_MAX, SHOWN_MS } from '../tuning.ts';
 import type { LedgerCache } from './ledger-cache.ts';
-import {
-  type Keys,
-  noKeys,
-  READ_TRUSTED_MS,
-  SHOWN_MS,
-  type View,
-  withKeys,
-  withKeysOf,
-  withLines,
-} from './view.ts';
-
-/** Keys read at once: where there are fewer, their order among each other needs no index. */
-export const KEYS_MIN = 100;
+import { type Keys, noKeys, type View, withKeys, withKeysOf, withLines } from './view.ts';
 
 export interface KeysInput {
   readonly partition: number;
@@ -130,7 +119,7 @@ export class BackloggedKeys {
   async #known(type: string, isFirst: boolean): Promise<Keys> {
     const { view, nowMs } = this.#input;
     const known = view.keys.get(type);
-    const isTrusted = known !== undefined && (!isFirst || nowMs - known.readAtMs < READ_TRUSTED_MS);
+    const isTrusted = known !== undefined && (!isFirst || nowMs - known.readAtMs < LOOK_AROUND_MS);
     return isTrusted ? this.#withNamed(type, known, []) : this.#readOn(type, undefined);
   }
 
@@ -138,7 +127,7 @@ export class BackloggedKeys {
   async #readOn(type: string, before: Keys | undefined): Promise<Keys> {
     const { partition, nowMs, view, livesHere } = this.#input;
     // The further a line is read, the more of it at once.
-    const limit = Math.max(KEYS_MIN, before?.keys.size ?? 0);
+    const limit = Math.max(PAGE_MAX, before?.keys.size ?? 0);
     const read = await this.#store.readKeys({ partition, type, limit, after: before?.next });
     this.hasRead = true;
     const known = before ?? withKeysOf(noKeys(nowMs), toldOf(view, type));

@@ -1,12 +1,7 @@
 /** What a process remembers of a partition between passes. */
 import type { EstimateRecord, Ledger, PartitionState } from '../../store/contract/records.ts';
+import { ENTRIES_MAX } from '../tuning.ts';
 import { View } from './view.ts';
-
-/**
- * Entries that a process keeps of all its partitions, of some 350 bytes each; of one, half as many. Beyond, lines are read again, and if that
- * is not enough, all is. Ten thousand keys of three types are 40,000, and 30,000 for their lines.
- */
-const ENTRIES_MAX = 400_000;
 
 /** What is exact as long as the partition's version is that of the leader's own last commit. */
 interface Exact {

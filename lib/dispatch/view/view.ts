@@ -12,7 +12,7 @@
  *       done: the job became ready, or r(l) is, `seenWithinMs` after s (`isExact`). What changes later, this dispatcher does or is told.
  *   R3  What a plan chooses and is not exact is read before it is reserved (`Candidates.overtaken`). What was told and a read of its line does not
  *       show is read before it is offered.
- *   R4  Everything is read again `READ_TRUSTED_MS` after r(l), and once w has come: reads before w may miss jobs of which others were told.
+ *   R4  Everything is read again `LOOK_AROUND_MS` after r(l), and once w has come: reads before w may miss jobs of which others were told.
  *
  * What may be stale, and why that is safe. A read of an index lags, and hints are late, lost or doubled. A job that waits no more is offered:
  * R3 finds it, or its start fails, and a look gives its place back. A job that waits is not known: a hint, the reading of a line that is
@@ -27,15 +27,7 @@ import type { JobHead } from '../../store/contract/job-fields.ts';
 import { readyLineName } from '../../store/contract/lines.ts';
 import type { KeyBacklog, Quiet } from '../../store/contract/records.ts';
 import { readyLineOf } from '../../submit/submit.ts';
-
-/** What was read of lines and keys is read again after this: so a job is seen of which every hint was lost. */
-export const READ_TRUSTED_MS = 60_000;
-/** After this time the index certainly shows what a hint has told of, or a pass has written: it lags by far less. */
-export const SHOWN_MS = 15_000;
-/** Jobs that hints have told of, kept until the index shows them; beyond, the oldest are left to the index. */
-const TOLD_MAX = 5_000;
-/** Jobs of which it is remembered for one to two minutes that they wait no more; beyond, the older half is forgotten sooner. */
-const GONE_MAX = 200_000;
+import { ENTRIES_MAX, LOOK_AROUND_MS, NAMES_MAX, SHOWN_MS } from '../tuning.ts';
 
 /** Where jobs stand. */
 export interface Order {
@@ -132,7 +124,7 @@ class ToldJobs {
   /** Forgets those that were told of before an instant, and the oldest where there are too many. */
   forgetOld(beforeMs: number): void {
     for (const [id, { toldAtMs }] of this.#byId) {
-      if (toldAtMs >= beforeMs && this.#byId.size <= TOLD_MAX) return;
+      if (toldAtMs >= beforeMs && this.#byId.size <= NAMES_MAX) return;
       this.forget(id);
     }
   }
@@ -158,8 +150,8 @@ class GoneJobs {
   }
 
   forgetOld(nowMs: number): void {
-    if (nowMs - this.#sinceMs < READ_TRUSTED_MS && this.#young.size < GONE_MAX) return;
-    this.#old = nowMs - this.#sinceMs < 2 * READ_TRUSTED_MS ? this.#young : new Map();
+    if (nowMs - this.#sinceMs < LOOK_AROUND_MS && this.#young.size < ENTRIES_MAX / 2) return;
+    this.#old = nowMs - this.#sinceMs < 2 * LOOK_AROUND_MS ? this.#young : new Map();
     this.#young = new Map();
     this.#sinceMs = nowMs;
   }
@@ -202,7 +194,7 @@ export class View {
     this.#gone.forgetOld(nowMs);
     // No keys line is trusted whose first page was read before.
     for (const [fairnessKey, atMs] of this.#movedBack)
-      if (nowMs - atMs > READ_TRUSTED_MS + SHOWN_MS) this.#movedBack.delete(fairnessKey);
+      if (nowMs - atMs > LOOK_AROUND_MS + SHOWN_MS) this.#movedBack.delete(fairnessKey);
     this.#wholeFromMs ??= unseenUntilMs ?? -Infinity;
     if (this.#wholeFromMs === -Infinity || nowMs < this.#wholeFromMs) return;
     // planted: early-reads-believed
@@ -278,7 +270,7 @@ export class View {
   /** What is known of a line; undefined: it is to be read. */
   line(name: string, nowMs: number): Line | undefined {
     const line = this.lines.get(name);
-    if (line === undefined || nowMs - line.readAtMs >= READ_TRUSTED_MS) return undefined;
+    if (line === undefined || nowMs - line.readAtMs >= LOOK_AROUND_MS) return undefined;
     // planted: read-beside-admission
     const jobs = line.jobs.filter((job) => !this.isGone(job));
     if (jobs.length === line.jobs.length) return line;

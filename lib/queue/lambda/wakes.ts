@@ -9,7 +9,7 @@ import {
   LambdaServiceException,
 } from '@aws-sdk/client-lambda';
 import type { Clock } from '../../runtime/contract.ts';
-import type { JobQueue } from '../contract.ts';
+import type { JobQueue, WakeRequest } from '../contract.ts';
 import { withoutLineage } from '../lineage.ts';
 import { encodeWake } from '../message.ts';
 
@@ -53,14 +53,9 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
     this.#options = options;
   }
 
-  async sendWake(
-    partition: number,
-    delayMs: number,
-    dueAtMs?: number,
-    jobIds?: readonly string[],
-    signal?: AbortSignal,
-  ): Promise<void> {
+  async sendWake(wake: WakeRequest): Promise<void> {
     const { client, functionArn, queue, clock } = this.#options;
+    const { delayMs = 0, jobIds, signal } = wake;
     const isForFunction = jobIds !== undefined && delayMs === 0 && this.#way !== 'asked';
     if (isForFunction && clock.monotonicMs() >= this.#refusedUntilMonotonicMs) {
       if (this.#way === 'unknown') this.#way = 'asked';
@@ -69,7 +64,7 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
           new InvokeCommand({
             FunctionName: functionArn,
             InvocationType: 'Event',
-            Payload: Buffer.from(encodeWake(partition, dueAtMs, jobIds)),
+            Payload: Buffer.from(encodeWake(wake)),
           }),
           signal === undefined ? {} : { abortSignal: signal },
         );
@@ -83,6 +78,6 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
         signal?.throwIfAborted();
       }
     }
-    await queue.sendWake(partition, delayMs, dueAtMs, jobIds, signal);
+    await queue.sendWake(wake);
   }
 }

@@ -1,5 +1,11 @@
 /** The fleets' queues and the wake queue in memory, with what is awkward about SQS, on an injected clock. */
-import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import {
+  type DispatchMessage,
+  type JobQueue,
+  type ReceivedMessage,
+  WAKE_DELAY_MAX_MS,
+  type WakeRequest,
+} from '../contract.ts';
 import { groupsOf } from '../message.ts';
 import { DeliverySchedule } from './delivery-schedule.ts';
 
@@ -28,8 +34,6 @@ export interface MemoryQueueOptions {
   readonly imitated?: ((what: keyof QueueImitation) => void) | undefined;
 }
 
-/** The longest delay of a wake, as SQS has it. */
-export const WAKE_DELAY_MAX_MS = 900_000;
 const RECEIVE_MAX = 10;
 
 type WakeListener = (partition: number, dueAtMs?: number, jobIds?: readonly string[]) => void;
@@ -123,7 +127,7 @@ export class MemoryJobQueue implements JobQueue {
     for (const receipt of receipts) deliveries.delete(receipt);
   }
 
-  sendWake(partition: number, delayMs: number, dueAtMs?: number, jobIds?: readonly string[]): Promise<void> {
+  sendWake({ partition, delayMs = 0, dueAtMs, jobIds }: WakeRequest): Promise<void> {
     return this.#sendLater(delayMs, () => {
       for (const listener of this.#wakeListeners) listener(partition, dueAtMs, jobIds);
     });

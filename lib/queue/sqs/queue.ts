@@ -10,7 +10,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { MisconfiguredError, RefusedError, UnavailableError } from '../../core/errors.ts';
-import type { DispatchMessage, JobQueue, ReceivedMessage } from '../contract.ts';
+import type { DispatchMessage, JobQueue, ReceivedMessage, WakeRequest } from '../contract.ts';
 import { withoutLineage } from '../lineage.ts';
 import {
   decodeDispatchMessage,
@@ -142,14 +142,8 @@ export class SqsJobQueue implements JobQueue {
     );
   }
 
-  sendWake(
-    partition: number,
-    delayMs: number,
-    dueAtMs?: number,
-    jobIds?: readonly string[],
-    signal?: AbortSignal,
-  ): Promise<void> {
-    return this.#sendLater('sendWake', encodeWake(partition, dueAtMs, jobIds), delayMs, signal);
+  sendWake(wake: WakeRequest): Promise<void> {
+    return this.#sendLater('sendWake', encodeWake(wake), wake.delayMs ?? 0, wake.signal);
   }
 
   sendLook(partition: number, delayMs: number, atMs: number): Promise<void> {

@@ -110,7 +110,7 @@ export async function wake(options: WorkerSettings, partitions: Iterable<number>
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
-        await queue.sendWake(partition, 0);
+        await queue.sendWake({ partition });
       } catch (error) {
         log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
       }

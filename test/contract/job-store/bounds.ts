@@ -124,7 +124,10 @@ export function boundsContract(suite: StoreSuite<CoreStore>): void {
 
     it('refuses what is larger than an item, by its name, and writes nothing', async () => {
       const partition = freshPartition();
-      const tooLarge = { name: 'RefusedError', message: expect.stringContaining(`at most ${ITEM_BYTES_MAX}`) };
+      const tooLarge = {
+        name: 'RefusedError',
+        message: expect.stringContaining(`at most ${ITEM_BYTES_MAX}`),
+      };
       const job = aJob({ partition, payload: noise(2 * ITEM_BYTES_MAX) });
       await expect(store.createJobs([job])).rejects.toMatchObject({
         name: 'RefusedError',

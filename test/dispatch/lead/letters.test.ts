@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { ThrottledError } from '../../../lib/core/errors.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
+import type { WakeRequest } from '../../../lib/queue/contract.ts';
 import type { Letter, ReceivedLetter } from '../../../lib/store/contract/records.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { everyOrder, steppedStore } from '../../stage/interleave.ts';
@@ -187,9 +188,9 @@ describe('a dispatcher whose commits are lost', () => {
       },
     });
     const queue = storeWith(on.queue, {
-      sendWake: async (partition: number, delayMs: number) => {
+      sendWake: async (wake: WakeRequest) => {
         order.push('sendWake');
-        await on.queue.sendWake(partition, delayMs);
+        await on.queue.sendWake(wake);
       },
     });
     const askToLead = async (): Promise<void> => void order.push('askToLead');

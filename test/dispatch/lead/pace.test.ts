@@ -78,6 +78,17 @@ describe('where slots are free', () => {
     expect(lastingMs(10_000, { admitted: 17 })).toBeGreaterThanOrEqual(passes - 4);
   });
 
+  it('a leader that begins reads again after a pace, though the one before it has left little for its first pass', () => {
+    const { pace, pass, later } = scene();
+    expect(pass({ admitted: 1 })).toBe(true);
+    later(PACE_MS / 4);
+    expect(pass({ admitted: 0 })).toBe(false);
+    expect(pace.wantsLetters()).toBe(true);
+    later(2 * PACE_MS);
+    expect(pass({ admitted: 17 })).toBe(true);
+    expect(pace.wantsLetters()).toBe(false);
+  });
+
   it('lines are read at each second pace where half as much comes for as many of them', () => {
     const { lastingMs } = scene();
     lastingMs(10_000, { admitted: 8 });

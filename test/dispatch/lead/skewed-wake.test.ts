@@ -54,7 +54,7 @@ it.each([0, -500, -1_000, -2_000])(
     const behind = on.dispatcher({ store, clock: on.time.clock(() => skewMs) });
     const passing = dispatchAll(behind, { jobs: [], reason: 'wake', partitions: [0] });
     await on.put(job);
-    await on.queue.sendWake(0, 1_000, runAtMs);
+    await on.queue.sendWake({ partition: 0, delayMs: 1_000, dueAtMs: runAtMs });
     await on.finish(passing);
     await on.advance(runAtMs + 4_000 - on.time.nowMs);
     await on.finish(Promise.all(woken));

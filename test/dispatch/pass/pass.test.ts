@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
-import { READ_TRUSTED_MS } from '../../../lib/dispatch/view/view.ts';
+import { LOOK_AROUND_MS } from '../../../lib/dispatch/tuning.ts';
 import type { MemoryJobQueue } from '../../../lib/queue/memory/queue.ts';
 import type { Commit } from '../../../lib/store/contract/requests.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
@@ -219,7 +219,7 @@ describe('a line', () => {
     await on.pass();
     expect(backlogs()).toBe(1);
     // By then it is looked at again.
-    await on.advance(READ_TRUSTED_MS);
+    await on.advance(LOOK_AROUND_MS);
     await on.pass();
     expect(backlogs()).toBe(0);
     const next = on.job();

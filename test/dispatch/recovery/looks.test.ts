@@ -17,6 +17,7 @@ import {
   slotsLess,
   waitsForOthers,
 } from '../../../lib/dispatch/partitions/handover.ts';
+import { BESIDE_MAX } from '../../../lib/dispatch/tuning.ts';
 import type { HandoverMemory } from '../../../lib/dispatch/view/partition-cache.ts';
 import type { Carried, PartitionState, Reservation } from '../../../lib/store/contract/records.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -70,7 +71,7 @@ async function looking({
     },
   });
   const queue = storeWith(on.queue, {
-    sendWake: async (_partition, delayMs) => void wakes.push({ delayMs, atMs: sinceStart() }),
+    sendWake: async ({ delayMs = 0 }) => void wakes.push({ delayMs, atMs: sinceStart() }),
   });
   const deployed: Deployed = {
     version: sharedSince,
@@ -154,7 +155,7 @@ async function looking({
 describe('looks at other partitions', () => {
   it('read so many at once, and the others within moments: only then those again', async () => {
     const on = await looking({ ever: 400 });
-    for (let step = 0; step < 70; step += 1) {
+    for (let step = 0; step < 140; step += 1) {
       await on.look();
       await on.advance(100);
     }
@@ -162,7 +163,7 @@ describe('looks at other partitions', () => {
     expect(all.slice(0, 399)).toEqual(Array.from({ length: 399 }, (_, at) => at + 1));
     expect(all.slice(399, 402)).toEqual([1, 2, 3]);
     const looks = [...Map.groupBy(on.reads, ({ atMs }) => atMs).values()];
-    expect(Math.max(...looks.map((look) => look.length))).toBe(32);
+    expect(Math.max(...looks.map((look) => look.length))).toBe(BESIDE_MAX);
   });
 
   it('read those no more that are over, and the others on and on', async () => {

@@ -7,14 +7,12 @@ import {
   ATTENDED_MS,
   attend,
   GAP_MAX_MS,
-  HELD_BACK_MAX_MS,
   mayDeclareLost,
   nextLook,
-  RAMP_FIRST,
   rampOf,
-  WORKER_LEASE_MS,
   withHeldBack,
 } from '../../../lib/dispatch/recovery/silence.ts';
+import { HELD_BACK_MAX_MS, RAMP_FIRST, WORKER_LEASE_MS } from '../../../lib/dispatch/tuning.ts';
 import type { Attendance } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 
@@ -113,7 +111,7 @@ describe('a loss that is held back', () => {
 describe('what is sent out again after a gap', () => {
   it('doubles every second, until there is no bound', () => {
     const attendance = { sinceMs: NOW_MS, atMs: NOW_MS };
-    const sizes = [0, 999, 1_000, 2_000, 12_000, 13_000].map((ms) => rampOf(attendance, NOW_MS + ms));
+    const sizes = [0, 999, 1_000, 2_000, 12_000, 3_600_000].map((ms) => rampOf(attendance, NOW_MS + ms));
     expect(sizes).toEqual([20, 20, 40, 80, 81_920, Number.POSITIVE_INFINITY]);
     expect(rampOf(attendance, NOW_MS - 2_000)).toBe(RAMP_FIRST);
   });

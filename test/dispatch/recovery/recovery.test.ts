@@ -5,7 +5,7 @@ import type { JobTypeInput } from '../../../lib/core/defaults.ts';
 import { batchIdOf, claimIdOf, type Job } from '../../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
 import { attemptStatusOf, isAttemptOver } from '../../../lib/core/life-cycle.ts';
-import { RAMP_FIRST } from '../../../lib/dispatch/recovery/silence.ts';
+import { RAMP_FIRST } from '../../../lib/dispatch/tuning.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { FUNCTION_END_MS } from '../../../lib/worker/run-job.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';

@@ -1,7 +1,7 @@
 /** What a hint tells is not forgotten, whether or not anything may start when it comes. */
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import { READ_TRUSTED_MS } from '../../../lib/dispatch/view/view.ts';
+import { LOOK_AROUND_MS } from '../../../lib/dispatch/tuning.ts';
 import type { JobHead } from '../../../lib/store/contract/job-fields.ts';
 import type { RequestOf } from '../../../lib/store/contract/verbs.ts';
 import { type Stage, stage, storeWith } from '../../stage/stage.ts';
@@ -126,7 +126,7 @@ describe('a job that came without a hint', () => {
     expect(new Set(on.states(jobs))).toEqual(new Set(['succeeded']));
     const unheard = jobs.map(({ fairnessKey }) => on.job({ fairnessKey }));
     await on.put(...unheard);
-    await on.advance(READ_TRUSTED_MS);
+    await on.advance(LOOK_AROUND_MS);
     let ended: Job[] = [];
     for (let round = 0; round < unheard.length / 4; round += 1) {
       expect(await on.pass({ jobs: ended, reason: 'stream' })).toMatchObject({ admitted: 4 });

@@ -1,7 +1,8 @@
 /** Keys that move to the front of their keys line while it is being read, on an index that shows it later. */
 import { expect, it } from 'vitest';
+import { LOOK_AROUND_MS, SHOWN_MS } from '../../../lib/dispatch/tuning.ts';
 import { BackloggedKeys } from '../../../lib/dispatch/view/keys.ts';
-import { noKeys, READ_TRUSTED_MS, SHOWN_MS, View } from '../../../lib/dispatch/view/view.ts';
+import { noKeys, View } from '../../../lib/dispatch/view/view.ts';
 import type { KeyBacklog } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 
@@ -43,7 +44,7 @@ it('is not read by its name for longer', async () => {
 });
 
 it('is read by its name as long as any first page is trusted that may not show it', async () => {
-  const readAtMs = NOW_MS - READ_TRUSTED_MS + 1;
+  const readAtMs = NOW_MS - LOOK_AROUND_MS + 1;
   const after = async (movedMs: number): Promise<readonly string[]> => {
     const view = new View();
     view.noteMovedBack('moved', movedMs);

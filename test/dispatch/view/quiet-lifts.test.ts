@@ -1,7 +1,7 @@
 /** A key that came unseen while nothing seemed to wait starts level with the others once it is found. */
 import { expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
-import { READ_TRUSTED_MS } from '../../../lib/dispatch/view/view.ts';
+import { LOOK_AROUND_MS } from '../../../lib/dispatch/tuning.ts';
 import { type Stage, type Started, stage } from '../../stage/stage.ts';
 
 const TWO_SLOTS = {
@@ -43,7 +43,7 @@ it('a new key of whose job no hint told is lifted once it is found, though keys 
   const [third] = (await on.put(on.job({ fairnessKey: 'charged' }))) as [Job];
   await tell(on, await on.end(one), third);
   expect(on.states([unheard, third])).toEqual(['pending', 'claimed']);
-  await on.advance(READ_TRUSTED_MS);
+  await on.advance(LOOK_AROUND_MS);
   await tell(on, await on.end(other));
   expect(on.stateOf(unheard.id)).toBe('claimed');
   expect(await chargeOf(on, 'new')).toBeGreaterThanOrEqual(CHARGED_MS);

@@ -1,7 +1,8 @@
 /** The pool of the chaos test, its times, and what its processes write down. */
 import { appendFileSync } from 'node:fs';
 import type { PoolInput } from '../../../lib/core/defaults.ts';
-import { DISPATCH_BUDGET, type DispatchBudget } from '../../../lib/dispatch/partition/context.ts';
+import type { DispatchBudget } from '../../../lib/dispatch/partition/context.ts';
+import { DISPATCH_BUDGET } from '../../../lib/dispatch/tuning.ts';
 
 export const FLEET = 'processes';
 /** Fails with its worker. */

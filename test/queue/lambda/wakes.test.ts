@@ -32,7 +32,7 @@ describe('wakes by invocation', () => {
     wakes = new InvokedWakes({
       client: { send } as unknown as LambdaClient,
       functionArn: ALIAS,
-      queue: { sendWake: async (...wake) => void sent.push(wake) },
+      queue: { sendWake: async (wake) => void sent.push(wake) },
       clock: { monotonicMs: () => monotonicMs },
     });
   });
@@ -53,12 +53,12 @@ describe('wakes by invocation', () => {
       lambda.closeAllConnections();
       lambda.close();
     });
-    const queue = { sendWake: async (...wake: unknown[]) => void sent.push(wake) };
+    const queue = { sendWake: async (wake: unknown) => void sent.push(wake) };
     return new InvokedWakes({ client, functionArn: ALIAS, queue, clock: { monotonicMs: () => 0 } });
   }
 
   it('name the jobs that are being stored, and wait for nothing that the function does', async () => {
-    await wakes.sendWake(3, 0, undefined, ['a', 'b']);
+    await wakes.sendWake({ partition: 3, jobIds: ['a', 'b'] });
     expect(invoked).toMatchObject([{ FunctionName: ALIAS, InvocationType: 'Event' }]);
     expect(decodeWake(Buffer.from(invoked[0]?.Payload as Uint8Array).toString())).toEqual({
       partition: 3,
@@ -69,14 +69,14 @@ describe('wakes by invocation', () => {
   });
 
   it('go by the queue where they name no job, or are for later: an invocation cannot wait', async () => {
-    await wakes.sendWake(3, 0);
-    await wakes.sendWake(3, 5_000, 7_000);
-    await wakes.sendWake(3, 5_000, undefined, ['a']);
+    await wakes.sendWake({ partition: 3 });
+    await wakes.sendWake({ partition: 3, delayMs: 5_000, dueAtMs: 7_000 });
+    await wakes.sendWake({ partition: 3, delayMs: 5_000, jobIds: ['a'] });
     expect(invoked).toEqual([]);
     expect(sent).toEqual([
-      [3, 0, undefined, undefined, undefined],
-      [3, 5_000, 7_000, undefined, undefined],
-      [3, 5_000, undefined, ['a'], undefined],
+      { partition: 3 },
+      { partition: 3, delayMs: 5_000, dueAtMs: 7_000 },
+      { partition: 3, delayMs: 5_000, jobIds: ['a'] },
     ]);
   });
 
@@ -90,25 +90,25 @@ describe('wakes by invocation', () => {
     ['is not reached, and for a minute more', new Error('connect ETIMEDOUT'), 1],
   ])('go by the queue when the function %s', async (_, error, minutes) => {
     refusal = error;
-    await wakes.sendWake(0, 0, undefined, ['a']);
+    await wakes.sendWake({ partition: 0, jobIds: ['a'] });
     refusal = undefined;
     monotonicMs += minutes * MINUTE_MS - 1;
-    await wakes.sendWake(0, 0, undefined, ['b']);
+    await wakes.sendWake({ partition: 0, jobIds: ['b'] });
     expect(invoked).toHaveLength(1);
     expect(sent).toEqual([
-      [0, 0, undefined, ['a'], undefined],
-      [0, 0, undefined, ['b'], undefined],
+      { partition: 0, jobIds: ['a'] },
+      { partition: 0, jobIds: ['b'] },
     ]);
     monotonicMs += 1;
-    await wakes.sendWake(0, 0, undefined, ['c']);
+    await wakes.sendWake({ partition: 0, jobIds: ['c'] });
     expect(invoked).toHaveLength(2);
     expect(sent).toHaveLength(2);
   });
 
   it('are tried by one, as long as nobody knows whether the function can be invoked', async () => {
-    await Promise.all(['a', 'b', 'c'].map((id) => wakes.sendWake(0, 0, undefined, [id])));
+    await Promise.all(['a', 'b', 'c'].map((id) => wakes.sendWake({ partition: 0, jobIds: [id] })));
     expect([invoked.length, sent.length]).toEqual([1, 2]);
-    await Promise.all(['d', 'e'].map((id) => wakes.sendWake(0, 0, undefined, [id])));
+    await Promise.all(['d', 'e'].map((id) => wakes.sendWake({ partition: 0, jobIds: [id] })));
     expect([invoked.length, sent.length]).toEqual([3, 2]);
   });
 
@@ -120,7 +120,7 @@ describe('wakes by invocation', () => {
       response.writeHead(202).end();
     });
     const real = await wakesAt(lambda, (aws) => new LambdaClient(aws));
-    await real.sendWake(3, 0, undefined, ['a']);
+    await real.sendWake({ partition: 3, jobIds: ['a'] });
     expect(requests).toEqual([
       ['POST', `/2015-03-31/functions/${ALIAS}/invocations`, 'Event', '{"partition":3,"jobIds":["a"]}'],
     ]);
@@ -133,7 +133,7 @@ describe('wakes by invocation', () => {
       asked += 1;
     });
     const real = await wakesAt(lambda, lambdaForWakes);
-    for (const id of ['a', 'b']) await real.sendWake(0, 0, undefined, [id]);
+    for (const id of ['a', 'b']) await real.sendWake({ partition: 0, jobIds: [id] });
     expect([asked, sent.length]).toEqual([2, 2]);
   });
 
@@ -142,7 +142,7 @@ describe('wakes by invocation', () => {
     const real = await wakesAt(lambda, lambdaForWakes);
     const sender = new AbortController();
     lambda.on('request', () => sender.abort());
-    await expect(real.sendWake(0, 0, undefined, ['a'], sender.signal)).rejects.toThrow();
+    await expect(real.sendWake({ partition: 0, jobIds: ['a'], signal: sender.signal })).rejects.toThrow();
     expect(sent).toEqual([]);
   });
 });

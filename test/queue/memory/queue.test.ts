@@ -48,7 +48,7 @@ describe('the memory queue', () => {
     const woken: number[] = [];
     queue.onWake((partition) => woken.push(partition));
     await queue.send(FLEET, [message]);
-    await queue.sendWake(1, 0);
+    await queue.sendWake({ partition: 1 });
     await time.run();
     expect(await queue.receive(FLEET, 10, 0, HIDE_MS)).toEqual([]);
     expect(woken).toEqual([]);
