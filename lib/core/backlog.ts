@@ -1,23 +1,28 @@
 /**
- * Who waits, in an order that never has to be computed anew.
+ * The waiting jobs of a pool, kept in an order that is never computed anew.
  *
- * A line holds the jobs of one fairness key and class (type and mode), as a heap by rank: nothing changes a job's place there while it
- * waits (see `score.ts`). What changes all the time is the keys' shares, and which types have room. A key stands in each tier in which it has jobs, in
- * one of two ways:
- *  - in turn: one entry in the tier's heap by share. At its top, the key's best head is found among its few lines.
- *  - aside: each of its lines has an entry in the heap of its class, by share, then by the head's rank.
- * A key goes aside when it comes to the top but only types without room have jobs of it, or when another has exactly its
- * share: which of those has the best head is a question for the classes' heaps, where the answer does not depend on time. It
- * comes back in turn when one of its jobs is taken, or when it stands first there and its share has risen. So the first key
- * that may run is at the top of the tier's heap or of one of the open classes' heaps, and going aside is paid for by the
- * admission that ends it, or that raised the share.
+ * A line holds the jobs of one fairness key and one class (type and mode) as a heap by rank. A job keeps its position
+ * in the line for as long as it waits (see `score.ts`). The keys' shares change all the time, and so do the types that
+ * have room. So a key with jobs in a tier stands there in one of two ways:
+ * - in the tier's heap: one entry for the key, ordered by share (`turn-heap.ts`). When the key is first there,
+ *   `best-line.ts` compares the heads of its few lines.
+ * - in the class heaps: one entry for each of its lines, in the heap of the line's class, ordered by share, then by the
+ *   head's rank.
  *
- * A heap may hold a share that was less than the key's is now: it is a lower bound, and corrected when the entry comes to
- * the top. One that falls is corrected at once (`repriced`).
+ * A key moves from the tier's heap to the class heaps when it is first, but all its jobs in the tier are of types
+ * without room, or another key has exactly the same share. The class heaps can compare the heads of keys with equal
+ * shares, because their order does not depend on time. The key moves back when one of its jobs is taken, or when a line
+ * of it is first in a class heap and its share has risen. So the first key that may run is always first in the tier's
+ * heap or in the heap of an open class. Each move to the class heaps is paid for by the admission that ends it, or by
+ * the one that raised the share.
  *
- * A job whose conflict key is held is parked when it is met, and stands in no line until the key is free (`parked-jobs.ts`).
+ * A heap may hold an older share of a key that was lower than its share is now. The older share is a lower bound, and
+ * it is corrected when the entry becomes first. A share that falls is corrected at once (`repriced`).
  *
- * Lines are numbers: key x classes + class.
+ * A job whose conflict key is held is parked when it is found at a line's head. It stands in no line until the conflict
+ * key is free (`parked-jobs.ts`).
+ *
+ * A line's number is key x classes + class.
  */
 import type { PoolIndex } from './capacity.ts';
 import type { ScoreCoefficients } from './configuration.ts';
@@ -29,7 +34,7 @@ import { ParkedJobs } from './parked-jobs.ts';
 import { rank } from './score.ts';
 import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
 
-/** Items with the shares they were put in at. */
+/** A heap of lines, each with the share that its key had when the entry was last placed. */
 interface ShareHeap {
   items: Int32Array;
   shares: Float64Array;
@@ -43,19 +48,17 @@ export class Backlog {
   readonly #classes: number;
   readonly #tiers: number;
   readonly #classesOfTier: readonly Int32Array[];
-  /** By class. */
   readonly #tierOfClass: Int32Array;
-  /** By tier: keys in turn. */
+  /** By tier: the keys in the tier's heap. */
   readonly #turns: readonly TurnHeap[];
-  /** By class: lines that are aside. */
+  /** By class: the lines in the heap of the class. */
   readonly #asides: readonly ShareHeap[];
-  /** By tier: how many those are. */
+  /** By tier: how many lines stand in the heaps of its classes. */
   readonly #asideLines: Int32Array;
   #size = 0;
-  /** Keys for which there is room. */
+  /** The columns have room for so many keys. */
   #keys = 16;
 
-  // Lines
   readonly #lines: JobHeaps;
   #place: Int32Array;
 
@@ -84,7 +87,7 @@ export class Backlog {
     this.#lines.ensure(keys * index.classes);
   }
 
-  /** Jobs that wait, the parked ones included. */
+  /** Waiting jobs, including the parked ones. */
   get size(): number {
     return this.#size;
   }
@@ -94,7 +97,7 @@ export class Backlog {
   }
 
   keyOf(line: number): number {
-    // Numbers of lines and entries fit 31 bits, where `| 0` is the cheapest whole part.
+    // Line numbers fit into 31 bits, where `| 0` is the cheapest way to truncate.
     return (line / this.#classes) | 0;
   }
 
@@ -102,7 +105,7 @@ export class Backlog {
     return line % this.#classes;
   }
 
-  /** Puts a job in its line. `conflict` is its conflict key's number, or -1. Answers the job's number. */
+  /** Adds a job to its line and returns the job's number. `conflict` is the number of its conflict key, or -1. */
   add(job: WaitingJob, resource: number, key: number, class_: number, conflict: number): number {
     const line = this.lineOf(key, class_);
     const number = this.jobs.add(job, resource, line, conflict);
@@ -112,22 +115,25 @@ export class Backlog {
     return number;
   }
 
-  /** The first job of a line, or -1: it is empty, or its head is unread. */
+  /** The first job of a line, or -1 if the line is empty or its head has not been read. */
   head(line: number): number {
     return this.#lines.first(line);
   }
 
-  /** The conflict key's number of a line's head, or -1. */
+  /** The number of the conflict key of a line's head, or -1. */
   headConflict(line: number): number {
     return this.#lines.firstConflict(line);
   }
 
-  /** The rank of a line's head; -Infinity while it is unread, because nothing precedes it for certain; Infinity without one. */
+  /**
+   * The rank of a line's head. It is -Infinity while the head has not been read, so nothing sorts before it, and
+   * Infinity for an empty line.
+   */
   headRank(line: number): number {
     return this.#lines.firstRank(line);
   }
 
-  /** Whether a line has neither a job nor unread ones. */
+  /** Whether a line has no job, read or unread. */
   isEmpty(line: number): boolean {
     return this.#lines.firstRank(line) === Number.POSITIVE_INFINITY;
   }
@@ -137,22 +143,22 @@ export class Backlog {
     return this.#lines.firstRank(line) === Number.NEGATIVE_INFINITY;
   }
 
-  /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
+  /** The key with the least share in the tier's heap; -1 if the heap is empty. */
   keyInTurn(tier: number): number {
     return this.#turnsOf(tier).first();
   }
 
-  /** Whether another key in turn has exactly the share of the first. */
+  /** Whether another key in the tier's heap has exactly the share of the first. */
   isTurnTied(tier: number): boolean {
     return this.#turnsOf(tier).isTied();
   }
 
-  /** Ends the turn of the first key until it has a new job, or `readmit`. */
+  /** Removes the first key from the tier's heap until it has a new job, or until `readmit`. */
   endTurn(tier: number): void {
     this.#turnsOf(tier).removeFirst(ABSENT);
   }
 
-  /** Puts the first key's lines into the heaps of their classes. */
+  /** Moves the first key of the tier's heap to the class heaps, with each of its lines in the tier. */
   setAside(tier: number): void {
     const turns = this.#turnsOf(tier);
     const key = turns.first();
@@ -160,12 +166,12 @@ export class Backlog {
     this.#enterClasses(key, tier);
   }
 
-  /** Whether any line of a tier is aside. */
+  /** Whether the class heaps of a tier have any line. */
   hasAside(tier: number): boolean {
     return (this.#asideLines[tier] as number) > 0;
   }
 
-  /** The first line of a class that is aside, by share, then head; -1 when there is none. */
+  /** The first line in the heap of a class, by share, then by rank of the head; -1 if the heap is empty. */
   topAside(class_: number): number {
     const heap = this.#asides[class_] as ShareHeap;
     while (heap.size > 0) {
@@ -177,7 +183,10 @@ export class Backlog {
     return NONE;
   }
 
-  /** Gives their turn back to keys whose share rose while they were aside, as long as one stands first in its class. */
+  /**
+   * Moves keys whose share has risen since they entered the class heaps back to the tier's heap, as long as such a key
+   * is first in this class.
+   */
   refreshAside(class_: number): void {
     const heap = this.#asides[class_] as ShareHeap;
     while (heap.size > 0) {
@@ -187,12 +196,12 @@ export class Backlog {
     }
   }
 
-  /** Takes a line that is aside out of its class until `readmit`: its key has reached its cap. */
+  /** Removes a line whose key has reached its cap from the heap of its class until `readmit`. */
   holdAside(line: number): void {
     this.#leaveClass(line);
   }
 
-  /** Whether the key has a job, or an unread line, in the tier. */
+  /** Whether the key has a job in the tier, read or unread. */
   hasLines(key: number, tier: number): boolean {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
@@ -201,7 +210,7 @@ export class Backlog {
     return false;
   }
 
-  /** Takes the head of a line out: a line that has one. The table keeps the job until it is forgotten. */
+  /** Removes the head of a line that has one. The job table keeps the job until `forget`. */
   take(line: number): void {
     const number = this.head(line);
     this.#lines.pop(line);
@@ -216,7 +225,7 @@ export class Backlog {
     }
   }
 
-  /** Takes a job out wherever it stands. */
+  /** Removes a waiting job, wherever it is in its line or parked. */
   remove(number: number): void {
     this.jobs.remove(number);
     this.#size -= 1;
@@ -235,27 +244,29 @@ export class Backlog {
     this.#parked.add(line, number, jobRank);
   }
 
-  /** The conflict key has room: the first of its parked jobs go back. */
+  /**
+   * Called when a conflict key has room: the first of its parked jobs return to their lines (see `ParkedJobs.wake`).
+   */
   wake(conflict: number): void {
     this.#parked.wake(conflict);
   }
 
-  /** The first parked job of every line goes back. */
+  /** Returns the first parked job of every line that waits for the conflict key. */
   wakeAll(conflict: number): void {
     this.#parked.wakeAll(conflict);
   }
 
-  /** The conflict key is held: what is left of its parked jobs waits for the next time. */
+  /** Called when a conflict key is held: the jobs that are still parked wait until it is free again. */
   held(conflict: number): void {
     this.#parked.held(conflict);
   }
 
-  /** A key's share or room changed; `improved` if it may come earlier than before. */
+  /** Called when a key's share or cap room changes. `improved`: the key may now come earlier than before. */
   changed(key: number, improved: boolean): void {
     this.#parked.changed(key, improved);
   }
 
-  /** Puts the key back where it has jobs, if it may run again. */
+  /** Adds a key that may run again to the heaps of the tiers in which it has jobs. */
   readmit(key: number): void {
     if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {
@@ -264,7 +275,7 @@ export class Backlog {
     }
   }
 
-  /** The key's share changed. It must be told of a fall, and may be told of a rise. */
+  /** Called when a key's share changes. Every fall must be reported; a rise may be. */
   repriced(key: number): void {
     const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {
@@ -275,7 +286,7 @@ export class Backlog {
     }
   }
 
-  /** All shares may have fallen. O(keys + lines). */
+  /** Called when all shares may have fallen. O(keys + lines). */
   allRepriced(): void {
     this.#parked.allRepriced();
     for (const turns of this.#turns) turns.allRepriced();
@@ -289,7 +300,7 @@ export class Backlog {
     }
   }
 
-  /** Says whether a line goes on after the jobs that were added to it. */
+  /** Sets whether a line has further jobs, behind those that were added, which have not been read. */
   setMore(key: number, class_: number, more: boolean): void {
     const line = this.lineOf(key, class_);
     this.#makeRoom(key);
@@ -335,11 +346,11 @@ export class Backlog {
 
   #enterTurn(key: number, tier: number): void {
     const turns = this.#turnsOf(tier);
-    // A key at its cap stands nowhere until it may run again.
+    // A key at its cap stands in no heap until it may run again.
     if (turns.stateOf(key) === ABSENT && !this.#ledgers.isFull(key)) turns.push(key);
   }
 
-  // Lines aside: binary heaps, by share, then by head.
+  // The class heaps: binary heaps of lines, by share, then by rank of the head.
 
   #enterClasses(key: number, tier: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
@@ -369,7 +380,7 @@ export class Backlog {
     }
   }
 
-  // Puts a line into its class, or at its right place there when its head is another.
+  // Adds a line to the heap of its class, or moves it there after its head has changed.
   #enterClass(key: number, line: number, class_: number): void {
     const heap = this.#asides[class_] as ShareHeap;
     const place = this.#place[line] as number;
@@ -419,7 +430,7 @@ export class Backlog {
     const otherRank = this.headRank(otherLine);
     if (headRank !== otherRank) return headRank < otherRank;
     const head = this.head(line);
-    // Of two unread heads, either.
+    // Two unread heads have no order; the lower line number goes first.
     return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.head(otherLine));
   }
 

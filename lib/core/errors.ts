@@ -1,18 +1,18 @@
-/** The core's error classes: broken rules. Losing a race is never one of them. */
+/** The core's error class. A lost race is a value, never an error. */
 
 /**
- * A declaration that cannot work: a pool's configuration, a retry policy, a schedule, a ring.
- * Thrown before anything was changed.
+ * A declaration that cannot work: a pool's configuration, a retry policy, a schedule or a ring. It is thrown before
+ * anything has changed.
  */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
-  /** Path of the wrong field, such as `types.pdf.timeoutMs`; empty for the whole. */
+  /** The path of the wrong field, such as `types.pdf.timeoutMs`; empty for the whole configuration. */
   readonly field: string;
-  /** What stood there. */
+  /** The offending value. */
   readonly value: unknown;
-  /** What is wrong with it. */
+  /** The reason why the value is wrong. */
   readonly problem: string;
-  /** What is allowed, or to be done. */
+  /** The allowed values, or the step that solves the problem. */
   readonly wayOut: string;
 
   constructor(field: string, value: unknown, problem: string, wayOut: string) {
@@ -24,7 +24,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** A value as a message shows it: one line, cut to a bounded length. */
+/** A value as messages show it: one line of at most 80 characters. */
 export function show(value: unknown): string {
   const text = typeof value === 'string' ? JSON.stringify(value) : describe(value);
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;

@@ -1,47 +1,50 @@
 /**
- * Jobs whose conflict key is held, until it is free. They stand in no line of the backlog meanwhile.
+ * Jobs whose conflict key is held. They stand in no line of the backlog until the key is free.
  *
- * Then the first of each line's parked jobs may go back: the others of the line cannot come before it. Where many lines
- * wait for one key, only the first of each class goes back, by share, then rank; the others are its reserve, and go back one
- * by one when the one that stands for them may no longer be first: its key's share or room has changed (`changed`). So a
- * conflict key that passes from job to job costs what its jobs cost, and not what all that wait for it would.
+ * When the key is free, the first of each line's parked jobs may return to its line, because the line's other jobs come
+ * after it. If jobs of many fairness keys wait for one conflict key, only one line of each class has its first job
+ * returned: the first by share, then by rank. The other lines follow one by one, whenever the line that was returned
+ * last may no longer come first, because its key's share or cap room has changed (`changed`). So a conflict key that
+ * passes from job to job does not move all the jobs that wait for it each time.
  */
 import type { Ledgers } from './fairness.ts';
 import { JobHeaps } from './job-heaps.ts';
 import { type JobTable, NONE } from './job-table.ts';
 
-/** Keys with parked jobs whose lines are all woken at once when their conflict key is free. */
+/**
+ * If at most so many fairness keys wait for a free conflict key, all their lines have their first job returned at once.
+ */
 const WAKE_ALL_KEYS_MAX = 4;
-/** Reserves that are kept at a time; the oldest is woken for a new one. */
+/** The most partial wakes kept at a time. For a new one, all lines of the oldest are woken. */
 const RESERVES_MAX = 4;
 
-/** The jobs of a line that wait for one conflict key. */
+/** The jobs of one line that wait for one conflict key. */
 interface ParkedLine {
   readonly class: number;
   readonly heap: number;
 }
 
-/** All that waits for one conflict key. */
+/** All jobs that wait for one conflict key. */
 interface Parked {
-  /** By key. */
+  /** By fairness key. */
   readonly lines: Map<number, ParkedLine[]>;
-  /** By class: how many lines of it those are. */
+  /** By class: the number of its lines. */
   readonly classes: Map<number, number>;
 }
 
-/** The first parked line of a class, so far. */
+/** The best parked line of a class that was found so far. */
 interface StandIn {
   key: number;
   share: number;
   heap: number;
 }
 
-/** A free conflict key with parked jobs that were left behind. */
+/** A free conflict key with lines that are still parked. */
 interface Reserve {
   readonly conflict: number;
-  /** Lines whose first parked job went back. */
+  /** Lines whose first parked job was returned. */
   readonly woken: Set<number>;
-  /** By class: the key whose job went back last, or -1 where none could. */
+  /** By class: the fairness key whose line was returned last, or -1 if none could be. */
   readonly standIns: Map<number, number>;
 }
 
@@ -49,7 +52,7 @@ export class ParkedJobs {
   readonly #jobs: JobTable;
   readonly #ledgers: Ledgers;
   readonly #classes: number;
-  /** Puts a job back into its line. */
+  /** Returns a job to its line. */
   readonly #putBack: (line: number, number: number, jobRank: number) => void;
   /** By conflict key. */
   readonly #parked = new Map<number, Parked>();
@@ -93,11 +96,14 @@ export class ParkedJobs {
     this.#heaps.push(own.heap, number, jobRank);
   }
 
-  /** The conflict key has room: the first of its parked jobs go back. O(keys with parked jobs), most of them only looked at. */
+  /**
+   * Called when a conflict key has room: returns the first of its parked jobs to their lines. O(fairness keys with
+   * parked jobs), most of which only have their share read.
+   */
   wake(conflict: number): void {
     const parked = this.#parked.get(conflict);
     if (parked === undefined) return;
-    // Of an earlier wake, while there was room already.
+    // Ends an earlier partial wake, which began when the key already had room.
     this.held(conflict);
     if (parked.lines.size <= WAKE_ALL_KEYS_MAX) {
       this.wakeAll(conflict);
@@ -109,7 +115,7 @@ export class ParkedJobs {
     this.#wakeBest(reserve, [...parked.classes.keys()]);
   }
 
-  /** The first parked job of every line goes back. */
+  /** Returns the first parked job of every line. */
   wakeAll(conflict: number): void {
     this.held(conflict);
     for (const [key, lines] of [...(this.#parked.get(conflict)?.lines ?? [])]) {
@@ -117,14 +123,14 @@ export class ParkedJobs {
     }
   }
 
-  /** The conflict key is held: what is left of its parked jobs waits for the next time. */
+  /** Called when a conflict key is held: the jobs that are still parked wait until it is free again. */
   held(conflict: number): void {
     if (this.#reserves.length > 0) {
       this.#reserves = this.#reserves.filter((reserve) => reserve.conflict !== conflict);
     }
   }
 
-  /** A key's share or room changed; `improved` if it may come earlier than before. */
+  /** Called when a key's share or cap room changes. `improved`: the key may now come earlier than before. */
   changed(key: number, improved: boolean): void {
     for (const reserve of this.#reserves) {
       for (const [class_, standIn] of reserve.standIns) {
@@ -140,22 +146,22 @@ export class ParkedJobs {
     }
   }
 
-  /** All shares may have fallen. */
+  /** Called when all shares may have fallen. */
   allRepriced(): void {
     for (const { conflict } of this.#reserves) this.wakeAll(conflict);
   }
 
-  // Of each of these classes' lines that were left behind, the one that comes first goes back and stands for the others.
+  // Returns the first job of the best line of each of these classes, among the lines that are still parked.
   #wakeBest(reserve: Reserve, classes: readonly number[]): void {
     const bests = new Map<number, StandIn>();
     for (const class_ of classes)
       bests.set(class_, { key: NONE, share: Number.POSITIVE_INFINITY, heap: NONE });
-    // No line with a greater share than this comes first in any of the classes.
+    // No line with a greater share than this is the best of any of the classes.
     let bound = Number.POSITIVE_INFINITY;
     const parked = this.#parked.get(reserve.conflict)?.lines ?? new Map<number, ParkedLine[]>();
     for (const key of parked.keys()) {
       const share = this.#ledgers.shareOf(key);
-      // Asked first: thousands may wait, and this is all that is looked at of nearly every one.
+      // This check comes first, because it is all that is done for nearly all of the thousands of keys that may wait.
       if (share > bound || this.#ledgers.isFull(key)) continue;
       for (const line of [...(parked.get(key) as ParkedLine[])]) {
         const best = bests.get(line.class);
@@ -172,7 +178,7 @@ export class ParkedJobs {
     }
   }
 
-  // This line of a key is the best, if its first job comes first.
+  // Makes this line the best of its class, if its first job comes before the best one's.
   #offerBest(reserve: Reserve, best: StandIn, key: number, share: number, line: ParkedLine): void {
     if (reserve.woken.has(this.#lineOf(key, line.class))) return;
     this.#heaps.clean(line.heap);
@@ -185,7 +191,7 @@ export class ParkedJobs {
     }
   }
 
-  // The first parked job of a line goes back.
+  // Returns the first parked job of a line.
   #wakeLine(conflict: number, key: number, line: ParkedLine): void {
     this.#heaps.clean(line.heap);
     const first = this.#heaps.first(line.heap);
@@ -195,7 +201,7 @@ export class ParkedJobs {
     if (first !== NONE) this.#putBack(this.#lineOf(key, line.class), first, jobRank);
   }
 
-  // Nothing of a line is parked any more.
+  // Called when a line has no parked jobs left.
   #unpark(conflict: number, key: number, line: ParkedLine): void {
     this.#heaps.close(line.heap);
     const { lines, classes } = this.#parked.get(conflict) as Parked;

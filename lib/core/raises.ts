@@ -1,6 +1,7 @@
 /**
- * Raises the shares of keys before the first job of a tier starts (`raisesOf` in `fairness.ts` says whose). Keys are met in
- * their turns, so only those are looked at that would start a job first. Which jobs count: those that may start now.
+ * Raises the shares of keys before the first job of a tier starts. `raisesOf` in `fairness.ts` decides which shares.
+ * Keys are met in the order of their shares, so only keys that would start a job first are looked at. Only jobs that
+ * may start now count.
  */
 import { typeOf } from './capacity.ts';
 import type { FairnessConfiguration } from './configuration.ts';
@@ -11,27 +12,30 @@ import type { Scheduler } from './scheduler.ts';
 
 const NOBODY = Number.POSITIVE_INFINITY;
 
-/** Keys of a tier as they were met. Meanwhile each stands behind all others, so that the next one is seen. */
+/**
+ * The keys of a tier that were met. Until the raises are decided, each has an infinite share, so that the next key is
+ * found.
+ */
 interface Turns {
   readonly met: (KeyInTurn<number> & { readonly costMs: number })[];
-  /** The two least shares of what is in flight, least first. */
+  /** The two least shares of keys in flight, the least first. */
   held?: readonly { readonly key: number; readonly shareMs: number }[];
   isOver: boolean;
 }
 
-/** What must be offered before the next key can be met. */
+/** Requests for data that is missing before the next key can be met. */
 export interface Ask<Need> {
-  /** What keys in flight were charged before; undefined: that is known. */
+  /** The settled costs of keys in flight; undefined: they are known. */
   readonly ledgers: () => Need | undefined;
   /** Keys that may have this share or less; undefined: there are no others. */
   readonly keys: (shareMs: number) => Need | undefined;
-  /** Heads of an unread line; undefined: a bound ends the search. */
+  /** Heads of unread lines; undefined: a bound ends the search. */
   readonly heads: () => Need | undefined;
-  /** Whether a bound has ended it. */
+  /** Whether a bound has ended the search for keys. */
   readonly isCut: () => boolean;
 }
 
-/** For a scheduler that knows all jobs. */
+/** For a scheduler that already has all jobs. */
 export const ASK_NOTHING: Ask<never> = {
   ledgers: () => undefined,
   keys: () => undefined,
@@ -43,11 +47,11 @@ export class Raises {
   readonly #scheduler: Scheduler;
   readonly #creditMs: number | null;
   readonly #nowMs: number;
-  /** Keys that were in flight when the pass began. */
+  /** Keys with jobs in flight when the pass began. */
   readonly #held: ReadonlySet<number>;
-  /** By key: when it was touched last, if it has a ledger. */
+  /** By key with a ledger: its last touch. */
   readonly #touched = new Map<number, number>();
-  /** By line: its jobs, as far as they are known. */
+  /** By line: its known jobs. */
   readonly #jobsOf = new Map<number, readonly WaitingJob[]>();
   /** By tier. */
   readonly #turns: readonly Turns[];
@@ -69,24 +73,24 @@ export class Raises {
     if (touchedAtMs !== undefined) this.#touched.set(key, touchedAtMs);
   }
 
-  /** A job of the key starts in this pass. */
+  /** Records that a job of the key starts in this pass. */
   noteStart(key: number): void {
     this.noteTouch(key, this.#nowMs);
   }
 
-  /** Notes the jobs of a line that are known, whether or not the scheduler was told of all of them. */
+  /** Records the known jobs of a line, including those that the scheduler was not given. */
   noteJobs(line: number, jobs: readonly WaitingJob[]): void {
     this.#jobsOf.set(line, jobs);
   }
 
-  /** Whether nothing of a tier is raised any more. */
+  /** Whether the raises of a tier are done. */
   isOver(tier: number): boolean {
     return (this.#turns[tier] as Turns).isOver;
   }
 
   /**
-   * Meets keys until it is known whose shares are raised. `raised` is told of each of these, and of those that have arrived
-   * without it; answers what is needed first.
+   * Meets keys until the raises of the tier are decided, then calls `raised` for each raised key, and for each key that
+   * arrives without a raise. Returns a request if data is missing first.
    */
   raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
@@ -101,7 +105,7 @@ export class Raises {
       const keys = ask.keys(Math.min(shareMs, mostMs));
       if (keys !== undefined) return keys;
       if (turns.held === undefined && shareMs < NOBODY && !backlog.isUnread(line)) {
-        // Where nothing may start, nobody reads what others were charged.
+        // The costs of keys in flight are requested only if some job may start.
         const ledgers = ask.ledgers();
         if (ledgers !== undefined) return ledgers;
         turns.held = this.#leastHeld();
@@ -136,7 +140,8 @@ export class Raises {
     let isFirst = true;
     for (const { key, costMs, arrives: isArriving } of turns.met) {
       this.#scheduler.setCost(key, raisedMs.get(key) ?? costMs);
-      // Whoever comes before those that are there has arrived, raised or not: nothing that they are charged later pushes it back.
+      // Arriving keys that come before all present ones have arrived even if they are not raised, so that later charges
+      // do not make them arrive again.
       isFirst &&= isArriving;
       if (!isFirst && !raisedMs.has(key)) continue;
       this.noteTouch(key, this.#nowMs);
@@ -150,7 +155,7 @@ export class Raises {
       .slice(0, 2);
   }
 
-  // The oldest of the key's jobs may stand behind others in its line.
+  // The key's oldest job need not be at the head of its line.
   #arrives(key: number, tier: number): boolean {
     if (this.#held.has(key)) return false;
     const { backlog, index } = this.#scheduler;

@@ -1,39 +1,41 @@
 /**
- * Keys in turn, by share. The few with the least stand in front, in a heap; the others behind, in no order, all with a
- * share above the `bound`. A key that is admitted goes from the top of the heap to the end of what is behind, instead
- * of down through all the others; when nobody is left in front, those behind are looked over once, and a part of
- * them comes forward: O(1) for each that does.
+ * The keys of a tier by share. The few with the least shares are in a heap in front. The others are behind, unsorted,
+ * all with a share above the `bound`. An admitted key goes from the top of the heap to the end of the unsorted ones,
+ * instead of sinking through all others. When the heap is empty, the unsorted keys are looked through once and a part
+ * of them moves into the heap: O(1) for each that does.
  *
- * A share that stands here is the key's, or an older one that was less: one that falls is to be told
- * (`repriced`), one that rises is found out when the key is first at the latest.
+ * A stored share is the key's share, or an older one that was lower. A share that falls must be reported (`repriced`);
+ * one that rises is noticed when the key becomes first, if not earlier.
  *
- * In the heap, each place has eight children of 16 bytes that stand side by side in two lines of a processor's cache.
- * For that the first place is number 7, the children of place i are 8 i - 48 to 8 i - 41, and its parent is (i >> 3) + 6.
+ * In the heap, each position has eight children of 16 bytes side by side, in two cache lines of the processor. For that
+ * the first position is 7, the children of position i are 8 i - 48 to 8 i - 41, and its parent is (i >> 3) + 6.
  */
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import { NONE } from './job-table.ts';
 
-/** What a key is to those in turn. */
+/** The states of a key: in no heap, in the class heaps (see `backlog.ts`), or in this heap. */
 export const ABSENT = -1;
 export const ASIDE = -2;
 export const IN_TURN = 0;
 
-// Places: below 0 the two above, then those in the heap, then those behind.
+// By key, one number has its state or position: below 0 one of the two states above, from `FIRST` on a position in the
+// heap, from `BEHIND` on one among the unsorted keys.
 const FIRST = 7;
 const BEHIND = 2 ** 30;
 
-/** As many come forward together, whatever their shares. */
+/** If at most so many keys are unsorted, all move into the heap. */
 const ALL_MAX = 64;
-/** Of more, about a sixteenth: as many as have no greater share than the fourth of 64 that are looked at. */
+/** Of more keys, about a sixteenth move: those with at most the share of the fourth least of 64 samples. */
 const SAMPLES = 64;
 const QUANTILE = 3;
 
-// Places of an entry's fields, among doubles and among whole numbers: its share, its key.
+// The layout of an entry, a share and a key: indexes among the doubles, and among the 32-bit integers of the same
+// buffer.
 const DOUBLES = 2;
 const INTS = 4;
 const KEY = 2;
 
-/** Shares with their keys. */
+/** A list of shares with their keys. */
 class Entries {
   doubles = new Float64Array(16 * DOUBLES);
   ints = new Int32Array(this.doubles.buffer);
@@ -51,7 +53,7 @@ class Entries {
     this.ints[index * INTS + KEY] = key;
   }
 
-  /** Makes room for one more than `count`. */
+  /** Makes room for `count` + 1 entries. */
   ensure(count: number): void {
     if (count * DOUBLES < this.doubles.length) return;
     this.doubles = widenFloats(this.doubles, this.doubles.length * 2);
@@ -65,22 +67,21 @@ export class TurnHeap {
   #end = FIRST;
   readonly #behind = new Entries();
   #behindCount = 0;
-  /** No share in the heap is above it, and every one behind is. */
+  /** The shares in the heap are at most this, and all unsorted ones are above it. */
   #bound = Number.NEGATIVE_INFINITY;
   readonly #samples = new Float64Array(SAMPLES);
-  /** By key: `ABSENT`, `ASIDE`, its place in the heap, or `BEHIND` and its place there. */
+  /** By key: `ABSENT`, `ASIDE`, its position in the heap, or `BEHIND` plus its index among the unsorted keys. */
   #place = new Int32Array(16).fill(ABSENT);
 
   constructor(ledgers: Ledgers) {
     this.#ledgers = ledgers;
   }
 
-  /** `ABSENT`, `ASIDE` or `IN_TURN`. */
   stateOf(key: number): number {
     return key < this.#place.length ? Math.min(IN_TURN, this.#place[key] as number) : ABSENT;
   }
 
-  /** The key with the least share; -1 when there is none. */
+  /** The key with the least share; -1 if there is none. */
   first(): number {
     for (;;) {
       if (this.#end === FIRST && !this.#comeForward()) return NONE;
@@ -102,13 +103,13 @@ export class TurnHeap {
       const key = this.#heap.keyAt(child);
       const share = this.#ledgers.shareOf(key);
       if (share === least) return true;
-      // It rose since; what takes its place is looked at next.
+      // The key's share has risen since. The entry that replaces it is checked next.
       this.#rose(child, key, share);
     }
     return false;
   }
 
-  /** Puts a key in that is absent or aside. */
+  /** Adds a key that is not in the heap. */
   push(key: number): void {
     if (key >= this.#place.length) {
       this.#place = widenInts(this.#place, Math.max(key + 1, this.#place.length * 2), ABSENT);
@@ -116,18 +117,18 @@ export class TurnHeap {
     this.#add(key, this.#ledgers.shareOf(key));
   }
 
-  /** Takes the first key out. */
+  /** Removes the first key and sets its state. */
   removeFirst(state: typeof ABSENT | typeof ASIDE): void {
     this.#place[this.#heap.keyAt(FIRST)] = state;
     this.#leaveHeap(FIRST);
   }
 
-  /** A key that was aside is so no more. */
+  /** Called when a key has left the class heaps. */
   endAside(key: number): void {
     this.#place[key] = ABSENT;
   }
 
-  /** The share of a key that is here changed. */
+  /** Called when the share of a key in this heap has changed. */
   repriced(key: number): void {
     const place = this.#place[key] as number;
     const share = this.#ledgers.shareOf(key);
@@ -146,7 +147,7 @@ export class TurnHeap {
     }
   }
 
-  /** All shares may have fallen. */
+  /** Called when all shares may have fallen. */
   allRepriced(): void {
     for (let place = FIRST; place < this.#end; place += 1) this.#enterBehind(this.#heap.keyAt(place), 0);
     this.#end = FIRST;
@@ -162,7 +163,7 @@ export class TurnHeap {
     else this.#enterBehind(key, share);
   }
 
-  // The share of a key in the heap is more than what stands there.
+  // Moves a key of the heap whose share is higher than the stored one.
   #rose(place: number, key: number, share: number): void {
     if (share <= this.#bound) {
       this.#sink(place, key, share);
@@ -172,7 +173,7 @@ export class TurnHeap {
     this.#enterBehind(key, share);
   }
 
-  // Fills the empty heap with those behind that have the least shares. Answers whether there are any.
+  // Fills the empty heap with the unsorted keys of the least shares. Returns whether there are any.
   #comeForward(): boolean {
     const count = this.#behindCount;
     if (count === 0) return false;
@@ -189,14 +190,14 @@ export class TurnHeap {
         index += 1;
         continue;
       }
-      // The last of them is at this index now.
+      // The last unsorted key has moved to this index.
       this.#leaveBehind(index);
       this.#enterHeap(key, share);
     }
     return true;
   }
 
-  // A share that at least one key behind does not exceed.
+  // A bound that at least one unsorted key does not exceed.
   #boundFor(count: number): number {
     const looked = Math.min(count, SAMPLES);
     const samples = this.#samples.subarray(0, looked);

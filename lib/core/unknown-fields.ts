@@ -1,9 +1,10 @@
 /**
- * Which fields a declaration has, and what to make of others. What a person writes is refused if it is not known. What another version has
- * declared is read without it: a version that adds a field which others may not pass over says so (`READS` of the declaration's codec).
+ * The known fields of a declaration, and the treatment of others. Unknown fields that a person writes are refused.
+ * Unknown fields in a declaration of another version are ignored, because a version that adds a field which others must
+ * not ignore marks that (`READS` of the declaration's codec).
  */
 
-/** The fields that there are, by the object that has them. */
+/** The known fields, by the object that has them. */
 export const FIELDS = {
   pool: ['types', 'tiers', 'fleets', 'maxConcurrency', 'score', 'fairness', 'lending', 'partitions'],
   tier: ['tier', 'maxConcurrency', 'guaranteed'],
@@ -49,7 +50,7 @@ const each = (values: unknown, change: (value: unknown) => unknown): unknown =>
     ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]))
     : values;
 
-/** The same with one of its fields changed, if it is there. */
+/** The object with one of its fields changed, if it has the field. */
 function changed(value: unknown, field: string, change: (value: unknown) => unknown): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) return value;
   return { ...value, [field]: change((value as Readonly<Record<string, unknown>>)[field]) };
@@ -59,8 +60,8 @@ const eachOf = (values: unknown, change: (value: unknown) => unknown): unknown =
   Array.isArray(values) ? values.map(change) : values;
 
 /**
- * A declaration without the fields that this version does not know. For one that another version has declared, which has said that others
- * may pass them over; what a person writes is refused instead.
+ * A declaration without the fields that this version does not know. It is for declarations of another version; fields
+ * that a person writes are refused instead.
  */
 export function withoutUnknownFields(input: unknown): unknown {
   const retryOf = (retry: unknown): unknown =>
