@@ -50,17 +50,17 @@ export class Backlog {
   readonly #classesOfTier: readonly Int32Array[];
   readonly #tierOfClass: Int32Array;
   /** By tier: the keys in the tier's heap. */
-  readonly #turns: readonly TurnHeap[];
+  readonly #tierHeaps: readonly TurnHeap[];
   /** By class: the lines in the heap of the class. */
-  readonly #asides: readonly ShareHeap[];
+  readonly #classHeaps: readonly ShareHeap[];
   /** By tier: how many lines stand in the heaps of its classes. */
-  readonly #asideLines: Int32Array;
+  readonly #classHeapLines: Int32Array;
   #size = 0;
   /** The columns have room for so many keys. */
   #keys = 16;
 
   readonly #lines: JobHeaps;
-  #place: Int32Array;
+  #positions: Int32Array;
 
   readonly #parked: ParkedJobs;
 
@@ -69,7 +69,7 @@ export class Backlog {
     this.#lines = new JobHeaps(this.jobs);
     this.#ledgers = ledgers;
     this.#parked = new ParkedJobs(this.jobs, ledgers, index.classes, (line, number, jobRank) =>
-      this.#enter(line, number, jobRank),
+      this.#addToLine(line, number, jobRank),
     );
     this.#coefficients = coefficients;
     this.#classes = index.classes;
@@ -79,11 +79,11 @@ export class Backlog {
     index.classesOfTier.forEach((classes, tier) => {
       for (const class_ of classes) this.#tierOfClass[class_] = tier;
     });
-    this.#turns = index.tiers.map(() => new TurnHeap(ledgers));
-    this.#asides = Array.from({ length: index.classes }, emptyHeap);
-    this.#asideLines = new Int32Array(index.tiers.length);
+    this.#tierHeaps = index.tiers.map(() => new TurnHeap(ledgers));
+    this.#classHeaps = Array.from({ length: index.classes }, emptyHeap);
+    this.#classHeapLines = new Int32Array(index.tiers.length);
     const keys = this.#keys;
-    this.#place = new Int32Array(keys * index.classes).fill(NONE);
+    this.#positions = new Int32Array(keys * index.classes).fill(NONE);
     this.#lines.ensure(keys * index.classes);
   }
 
@@ -111,7 +111,7 @@ export class Backlog {
     const number = this.jobs.add(job, resource, line, conflict);
     this.#size += 1;
     this.#makeRoom(key);
-    this.#enter(line, number, rank(job, this.#coefficients));
+    this.#addToLine(line, number, rank(job, this.#coefficients));
     return number;
   }
 
@@ -145,40 +145,40 @@ export class Backlog {
 
   /** The key with the least share in the tier's heap; -1 if the heap is empty. */
   keyInTurn(tier: number): number {
-    return this.#turnsOf(tier).first();
+    return this.#tierHeap(tier).first();
   }
 
   /** Whether another key in the tier's heap has exactly the share of the first. */
   isTurnTied(tier: number): boolean {
-    return this.#turnsOf(tier).isTied();
+    return this.#tierHeap(tier).isTied();
   }
 
   /** Removes the first key from the tier's heap until it has a new job, or until `readmit`. */
   endTurn(tier: number): void {
-    this.#turnsOf(tier).removeFirst(ABSENT);
+    this.#tierHeap(tier).removeFirst(ABSENT);
   }
 
   /** Moves the first key of the tier's heap to the class heaps, with each of its lines in the tier. */
   setAside(tier: number): void {
-    const turns = this.#turnsOf(tier);
-    const key = turns.first();
-    turns.removeFirst(ASIDE);
-    this.#enterClasses(key, tier);
+    const tierHeap = this.#tierHeap(tier);
+    const key = tierHeap.first();
+    tierHeap.removeFirst(ASIDE);
+    this.#addToClassHeaps(key, tier);
   }
 
   /** Whether the class heaps of a tier have any line. */
   hasAside(tier: number): boolean {
-    return (this.#asideLines[tier] as number) > 0;
+    return (this.#classHeapLines[tier] as number) > 0;
   }
 
   /** The first line in the heap of a class, by share, then by rank of the head; -1 if the heap is empty. */
   topAside(class_: number): number {
-    const heap = this.#asides[class_] as ShareHeap;
+    const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
       const line = heap.items[0] as number;
       const share = this.#ledgers.shareOf(this.keyOf(line));
       if (share === heap.shares[0]) return line;
-      this.#sink(heap, 0, line, share);
+      this.#siftDown(heap, 0, line, share);
     }
     return NONE;
   }
@@ -188,17 +188,17 @@ export class Backlog {
    * is first in this class.
    */
   refreshAside(class_: number): void {
-    const heap = this.#asides[class_] as ShareHeap;
+    const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
       const key = this.keyOf(heap.items[0] as number);
       if (this.#ledgers.shareOf(key) === heap.shares[0]) return;
-      this.#endAside(key, this.#tierOfClass[class_] as number);
+      this.#returnToTierHeap(key, this.#tierOfClass[class_] as number);
     }
   }
 
   /** Removes a line whose key has reached its cap from the heap of its class until `readmit`. */
   holdAside(line: number): void {
-    this.#leaveClass(line);
+    this.#removeFromClassHeap(line);
   }
 
   /** Whether the key has a job in the tier, read or unread. */
@@ -218,8 +218,8 @@ export class Backlog {
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
-    if (this.#turnsOf(tier).stateOf(key) === ASIDE) {
-      this.#endAside(key, tier);
+    if (this.#tierHeap(tier).stateOf(key) === ASIDE) {
+      this.#returnToTierHeap(key, tier);
     } else {
       this.#headChanged(line);
     }
@@ -270,8 +270,8 @@ export class Backlog {
   readmit(key: number): void {
     if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      if (this.#turnsOf(tier).stateOf(key) === ASIDE) this.#enterClasses(key, tier);
-      else if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
+      if (this.#tierHeap(tier).stateOf(key) === ASIDE) this.#addToClassHeaps(key, tier);
+      else if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
     }
   }
 
@@ -279,23 +279,23 @@ export class Backlog {
   repriced(key: number): void {
     const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      const turns = this.#turnsOf(tier);
-      const state = turns.stateOf(key);
-      if (state === ASIDE) this.#repriceClasses(key, tier, share);
-      else if (state === IN_TURN) turns.repriced(key);
+      const tierHeap = this.#tierHeap(tier);
+      const state = tierHeap.stateOf(key);
+      if (state === ASIDE) this.#repriceInClassHeaps(key, tier, share);
+      else if (state === IN_TURN) tierHeap.repriced(key);
     }
   }
 
   /** Called when all shares may have fallen. O(keys + lines). */
   allRepriced(): void {
     this.#parked.allRepriced();
-    for (const turns of this.#turns) turns.allRepriced();
-    for (const heap of this.#asides) {
-      for (let place = 0; place < heap.size; place += 1) {
-        heap.shares[place] = this.#ledgers.shareOf(this.keyOf(heap.items[place] as number));
+    for (const tierHeap of this.#tierHeaps) tierHeap.allRepriced();
+    for (const heap of this.#classHeaps) {
+      for (let position = 0; position < heap.size; position += 1) {
+        heap.shares[position] = this.#ledgers.shareOf(this.keyOf(heap.items[position] as number));
       }
-      for (let place = heap.size - 1; place >= 0; place -= 1) {
-        this.#sink(heap, place, heap.items[place] as number, heap.shares[place] as number);
+      for (let position = heap.size - 1; position >= 0; position -= 1) {
+        this.#siftDown(heap, position, heap.items[position] as number, heap.shares[position] as number);
       }
     }
   }
@@ -314,10 +314,10 @@ export class Backlog {
     while (key >= wider) wider *= 2;
     this.#keys = wider;
     this.#lines.ensure(wider * this.#classes);
-    this.#place = widenInts(this.#place, wider * this.#classes, NONE);
+    this.#positions = widenInts(this.#positions, wider * this.#classes, NONE);
   }
 
-  #enter(line: number, number: number, jobRank: number): void {
+  #addToLine(line: number, number: number, jobRank: number): void {
     if (this.#lines.push(line, number, jobRank)) this.#headChanged(line);
   }
 
@@ -325,102 +325,102 @@ export class Backlog {
     const key = this.keyOf(line);
     const class_ = this.classOf(line);
     const tier = this.#tierOfClass[class_] as number;
-    const turn = this.#turnsOf(tier).stateOf(key);
-    if (turn === ASIDE) {
-      if (this.isEmpty(line)) this.#leaveClass(line);
-      else this.#enterClass(key, line, class_);
-    } else if (turn === ABSENT && !this.isEmpty(line)) {
-      this.#enterTurn(key, tier);
+    const state = this.#tierHeap(tier).stateOf(key);
+    if (state === ASIDE) {
+      if (this.isEmpty(line)) this.#removeFromClassHeap(line);
+      else this.#addToClassHeap(key, line, class_);
+    } else if (state === ABSENT && !this.isEmpty(line)) {
+      this.#addToTierHeap(key, tier);
     }
   }
 
-  #endAside(key: number, tier: number): void {
-    this.#leaveClasses(key, tier);
-    this.#turnsOf(tier).endAside(key);
-    if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
+  #returnToTierHeap(key: number, tier: number): void {
+    this.#removeFromClassHeaps(key, tier);
+    this.#tierHeap(tier).endAside(key);
+    if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
   }
 
-  #turnsOf(tier: number): TurnHeap {
-    return this.#turns[tier] as TurnHeap;
+  #tierHeap(tier: number): TurnHeap {
+    return this.#tierHeaps[tier] as TurnHeap;
   }
 
-  #enterTurn(key: number, tier: number): void {
-    const turns = this.#turnsOf(tier);
+  #addToTierHeap(key: number, tier: number): void {
+    const tierHeap = this.#tierHeap(tier);
     // A key at its cap stands in no heap until it may run again.
-    if (turns.stateOf(key) === ABSENT && !this.#ledgers.isFull(key)) turns.push(key);
+    if (tierHeap.stateOf(key) === ABSENT && !this.#ledgers.isFull(key)) tierHeap.push(key);
   }
 
   // The class heaps: binary heaps of lines, by share, then by rank of the head.
 
-  #enterClasses(key: number, tier: number): void {
+  #addToClassHeaps(key: number, tier: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
       const line = this.lineOf(key, class_);
-      if (!this.isEmpty(line)) this.#enterClass(key, line, class_);
+      if (!this.isEmpty(line)) this.#addToClassHeap(key, line, class_);
     }
   }
 
-  #leaveClasses(key: number, tier: number): void {
+  #removeFromClassHeaps(key: number, tier: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
-      this.#leaveClass(this.lineOf(key, classes[index] as number));
+      this.#removeFromClassHeap(this.lineOf(key, classes[index] as number));
     }
   }
 
-  #repriceClasses(key: number, tier: number, share: number): void {
+  #repriceInClassHeaps(key: number, tier: number, share: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
       const line = this.lineOf(key, class_);
-      const place = this.#place[line] as number;
-      if (place === NONE) continue;
-      const heap = this.#asides[class_] as ShareHeap;
-      if (share < (heap.shares[place] as number)) this.#lift(heap, place, line, share);
+      const position = this.#positions[line] as number;
+      if (position === NONE) continue;
+      const heap = this.#classHeaps[class_] as ShareHeap;
+      if (share < (heap.shares[position] as number)) this.#siftUp(heap, position, line, share);
     }
   }
 
   // Adds a line to the heap of its class, or moves it there after its head has changed.
-  #enterClass(key: number, line: number, class_: number): void {
-    const heap = this.#asides[class_] as ShareHeap;
-    const place = this.#place[line] as number;
-    if (place !== NONE) {
-      this.#settle(heap, place, line, heap.shares[place] as number);
+  #addToClassHeap(key: number, line: number, class_: number): void {
+    const heap = this.#classHeaps[class_] as ShareHeap;
+    const position = this.#positions[line] as number;
+    if (position !== NONE) {
+      this.#reposition(heap, position, line, heap.shares[position] as number);
       return;
     }
     if (this.#ledgers.isFull(key)) return;
     if (heap.size === heap.items.length) widenHeap(heap);
-    this.#countAside(class_, 1);
+    this.#countClassHeapLines(class_, 1);
     heap.size += 1;
-    this.#lift(heap, heap.size - 1, line, this.#ledgers.shareOf(key));
+    this.#siftUp(heap, heap.size - 1, line, this.#ledgers.shareOf(key));
   }
 
-  #leaveClass(line: number): void {
-    const place = this.#place[line] as number;
-    if (place === NONE) return;
+  #removeFromClassHeap(line: number): void {
+    const position = this.#positions[line] as number;
+    if (position === NONE) return;
     const class_ = this.classOf(line);
-    const heap = this.#asides[class_] as ShareHeap;
-    this.#place[line] = NONE;
-    this.#countAside(class_, -1);
+    const heap = this.#classHeaps[class_] as ShareHeap;
+    this.#positions[line] = NONE;
+    this.#countClassHeapLines(class_, -1);
     heap.size -= 1;
-    if (place === heap.size) return;
-    this.#settle(heap, place, heap.items[heap.size] as number, heap.shares[heap.size] as number);
+    if (position === heap.size) return;
+    this.#reposition(heap, position, heap.items[heap.size] as number, heap.shares[heap.size] as number);
   }
 
-  #countAside(class_: number, change: number): void {
+  #countClassHeapLines(class_: number, change: number): void {
     const tier = this.#tierOfClass[class_] as number;
-    this.#asideLines[tier] = (this.#asideLines[tier] as number) + change;
+    this.#classHeapLines[tier] = (this.#classHeapLines[tier] as number) + change;
   }
 
-  #settle(heap: ShareHeap, place: number, line: number, share: number): void {
-    const parent = (place - 1) >> 1;
+  #reposition(heap: ShareHeap, position: number, line: number, share: number): void {
+    const parent = (position - 1) >> 1;
     if (
-      place > 0 &&
+      position > 0 &&
       this.#isBefore(line, share, heap.items[parent] as number, heap.shares[parent] as number)
     ) {
-      this.#lift(heap, place, line, share);
+      this.#siftUp(heap, position, line, share);
     } else {
-      this.#sink(heap, place, line, share);
+      this.#siftDown(heap, position, line, share);
     }
   }
 
@@ -434,25 +434,25 @@ export class Backlog {
     return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.head(otherLine));
   }
 
-  #lift(heap: ShareHeap, from: number, line: number, share: number): void {
+  #siftUp(heap: ShareHeap, from: number, line: number, share: number): void {
     const { items, shares } = heap;
-    let place = from;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
       const above = items[parent] as number;
       const aboveShare = shares[parent] as number;
       if (!this.#isBefore(line, share, above, aboveShare)) break;
-      this.#put(items, shares, place, above, aboveShare);
-      place = parent;
+      this.#put(items, shares, position, above, aboveShare);
+      position = parent;
     }
-    this.#put(items, shares, place, line, share);
+    this.#put(items, shares, position, line, share);
   }
 
-  #sink(heap: ShareHeap, from: number, line: number, share: number): void {
+  #siftDown(heap: ShareHeap, from: number, line: number, share: number): void {
     const { items, shares, size } = heap;
-    let place = from;
+    let position = from;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= size) break;
       const right = child + 1;
       if (
@@ -469,16 +469,16 @@ export class Backlog {
       const below = items[child] as number;
       const belowShare = shares[child] as number;
       if (!this.#isBefore(below, belowShare, line, share)) break;
-      this.#put(items, shares, place, below, belowShare);
-      place = child;
+      this.#put(items, shares, position, below, belowShare);
+      position = child;
     }
-    this.#put(items, shares, place, line, share);
+    this.#put(items, shares, position, line, share);
   }
 
-  #put(items: Int32Array, shares: Float64Array, place: number, line: number, share: number): void {
-    items[place] = line;
-    shares[place] = share;
-    this.#place[line] = place;
+  #put(items: Int32Array, shares: Float64Array, position: number, line: number, share: number): void {
+    items[position] = line;
+    shares[position] = share;
+    this.#positions[line] = position;
   }
 }
 

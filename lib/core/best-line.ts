@@ -39,7 +39,7 @@ export class BestLine {
   readonly #explains: boolean;
   readonly #isKeyPaused: (fairnessKey: string) => boolean;
   /** By type: free slots when the pass began. */
-  readonly #compatible: Float64Array;
+  readonly #freeSlots: Float64Array;
   readonly #rarity: Float64Array;
   /**
    * By class: the part of the score, in thousandths of a point, that all its jobs share now. A job's score is this
@@ -47,8 +47,8 @@ export class BestLine {
    */
   readonly #points: Float64Array;
   /** The classes, among those of the tier that was looked at last, whose types are open. */
-  readonly #open: Int32Array;
-  #opened = 0;
+  readonly #openClasses: Int32Array;
+  #openCount = 0;
 
   constructor(parts: BestLineParts) {
     this.#index = parts.index;
@@ -62,10 +62,10 @@ export class BestLine {
     this.#skips = parts.skips;
     this.#explains = parts.explains;
     this.#isKeyPaused = parts.isKeyPaused;
-    this.#compatible = new Float64Array(parts.index.types.length);
+    this.#freeSlots = new Float64Array(parts.index.types.length);
     this.#rarity = new Float64Array(parts.index.types.length);
     this.#points = new Float64Array(parts.index.classes);
-    this.#open = new Int32Array(parts.index.classes);
+    this.#openClasses = new Int32Array(parts.index.classes);
   }
 
   /** Begins a pass: ages are taken at `nowMs`, rarity from the slots that are free now. */
@@ -73,8 +73,8 @@ export class BestLine {
     const { ageSec, onDemand, onDemandAgeSec } = this.#coefficients;
     for (let type = 0; type < this.#rarity.length; type += 1) {
       const free = this.#fleets.roomOfType(type);
-      if (free !== this.#compatible[type]) {
-        this.#compatible[type] = free;
+      if (free !== this.#freeSlots[type]) {
+        this.#freeSlots[type] = free;
         this.#rarity[type] = rarityBonus(free, this.#coefficients) * 1000;
       }
       const points = this.#rarity[type] as number;
@@ -86,7 +86,7 @@ export class BestLine {
 
   /** The free slots that could run the type when the pass began; 0 for type -1. */
   compatibleSlots(type: number): number {
-    return this.#compatible[type] ?? 0;
+    return this.#freeSlots[type] ?? 0;
   }
 
   /** The points that a type's jobs have for rarity in this pass. */
@@ -118,32 +118,32 @@ export class BestLine {
     for (let index = 0; index < classes.length; index += 2) {
       const class_ = classes[index] as number;
       if (this.isTypeOpen(typeOf(class_))) {
-        this.#open[open] = class_;
-        this.#open[open + 1] = class_ + 1;
+        this.#openClasses[open] = class_;
+        this.#openClasses[open + 1] = class_ + 1;
         open += 2;
       } else if (this.#explains) {
         this.#skips.addType(typeOf(class_), this.#types[typeOf(class_)] as Gate);
       }
     }
-    this.#opened = open;
+    this.#openCount = open;
     // No key of the tier can run, so none has to move to the class heaps.
     if (open === 0) return NONE;
     if (this.#backlog.hasAside(tier)) {
       for (let index = 0; index < open; index += 1) {
-        this.#backlog.refreshAside(this.#open[index] as number);
+        this.#backlog.refreshAside(this.#openClasses[index] as number);
       }
     }
-    const inTurn = this.#bestInTurn(tier);
-    return this.#backlog.hasAside(tier) ? this.#bestWithAside(inTurn) : inTurn;
+    const ofFirstKey = this.#bestOfFirstKey(tier);
+    return this.#backlog.hasAside(tier) ? this.#bestWithClassHeaps(ofFirstKey) : ofFirstKey;
   }
 
   // The better of a line from the tier's heap, or -1, and the first lines of the open classes' heaps.
-  #bestWithAside(inTurn: number): number {
-    let best = inTurn;
+  #bestWithClassHeaps(ofFirstKey: number): number {
+    let best = ofFirstKey;
     let bestShare =
       best === NONE ? Number.POSITIVE_INFINITY : this.#ledgers.shareOf(this.#backlog.keyOf(best));
-    for (let index = 0; index < this.#opened; index += 1) {
-      const line = this.#bestAside(this.#open[index] as number);
+    for (let index = 0; index < this.#openCount; index += 1) {
+      const line = this.#bestOfClassHeap(this.#openClasses[index] as number);
       if (line === NONE) continue;
       const share = this.#ledgers.shareOf(this.#backlog.keyOf(line));
       if (share < bestShare || (share === bestShare && this.#isHeadBetter(line, best))) {
@@ -156,7 +156,7 @@ export class BestLine {
 
   // The best line of the first key in the tier's heap. Keys that cannot run leave the heap, and keys that tie move to
   // the class heaps.
-  #bestInTurn(tier: number): number {
+  #bestOfFirstKey(tier: number): number {
     for (;;) {
       const key = this.#backlog.keyInTurn(tier);
       if (key === NONE) return NONE;
@@ -165,7 +165,7 @@ export class BestLine {
         if (this.#explains) this.#skipKey(key);
         continue;
       }
-      const line = this.#bestLine(key);
+      const line = this.#bestOfKey(key);
       if (line !== NONE && !this.#backlog.isTurnTied(tier)) return line;
       if (this.#backlog.hasLines(key, tier)) this.#backlog.setAside(tier);
       else this.#backlog.endTurn(tier);
@@ -173,12 +173,12 @@ export class BestLine {
   }
 
   // A line whose head is unread wins. The conflict key of a head is checked only when that head would win.
-  #bestLine(key: number): number {
-    const open = this.#open;
+  #bestOfKey(key: number): number {
+    const open = this.#openClasses;
     for (;;) {
       let best = NONE;
       let bestPoints = 0;
-      for (let index = 0; index < this.#opened; index += 1) {
+      for (let index = 0; index < this.#openCount; index += 1) {
         const class_ = open[index] as number;
         const line = this.#backlog.lineOf(key, class_);
         const headRank = this.#backlog.headRank(line);
@@ -198,7 +198,7 @@ export class BestLine {
   }
 
   // The first line in the heap of a class whose key is below its cap and whose head's conflict key is free.
-  #bestAside(class_: number): number {
+  #bestOfClassHeap(class_: number): number {
     for (;;) {
       const line = this.#backlog.topAside(class_);
       if (line === NONE) return NONE;
@@ -214,13 +214,13 @@ export class BestLine {
 
   // Parks the heads of a line while their conflict keys are held. Returns whether there were any.
   #parkBlocked(line: number): boolean {
-    let any = false;
+    let hasParked = false;
     for (;;) {
       const conflict = this.#backlog.headConflict(line);
-      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return any;
+      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return hasParked;
       if (this.#explains) this.#skipJob(this.#backlog.head(line), conflict);
       this.#backlog.park(line);
-      any = true;
+      hasParked = true;
     }
   }
 

@@ -185,7 +185,7 @@ export class Fleets {
   readonly #busy: Float64Array;
   readonly #room: Float64Array;
   readonly #roomOfType: Float64Array;
-  #roomInAll = 0;
+  #totalRoom = 0;
 
   constructor(fleets: readonly FleetConfiguration[], types: readonly string[]) {
     this.names = fleets.map((fleet) => fleet.fleet);
@@ -194,7 +194,7 @@ export class Fleets {
       const distinct = new Set(fleet.types);
       return [...distinct].flatMap((type) => numbers.get(type) ?? []);
     });
-    const breadth = fleets.map((fleet) => new Set(fleet.types).size);
+    const typeCount = fleets.map((fleet) => new Set(fleet.types).size);
     this.#typesOfFleet = typesOfFleet.map((own) => Int32Array.from(own));
     this.#fleetsOfType = types.map((_, type) =>
       Int32Array.from(
@@ -202,7 +202,7 @@ export class Fleets {
           .map((_, fleet) => fleet)
           .filter((fleet) => (typesOfFleet[fleet] as readonly number[]).includes(type))
           // The sort is stable: fleets with as many types keep the order of the configuration.
-          .sort((a, b) => (breadth[a] as number) - (breadth[b] as number)),
+          .sort((a, b) => (typeCount[a] as number) - (typeCount[b] as number)),
       ),
     );
     this.#slots = new Float64Array(fleets.length);
@@ -218,13 +218,13 @@ export class Fleets {
   /** Sets how many slots a fleet has, including busy ones. */
   setSlots(fleet: number, slots: number): void {
     this.#slots[fleet] = Math.min(slots, UNLIMITED);
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
   /** Sets how many jobs a fleet may run, even if it has more slots; null for no cap. */
   setCap(fleet: number, cap: number | null): void {
     this.#caps[fleet] = cap === null ? UNLIMITED : Math.min(cap, UNLIMITED);
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
   /** Room for the type over all its fleets. O(1). */
@@ -234,7 +234,7 @@ export class Fleets {
 
   /** Room over all fleets. */
   get room(): number {
-    return this.#roomInAll;
+    return this.#totalRoom;
   }
 
   roomOf(fleet: number): number {
@@ -264,22 +264,22 @@ export class Fleets {
   /** Counts a running job, even if the fleet has no room for it. */
   take(fleet: number): void {
     this.#busy[fleet] = this.busyOf(fleet) + 1;
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
   /** Removes an ended job from the count. */
   give(fleet: number): void {
     this.#busy[fleet] = this.busyOf(fleet) - 1;
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
-  #settle(fleet: number): void {
+  #updateRoom(fleet: number): void {
     const limit = Math.min(this.#slots[fleet] as number, this.#caps[fleet] as number);
     const room = Math.max(0, limit - (this.#busy[fleet] as number));
     const change = room - (this.#room[fleet] as number);
     if (change === 0) return;
     this.#room[fleet] = room;
-    this.#roomInAll += change;
+    this.#totalRoom += change;
     const types = this.#typesOfFleet[fleet] as Int32Array;
     for (let index = 0; index < types.length; index += 1) {
       const type = types[index] as number;
@@ -304,7 +304,7 @@ interface TypeSkips extends GateSkips {
   readonly full: Skip;
 }
 
-const NOTHING: readonly Skip[] = [];
+const NO_SKIPS: readonly Skip[] = [];
 
 export class Skips {
   /** By tier. Skips of tiers and types are the most frequent ones, so each object is made once. */
@@ -331,7 +331,7 @@ export class Skips {
 
   /** Returns the skips since the last `take` and clears the list. */
   take(): readonly Skip[] {
-    if (this.#skipped.length === 0) return NOTHING;
+    if (this.#skipped.length === 0) return NO_SKIPS;
     const skipped = this.#skipped;
     this.#skipped = [];
     return skipped;

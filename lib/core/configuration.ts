@@ -151,7 +151,7 @@ export interface LendingConfiguration {
 /** One scheduling domain: types, tiers, fleets and limits. */
 export interface PoolConfiguration {
   readonly types: readonly JobTypeConfiguration[];
-  /** From the top. */
+  /** From the highest tier down. */
   readonly tiers: readonly TierConfiguration[];
   readonly fleets: readonly FleetConfiguration[];
   /** The most jobs of the whole pool that run at once. */

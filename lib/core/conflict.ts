@@ -31,17 +31,17 @@ export function conflictRuleOf({
   if (prefix !== undefined) return { prefix, room: 1 };
   return room === undefined
     ? undefined
-    : { prefix: `${OF_TYPE}${encodeURIComponent(type.toWellFormed())}/`, room };
+    : { prefix: `${TYPE_PREFIX}${encodeURIComponent(type.toWellFormed())}/`, room };
 }
 
 /** The first character of conflict keys that come from a type's limit per resource. No encoded group begins with it. */
-const OF_TYPE = '=';
+const TYPE_PREFIX = '=';
 
 /**
  * Whether at most one job may run with this conflict key, across all partitions. If not, the key belongs to a resource
  * whose jobs a type limits, and each partition runs its share of them.
  */
-export const isExclusive = (conflictKey: string): boolean => !conflictKey.startsWith(OF_TYPE);
+export const isExclusive = (conflictKey: string): boolean => !conflictKey.startsWith(TYPE_PREFIX);
 
 /**
  * The conflict key of a job of this type, or undefined if nothing excludes the job: its type is unknown, or has neither
@@ -108,9 +108,9 @@ export class Conflicts {
 
   /** Counts one job less that uses the key. */
   leave(conflict: number): void {
-    const left = (this.#users[conflict] as number) - 1;
-    this.#users[conflict] = left;
-    if (left > 0) return;
+    const remaining = (this.#users[conflict] as number) - 1;
+    this.#users[conflict] = remaining;
+    if (remaining > 0) return;
     this.#numbers.delete(this.nameOf(conflict));
     this.#free.push(conflict);
   }
@@ -127,9 +127,9 @@ export class Conflicts {
 
   /** Counts one running job less. Returns whether the key has room now and had none before. */
   release(conflict: number): boolean {
-    const left = (this.#holders[conflict] as number) - 1;
-    this.#holders[conflict] = left;
-    return left === (this.#rooms[conflict] as number) - 1;
+    const remaining = (this.#holders[conflict] as number) - 1;
+    this.#holders[conflict] = remaining;
+    return remaining === (this.#rooms[conflict] as number) - 1;
   }
 
   /** Whether the key has no room left. */
@@ -170,9 +170,9 @@ export function keysHeldBy(
   { type, conflictKey, resourceId }: Pick<ReservedJob, 'type' | 'conflictKey' | 'resourceId'>,
 ): readonly string[] {
   const resource = conflictKey === undefined ? resourceId : resourceOf(conflictKey);
-  const present = conflictKeyUnder(types.get(type), resource);
+  const currentKey = conflictKeyUnder(types.get(type), resource);
   const keys = conflictKey === undefined ? [] : [conflictKey];
-  return present === undefined || present === conflictKey ? keys : [...keys, present];
+  return currentKey === undefined || currentKey === conflictKey ? keys : [...keys, currentKey];
 }
 
 /** The conflict keys for which as many jobs are in flight as may run at once. */
@@ -181,15 +181,15 @@ export function fullConflicts(
   inFlight: Iterable<Pick<ReservedJob, 'type' | 'conflictKey' | 'resourceId'>>,
 ): ReadonlySet<string> {
   const running = new Map<string, number>();
-  const full = new Set<string>();
+  const fullKeys = new Set<string>();
   for (const entry of inFlight) {
     for (const conflictKey of keysHeldBy(types, entry)) {
       const count = (running.get(conflictKey) ?? 0) + 1;
       running.set(conflictKey, count);
-      if (count >= roomUnder(types.get(entry.type), conflictKey)) full.add(conflictKey);
+      if (count >= roomUnder(types.get(entry.type), conflictKey)) fullKeys.add(conflictKey);
     }
   }
-  return full;
+  return fullKeys;
 }
 
 const byName = new WeakMap<PoolConfiguration['types'], ReadonlyMap<string, JobTypeConfiguration>>();

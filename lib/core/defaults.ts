@@ -75,7 +75,7 @@ export interface FleetInput {
  */
 export interface PoolInput {
   readonly types?: Readonly<Record<string, JobTypeInput>> | undefined;
-  /** From the top. */
+  /** From the highest tier down. */
   readonly tiers?: readonly TierInput[] | undefined;
   readonly fleets?: Readonly<Record<string, FleetInput>> | undefined;
   readonly maxConcurrency?: number | null | undefined;

@@ -29,10 +29,10 @@ export function observe(
   alpha: number,
 ): Estimate {
   const before = known ?? { meanMs: startMs, varianceMs2: 0, samples: 0 };
-  const surprise = observedMs - before.meanMs;
+  const deviationMs = observedMs - before.meanMs;
   return {
     meanMs: alpha * observedMs + (1 - alpha) * before.meanMs,
-    varianceMs2: (1 - alpha) * (before.varianceMs2 + alpha * surprise * surprise),
+    varianceMs2: (1 - alpha) * (before.varianceMs2 + alpha * deviationMs * deviationMs),
     samples: before.samples + 1,
   };
 }
@@ -84,7 +84,7 @@ const SAMPLES = 6;
 const USERS = 7;
 
 /** The value of `SAMPLES` for a resource without an estimate. */
-const UNKNOWN = -1;
+const NO_ESTIMATE = -1;
 
 /** The number of the empty resource, which has the type's own average. */
 export const WHOLE = 0;
@@ -95,7 +95,7 @@ export const WHOLE = 0;
  */
 export class TypeEstimates {
   readonly #fairness: FairnessConfiguration;
-  readonly #learnsWhole: boolean;
+  readonly #learnsTypeAverage: boolean;
   readonly #numbers = new Map([[WHOLE_TYPE, WHOLE]]);
   readonly #names = [WHOLE_TYPE];
   readonly #free: number[] = [];
@@ -104,15 +104,15 @@ export class TypeEstimates {
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
-    this.#learnsWhole = fairness.estimateFallback !== 'default';
-    this.#ints[SAMPLES] = UNKNOWN;
+    this.#learnsTypeAverage = fairness.estimateFallback !== 'default';
+    this.#ints[SAMPLES] = NO_ESTIMATE;
   }
 
   /** Sets an estimate that was learned earlier. */
   set(resourceId: string, estimate: Estimate, nowMs: number): void {
     const number = this.#open(resourceId);
     this.#put(number, estimate);
-    this.#see(number, nowMs);
+    this.#noteSeen(number, nowMs);
   }
 
   get(resourceId: string): Estimate | undefined {
@@ -139,15 +139,15 @@ export class TypeEstimates {
   /** The expected cost of an attempt on the resource with this number. */
   costMs(number: number, defaultCostMs: number): number {
     if (this.#isKnown(number)) return this.#meanMs(number);
-    return this.#learnsWhole && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
+    return this.#learnsTypeAverage && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
   }
 
   /** Called when a job has ended or was withdrawn. `observedMs` is given only if it succeeded. */
   end(number: number, defaultCostMs: number, observedMs: number | undefined, nowMs: number): void {
     // Read before the type's average learns from this attempt.
-    const expectedMs = this.#learnsWhole && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
+    const expectedMs = this.#learnsTypeAverage && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
     this.#leave(WHOLE, nowMs);
-    if (observedMs !== undefined && (this.#learnsWhole || number === WHOLE)) {
+    if (observedMs !== undefined && (this.#learnsTypeAverage || number === WHOLE)) {
       this.#learn(WHOLE, observedMs, defaultCostMs);
     }
     if (number === WHOLE) return;
@@ -161,7 +161,7 @@ export class TypeEstimates {
     for (const number of this.#numbers.values()) {
       const lastSeenMs = this.#doubles[number * DOUBLES + LAST_SEEN] as number;
       if (this.#users(number) > 0 || nowMs - lastSeenMs < ttlMs) continue;
-      if (number === WHOLE) this.#ints[SAMPLES] = UNKNOWN;
+      if (number === WHOLE) this.#ints[SAMPLES] = NO_ESTIMATE;
       else this.#drop(number);
     }
   }
@@ -185,7 +185,7 @@ export class TypeEstimates {
       this.#ints = new Int32Array(this.#doubles.buffer);
     }
     this.#doubles[number * DOUBLES + LAST_SEEN] = 0;
-    this.#ints[number * INTS + SAMPLES] = UNKNOWN;
+    this.#ints[number * INTS + SAMPLES] = NO_ESTIMATE;
     this.#ints[number * INTS + USERS] = 0;
     return number;
   }
@@ -196,7 +196,7 @@ export class TypeEstimates {
   }
 
   #isKnown(number: number): boolean {
-    return this.#ints[number * INTS + SAMPLES] !== UNKNOWN;
+    return this.#ints[number * INTS + SAMPLES] !== NO_ESTIMATE;
   }
 
   #meanMs(number: number): number {
@@ -228,16 +228,16 @@ export class TypeEstimates {
 
   #use(number: number, nowMs: number): void {
     this.#ints[number * INTS + USERS] = this.#users(number) + 1;
-    this.#see(number, nowMs);
+    this.#noteSeen(number, nowMs);
   }
 
   #leave(number: number, nowMs: number): void {
     // A job that was reserved before this object was made was never counted.
     this.#ints[number * INTS + USERS] = Math.max(0, this.#users(number) - 1);
-    this.#see(number, nowMs);
+    this.#noteSeen(number, nowMs);
   }
 
-  #see(number: number, nowMs: number): void {
+  #noteSeen(number: number, nowMs: number): void {
     const at = number * DOUBLES + LAST_SEEN;
     if (nowMs > (this.#doubles[at] as number)) this.#doubles[at] = nowMs;
   }

@@ -85,10 +85,16 @@ const BEFORE_MAX = 100;
 
 /** Explains the job at `nowMs`. */
 export function explain(job: Explained, state: ExplainState, nowMs: number): Explanation {
-  const idle = { id: job.id, state: job.state, position: undefined, score: undefined, blocker: undefined };
+  const unplanned = {
+    id: job.id,
+    state: job.state,
+    position: undefined,
+    score: undefined,
+    blocker: undefined,
+  };
   if (isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
     return {
-      ...idle,
+      ...unplanned,
       waitsFor: [],
       key: undefined,
       latestStartAtMs: undefined,
@@ -99,21 +105,21 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
   if (untilMs > nowMs) {
     const latestStartAtMs = latestStart({ ...job, readyAtMs: untilMs }, state);
     return {
-      ...idle,
+      ...unplanned,
       waitsFor: [{ why: 'time', untilMs }],
       key: undefined,
       latestStartAtMs,
       estimatedStartAtMs: undefined,
     };
   }
-  const { scheduler, raises } = fill(job, state, nowMs);
+  const { scheduler, raises } = loadScheduler(job, state, nowMs);
   const obstacles = scheduler.obstaclesTo(job);
   const key = scheduler.openKey(job.fairnessKey, nowMs);
   const { score: coefficients } = state.configuration;
-  const told = {
+  const common = {
     id: job.id,
     state: job.state,
-    position: inLine(job, state).filter((other) => compareRanked(other, job, coefficients) < 0).length,
+    position: othersInLine(job, state).filter((other) => compareRanked(other, job, coefficients) < 0).length,
     score: scoreParts(job, nowMs, scheduler.compatibleSlots(job.type), coefficients),
     key: { costMs: scheduler.ledgers.costOf(key), weight: scheduler.ledgers.weightOf(key) },
     blocker: obstacles.find((obstacle) => obstacle.why === 'conflict')?.holder,
@@ -121,18 +127,18 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
       ? undefined
       : latestStart(job, state),
   };
-  const isKept = obstacles.length > 0;
-  const { startsNow, before, started } = planPass(job, scheduler, raises, isKept ? {} : state);
+  const hasObstacles = obstacles.length > 0;
+  const { startsNow, before, started } = planPass(job, scheduler, raises, hasObstacles ? {} : state);
   const turn: WaitsFor = startsNow ? { why: 'pass' } : { why: 'turn', before };
   return {
-    ...told,
-    waitsFor: isKept ? obstacles : [turn],
+    ...common,
+    waitsFor: hasObstacles ? obstacles : [turn],
     estimatedStartAtMs: startsNow ? nowMs : estimatedStart(job, scheduler, started, state, nowMs),
   };
 }
 
 /** Makes a scheduler with the state that the next pass may see. */
-function fill(
+function loadScheduler(
   job: WaitingJob,
   state: ExplainState,
   nowMs: number,
@@ -232,7 +238,7 @@ function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['rais
   return undefined;
 }
 
-function inLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {
+function othersInLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {
   return state.waiting.filter(
     (other) =>
       other.id !== job.id &&
@@ -263,8 +269,8 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
   const { inFlight, waiting, ledgers } = state;
   const configuration = overridden(state.configuration, state.overrides ?? []);
   const typeOf = typesByName(configuration);
-  const own = typeOf.get(job.type);
-  const conflictKey = conflictKeyUnder(own, job.resourceId);
+  const ownType = typeOf.get(job.type);
+  const conflictKey = conflictKeyUnder(ownType, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);
   if (job.mode === 'queued' && configuration.score.onDemandAgeSec > 0) {
     // If on-demand jobs of its key and tier keep arriving faster than they end, the oldest of them always ages faster
@@ -273,7 +279,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
       (other) =>
         other.mode === 'onDemand' &&
         other.fairnessKey === job.fairnessKey &&
-        typeOf.get(other.type)?.tier === own?.tier,
+        typeOf.get(other.type)?.tier === ownType?.tier,
     );
     if (isOvertaking) return undefined;
   }
@@ -284,7 +290,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
     priority: job.priority,
     activeKeys: new Set([...others, ...inFlight, ...ledgers, job].map((holder) => holder.fairnessKey)).size,
     jobsAhead: others.filter(
-      (other) => other.fairnessKey === job.fairnessKey && typeOf.get(other.type)?.tier === own?.tier,
+      (other) => other.fairnessKey === job.fairnessKey && typeOf.get(other.type)?.tier === ownType?.tier,
     ).length,
     conflictsAhead:
       conflictKey === undefined

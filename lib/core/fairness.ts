@@ -107,26 +107,26 @@ export function raisesOf<Key>(
   if (first === -1 && !isAll) return undefined;
   const heldOthersMs = heldMs(firstKey);
   const second = first === -1 ? undefined : met.find((each, at) => at > first && !each.arrives);
-  const mayOwe = creditMs !== null && firstMs < heldOthersMs - creditMs;
-  if (mayOwe && second === undefined && !isAll) return undefined;
+  const mayExceedCredit = creditMs !== null && firstMs < heldOthersMs - creditMs;
+  if (mayExceedCredit && second === undefined && !isAll) return undefined;
   const othersMs = Math.min(heldOthersMs, second?.shareMs ?? Infinity);
   // planted: credit-unbounded
-  const owes = mayOwe && othersMs < Infinity && firstMs < othersMs - creditMs;
+  const exceedsCredit = mayExceedCredit && othersMs < Infinity && firstMs < othersMs - creditMs;
   const { weight: firstWeight = 1 } = met[first] ?? {};
-  const raisedCostMs = owes ? wholeUnits((othersMs - creditMs) * firstWeight) : 0;
-  const raisedMs = owes ? raisedCostMs / firstWeight : firstMs;
+  const raisedCostMs = exceedsCredit ? wholeUnits((othersMs - creditMs) * firstWeight) : 0;
+  const raisedMs = exceedsCredit ? raisedCostMs / firstWeight : firstMs;
   const leastMs = Math.min(raisedMs, othersMs);
   if (leastMs === Infinity) return [];
   // planted: before-the-first
   const isBefore = (shareMs: number, at: number): boolean =>
     shareMs < leastMs || (shareMs === leastMs && shareMs === raisedMs && at < first);
-  const behind = met.filter((each, at) => each.arrives && isBefore(each.shareMs, at));
+  const toRaise = met.filter((each, at) => each.arrives && isBefore(each.shareMs, at));
   return [
-    ...(owes ? [{ key: firstKey as Key, costMs: raisedCostMs }] : []),
+    ...(exceedsCredit ? [{ key: firstKey as Key, costMs: raisedCostMs }] : []),
     // A raised key gets a share just above the least, so the key that has the least goes first, and a stream of new
     // keys never delays it.
     // planted: level-with-the-least
-    ...behind.map(({ key, weight }) => ({ key, costMs: wholeUnits(leastMs * weight) + UNIT_MS })),
+    ...toRaise.map(({ key, weight }) => ({ key, costMs: wholeUnits(leastMs * weight) + UNIT_MS })),
   ];
 }
 
@@ -141,7 +141,7 @@ const RUNNING = 4;
 const CAP = 5;
 const LAST_SEEN = 6;
 
-const NOWHERE = -1;
+const INACTIVE = -1;
 
 /** One key's ledger, as `list` returns it. */
 export interface KeyCost {
@@ -165,7 +165,7 @@ export class Ledgers {
   // The active keys as a heap by v_k. A stored share may be older, and hence lower, than the key's: see `leastShareMs`.
   #active = new Int32Array(16);
   #activeShare = new Float64Array(16);
-  #activePlace = new Int32Array(16).fill(NOWHERE);
+  #activePosition = new Int32Array(16).fill(INACTIVE);
   #activeCount = 0;
 
   constructor(fairness: FairnessConfiguration) {
@@ -214,13 +214,13 @@ export class Ledgers {
   setCost(key: number, costMs: number): void {
     // Costs that come from outside need not be whole units.
     this.#cells[key * WIDTH + COST] = wholeUnits(costMs);
-    this.#priced(key);
+    this.#costChanged(key);
   }
 
   /** Sets the weight of an operator's override. */
   setWeight(key: number, weight: number): void {
     this.#cells[key * WIDTH + WEIGHT] = weight;
-    this.#priced(key);
+    this.#costChanged(key);
   }
 
   /** Sets the cap of an operator's override. */
@@ -247,21 +247,21 @@ export class Ledgers {
    * that one of its jobs only moved.
    */
   arrive(key: number, nowMs: number, stays = false): void {
-    const returns = this.#placeOf(key) === NOWHERE;
-    if (returns && !stays && this.#fairness.idlePolicy === 'advance') {
+    const becomesActive = this.#positionOf(key) === INACTIVE;
+    if (becomesActive && !stays && this.#fairness.idlePolicy === 'advance') {
       const leastMs = wholeUnits((this.leastShareMs() ?? 0) * this.weightOf(key));
       this.#cells[key * WIDTH + COST] = Math.max(this.costOf(key), leastMs);
-      this.#shared(key);
+      this.#updateShare(key);
     }
     this.#add(key, WAITING, 1);
-    this.#seen(key, nowMs);
-    if (returns) this.#activate(key);
+    this.#noteSeen(key, nowMs);
+    if (becomesActive) this.#activate(key);
   }
 
   /** Called when a waiting job is withdrawn. */
   leave(key: number, nowMs: number): void {
     this.#add(key, WAITING, -1);
-    this.#seen(key, nowMs);
+    this.#noteSeen(key, nowMs);
     this.#deactivateIfIdle(key);
   }
 
@@ -274,7 +274,7 @@ export class Ledgers {
   /** Counts a job that runs already, such as one of an earlier pass, and its charge. */
   hold(key: number, chargedMs: number, nowMs: number): void {
     this.#charge(key, chargedMs, nowMs);
-    if (this.#placeOf(key) === NOWHERE) this.#activate(key);
+    if (this.#positionOf(key) === INACTIVE) this.#activate(key);
   }
 
   /**
@@ -289,11 +289,11 @@ export class Ledgers {
     nowMs: number,
   ): void {
     this.#add(key, RUNNING, -1);
-    this.#seen(key, nowMs);
+    this.#noteSeen(key, nowMs);
     if (generation === this.generation) {
       const correction = correctionMs(chargedMs, usedMs, this.#fairness);
       this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
-      this.#priced(key);
+      this.#costChanged(key);
     }
     this.#deactivateIfIdle(key);
   }
@@ -304,7 +304,7 @@ export class Ledgers {
       const key = this.#active[0] as number;
       const share = this.shareOf(key);
       if (share === this.#activeShare[0]) return share;
-      this.#sinkActive(0, key, share);
+      this.#siftDown(0, key, share);
     }
     return undefined;
   }
@@ -320,7 +320,10 @@ export class Ledgers {
     const evicted: number[] = [];
     if (ttlMs === null) return evicted;
     for (const [name, key] of this.#numbers) {
-      if (this.#placeOf(key) !== NOWHERE || nowMs - (this.#cells[key * WIDTH + LAST_SEEN] as number) < ttlMs)
+      if (
+        this.#positionOf(key) !== INACTIVE ||
+        nowMs - (this.#cells[key * WIDTH + LAST_SEEN] as number) < ttlMs
+      )
         continue;
       this.#numbers.delete(name);
       this.#names[key] = undefined;
@@ -354,7 +357,7 @@ export class Ledgers {
       .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1));
   }
 
-  #seen(key: number, nowMs: number): void {
+  #noteSeen(key: number, nowMs: number): void {
     const at = key * WIDTH + LAST_SEEN;
     if (nowMs > (this.#cells[at] as number)) this.#cells[at] = nowMs;
   }
@@ -362,57 +365,57 @@ export class Ledgers {
   #charge(key: number, chargedMs: number, nowMs: number): void {
     this.#add(key, RUNNING, 1);
     this.#add(key, COST, chargedMs);
-    this.#shared(key);
-    this.#seen(key, nowMs);
+    this.#updateShare(key);
+    this.#noteSeen(key, nowMs);
   }
 
-  #shared(key: number): void {
+  #updateShare(key: number): void {
     this.#cells[key * WIDTH + SHARE] = this.costOf(key) / this.weightOf(key);
   }
 
-  #priced(key: number): void {
-    this.#shared(key);
-    const place = this.#placeOf(key);
-    if (place === NOWHERE) return;
+  #costChanged(key: number): void {
+    this.#updateShare(key);
+    const position = this.#positionOf(key);
+    if (position === INACTIVE) return;
     const share = this.shareOf(key);
     // A share that rises is noticed when its key becomes first; one that falls must move up in the heap now.
-    if (share < (this.#activeShare[place] as number)) this.#liftActive(place, key, share);
+    if (share < (this.#activeShare[position] as number)) this.#siftUp(position, key, share);
   }
 
   #activate(key: number): void {
     this.#activeCount += 1;
-    this.#liftActive(this.#activeCount - 1, key, this.shareOf(key));
+    this.#siftUp(this.#activeCount - 1, key, this.shareOf(key));
   }
 
   #deactivateIfIdle(key: number): void {
     const at = key * WIDTH;
     if ((this.#cells[at + WAITING] as number) > 0 || (this.#cells[at + RUNNING] as number) > 0) return;
-    const place = this.#placeOf(key);
-    this.#activePlace[key] = NOWHERE;
+    const position = this.#positionOf(key);
+    this.#activePosition[key] = INACTIVE;
     this.#activeCount -= 1;
     const last = this.#activeCount;
-    if (place === last) return;
+    if (position === last) return;
     const moved = this.#active[last] as number;
     const share = this.#activeShare[last] as number;
-    this.#sinkActive(place, moved, share);
-    this.#liftActive(this.#placeOf(moved), moved, share);
+    this.#siftDown(position, moved, share);
+    this.#siftUp(this.#positionOf(moved), moved, share);
   }
 
-  #liftActive(from: number, key: number, share: number): void {
-    let place = from;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
+  #siftUp(from: number, key: number, share: number): void {
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
       if ((this.#activeShare[parent] as number) <= share) break;
-      this.#putActive(place, this.#active[parent] as number, this.#activeShare[parent] as number);
-      place = parent;
+      this.#putActive(position, this.#active[parent] as number, this.#activeShare[parent] as number);
+      position = parent;
     }
-    this.#putActive(place, key, share);
+    this.#putActive(position, key, share);
   }
 
-  #sinkActive(from: number, key: number, share: number): void {
-    let place = from;
+  #siftDown(from: number, key: number, share: number): void {
+    let position = from;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= this.#activeCount) break;
       const right = child + 1;
       if (
@@ -422,20 +425,20 @@ export class Ledgers {
         child = right;
       }
       if ((this.#activeShare[child] as number) >= share) break;
-      this.#putActive(place, this.#active[child] as number, this.#activeShare[child] as number);
-      place = child;
+      this.#putActive(position, this.#active[child] as number, this.#activeShare[child] as number);
+      position = child;
     }
-    this.#putActive(place, key, share);
+    this.#putActive(position, key, share);
   }
 
-  #putActive(place: number, key: number, share: number): void {
-    this.#active[place] = key;
-    this.#activeShare[place] = share;
-    this.#activePlace[key] = place;
+  #putActive(position: number, key: number, share: number): void {
+    this.#active[position] = key;
+    this.#activeShare[position] = share;
+    this.#activePosition[key] = position;
   }
 
-  #placeOf(key: number): number {
-    return this.#activePlace[key] as number;
+  #positionOf(key: number): number {
+    return this.#activePosition[key] as number;
   }
 
   #add(key: number, cell: number, amount: number): void {
@@ -447,7 +450,7 @@ export class Ledgers {
     this.#cells = widenFloats(this.#cells, this.#cells.length * 2);
     this.#active = widenInts(this.#active, this.#active.length * 2, 0);
     this.#activeShare = widenFloats(this.#activeShare, this.#activeShare.length * 2);
-    this.#activePlace = widenInts(this.#activePlace, this.#activePlace.length * 2, NOWHERE);
+    this.#activePosition = widenInts(this.#activePosition, this.#activePosition.length * 2, INACTIVE);
   }
 }
 

@@ -42,7 +42,7 @@ export const HISTORY_STACKS_BYTES_MAX = 12_300;
 export const ACTOR_BYTES_MAX = 128;
 
 /** The most bytes of JSON kept of each text. With them the largest entry fits into `HISTORY_BYTES_MAX`. */
-const KEPT = {
+const TEXT_BYTES_MAX = {
   workerId: 512,
   fleet: 256,
   claimId: 64,
@@ -52,8 +52,9 @@ const KEPT = {
 } as const;
 /** The most bytes of an entry's JSON besides its values. */
 const ENTRY_OVERHEAD_BYTES = 48;
-/** A comma and two quotes. */
+/** The most bytes of a stack's JSON besides its text: a comma and two quotes. */
 const STACK_OVERHEAD_BYTES = 3;
+/** The most bytes of a history's JSON besides its entries: the counts of dropped ones, and the last claim. */
 const HISTORY_OVERHEAD_BYTES = 160;
 
 export const NOTHING_DROPPED: DroppedEntries = { attempts: 0, losses: 0, others: 0 };
@@ -122,21 +123,21 @@ export function attemptEntry(
   return {
     kind: 'attempt',
     attempt: job.attempt,
-    claimId: kept(claim?.claimId ?? '', KEPT.claimId),
-    fleet: kept(claim?.fleet ?? '', KEPT.fleet),
+    claimId: kept(claim?.claimId ?? '', TEXT_BYTES_MAX.claimId),
+    fleet: kept(claim?.fleet ?? '', TEXT_BYTES_MAX.fleet),
     claimedAtMs: claim?.claimedAtMs ?? 0,
-    workerId: kept(worker?.workerId ?? '', KEPT.workerId),
+    workerId: kept(worker?.workerId ?? '', TEXT_BYTES_MAX.workerId),
     startedAtMs: job.startedAtMs ?? 0,
     endedAtMs: end.endedAtMs,
     outcome: end.outcome,
-    ...(error === undefined ? {} : { error: keptError(error) }),
+    ...(error === undefined ? {} : { error: cutError(error) }),
     ...(next === undefined ? {} : { next }),
   };
 }
 
-const keptError = ({ name, message, stack }: JobError): JobError => ({
-  name: kept(name, KEPT.errorName),
-  message: kept(message, KEPT.errorMessage),
+const cutError = ({ name, message, stack }: JobError): JobError => ({
+  name: kept(name, TEXT_BYTES_MAX.errorName),
+  message: kept(message, TEXT_BYTES_MAX.errorMessage),
   ...(stack === undefined ? {} : { stack: kept(stack, ERROR_STACK_BYTES_MAX) }),
 });
 
@@ -144,7 +145,7 @@ const keptError = ({ name, message, stack }: JobError): JobError => ({
 export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
   kind: 'moved',
   atMs,
-  ...(by === undefined ? {} : { by: kept(by, KEPT.actor) }),
+  ...(by === undefined ? {} : { by: kept(by, TEXT_BYTES_MAX.actor) }),
   fromMs,
   toMs,
 });
@@ -153,15 +154,15 @@ export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: stri
 export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry => ({
   kind: 'notClaimed',
   atMs,
-  claimId: kept(claimId, KEPT.claimId),
+  claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
 });
 
 /** The entry of a claim that was given back. */
 export const givenBackEntry = (atMs: number, claimId: string, fleet: string): GivenBackEntry => ({
   kind: 'givenBack',
   atMs,
-  claimId: kept(claimId, KEPT.claimId),
-  fleet: kept(fleet, KEPT.fleet),
+  claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
+  fleet: kept(fleet, TEXT_BYTES_MAX.fleet),
 });
 
 /** The history with one more entry, cut to its bounds by dropping the oldest. */
@@ -179,14 +180,14 @@ export function withEntry(history: History | undefined, entry: HistoryEntry): Hi
   }
   const lastClaimId = entry.kind === 'attempt' ? entry.claimId : history?.lastClaimId;
   return {
-    entries: withinStacks(entries),
+    entries: cutStacks(entries),
     ...(lastClaimId === undefined ? {} : { lastClaimId }),
     dropped: { attempts, losses, others },
   };
 }
 
 /** The entries with their stacks cut to the bound; the newest keep theirs. */
-function withinStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
+function cutStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
   let left = HISTORY_STACKS_BYTES_MAX;
   return entries
     .toReversed()
@@ -211,7 +212,7 @@ export function historyOf(job: MovingJob): JobHistory {
     },
     ...(history?.entries ?? []),
   ];
-  const attempt = presentAttempt(job);
+  const attempt = latestAttempt(job);
   if (attempt !== undefined) events.push(attempt);
   if (cancelRequestedAtMs !== undefined) {
     events.push({
@@ -233,9 +234,10 @@ export function historyOf(job: MovingJob): JobHistory {
 }
 
 /** The attempt that the job's own fields describe, unless the history has it already. */
-function presentAttempt(job: MovingJob): JobAttempt | undefined {
+function latestAttempt(job: MovingJob): JobAttempt | undefined {
   const { claim, worker, history, startedAtMs, finishedAtMs, error, state } = job;
-  if (claim === undefined || kept(claim.claimId, KEPT.claimId) === history?.lastClaimId) return undefined;
+  if (claim === undefined || kept(claim.claimId, TEXT_BYTES_MAX.claimId) === history?.lastClaimId)
+    return undefined;
   const common = {
     kind: 'attempt',
     attempt: job.attempt,
@@ -303,18 +305,18 @@ function characterBytes(character: string): number {
   return code < 0x10000 ? 3 : 4;
 }
 
-const CUT = '…';
+const ELLIPSIS = '…';
 
 /** The text, cut to fit into `bytesMax` bytes of JSON. */
 export function kept(text: string, bytesMax: number): string {
   // Most names are short and need no count of their bytes.
   if (text.length * 6 <= bytesMax || jsonBytes(text) <= bytesMax) return text;
-  let bytes = jsonBytes(CUT);
+  let bytes = jsonBytes(ELLIPSIS);
   let end = 0;
   for (const character of text) {
     bytes += characterBytes(character);
     if (bytes > bytesMax) break;
     end += character.length;
   }
-  return `${text.slice(0, end)}${CUT}`;
+  return `${text.slice(0, end)}${ELLIPSIS}`;
 }

@@ -31,7 +31,7 @@ export class JobHeaps {
   #recordDoubles = new Float64Array(0);
   #recordInts = new Int32Array(0);
   readonly #free: number[] = [];
-  #opened = 0;
+  #openedCount = 0;
   #doubles = new Float64Array(1_024 * DOUBLES);
   #ints = new Int32Array(this.#doubles.buffer);
   #used = 0;
@@ -47,16 +47,16 @@ export class JobHeaps {
     const known = this.#recordDoubles.length / RECORD_DOUBLES;
     this.#recordDoubles = widenFloats(this.#recordDoubles, heaps * RECORD_DOUBLES);
     this.#recordInts = new Int32Array(this.#recordDoubles.buffer);
-    for (let heap = known; heap < heaps; heap += 1) this.#emptied(heap);
+    for (let heap = known; heap < heaps; heap += 1) this.#resetFirst(heap);
   }
 
   /** Opens an empty heap and returns its number. Not for heaps whose numbers the caller chooses. */
   open(): number {
     const heap = this.#free.pop();
     if (heap !== undefined) return heap;
-    this.#opened += 1;
-    if (this.#opened * RECORD_DOUBLES > this.#recordDoubles.length) this.ensure(this.#opened * 2);
-    return this.#opened - 1;
+    this.#openedCount += 1;
+    if (this.#openedCount * RECORD_DOUBLES > this.#recordDoubles.length) this.ensure(this.#openedCount * 2);
+    return this.#openedCount - 1;
   }
 
   /** Closes an empty heap, so that its number is used again. */
@@ -92,7 +92,7 @@ export class JobHeaps {
   /** Sets whether the line has unread jobs behind the entries of the heap. */
   setMore(heap: number, more: boolean): void {
     this.#recordInts[heap * RECORD_INTS + MORE] = more ? 1 : 0;
-    if (this.first(heap) === NONE) this.#emptied(heap);
+    if (this.first(heap) === NONE) this.#resetFirst(heap);
   }
 
   /** Adds a job. Returns whether it is now the first. */
@@ -103,15 +103,15 @@ export class JobHeaps {
     this.#recordInts[at + SIZE] = size + 1;
     const base = this.#recordInts[at + BASE] as number;
     const conflict = this.#jobs.conflictOf(number);
-    let place = size;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
+    let position = size;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
       if (!this.#isBefore(jobRank, number, base + parent)) break;
-      this.#copy(base + parent, base + place);
-      place = parent;
+      this.#copy(base + parent, base + position);
+      position = parent;
     }
-    this.#put(base + place, jobRank, number, conflict);
-    if (place > 0) return false;
+    this.#put(base + position, jobRank, number, conflict);
+    if (position > 0) return false;
     this.#setFirst(heap, jobRank, number, conflict);
     return true;
   }
@@ -139,25 +139,25 @@ export class JobHeaps {
     const room = this.#recordInts[at + ROOM] as number;
     this.#recordInts[at + SIZE] = size;
     if (size === 0) {
-      this.#giveBack(base, room);
+      this.#freeBlock(base, room);
       this.#recordInts[at + ROOM] = 0;
-      this.#emptied(heap);
+      this.#resetFirst(heap);
       return;
     }
     const last = base + size;
     const jobRank = this.#doubles[last * DOUBLES] as number;
     const number = this.#ints[last * INTS + JOB] as number;
     const conflict = this.#ints[last * INTS + CONFLICT] as number;
-    let place = 0;
+    let position = 0;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= size) break;
       if (child + 1 < size && this.#isEntryBefore(base + child + 1, base + child)) child += 1;
       if (this.#isBefore(jobRank, number, base + child)) break;
-      this.#copy(base + child, base + place);
-      place = child;
+      this.#copy(base + child, base + position);
+      position = child;
     }
-    this.#put(base + place, jobRank, number, conflict);
+    this.#put(base + position, jobRank, number, conflict);
     this.#setFirst(
       heap,
       this.#doubles[base * DOUBLES] as number,
@@ -167,7 +167,7 @@ export class JobHeaps {
     if (room > BLOCK_MIN && size * 4 <= room) this.#resize(heap, room / 2);
   }
 
-  #emptied(heap: number): void {
+  #resetFirst(heap: number): void {
     const isUnread = this.#recordInts[heap * RECORD_INTS + MORE] === 1;
     this.#setFirst(heap, isUnread ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY, NONE, NONE);
   }
@@ -208,7 +208,7 @@ export class JobHeaps {
     const from = this.#recordInts[at + BASE] as number;
     const to = this.#allocate(room);
     this.#doubles.copyWithin(to * DOUBLES, from * DOUBLES, (from + size) * DOUBLES);
-    this.#giveBack(from, this.#recordInts[at + ROOM] as number);
+    this.#freeBlock(from, this.#recordInts[at + ROOM] as number);
     this.#recordInts[at + BASE] = to;
     this.#recordInts[at + ROOM] = room;
   }
@@ -228,7 +228,7 @@ export class JobHeaps {
   }
 
   // A heap without a block has room for 0 entries.
-  #giveBack(block: number, room: number): void {
+  #freeBlock(block: number, room: number): void {
     if (room === 0) return;
     const size = Math.log2(room);
     while (this.#freeBlocks.length <= size) this.#freeBlocks.push([]);

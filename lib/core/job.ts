@@ -151,7 +151,7 @@ export interface MovingJob extends WaitingJob {
   readonly state: JobState;
   /** A hash of the producer's request. It tells a repeated submit from a conflicting one. */
   readonly contentHash: string;
-  /** Never started before this instant. */
+  /** The job never starts before this instant. */
   readonly runAtMs: number;
   readonly submittedAtMs: number;
   /** When the job first became ready; absent as long as that equals `readyAtMs`. */

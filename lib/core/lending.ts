@@ -127,17 +127,21 @@ export function wantsOf(
   };
   // Whether a scope is full although no job runs in it, so that no job's end can make room.
   const isHopeless = (scope: string): boolean => isFull(scope) && rooms.get(scope)?.held === 0;
-  const byLack = new Map<string, Want>();
+  const wantsByLack = new Map<string, Want>();
   for (const { scopes, fleets } of waiting) {
-    const full = scopes.filter(isFull);
-    const lacking = fleets.every((fleet) => isFull(fleetScope(fleet))) ? fleets : [];
-    if (full.length + lacking.length === 0) continue;
-    const name = JSON.stringify([full, lacking]);
-    byLack.set(name, { units: (byLack.get(name)?.units ?? 0) + 1, scopes: full, fleets: lacking });
+    const fullScopes = scopes.filter(isFull);
+    const fullFleets = fleets.every((fleet) => isFull(fleetScope(fleet))) ? fleets : [];
+    if (fullScopes.length + fullFleets.length === 0) continue;
+    const name = JSON.stringify([fullScopes, fullFleets]);
+    wantsByLack.set(name, {
+      units: (wantsByLack.get(name)?.units ?? 0) + 1,
+      scopes: fullScopes,
+      fleets: fullFleets,
+    });
   }
   let left = policy.maxBorrowed - borrowed;
   const wants: Want[] = [];
-  for (const want of byLack.values()) {
+  for (const want of wantsByLack.values()) {
     const units = Math.min(want.units, policy.batch, left);
     const isUrgent = [...want.scopes, ...want.fleets.map(fleetScope)].some(isHopeless);
     if (units < 1 || (want.units < policy.backlogThreshold && !isUrgent)) continue;

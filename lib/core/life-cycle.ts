@@ -126,10 +126,10 @@ export function rehome(job: Job, partition: number, nowMs: number): Transition {
 }
 
 /** Claims a pending job for one entry of a reservation, if the job still has the planned version. */
-export function claim(job: Job, won: Claim, plannedVersion: number): Transition {
+export function claim(job: Job, newClaim: Claim, plannedVersion: number): Transition {
   if (job.version !== plannedVersion) return outdated(job, plannedVersion);
   if (!isLegal(job.state, 'claimed')) return illegal(job, 'claimed');
-  return moved({ ...neverRun(job), state: 'claimed', version: job.version + 1, claim: won });
+  return moved({ ...neverRun(job), state: 'claimed', version: job.version + 1, claim: newClaim });
 }
 
 /** A job's version when it is stored. */
@@ -284,9 +284,9 @@ export function loseWorker(
   claimId: string,
   verdict: Verdict,
   nowMs: number,
-  as: Unfinished = 'lost',
+  outcome: Unfinished = 'lost',
 ): Transition {
-  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, as);
+  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, outcome);
 }
 
 /**
@@ -366,29 +366,29 @@ export function historyAfterEnd(
   job: MovingJob,
   verdict: Verdict,
   nowMs: number,
-  as: AttemptEntry['outcome'],
-  isUnwanted: boolean,
+  outcome: AttemptEntry['outcome'],
+  isCancelRequested: boolean,
 ): History | undefined {
   // planted: untold-losses
-  if (verdict.kind !== 'retry' && as === 'failed') return undefined;
-  const isAgain = verdict.kind === 'retry' && !isUnwanted;
+  if (verdict.kind !== 'retry' && outcome === 'failed') return undefined;
+  const isRetried = verdict.kind === 'retry' && !isCancelRequested;
   const entry = attemptEntry(job, {
-    outcome: as,
+    outcome,
     endedAtMs: nowMs,
     ...('error' in verdict ? { error: verdict.error } : {}),
-    ...(isAgain ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
+    ...(isRetried ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
   });
   return withEntry(job.history, entry);
 }
 
-function end(running: Job, verdict: Verdict, nowMs: number, as: AttemptEntry['outcome']): Transition {
+function end(running: Job, verdict: Verdict, nowMs: number, outcome: AttemptEntry['outcome']): Transition {
   const job = running.hung === undefined ? running : without(running, 'hung');
-  const isUnwanted = job.cancelRequestedAtMs !== undefined;
-  const history = historyAfterEnd(job, verdict, nowMs, as, isUnwanted);
+  const isCancelRequested = job.cancelRequestedAtMs !== undefined;
+  const history = historyAfterEnd(job, verdict, nowMs, outcome, isCancelRequested);
   const next = {
     ...(history === undefined ? {} : { history }),
     version: job.version + 1,
-    workersLost: job.workersLost + (as === 'lost' ? 1 : 0),
+    workersLost: job.workersLost + (outcome === 'lost' ? 1 : 0),
     // After a retry the claim stays until the next one, so that settlement can tell which attempt ended when.
     finishedAtMs: nowMs,
   };
@@ -404,10 +404,10 @@ function end(running: Job, verdict: Verdict, nowMs: number, as: AttemptEntry['ou
       // The attempt's entry in the history has the stack.
       const error = withoutStack(verdict.error);
       // A job that was asked to stop is not retried.
-      if (isUnwanted) return moved({ ...job, ...next, state: 'cancelled', error });
+      if (isCancelRequested) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
       // planted: age-of-lost
-      const again = as === 'failed' ? { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 } : kept;
+      const again = outcome === 'failed' ? { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 } : kept;
       return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
     }
   }
@@ -453,8 +453,8 @@ function notRunningUnder(job: Job, claimId: string, verdict: Verdict): Transitio
 }
 
 function notRunBy(job: Job, worker: WorkerLife): Transition | undefined {
-  const isIts = job.worker?.workerId === worker.workerId && job.worker.incarnation === worker.incarnation;
-  return isIts ? undefined : superseded(job.worker && lifeName(job.worker), lifeName(worker));
+  const isSame = job.worker?.workerId === worker.workerId && job.worker.incarnation === worker.incarnation;
+  return isSame ? undefined : superseded(job.worker && lifeName(job.worker), lifeName(worker));
 }
 
 /** The status of one attempt, as an image of its job shows it. */

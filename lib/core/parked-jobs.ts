@@ -16,7 +16,7 @@ import { type JobTable, NONE } from './job-table.ts';
  */
 const WAKE_ALL_KEYS_MAX = 4;
 /** The most partial wakes kept at a time. For a new one, all lines of the oldest are woken. */
-const RESERVES_MAX = 4;
+const PARTIAL_WAKES_MAX = 4;
 
 /** The jobs of one line that wait for one conflict key. */
 interface ParkedLine {
@@ -33,19 +33,19 @@ interface Parked {
 }
 
 /** The best parked line of a class that was found so far. */
-interface StandIn {
+interface BestLineSoFar {
   key: number;
   share: number;
   heap: number;
 }
 
 /** A free conflict key with lines that are still parked. */
-interface Reserve {
+interface PartialWake {
   readonly conflict: number;
   /** Lines whose first parked job was returned. */
   readonly woken: Set<number>;
   /** By class: the fairness key whose line was returned last, or -1 if none could be. */
-  readonly standIns: Map<number, number>;
+  readonly lastKeys: Map<number, number>;
 }
 
 export class ParkedJobs {
@@ -57,7 +57,7 @@ export class ParkedJobs {
   /** By conflict key. */
   readonly #parked = new Map<number, Parked>();
   readonly #heaps: JobHeaps;
-  #reserves: Reserve[] = [];
+  #partialWakes: PartialWake[] = [];
 
   constructor(
     jobs: JobTable,
@@ -87,13 +87,13 @@ export class ParkedJobs {
       lines = [];
       parked.lines.set(key, lines);
     }
-    let own = lines.find((candidate) => candidate.class === class_);
-    if (own === undefined) {
-      own = { class: class_, heap: this.#heaps.open() };
-      lines.push(own);
+    let parkedLine = lines.find((candidate) => candidate.class === class_);
+    if (parkedLine === undefined) {
+      parkedLine = { class: class_, heap: this.#heaps.open() };
+      lines.push(parkedLine);
       parked.classes.set(class_, (parked.classes.get(class_) ?? 0) + 1);
     }
-    this.#heaps.push(own.heap, number, jobRank);
+    this.#heaps.push(parkedLine.heap, number, jobRank);
   }
 
   /**
@@ -109,10 +109,11 @@ export class ParkedJobs {
       this.wakeAll(conflict);
       return;
     }
-    if (this.#reserves.length === RESERVES_MAX) this.wakeAll((this.#reserves[0] as Reserve).conflict);
-    const reserve: Reserve = { conflict, woken: new Set(), standIns: new Map() };
-    this.#reserves.push(reserve);
-    this.#wakeBest(reserve, [...parked.classes.keys()]);
+    if (this.#partialWakes.length === PARTIAL_WAKES_MAX)
+      this.wakeAll((this.#partialWakes[0] as PartialWake).conflict);
+    const partial: PartialWake = { conflict, woken: new Set(), lastKeys: new Map() };
+    this.#partialWakes.push(partial);
+    this.#wakeBest(partial, [...parked.classes.keys()]);
   }
 
   /** Returns the first parked job of every line. */
@@ -125,22 +126,22 @@ export class ParkedJobs {
 
   /** Called when a conflict key is held: the jobs that are still parked wait until it is free again. */
   held(conflict: number): void {
-    if (this.#reserves.length > 0) {
-      this.#reserves = this.#reserves.filter((reserve) => reserve.conflict !== conflict);
+    if (this.#partialWakes.length > 0) {
+      this.#partialWakes = this.#partialWakes.filter((partial) => partial.conflict !== conflict);
     }
   }
 
   /** Called when a key's share or cap room changes. `improved`: the key may now come earlier than before. */
   changed(key: number, improved: boolean): void {
-    for (const reserve of this.#reserves) {
-      for (const [class_, standIn] of reserve.standIns) {
+    for (const partial of this.#partialWakes) {
+      for (const [class_, lastKey] of partial.lastKeys) {
         const line = this.#lineOf(key, class_);
-        if (standIn === key) this.#wakeBest(reserve, [class_]);
-        else if (improved && !reserve.woken.has(line)) {
-          reserve.woken.add(line);
-          const lines = this.#parked.get(reserve.conflict)?.lines.get(key);
-          const own = lines?.find((candidate) => candidate.class === class_);
-          if (own !== undefined) this.#wakeLine(reserve.conflict, key, own);
+        if (lastKey === key) this.#wakeBest(partial, [class_]);
+        else if (improved && !partial.woken.has(line)) {
+          partial.woken.add(line);
+          const lines = this.#parked.get(partial.conflict)?.lines.get(key);
+          const parkedLine = lines?.find((candidate) => candidate.class === class_);
+          if (parkedLine !== undefined) this.#wakeLine(partial.conflict, key, parkedLine);
         }
       }
     }
@@ -148,42 +149,48 @@ export class ParkedJobs {
 
   /** Called when all shares may have fallen. */
   allRepriced(): void {
-    for (const { conflict } of this.#reserves) this.wakeAll(conflict);
+    for (const { conflict } of this.#partialWakes) this.wakeAll(conflict);
   }
 
   // Returns the first job of the best line of each of these classes, among the lines that are still parked.
-  #wakeBest(reserve: Reserve, classes: readonly number[]): void {
-    const bests = new Map<number, StandIn>();
+  #wakeBest(partial: PartialWake, classes: readonly number[]): void {
+    const bests = new Map<number, BestLineSoFar>();
     for (const class_ of classes)
       bests.set(class_, { key: NONE, share: Number.POSITIVE_INFINITY, heap: NONE });
     // No line with a greater share than this is the best of any of the classes.
     let bound = Number.POSITIVE_INFINITY;
-    const parked = this.#parked.get(reserve.conflict)?.lines ?? new Map<number, ParkedLine[]>();
+    const parked = this.#parked.get(partial.conflict)?.lines ?? new Map<number, ParkedLine[]>();
     for (const key of parked.keys()) {
       const share = this.#ledgers.shareOf(key);
       // This check comes first, because it is all that is done for nearly all of the thousands of keys that may wait.
       if (share > bound || this.#ledgers.isFull(key)) continue;
       for (const line of [...(parked.get(key) as ParkedLine[])]) {
         const best = bests.get(line.class);
-        if (best !== undefined && share <= best.share) this.#offerBest(reserve, best, key, share, line);
+        if (best !== undefined && share <= best.share) this.#compareWithBest(partial, best, key, share, line);
       }
       bound = 0;
       for (const best of bests.values()) bound = Math.max(bound, best.share);
     }
     for (const [class_, { key, heap }] of bests) {
-      reserve.standIns.set(class_, key);
+      partial.lastKeys.set(class_, key);
       if (key === NONE) continue;
-      reserve.woken.add(this.#lineOf(key, class_));
-      this.#wakeLine(reserve.conflict, key, { class: class_, heap });
+      partial.woken.add(this.#lineOf(key, class_));
+      this.#wakeLine(partial.conflict, key, { class: class_, heap });
     }
   }
 
   // Makes this line the best of its class, if its first job comes before the best one's.
-  #offerBest(reserve: Reserve, best: StandIn, key: number, share: number, line: ParkedLine): void {
-    if (reserve.woken.has(this.#lineOf(key, line.class))) return;
+  #compareWithBest(
+    partial: PartialWake,
+    best: BestLineSoFar,
+    key: number,
+    share: number,
+    line: ParkedLine,
+  ): void {
+    if (partial.woken.has(this.#lineOf(key, line.class))) return;
     this.#heaps.clean(line.heap);
     if (this.#heaps.first(line.heap) === NONE) {
-      this.#unpark(reserve.conflict, key, line);
+      this.#unpark(partial.conflict, key, line);
     } else if (share < best.share || this.#heaps.precedes(line.heap, best.heap)) {
       best.key = key;
       best.share = share;

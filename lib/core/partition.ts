@@ -56,7 +56,7 @@ const shareOf = (cap: number, partition: number, partitions: number): number =>
  * The text by which loans name a divided cap. It includes the number of partitions, because only shares of the same
  * division add up.
  */
-const underOf = (cap: number, partitions: number): string => `${cap}/${partitions}`;
+const divisionName = (cap: number, partitions: number): string => `${cap}/${partitions}`;
 
 /** One partition's share of the divided cap that a loan names. */
 export function shareUnder(under: string, partition: number): number {
@@ -77,11 +77,11 @@ export function dividedCaps(
   configuration: PoolConfiguration,
   overrides: readonly Control[],
 ): readonly DividedCap[] {
-  const ofScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
+  const overrideByScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   return declaredCaps(configuration).flatMap(({ scope, cap: declared }) => {
-    const set = ruleOf(scope).control === 'instead' ? ofScope.get(scope) : undefined;
-    const cap = set ?? declared;
-    return cap === null ? [] : [{ scope, cap, under: underOf(cap, configuration.partitions) }];
+    const override = ruleOf(scope).control === 'instead' ? overrideByScope.get(scope) : undefined;
+    const cap = override ?? declared;
+    return cap === null ? [] : [{ scope, cap, under: divisionName(cap, configuration.partitions) }];
   });
 }
 
@@ -104,7 +104,7 @@ export function shareOfPool(
   const shared = withCaps(configuration, ({ scope, cap }) =>
     cap === null
       ? null
-      : shareOfCap({ scope, cap, under: underOf(cap, partitions) }, partition, partitions, moved),
+      : shareOfCap({ scope, cap, under: divisionName(cap, partitions) }, partition, partitions, moved),
   );
   const tiers = shared.tiers.map((tier) => ({
     ...tier,
@@ -128,9 +128,9 @@ export function shareOfOverrides<O extends Control>(
     const { scope, maxConcurrency: cap } = override;
     const { isDivided, control } = ruleOf(scope);
     if (cap === undefined || !isDivided) return override;
-    const movable = control === 'beside' ? NOTHING_MOVED : moved;
-    const divided = { scope, cap, under: underOf(cap, partitions) };
-    return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movable) };
+    const movedUnits = control === 'beside' ? NOTHING_MOVED : moved;
+    const divided = { scope, cap, under: divisionName(cap, partitions) };
+    return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movedUnits) };
   });
 }
 

@@ -162,7 +162,7 @@ interface LineState {
   readonly number: number;
   readonly key: number;
   readonly class: number;
-  asked: number;
+  requested: number;
 }
 
 interface OfferedJob {
@@ -182,7 +182,7 @@ const KEYS_MAX = 2_000;
  */
 const LINES_MAX = 1_000;
 /** The most keys beyond the free slots whose lines are requested at once. */
-const KEYS_AHEAD_MAX = 100;
+const EXTRA_KEYS_MAX = 100;
 
 export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
   return new HeadsPlanner(configuration, input);
@@ -192,13 +192,13 @@ class HeadsPlanner implements Planner {
   readonly #scheduler: Scheduler;
   readonly #input: PlannerInput;
   readonly #settled: Map<string, number>;
-  readonly #priced = new Set<number>();
+  readonly #chargedKeys = new Set<number>();
   /** By type. */
   readonly #keys: readonly KeysState[];
   /** By line number, in the order in which the lines were offered. */
   readonly #lines = new Map<number, LineState>();
   /** Ids of jobs that were in flight when the pass began. An index that lags may still show them as waiting. */
-  readonly #gone: ReadonlySet<string>;
+  readonly #inFlightIds: ReadonlySet<string>;
   /** Jobs that wait, are in the plan or were lost, each with the newest image that was offered. */
   readonly #offered = new Map<string, OfferedJob>();
   readonly #blocked = new Map<string, string>();
@@ -210,7 +210,7 @@ class HeadsPlanner implements Planner {
    * The keys beyond the free slots whose lines are requested at once. It grows with each request after which no job
    * could start.
    */
-  #keysAhead = 0;
+  #extraKeys = 0;
   /** Whether a job was admitted since lines were last requested. */
   #hasAdmitted = true;
   readonly #linesWithJobs = new Set<number>();
@@ -229,7 +229,7 @@ class HeadsPlanner implements Planner {
       },
       { overrides: input.overrides, costMs: input.costMs },
     );
-    this.#gone = new Set(input.inFlight.map((reserved) => reserved.id));
+    this.#inFlightIds = new Set(input.inFlight.map((reserved) => reserved.id));
     for (const reserved of input.inFlight) this.#scheduler.hold(reserved, input.nowMs);
     this.#raises = new Raises(this.#scheduler, configuration.fairness, input.inFlight, input.nowMs);
     configuration.fleets.forEach(({ fleet }, number) => {
@@ -273,7 +273,7 @@ class HeadsPlanner implements Planner {
       }
       for (const mode of offered.modes) {
         const line = this.#open({ type, mode, fairnessKey: offered.fairnessKey }, number, key);
-        if (line.asked === 0) this.#setMore(line, true);
+        if (line.requested === 0) this.#setMore(line, true);
       }
     }
     state.read = true;
@@ -289,7 +289,7 @@ class HeadsPlanner implements Planner {
     const type = this.#scheduler.index.typeNumbers.get(line.type);
     if (type === undefined) return;
     const state = this.#open(line, type, this.#openKey({ fairnessKey: line.fairnessKey }));
-    state.asked = Math.max(state.asked, jobs.length);
+    state.requested = Math.max(state.requested, jobs.length);
     if (jobs.length > 0) this.#linesWithJobs.add(state.number);
     this.#offer(jobs);
     this.#raises.noteJobs(state.number, known);
@@ -350,7 +350,7 @@ class HeadsPlanner implements Planner {
       if (this.#scheduler.withdraw(number, id, this.#input.nowMs)) this.#offered.delete(id);
     this.#blocked.clear();
     for (const state of this.#lines.values()) {
-      state.asked = 0;
+      state.requested = 0;
       this.#setMore(state, true);
     }
     this.#firstHeadsLeft = 2 * this.#scheduler.room;
@@ -427,9 +427,9 @@ class HeadsPlanner implements Planner {
     }
     const keys = this.#keys.flatMap((state, type) => {
       if (!(isNext(state, type) || (!state.read && this.#isOpen(type)))) return [];
-      const ofTier = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
+      const tierRoom = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
       const { type: name } = index.types[type] as JobTypeConfiguration;
-      return [{ type: name, count: Math.min(this.#scheduler.room, ofTier) }];
+      return [{ type: name, count: Math.min(this.#scheduler.room, tierRoom) }];
     });
     return { kind: 'need', lines: [], keys };
   }
@@ -461,23 +461,23 @@ class HeadsPlanner implements Planner {
     }
     const room = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(tier));
     const keys = new Set<number>();
-    this.#keysAhead = this.#hasAdmitted ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
+    this.#extraKeys = this.#hasAdmitted ? 0 : Math.min(EXTRA_KEYS_MAX, 2 * this.#extraKeys + room);
     this.#hasAdmitted = false;
-    const most = room + this.#keysAhead;
+    const keysMax = room + this.#extraKeys;
     const leastShare = this.#shareOf((unread[0] as LineState).number);
     const chosen = unread.filter((state) => {
       // Keys with equal shares are ordered by their jobs, so all of their lines are needed.
-      const ties = keys.size < KEYS_AHEAD_MAX && this.#shareOf(state.number) === leastShare;
-      if (keys.size < most || ties) keys.add(state.key);
+      const ties = keys.size < EXTRA_KEYS_MAX && this.#shareOf(state.number) === leastShare;
+      if (keys.size < keysMax || ties) keys.add(state.key);
       return keys.has(state.key);
     });
-    const fresh = chosen.filter((state) => state.asked === 0).length;
-    const first = Math.max(1, Math.floor(Math.min(2 * room, this.#firstHeadsLeft) / Math.max(1, fresh)));
+    const newLines = chosen.filter((state) => state.requested === 0).length;
+    const first = Math.max(1, Math.floor(Math.min(2 * room, this.#firstHeadsLeft) / Math.max(1, newLines)));
     const lines = chosen.map((state) => {
       // The request must reach past blocked jobs, but no further than the pass would look.
-      const count = state.asked === 0 ? first : Math.min(state.asked, 2 * room + this.#blockedLeft);
-      if (state.asked === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
-      state.asked += count;
+      const count = state.requested === 0 ? first : Math.min(state.requested, 2 * room + this.#blockedLeft);
+      if (state.requested === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
+      state.requested += count;
       this.headsAsked += count;
       return { line: state.line, count };
     });
@@ -512,7 +512,7 @@ class HeadsPlanner implements Planner {
 
   #offer(jobs: readonly WaitingJob[]): void {
     for (const job of jobs) {
-      if (this.#gone.has(job.id)) continue;
+      if (this.#inFlightIds.has(job.id)) continue;
       const known = this.#offered.get(job.id);
       if (known !== undefined) {
         // A newer image does not move the job in this plan. It is used if the decision is taken back.
@@ -528,8 +528,8 @@ class HeadsPlanner implements Planner {
   // Jobs in flight were charged by `hold`; the settled cost is added once.
   #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs' | 'touchedAtMs'>): number {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
-    if (this.#priced.has(key)) return key;
-    this.#priced.add(key);
+    if (this.#chargedKeys.has(key)) return key;
+    this.#chargedKeys.add(key);
     this.#raises.noteTouch(key, offered.touchedAtMs);
     const settledMs = this.#settledOf(offered);
     this.#settled.set(offered.fairnessKey, settledMs);
@@ -542,7 +542,7 @@ class HeadsPlanner implements Planner {
     const number = this.#scheduler.backlog.lineOf(key, class_);
     const known = this.#lines.get(number);
     if (known !== undefined) return known;
-    const state: LineState = { line, number, key, class: class_, asked: 0 };
+    const state: LineState = { line, number, key, class: class_, requested: 0 };
     this.#lines.set(number, state);
     return state;
   }

@@ -10,16 +10,16 @@ import type { ReservedJob, WaitingJob } from './job.ts';
 import { NONE } from './job-table.ts';
 import type { Scheduler } from './scheduler.ts';
 
-const NOBODY = Number.POSITIVE_INFINITY;
+const INFINITE = Number.POSITIVE_INFINITY;
 
 /**
  * The keys of a tier that were met. Until the raises are decided, each has an infinite share, so that the next key is
  * found.
  */
-interface Turns {
+interface TierRaises {
   readonly met: (KeyInTurn<number> & { readonly costMs: number })[];
   /** The two least shares of keys in flight, the least first. */
-  held?: readonly { readonly key: number; readonly shareMs: number }[];
+  leastInFlight?: readonly { readonly key: number; readonly shareMs: number }[];
   isOver: boolean;
 }
 
@@ -48,13 +48,13 @@ export class Raises {
   readonly #creditMs: number | null;
   readonly #nowMs: number;
   /** Keys with jobs in flight when the pass began. */
-  readonly #held: ReadonlySet<number>;
+  readonly #inFlightKeys: ReadonlySet<number>;
   /** By key with a ledger: its last touch. */
   readonly #touched = new Map<number, number>();
   /** By line: its known jobs. */
   readonly #jobsOf = new Map<number, readonly WaitingJob[]>();
   /** By tier. */
-  readonly #turns: readonly Turns[];
+  readonly #tiers: readonly TierRaises[];
 
   constructor(
     scheduler: Scheduler,
@@ -65,8 +65,8 @@ export class Raises {
     this.#scheduler = scheduler;
     this.#creditMs = creditMs;
     this.#nowMs = nowMs;
-    this.#held = new Set(inFlight.map(({ fairnessKey }) => scheduler.openKey(fairnessKey, nowMs)));
-    this.#turns = scheduler.index.tiers.map(() => ({ met: [], isOver: idlePolicy === 'none' }));
+    this.#inFlightKeys = new Set(inFlight.map(({ fairnessKey }) => scheduler.openKey(fairnessKey, nowMs)));
+    this.#tiers = scheduler.index.tiers.map(() => ({ met: [], isOver: idlePolicy === 'none' }));
   }
 
   noteTouch(key: number, touchedAtMs: number | undefined): void {
@@ -85,7 +85,7 @@ export class Raises {
 
   /** Whether the raises of a tier are done. */
   isOver(tier: number): boolean {
-    return (this.#turns[tier] as Turns).isOver;
+    return (this.#tiers[tier] as TierRaises).isOver;
   }
 
   /**
@@ -94,31 +94,31 @@ export class Raises {
    */
   raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
-    const turns = this.#turns[tier] as Turns;
-    const { met } = turns;
+    const state = this.#tiers[tier] as TierRaises;
+    const { met } = state;
     const heldMs = (butFor: number | undefined): number =>
-      turns.held?.find(({ key }) => key !== butFor)?.shareMs ?? NOBODY;
-    while (!turns.isOver) {
+      state.leastInFlight?.find(({ key }) => key !== butFor)?.shareMs ?? INFINITE;
+    while (!state.isOver) {
       const line = this.#scheduler.best(tier);
-      const shareMs = line === NONE ? NOBODY : ledgers.shareOf(backlog.keyOf(line));
+      const shareMs = line === NONE ? INFINITE : ledgers.shareOf(backlog.keyOf(line));
       const mostMs = heldMs(met.find((each) => !each.arrives)?.key);
       const keys = ask.keys(Math.min(shareMs, mostMs));
       if (keys !== undefined) return keys;
-      if (turns.held === undefined && shareMs < NOBODY && !backlog.isUnread(line)) {
+      if (state.leastInFlight === undefined && shareMs < INFINITE && !backlog.isUnread(line)) {
         // The costs of keys in flight are requested only if some job may start.
         const ledgers = ask.ledgers();
         if (ledgers !== undefined) return ledgers;
-        turns.held = this.#leastHeld();
+        state.leastInFlight = this.#leastInFlight();
         continue;
       }
-      const isAll = ask.isCut() || shareMs === NOBODY || shareMs > mostMs;
+      const isAll = ask.isCut() || shareMs === INFINITE || shareMs > mostMs;
       const raises = raisesOf(met, heldMs, this.#creditMs, isAll);
       if (raises !== undefined) {
-        this.#end(turns, raises, raised);
+        this.#end(state, raises, raised);
       } else if (backlog.isUnread(line)) {
         const heads = ask.heads();
         if (heads !== undefined) return heads;
-        this.#end(turns, [], raised);
+        this.#end(state, [], raised);
       } else {
         const key = backlog.keyOf(line);
         met.push({
@@ -128,38 +128,42 @@ export class Raises {
           costMs: ledgers.costOf(key),
           arrives: this.#arrives(key, tier),
         });
-        this.#scheduler.setCost(key, NOBODY);
+        this.#scheduler.setCost(key, INFINITE);
       }
     }
     return undefined;
   }
 
-  #end(turns: Turns, raises: readonly Raise<number>[], raised: (key: number, moreMs: number) => void): void {
-    turns.isOver = true;
-    const raisedMs = new Map(raises.map(({ key, costMs }) => [key, costMs]));
+  #end(
+    state: TierRaises,
+    raises: readonly Raise<number>[],
+    raised: (key: number, moreMs: number) => void,
+  ): void {
+    state.isOver = true;
+    const raisedCosts = new Map(raises.map(({ key, costMs }) => [key, costMs]));
     let isFirst = true;
-    for (const { key, costMs, arrives: isArriving } of turns.met) {
-      this.#scheduler.setCost(key, raisedMs.get(key) ?? costMs);
+    for (const { key, costMs, arrives: isArriving } of state.met) {
+      this.#scheduler.setCost(key, raisedCosts.get(key) ?? costMs);
       // Arriving keys that come before all present ones have arrived even if they are not raised, so that later charges
       // do not make them arrive again.
       isFirst &&= isArriving;
-      if (!isFirst && !raisedMs.has(key)) continue;
+      if (!isFirst && !raisedCosts.has(key)) continue;
       this.noteTouch(key, this.#nowMs);
       raised(key, this.#scheduler.ledgers.costOf(key) - costMs);
     }
   }
 
-  #leastHeld(): NonNullable<Turns['held']> {
-    return Array.from(this.#held, (key) => ({ key, shareMs: this.#scheduler.ledgers.shareOf(key) }))
+  #leastInFlight(): NonNullable<TierRaises['leastInFlight']> {
+    return Array.from(this.#inFlightKeys, (key) => ({ key, shareMs: this.#scheduler.ledgers.shareOf(key) }))
       .sort((one, other) => one.shareMs - other.shareMs)
       .slice(0, 2);
   }
 
   // The key's oldest job need not be at the head of its line.
   #arrives(key: number, tier: number): boolean {
-    if (this.#held.has(key)) return false;
+    if (this.#inFlightKeys.has(key)) return false;
     const { backlog, index } = this.#scheduler;
-    let oldestMs = NOBODY;
+    let oldestMs = INFINITE;
     for (const class_ of index.classesOfTier[tier] as Int32Array) {
       if (!this.#scheduler.isTypeOpen(typeOf(class_))) continue;
       // planted: arrives-by-any

@@ -13,9 +13,9 @@
 import { type History, isTerminal, type JobMode, type JobState, type Json } from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
-/** What to do with firings that were noticed later than `misfireGraceMs`. */
+/** The treatment of firings that were noticed later than `misfireGraceMs`. */
 export const MISFIRE_POLICIES = ['skip', 'once', 'all'] as const;
-/** What to do with a firing while the schedule's last job has not ended. */
+/** The treatment of a firing while the schedule's last job has not ended. */
 export const RUNNING_POLICIES = ['allow', 'skip', 'queue', 'replace'] as const;
 
 /** The job that each firing makes. */
@@ -257,9 +257,9 @@ export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look 
   });
   const making = chosen.made.map((atMs) => ({ atMs, isManual: false }));
   const entries: FiringEntry[] = [
-    ...leftOutBetween(fires, state.dealtMs, due.dealtMs).map((span) => entryOf('blackout', span)),
+    ...blackoutSpans(fires, state.dealtMs, due.dealtMs).map((span) => entryOf('blackout', span)),
     ...(due.missed === undefined ? [] : [entryOf('missed', due.missed)]),
-    ...(chosen.passedOver === undefined ? [] : [entryOf('running', chosen.passedOver)]),
+    ...(chosen.skipped === undefined ? [] : [entryOf('running', chosen.skipped)]),
     ...making.map(({ atMs }): FiringEntry => ({ atMs, what: 'made' })),
   ];
   const decided: ScheduleState = {
@@ -334,9 +334,10 @@ export function placed(state: ScheduleState, jitterMs: number, nowMs: number): S
 export function stoppedBy(record: ScheduleRecord, reason: PauseReason, nowMs: number): ScheduleState {
   // planted: paused-fires
   const { dueMs: _, queuedMs, ...rest } = record.state;
-  const waited = queuedMs === undefined ? [] : [entryOf('paused', { fromMs: queuedMs, untilMs: queuedMs })];
+  const droppedEntries =
+    queuedMs === undefined ? [] : [entryOf('paused', { fromMs: queuedMs, untilMs: queuedMs })];
   // planted: pause-keeps-waiting
-  return { ...rest, ...withEntries(record, waited), stopped: reason, changedAtMs: nowMs };
+  return { ...rest, ...withEntries(record, droppedEntries), stopped: reason, changedAtMs: nowMs };
 }
 
 /** The history entry for the firings that a stopped schedule has left out, added when it is resumed. */
@@ -387,9 +388,16 @@ export function resumed(record: ScheduleRecord, fires: Fires, nowMs: number): Sc
   const { stopped: _, ...rest } = state;
   const jitterMs = jitterOf(state.id, spec.jitterMs);
   const dealtMs = Math.max(state.dealtMs, nowMs - jitterMs);
-  const left = withEntries(record, pausedEntries(record, fires, dealtMs), fires);
-  const going = { ...rest, ...left, failures: 0, dealtMs, nextMs: fires.next(dealtMs), changedAtMs: nowMs };
-  return placed(going, jitterMs, nowMs);
+  const historyWithPauses = withEntries(record, pausedEntries(record, fires, dealtMs), fires);
+  const resumedState = {
+    ...rest,
+    ...historyWithPauses,
+    failures: 0,
+    dealtMs,
+    nextMs: fires.next(dealtMs),
+    changedAtMs: nowMs,
+  };
+  return placed(resumedState, jitterMs, nowMs);
 }
 
 const entryOf = (what: FiringEntry['what'], { fromMs, untilMs }: Span): FiringEntry => ({
@@ -399,7 +407,7 @@ const entryOf = (what: FiringEntry['what'], { fromMs, untilMs }: Span): FiringEn
 });
 
 /** The firings between two instants that blackouts leave out, at most as many as the history holds. */
-function leftOutBetween(fires: Fires, afterMs: number, untilMs: number): readonly Span[] {
+function blackoutSpans(fires: Fires, afterMs: number, untilMs: number): readonly Span[] {
   const spans: Span[] = [];
   let atMs: number | undefined = fires.regardless === undefined ? undefined : afterMs;
   for (let firings = 0; atMs !== undefined && atMs < untilMs && firings < FIRINGS_MAX; firings += 1) {
@@ -423,14 +431,14 @@ function dueFirings(
   untilMs: number,
 ): { readonly firings: readonly number[]; readonly missed: Span | undefined; readonly dealtMs: number } {
   const lastMissedMs = latestFiring(fires, state.dealtMs, untilMs - spec.misfireGraceMs - 1);
-  const late =
+  const lateOnes =
     lastMissedMs === undefined
       ? { firings: [], missed: undefined }
       : lateFirings(spec, state.dealtMs, fires, lastMissedMs);
   const onTime = firingsIn(fires, lastMissedMs ?? state.dealtMs, untilMs, FIRINGS_MAX);
   return {
-    firings: [...late.firings, ...onTime],
-    missed: late.missed,
+    firings: [...lateOnes.firings, ...onTime],
+    missed: lateOnes.missed,
     dealtMs: onTime.at(-1) ?? lastMissedMs ?? state.dealtMs,
   };
 }
@@ -476,17 +484,17 @@ function choose(
   { isRunning, queuedMs }: { readonly isRunning: boolean; readonly queuedMs: number | undefined },
 ): {
   readonly made: readonly number[];
-  readonly passedOver: Span | undefined;
+  readonly skipped: Span | undefined;
   readonly queuedMs: number | undefined;
 } {
-  if (policy === 'allow' || firings.length === 0) return { made: firings, passedOver: undefined, queuedMs };
+  if (policy === 'allow' || firings.length === 0) return { made: firings, skipped: undefined, queuedMs };
   if (policy === 'replace')
-    return { made: firings.slice(-1), passedOver: spanOf(firings.slice(0, -1)), queuedMs: undefined };
+    return { made: firings.slice(-1), skipped: spanOf(firings.slice(0, -1)), queuedMs: undefined };
   const made = isRunning ? [] : firings.slice(0, 1);
   const waiting = firings.slice(made.length);
-  if (policy === 'skip') return { made, passedOver: spanOf(waiting), queuedMs: undefined };
-  const waits = queuedMs ?? waiting[0];
-  return { made, passedOver: spanOf(waiting.filter((atMs) => atMs !== waits)), queuedMs: waits };
+  if (policy === 'skip') return { made, skipped: spanOf(waiting), queuedMs: undefined };
+  const nextQueuedMs = queuedMs ?? waiting[0];
+  return { made, skipped: spanOf(waiting.filter((atMs) => atMs !== nextQueuedMs)), queuedMs: nextQueuedMs };
 }
 
 function spanOf(firings: readonly number[]): Span | undefined {

@@ -10,7 +10,7 @@
  *     linear        min(m, d * n)
  *     fixed         min(m, d)
  *
- * Source of full jitter: M. Brooker, "Exponential Backoff And Jitter". Of the usual kinds it spreads a crowd of retries
+ * Source of full jitter: M. Brooker, "Exponential Backoff And Jitter". Among the usual kinds it spreads a crowd of retries
  * best for the same total work.
  */
 import type { ErrorRule, JobTypeConfiguration, RetryPolicy } from './configuration.ts';

@@ -58,9 +58,9 @@ export function buildRing(nodes: Iterable<string>, virtualNodes: number = VIRTUA
  * @throws ConfigurationError if a position is not a whole number inside the space.
  */
 export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space: number = RING_SPACE): Ring {
-  const standing = [...positions].sort(([one], [other]) => (one < other ? -1 : 1));
+  const sorted = [...positions].sort(([one], [other]) => (one < other ? -1 : 1));
   const owned = new Map<number, string>();
-  for (const [node, own] of standing) {
+  for (const [node, own] of sorted) {
     for (const position of own) {
       if (!Number.isSafeInteger(position) || position < 0 || position >= space) {
         throw new ConfigurationError(
@@ -78,13 +78,13 @@ export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space:
     space,
     positions: entries.map(([position]) => position),
     owners: entries.map(([, node]) => node),
-    nodes: standing.map(([node]) => node),
+    nodes: sorted.map(([node]) => node),
   };
 }
 
 /** The node that owns a hash; undefined if the ring is empty. */
 export function ownerOf(ring: Ring, hash: number): string | undefined {
-  return ring.owners[placeOf(ring, hash)];
+  return ring.owners[positionIndexOf(ring, hash)];
 }
 
 /**
@@ -93,7 +93,7 @@ export function ownerOf(ring: Ring, hash: number): string | undefined {
  */
 export function preferenceOf(ring: Ring, hash: number, count: number): readonly string[] {
   const found = new Set<string>();
-  const first = placeOf(ring, hash);
+  const first = positionIndexOf(ring, hash);
   const { length } = ring.owners;
   for (let step = 0; step < length && found.size < count; step += 1) {
     found.add(ring.owners[(first + step) % length] as string);
@@ -130,7 +130,7 @@ export function roleStep(from: PartitionRole, to: PartitionRole): PartitionRole 
 }
 
 // The index of the first position at or after the hash; 0 past the last one, because the ring wraps.
-function placeOf(ring: Ring, hash: number): number {
+function positionIndexOf(ring: Ring, hash: number): number {
   let low = 0;
   let high = ring.positions.length;
   while (low < high) {

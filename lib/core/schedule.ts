@@ -105,7 +105,7 @@ export function firesOf(rules: TimeRules, readCron: ReadCron, offset: ZoneOffset
     const atMs = all.next(Math.max(afterMs, startMs - 1));
     return atMs === undefined || atMs > lastMs ? undefined : atMs;
   };
-  return blackouts.length === 0 ? { next } : outside({ next }, blackouts, offsetAt);
+  return blackouts.length === 0 ? { next } : withoutBlackouts({ next }, blackouts, offsetAt);
 }
 
 /**
@@ -135,7 +135,11 @@ export const jitterOf = (scheduleId: string, jitterMs: number): number =>
 const BLACKOUT_DAYS_MAX = 800;
 
 /** The firings that are in no blackout. */
-function outside(fires: Fires, blackouts: readonly Blackout[], offsetAt: (atMs: number) => number): Fires {
+function withoutBlackouts(
+  fires: Fires,
+  blackouts: readonly Blackout[],
+  offsetAt: (atMs: number) => number,
+): Fires {
   return {
     regardless: fires,
     next: (afterMs) => {
@@ -161,12 +165,12 @@ function blackoutUntilMs(
   atMs: number,
   offsetAt: (atMs: number) => number,
 ): number | undefined {
-  const ahead = offsetAt(atMs);
+  const offsetMs = offsetAt(atMs);
   const ends = blackouts.flatMap(
     (blackout) =>
       (blackout.kind === 'between'
         ? betweenUntilMs(blackout, atMs)
-        : dailyUntilMs(blackout, atMs, ahead, offsetAt)) ?? [],
+        : dailyUntilMs(blackout, atMs, offsetMs, offsetAt)) ?? [],
   );
   return ends.length === 0 ? undefined : Math.max(atMs + 1, ...ends);
 }
@@ -182,10 +186,10 @@ const MINUTE_MS = 60_000;
 function dailyUntilMs(
   { days, fromMinute, untilMinute }: Extract<Blackout, { readonly kind: 'daily' }>,
   atMs: number,
-  ahead: number,
+  offsetMs: number,
   offsetAt: (atMs: number) => number,
 ): number | undefined {
-  const wallMs = atMs + ahead;
+  const wallMs = atMs + offsetMs;
   const todayMs = Math.floor(wallMs / DAY_MS) * DAY_MS;
   const lengthMs = ((untilMinute - fromMinute + 1_440) % 1_440 || 1_440) * MINUTE_MS;
   for (const dayMs of [todayMs, todayMs - DAY_MS]) {
@@ -197,7 +201,7 @@ function dailyUntilMs(
     if (wallMs < fromWallMs || wallMs >= untilWallMs) continue;
     // If the clock changes inside the window, this returns the earlier candidate, and the end is searched again from
     // there.
-    const untilMs = untilWallMs - ahead;
+    const untilMs = untilWallMs - offsetMs;
     return Math.min(untilMs, untilWallMs - offsetAt(untilMs));
   }
   return undefined;
@@ -284,8 +288,8 @@ function cronFires(
   const defaults: ClockChanges = isInterval(expression)
     ? { gap: 'skip', overlap: 'twice' }
     : { gap: 'next', overlap: 'once' };
-  const dst = { gap: gap ?? defaults.gap, overlap: overlap ?? defaults.overlap };
-  return { next: (afterMs) => nextCron(pattern, offsetAt, dst, afterMs) };
+  const policies = { gap: gap ?? defaults.gap, overlap: overlap ?? defaults.overlap };
+  return { next: (afterMs) => nextCron(pattern, offsetAt, policies, afterMs) };
 }
 
 // The hour is the fourth field from the end, with or without seconds.
@@ -302,12 +306,12 @@ interface ClockChanges {
  * The most clock changes that one search passes. A pattern that matches only skipped times would search for ever; it
  * counts as exhausted.
  */
-const STRETCHES_MAX = 1_000;
+const CLOCK_CHANGES_MAX = 1_000;
 
 /** The most by which a clock changes, one day. */
-const CHANGE_MS = DAY_MS;
+const LARGEST_CHANGE_MS = DAY_MS;
 /** No two clock changes are closer than this. */
-const FAR_MS = 4 * DAY_MS;
+const CHANGES_APART_MS = 4 * DAY_MS;
 
 /**
  * The first firing after an instant. Between two clock changes the pattern's own next wall-clock time is the answer. So
@@ -317,13 +321,13 @@ const FAR_MS = 4 * DAY_MS;
 function nextCron(
   pattern: CronPattern,
   offset: (atMs: number) => number,
-  dst: ClockChanges,
+  policies: ClockChanges,
   afterMs: number,
 ): number | undefined {
   // The first instant that may fire.
   let fromMs = Math.floor(afterMs) + 1;
-  for (let stretches = 0; stretches < STRETCHES_MAX; stretches += 1) {
-    const found = inStretch(pattern, offset, dst, fromMs);
+  for (let changes = 0; changes < CLOCK_CHANGES_MAX; changes += 1) {
+    const found = firstBeforeChange(pattern, offset, policies, fromMs);
     if (found.kind === 'fires') return found.atMs;
     if (found.kind === 'never') return undefined;
     fromMs = found.fromMs;
@@ -331,41 +335,44 @@ function nextCron(
   return undefined;
 }
 
-type Found =
+type SearchResult =
   | { readonly kind: 'fires'; readonly atMs: number }
   | { readonly kind: 'never' }
   /** Nothing fires before `fromMs`. */
   | { readonly kind: 'later'; readonly fromMs: number };
 
 /** The first firing from an instant on, up to the next clock change. */
-function inStretch(
+function firstBeforeChange(
   pattern: CronPattern,
   offset: (atMs: number) => number,
   { gap, overlap }: ClockChanges,
   fromMs: number,
-): Found {
-  const before = offset(fromMs - CHANGE_MS);
-  const ahead = offset(fromMs);
-  const startMs = changeIn(fromMs - CHANGE_MS, before, fromMs, offset) ?? Number.NEGATIVE_INFINITY;
+): SearchResult {
+  const offsetBeforeMs = offset(fromMs - LARGEST_CHANGE_MS);
+  const offsetMs = offset(fromMs);
+  const startMs =
+    changeIn(fromMs - LARGEST_CHANGE_MS, offsetBeforeMs, fromMs, offset) ?? Number.NEGATIVE_INFINITY;
   // planted: gap-swapped
-  if (gap === 'next' && startMs === fromMs && before < ahead) {
-    const skippedWallMs = pattern.next(startMs + before - 1);
-    if (skippedWallMs !== undefined && skippedWallMs < startMs + ahead)
+  if (gap === 'next' && startMs === fromMs && offsetBeforeMs < offsetMs) {
+    const skippedWallMs = pattern.next(startMs + offsetBeforeMs - 1);
+    if (skippedWallMs !== undefined && skippedWallMs < startMs + offsetMs)
       return { kind: 'fires', atMs: startMs };
   }
   // After the clock was set back, it shows times that it has shown before.
-  const shownWallMs = overlap === 'once' && before > ahead ? startMs + before - 1 : Number.NEGATIVE_INFINITY;
-  const wallMs = pattern.next(Math.max(fromMs + ahead - 1, shownWallMs));
-  const atMs = wallMs === undefined ? Number.POSITIVE_INFINITY : wallMs - ahead;
-  const isFar = atMs - fromMs > FAR_MS;
+  const shownWallMs =
+    overlap === 'once' && offsetBeforeMs > offsetMs ? startMs + offsetBeforeMs - 1 : Number.NEGATIVE_INFINITY;
+  const wallMs = pattern.next(Math.max(fromMs + offsetMs - 1, shownWallMs));
+  const atMs = wallMs === undefined ? Number.POSITIVE_INFINITY : wallMs - offsetMs;
+  const isDistant = atMs - fromMs > CHANGES_APART_MS;
   // If the clock is set back soon, times that were shown already may come again.
-  const endMs = changeIn(fromMs, ahead, isFar ? fromMs + CHANGE_MS : atMs, offset);
+  const endMs = changeIn(fromMs, offsetMs, isDistant ? fromMs + LARGEST_CHANGE_MS : atMs, offset);
   if (endMs !== undefined) return { kind: 'later', fromMs: endMs };
   if (wallMs === undefined) return { kind: 'never' };
   // Clock changes on the way do not matter: no clock shows a time of the pattern until shortly before.
-  if (isFar) return { kind: 'later', fromMs: atMs - FAR_MS / 2 };
-  const backMs = overlap === 'second' ? changeIn(atMs, ahead, atMs + CHANGE_MS, offset) : undefined;
-  const comesAgain = backMs !== undefined && atMs >= backMs - ahead + offset(backMs);
+  if (isDistant) return { kind: 'later', fromMs: atMs - CHANGES_APART_MS / 2 };
+  const backMs =
+    overlap === 'second' ? changeIn(atMs, offsetMs, atMs + LARGEST_CHANGE_MS, offset) : undefined;
+  const comesAgain = backMs !== undefined && atMs >= backMs - offsetMs + offset(backMs);
   return comesAgain ? { kind: 'later', fromMs: backMs } : { kind: 'fires', atMs };
 }
 
@@ -375,16 +382,16 @@ function inStretch(
  */
 function changeIn(
   fromMs: number,
-  before: number,
+  offsetBeforeMs: number,
   untilMs: number,
   offset: (atMs: number) => number,
 ): number | undefined {
-  if (offset(untilMs) === before) return undefined;
+  if (offset(untilMs) === offsetBeforeMs) return undefined;
   let early = fromMs;
   let late = untilMs;
   while (late - early > 1) {
     const middle = Math.floor((early + late) / 2);
-    if (offset(middle) === before) early = middle;
+    if (offset(middle) === offsetBeforeMs) early = middle;
     else late = middle;
   }
   return late;

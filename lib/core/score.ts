@@ -255,18 +255,18 @@ export function starvationBoundMs(configuration: PoolConfiguration, load: Load):
   const weight = weightOf(fairness.weights, fairness.defaultWeight, load.fairnessKey);
   const heaviest = Math.max(fairness.defaultWeight, ...Object.values(fairness.weights));
   const perRound = others === 0 ? 0 : Math.ceil((mostMs * heaviest) / (weight * leastMs)) + 1;
-  const givenBack =
+  const byRefunds =
     others === 0 || !fairness.trueUp
       ? 0
       : Math.floor((slotsOfPool(configuration, load) * (mostMs - leastMs)) / leastMs);
   const { idlePolicy, creditMs } = fairness;
-  const saved =
+  const byCredit =
     others === 0 || idlePolicy === 'none'
       ? 0
       : perRound + Math.ceil(((creditMs ?? Number.POSITIVE_INFINITY) * heaviest) / leastMs);
-  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + others * saved + givenBack;
-  const turnMs = (Math.floor(before / slots) + 1) * holdMs;
-  return overtakenForMs(load, configuration.score) + turnMs + (load.conflictsAhead ?? 0) * holdMs;
+  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + others * byCredit + byRefunds;
+  const queueMs = (Math.floor(before / slots) + 1) * holdMs;
+  return overtakenForMs(load, configuration.score) + queueMs + (load.conflictsAhead ?? 0) * holdMs;
 }
 
 /** How many jobs can run at once. */
@@ -286,12 +286,12 @@ function slotsToCountOn(
     .filter((fleet) => fleet.types.includes(load.type))
     .reduce((sum, fleet) => sum + (load.slotsByFleet?.get(fleet.fleet) ?? fleet.slots ?? 0), 0);
   const capacity = Math.min(compatible, maxConcurrency ?? Number.POSITIVE_INFINITY);
-  const place = tiers.findIndex((tier) => tier.tier === tierName);
+  const tierIndex = tiers.findIndex((tier) => tier.tier === tierName);
   const taken = tiers.reduce((sum, tier, index) => {
-    if (index < place) return sum + (tier.maxConcurrency ?? Number.POSITIVE_INFINITY);
-    return index > place ? sum + tier.guaranteed : sum;
+    if (index < tierIndex) return sum + (tier.maxConcurrency ?? Number.POSITIVE_INFINITY);
+    return index > tierIndex ? sum + tier.guaranteed : sum;
   }, 0);
-  const tier = tiers[place] as TierConfiguration;
+  const tier = tiers[tierIndex] as TierConfiguration;
   const left = Math.max(tier.guaranteed, capacity - taken);
   return Math.min(
     left,

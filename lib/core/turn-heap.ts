@@ -19,13 +19,13 @@ export const ASIDE = -2;
 export const IN_TURN = 0;
 
 // By key, one number has its state or position: below 0 one of the two states above, from `FIRST` on a position in the
-// heap, from `BEHIND` on one among the unsorted keys.
+// heap, from `UNSORTED` on one among the unsorted keys.
 const FIRST = 7;
-const BEHIND = 2 ** 30;
+const UNSORTED = 2 ** 30;
 
 /** If at most so many keys are unsorted, all move into the heap. */
-const ALL_MAX = 64;
-/** Of more keys, about a sixteenth move: those with at most the share of the fourth least of 64 samples. */
+const REFILL_ALL_MAX = 64;
+/** About a sixteenth of more keys moves: those with at most the share of the fourth least of 64 samples. */
 const SAMPLES = 64;
 const QUANTILE = 3;
 
@@ -65,30 +65,30 @@ export class TurnHeap {
   readonly #ledgers: Ledgers;
   readonly #heap = new Entries();
   #end = FIRST;
-  readonly #behind = new Entries();
-  #behindCount = 0;
+  readonly #unsorted = new Entries();
+  #unsortedCount = 0;
   /** The shares in the heap are at most this, and all unsorted ones are above it. */
   #bound = Number.NEGATIVE_INFINITY;
   readonly #samples = new Float64Array(SAMPLES);
-  /** By key: `ABSENT`, `ASIDE`, its position in the heap, or `BEHIND` plus its index among the unsorted keys. */
-  #place = new Int32Array(16).fill(ABSENT);
+  /** By key: `ABSENT`, `ASIDE`, its position in the heap, or `UNSORTED` plus its index among the unsorted keys. */
+  #positions = new Int32Array(16).fill(ABSENT);
 
   constructor(ledgers: Ledgers) {
     this.#ledgers = ledgers;
   }
 
   stateOf(key: number): number {
-    return key < this.#place.length ? Math.min(IN_TURN, this.#place[key] as number) : ABSENT;
+    return key < this.#positions.length ? Math.min(IN_TURN, this.#positions[key] as number) : ABSENT;
   }
 
   /** The key with the least share; -1 if there is none. */
   first(): number {
     for (;;) {
-      if (this.#end === FIRST && !this.#comeForward()) return NONE;
+      if (this.#end === FIRST && !this.#refill()) return NONE;
       const key = this.#heap.keyAt(FIRST);
       const share = this.#ledgers.shareOf(key);
       if (share === this.#heap.shareAt(FIRST)) return key;
-      this.#rose(FIRST, key, share);
+      this.#shareRose(FIRST, key, share);
     }
   }
 
@@ -104,165 +104,168 @@ export class TurnHeap {
       const share = this.#ledgers.shareOf(key);
       if (share === least) return true;
       // The key's share has risen since. The entry that replaces it is checked next.
-      this.#rose(child, key, share);
+      this.#shareRose(child, key, share);
     }
     return false;
   }
 
   /** Adds a key that is not in the heap. */
   push(key: number): void {
-    if (key >= this.#place.length) {
-      this.#place = widenInts(this.#place, Math.max(key + 1, this.#place.length * 2), ABSENT);
+    if (key >= this.#positions.length) {
+      this.#positions = widenInts(this.#positions, Math.max(key + 1, this.#positions.length * 2), ABSENT);
     }
     this.#add(key, this.#ledgers.shareOf(key));
   }
 
   /** Removes the first key and sets its state. */
   removeFirst(state: typeof ABSENT | typeof ASIDE): void {
-    this.#place[this.#heap.keyAt(FIRST)] = state;
-    this.#leaveHeap(FIRST);
+    this.#positions[this.#heap.keyAt(FIRST)] = state;
+    this.#removeFromHeap(FIRST);
   }
 
   /** Called when a key has left the class heaps. */
   endAside(key: number): void {
-    this.#place[key] = ABSENT;
+    this.#positions[key] = ABSENT;
   }
 
   /** Called when the share of a key in this heap has changed. */
   repriced(key: number): void {
-    const place = this.#place[key] as number;
+    const position = this.#positions[key] as number;
     const share = this.#ledgers.shareOf(key);
-    if (place >= BEHIND) {
-      const index = place - BEHIND;
+    if (position >= UNSORTED) {
+      const index = position - UNSORTED;
       if (share <= this.#bound) {
-        this.#leaveBehind(index);
-        this.#enterHeap(key, share);
-      } else if (share < this.#behind.shareAt(index)) {
-        this.#behind.put(index, key, share);
+        this.#removeUnsorted(index);
+        this.#addToHeap(key, share);
+      } else if (share < this.#unsorted.shareAt(index)) {
+        this.#unsorted.put(index, key, share);
       }
-    } else if (share < this.#heap.shareAt(place)) {
-      this.#lift(place, key, share);
+    } else if (share < this.#heap.shareAt(position)) {
+      this.#siftUp(position, key, share);
     } else {
-      this.#rose(place, key, share);
+      this.#shareRose(position, key, share);
     }
   }
 
   /** Called when all shares may have fallen. */
   allRepriced(): void {
-    for (let place = FIRST; place < this.#end; place += 1) this.#enterBehind(this.#heap.keyAt(place), 0);
+    for (let position = FIRST; position < this.#end; position += 1)
+      this.#addUnsorted(this.#heap.keyAt(position), 0);
     this.#end = FIRST;
     this.#bound = Number.NEGATIVE_INFINITY;
-    for (let index = 0; index < this.#behindCount; index += 1) {
-      const key = this.#behind.keyAt(index);
-      this.#behind.put(index, key, this.#ledgers.shareOf(key));
+    for (let index = 0; index < this.#unsortedCount; index += 1) {
+      const key = this.#unsorted.keyAt(index);
+      this.#unsorted.put(index, key, this.#ledgers.shareOf(key));
     }
   }
 
   #add(key: number, share: number): void {
-    if (share <= this.#bound) this.#enterHeap(key, share);
-    else this.#enterBehind(key, share);
+    if (share <= this.#bound) this.#addToHeap(key, share);
+    else this.#addUnsorted(key, share);
   }
 
   // Moves a key of the heap whose share is higher than the stored one.
-  #rose(place: number, key: number, share: number): void {
+  #shareRose(position: number, key: number, share: number): void {
     if (share <= this.#bound) {
-      this.#sink(place, key, share);
+      this.#siftDown(position, key, share);
       return;
     }
-    this.#leaveHeap(place);
-    this.#enterBehind(key, share);
+    this.#removeFromHeap(position);
+    this.#addUnsorted(key, share);
   }
 
   // Fills the empty heap with the unsorted keys of the least shares. Returns whether there are any.
-  #comeForward(): boolean {
-    const count = this.#behindCount;
+  #refill(): boolean {
+    const count = this.#unsortedCount;
     if (count === 0) return false;
     this.#bound = this.#boundFor(count);
-    for (let index = 0; index < this.#behindCount; ) {
-      if (this.#behind.shareAt(index) > this.#bound) {
+    for (let index = 0; index < this.#unsortedCount; ) {
+      if (this.#unsorted.shareAt(index) > this.#bound) {
         index += 1;
         continue;
       }
-      const key = this.#behind.keyAt(index);
+      const key = this.#unsorted.keyAt(index);
       const share = this.#ledgers.shareOf(key);
       if (share > this.#bound) {
-        this.#behind.put(index, key, share);
+        this.#unsorted.put(index, key, share);
         index += 1;
         continue;
       }
       // The last unsorted key has moved to this index.
-      this.#leaveBehind(index);
-      this.#enterHeap(key, share);
+      this.#removeUnsorted(index);
+      this.#addToHeap(key, share);
     }
     return true;
   }
 
   // A bound that at least one unsorted key does not exceed.
   #boundFor(count: number): number {
-    const looked = Math.min(count, SAMPLES);
-    const samples = this.#samples.subarray(0, looked);
-    for (let sample = 0; sample < looked; sample += 1) {
-      samples[sample] = this.#ledgers.shareOf(this.#behind.keyAt(Math.floor((sample * count) / looked)));
+    const sampleCount = Math.min(count, SAMPLES);
+    const samples = this.#samples.subarray(0, sampleCount);
+    for (let sample = 0; sample < sampleCount; sample += 1) {
+      samples[sample] = this.#ledgers.shareOf(
+        this.#unsorted.keyAt(Math.floor((sample * count) / sampleCount)),
+      );
     }
     samples.sort();
-    return samples[count <= ALL_MAX ? looked - 1 : QUANTILE] as number;
+    return samples[count <= REFILL_ALL_MAX ? sampleCount - 1 : QUANTILE] as number;
   }
 
-  #enterBehind(key: number, share: number): void {
-    this.#behind.ensure(this.#behindCount);
-    this.#putBehind(this.#behindCount, key, share);
-    this.#behindCount += 1;
+  #addUnsorted(key: number, share: number): void {
+    this.#unsorted.ensure(this.#unsortedCount);
+    this.#putUnsorted(this.#unsortedCount, key, share);
+    this.#unsortedCount += 1;
   }
 
-  #leaveBehind(index: number): void {
-    this.#behindCount -= 1;
-    const last = this.#behindCount;
-    if (index < last) this.#putBehind(index, this.#behind.keyAt(last), this.#behind.shareAt(last));
+  #removeUnsorted(index: number): void {
+    this.#unsortedCount -= 1;
+    const last = this.#unsortedCount;
+    if (index < last) this.#putUnsorted(index, this.#unsorted.keyAt(last), this.#unsorted.shareAt(last));
   }
 
-  #putBehind(index: number, key: number, share: number): void {
-    this.#behind.put(index, key, share);
-    this.#place[key] = BEHIND + index;
+  #putUnsorted(index: number, key: number, share: number): void {
+    this.#unsorted.put(index, key, share);
+    this.#positions[key] = UNSORTED + index;
   }
 
-  #enterHeap(key: number, share: number): void {
+  #addToHeap(key: number, share: number): void {
     this.#heap.ensure(this.#end);
     this.#end += 1;
-    this.#lift(this.#end - 1, key, share);
+    this.#siftUp(this.#end - 1, key, share);
   }
 
-  #leaveHeap(place: number): void {
+  #removeFromHeap(position: number): void {
     this.#end -= 1;
-    if (place === this.#end) return;
+    if (position === this.#end) return;
     const key = this.#heap.keyAt(this.#end);
     const share = this.#heap.shareAt(this.#end);
-    if (share < this.#heap.shareAt(place)) this.#lift(place, key, share);
-    else this.#sink(place, key, share);
+    if (share < this.#heap.shareAt(position)) this.#siftUp(position, key, share);
+    else this.#siftDown(position, key, share);
   }
 
-  #lift(from: number, key: number, share: number): void {
-    let place = from;
-    while (place > FIRST) {
-      const parent = (place >> 3) + 6;
+  #siftUp(from: number, key: number, share: number): void {
+    let position = from;
+    while (position > FIRST) {
+      const parent = (position >> 3) + 6;
       const above = this.#heap.shareAt(parent);
       if (above <= share) break;
-      this.#putInHeap(place, this.#heap.keyAt(parent), above);
-      place = parent;
+      this.#putInHeap(position, this.#heap.keyAt(parent), above);
+      position = parent;
     }
-    this.#putInHeap(place, key, share);
+    this.#putInHeap(position, key, share);
   }
 
-  #sink(from: number, key: number, share: number): void {
+  #siftDown(from: number, key: number, share: number): void {
     const { doubles } = this.#heap;
     const end = this.#end;
-    let place = from;
+    let position = from;
     for (;;) {
-      const first = 8 * place - 48;
+      const first = 8 * position - 48;
       if (first >= end) break;
-      const behind = Math.min(first + 8, end);
+      const childrenEnd = Math.min(first + 8, end);
       let least = first;
       let leastShare = doubles[first * DOUBLES] as number;
-      for (let child = first + 1; child < behind; child += 1) {
+      for (let child = first + 1; child < childrenEnd; child += 1) {
         const childShare = doubles[child * DOUBLES] as number;
         if (childShare < leastShare) {
           least = child;
@@ -270,14 +273,14 @@ export class TurnHeap {
         }
       }
       if (leastShare >= share) break;
-      this.#putInHeap(place, this.#heap.keyAt(least), leastShare);
-      place = least;
+      this.#putInHeap(position, this.#heap.keyAt(least), leastShare);
+      position = least;
     }
-    this.#putInHeap(place, key, share);
+    this.#putInHeap(position, key, share);
   }
 
-  #putInHeap(place: number, key: number, share: number): void {
-    this.#heap.put(place, key, share);
-    this.#place[key] = place;
+  #putInHeap(position: number, key: number, share: number): void {
+    this.#heap.put(position, key, share);
+    this.#positions[key] = position;
   }
 }

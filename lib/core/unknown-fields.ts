@@ -40,23 +40,23 @@ export const FIELDS = {
   lending: ['backlogThreshold', 'lentShare', 'batch', 'maxBorrowed', 'loanMs'],
 } as const;
 
-const only = (value: unknown, names: readonly string[]): unknown =>
+const pickFields = (value: unknown, names: readonly string[]): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value).filter(([name]) => names.includes(name)))
     : value;
 
-const each = (values: unknown, change: (value: unknown) => unknown): unknown =>
+const mapValues = (values: unknown, change: (value: unknown) => unknown): unknown =>
   typeof values === 'object' && values !== null && !Array.isArray(values)
     ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]))
     : values;
 
 /** The object with one of its fields changed, if it has the field. */
-function changed(value: unknown, field: string, change: (value: unknown) => unknown): unknown {
+function withChangedField(value: unknown, field: string, change: (value: unknown) => unknown): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) return value;
   return { ...value, [field]: change((value as Readonly<Record<string, unknown>>)[field]) };
 }
 
-const eachOf = (values: unknown, change: (value: unknown) => unknown): unknown =>
+const mapItems = (values: unknown, change: (value: unknown) => unknown): unknown =>
   Array.isArray(values) ? values.map(change) : values;
 
 /**
@@ -65,16 +65,23 @@ const eachOf = (values: unknown, change: (value: unknown) => unknown): unknown =
  */
 export function withoutUnknownFields(input: unknown): unknown {
   const retryOf = (retry: unknown): unknown =>
-    changed(only(retry, FIELDS.retry), 'errors', (rules) =>
-      eachOf(rules, (rule) => only(rule, FIELDS.errorRule)),
+    withChangedField(pickFields(retry, FIELDS.retry), 'errors', (rules) =>
+      mapItems(rules, (rule) => pickFields(rule, FIELDS.errorRule)),
     );
   const parts: readonly (readonly [string, (value: unknown) => unknown])[] = [
-    ['tiers', (tiers) => eachOf(tiers, (tier) => only(tier, FIELDS.tier))],
-    ['types', (types) => each(types, (type) => changed(only(type, FIELDS.type), 'retry', retryOf))],
-    ['fleets', (fleets) => each(fleets, (fleet) => only(fleet, FIELDS.fleet))],
-    ['score', (score) => only(score, FIELDS.score)],
-    ['fairness', (fairness) => only(fairness, FIELDS.fairness)],
-    ['lending', (lending) => only(lending, FIELDS.lending)],
+    ['tiers', (tiers) => mapItems(tiers, (tier) => pickFields(tier, FIELDS.tier))],
+    [
+      'types',
+      (types) =>
+        mapValues(types, (type) => withChangedField(pickFields(type, FIELDS.type), 'retry', retryOf)),
+    ],
+    ['fleets', (fleets) => mapValues(fleets, (fleet) => pickFields(fleet, FIELDS.fleet))],
+    ['score', (score) => pickFields(score, FIELDS.score)],
+    ['fairness', (fairness) => pickFields(fairness, FIELDS.fairness)],
+    ['lending', (lending) => pickFields(lending, FIELDS.lending)],
   ];
-  return parts.reduce((pool, [field, change]) => changed(pool, field, change), only(input, FIELDS.pool));
+  return parts.reduce(
+    (pool, [field, change]) => withChangedField(pool, field, change),
+    pickFields(input, FIELDS.pool),
+  );
 }
