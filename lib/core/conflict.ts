@@ -15,7 +15,7 @@ export type ConflictTerms = Pick<
 
 /** How the jobs of a type exclude others. */
 export interface ConflictRule {
-  /** A job's conflict key is this prefix and the job's resource. */
+  /** A job's conflict key is this prefix, followed by the job's resource. */
   readonly prefix: string;
   /** How many jobs with the same conflict key may run at once. */
   readonly room: number;

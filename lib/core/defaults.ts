@@ -157,7 +157,7 @@ export const CONFIGURATION_LIMITS = {
 } as const;
 
 /**
- * The configuration of a declaration.
+ * Resolves a declaration into a configuration.
  * @throws ConfigurationError for the first field that is wrong.
  */
 export function resolveConfiguration(input: PoolInput): PoolConfiguration {

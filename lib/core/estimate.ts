@@ -48,6 +48,7 @@ export function expectedCostMs(
 
 /** Fewer successes say nothing about the duration of others. */
 const SAMPLES_MIN = 5;
+/** The standard deviations above the mean that still count as normal. */
 const DEVIATIONS = 3;
 
 /**

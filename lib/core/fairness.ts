@@ -1,23 +1,22 @@
 /**
  * Fair share: what each fairness key has been charged, and which key goes next. Source: fair-queuing.
  *
- * Symbols, for one key k: c_k its accumulated cost in ms (settled and in flight together), w_k its weight, v_k = c_k /
- * w_k its share. The key with the least v goes next.
+ * Symbols, for one key k: c_k its accumulated cost in ms (settled and in flight together), w_k its weight,
+ * v_k = c_k / w_k its share. The key with the least v goes next.
  * - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
- * - Settlement replaces the estimate by max(used, floor) (`trueUp`): once all is settled, c_k is the sum of what the
- *   attempts used.
+ * - Settlement replaces the estimate by max(used, floor) (`trueUp`). Once all is settled, c_k is the sum of these.
  * - A pass raises shares before the first start in a tier (`raisesOf`). A key arrives if no job of it is in flight and
  *   its jobs became ready after its last touch: a start, an attempt's end or a raise. Its share is raised to just above
  *   the least v of the others. So a key saves nothing up while it has no jobs, and a new key cannot take all capacity
- *   until it has caught up with the others. Any other key keeps at most `creditMs` below the others, however much it
- *   has left unused.
+ *   until it has caught up with the others. Any other key may stay at most `creditMs` below the others, even if it has
+ *   used far less than its share.
  * - A reset sets all costs to 0: an earlier charge is not corrected after it.
  *
- * How soon a new key n starts, among keys that could all start. Once it is raised, the least v_k is below v_n, later
- * keys are raised to just above that least v, and v_n stays while n waits. Let f be the least charge, and G_k the sum
- * that corrections give back to k meanwhile, because estimates in flight were too high. k goes before n only while v_k
- * <= v_n, and each time it is charged at least f: at most 1 + G_k / f times for one that was charged less than f below
- * v_n.
+ * How soon a new key n starts, among keys that could all start. Once it is raised, the least v_k is below v_n, later keys
+ * are raised to just above that least v, and v_n stays while n waits. Let f be the least charge, and G_k the sum that
+ * corrections give back to k meanwhile, because estimates in flight were too high. k goes before n only while
+ * v_k <= v_n, and each time it is charged at least f: at most 1 + G_k / f times for one that was charged less than f
+ * below v_n.
  *
  * Exactness. Charges and corrections are whole numbers of 2^-16 ms. A double adds such numbers without rounding up to
  * 2^37 ms: 4.3 years of work of one key without a reset. Division rounds correctly, so two quotients c / w that are
@@ -36,6 +35,7 @@ export const wholeUnits = (costMs: number): number => costOf(unitsOf(costMs));
 
 /** Converts a cost in ms to a whole number of units. */
 export const unitsOf = (costMs: number): number => Math.round(costMs * UNITS_PER_MS);
+/** Converts a whole number of units to a cost in ms. */
 export const costOf = (units: number): number => units * UNIT_MS;
 
 /** The charge of an admission, in ms, rounded to whole units. */
@@ -66,7 +66,7 @@ export function correctionMs(
   return fairness.trueUp ? chargeMs(usedMs, fairness) - chargedMs : 0;
 }
 
-/** A key that could start a job, as a pass meets it in the order of shares. */
+/** A key that could start a job, found by a pass in the order of shares. */
 export interface KeyInTurn<Key> {
   readonly key: Key;
   readonly shareMs: number;
@@ -81,8 +81,8 @@ export interface Raise<Key> {
 }
 
 /**
- * Whether a key without jobs in flight arrives. `touchedAtMs`: its last start, end of an attempt or raise; undefined:
- * it has no ledger.
+ * Whether a key without jobs in flight arrives: its jobs became ready after `touchedAtMs`, its last start, end of an
+ * attempt or raise. Undefined: it has no ledger.
  */
 export const arrives = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boolean =>
   oldestReadyAtMs > touchedAtMs;
@@ -93,7 +93,7 @@ export const arrives = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boole
  *
  * @param met - keys in the order of their shares, as far as they were looked at
  * @param heldMs - the least share of the keys in flight, leaving out one key
- * @param isAll - no further key has a share below that
+ * @param isAll - whether no further key has a share up to that
  * @returns undefined if one more key must be met first
  */
 export function raisesOf<Key>(

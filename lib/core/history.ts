@@ -113,7 +113,9 @@ export interface JobHistory {
   readonly dropped: DroppedEntries;
 }
 
-/** The entry of the attempt that a job's own fields describe, to be kept when the next transition overwrites them. */
+/**
+ * The history entry of the attempt that a job's own fields describe, written when the next transition overwrites them.
+ */
 export function attemptEntry(
   job: MovingJob,
   end: Pick<AttemptEntry, 'outcome' | 'error' | 'endedAtMs' | 'next'>,
@@ -141,7 +143,7 @@ const cutError = ({ name, message, stack }: JobError): JobError => ({
   ...(stack === undefined ? {} : { stack: kept(stack, ERROR_STACK_BYTES_MAX) }),
 });
 
-/** The entry of a change of the job's time. */
+/** The history entry of a change of the job's time. */
 export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
   kind: 'moved',
   atMs,
@@ -150,14 +152,14 @@ export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: stri
   toMs,
 });
 
-/** The entry of a reservation entry that was given up without a claim. */
+/** The history entry of a reserved job that was given up without a claim. */
 export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry => ({
   kind: 'notClaimed',
   atMs,
   claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
 });
 
-/** The entry of a claim that was given back. */
+/** The history entry of a claim that was given back. */
 export const givenBackEntry = (atMs: number, claimId: string, fleet: string): GivenBackEntry => ({
   kind: 'givenBack',
   atMs,

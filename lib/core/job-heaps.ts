@@ -50,7 +50,9 @@ export class JobHeaps {
     for (let heap = known; heap < heaps; heap += 1) this.#resetFirst(heap);
   }
 
-  /** Opens an empty heap and returns its number. Not for heaps whose numbers the caller chooses. */
+  /**
+   * Opens an empty heap and returns its number. It is only for instances whose heap numbers the caller does not choose.
+   */
   open(): number {
     const heap = this.#free.pop();
     if (heap !== undefined) return heap;

@@ -17,7 +17,7 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 export interface WaitingJob {
   readonly id: string;
   readonly type: string;
-  /** 0 (least) to 10. */
+  /** 0 is the least urgent, 10 the most. */
   readonly priority: number;
   readonly mode: JobMode;
   readonly fairnessKey: string;

@@ -251,7 +251,7 @@ interface Part {
 const capPart = (scope: string, room: Room | undefined): readonly Part[] =>
   room?.under === undefined ? [] : [{ lentScope: { scope, under: room.under }, room: scope, most: Infinity }];
 
-/** The declared slots of a fleet, or the slots of its worker with the most. */
+/** The declared slots of a fleet, or the slots of the worker that has the most left to lend. */
 function fleetPart(
   fleet: string,
   room: Room | undefined,

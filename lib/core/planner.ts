@@ -61,8 +61,8 @@ export interface OfferedKey {
   /** The modes of its lines of that type with backlog. */
   readonly modes: readonly JobMode[];
   /**
-   * The settled share that the key's rank in the keys line states, if it lags behind. The keys behind it have at least
-   * this share.
+   * The settled share that the key's rank in the keys line states, if that lags behind its ledger. The keys behind it
+   * have at least this share.
    */
   readonly rankShareMs?: number | undefined;
 }
@@ -78,7 +78,7 @@ export interface PlannerInput {
   /** The expected cost of an attempt. */
   readonly costMs: (type: string, resourceId: string | undefined) => number;
   readonly overrides?: readonly Control[] | undefined;
-  /** The most blocked jobs that the plan may find; default 2 F + 64. */
+  /** The most blocked jobs that the plan may find; default 64, and two per free slot. */
   readonly blockedMax?: number | undefined;
   /** How much `blockedMax` grows for each conflict key that turns out to be held elsewhere; default 0. */
   readonly blockedPerConflict?: number | undefined;
@@ -141,7 +141,7 @@ export interface Planner {
   takeBack(decision: Decision): void;
   /** The job of a decision of this plan, in the newest image that was offered. */
   jobOf(decision: Decision): WaitingJob;
-  /** The heads requested so far. */
+  /** The number of heads requested so far. */
   readonly headsAsked: number;
   /** The slots that this plan may still fill, ignoring the caps of single types, tiers and keys. */
   readonly room: number;
@@ -177,8 +177,8 @@ const NONE = -1;
  */
 const KEYS_MAX = 2_000;
 /**
- * The most lines with jobs that a plan looks at, in addition to the bound on blocked jobs. Without it, a plan would
- * read every key with the same share.
+ * The most lines with jobs that a plan looks at, in addition to four per free slot and the bound on blocked jobs.
+ * Without it, a plan would read every key with the same share.
  */
 const LINES_MAX = 1_000;
 /** The most keys beyond the free slots whose lines are requested at once. */

@@ -1,7 +1,7 @@
 /**
  * Raises the shares of keys before the first job of a tier starts. `raisesOf` in `fairness.ts` decides which shares.
- * Keys are met in the order of their shares, so only keys that would start a job first are looked at. Only jobs that
- * may start now count.
+ * Keys are looked at in the order of their shares, so only keys that would start a job first are. Only jobs that may
+ * start now count.
  */
 import { typeOf } from './capacity.ts';
 import type { FairnessConfiguration } from './configuration.ts';
@@ -13,8 +13,8 @@ import type { Scheduler } from './scheduler.ts';
 const INFINITE = Number.POSITIVE_INFINITY;
 
 /**
- * The keys of a tier that were met. Until the raises are decided, each has an infinite share, so that the next key is
- * found.
+ * The keys of a tier that were looked at. Until the raises are decided, each has an infinite share, so that the next
+ * key is found.
  */
 interface TierRaises {
   readonly met: (KeyInTurn<number> & { readonly costMs: number })[];
@@ -23,7 +23,7 @@ interface TierRaises {
   isOver: boolean;
 }
 
-/** Requests for data that is missing before the next key can be met. */
+/** Requests for data that is missing before the next key can be looked at. */
 export interface Ask<Need> {
   /** The settled costs of keys in flight; undefined: they are known. */
   readonly ledgers: () => Need | undefined;
@@ -49,7 +49,7 @@ export class Raises {
   readonly #nowMs: number;
   /** Keys with jobs in flight when the pass began. */
   readonly #inFlightKeys: ReadonlySet<number>;
-  /** By key with a ledger: its last touch. */
+  /** By key with a ledger: the time of its last start, end of an attempt or raise. */
   readonly #touched = new Map<number, number>();
   /** By line: its known jobs. */
   readonly #jobsOf = new Map<number, readonly WaitingJob[]>();
@@ -89,8 +89,8 @@ export class Raises {
   }
 
   /**
-   * Meets keys until the raises of the tier are decided, then calls `raised` for each raised key, and for each key that
-   * arrives without a raise. Returns a request if data is missing first.
+   * Looks at keys until the raises of the tier are decided. Then it calls `raised` for each raised key, and for each
+   * key that arrives without a raise. Returns a request if data is missing first.
    */
   raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
@@ -144,8 +144,8 @@ export class Raises {
     let isFirst = true;
     for (const { key, costMs, arrives: isArriving } of state.met) {
       this.#scheduler.setCost(key, raisedCosts.get(key) ?? costMs);
-      // Arriving keys that come before all present ones have arrived even if they are not raised, so that later charges
-      // do not make them arrive again.
+      // An arriving key with a share below all present keys counts as arrived without a raise. Otherwise it would
+      // arrive again in a later pass and be raised to shares that have grown meanwhile.
       isFirst &&= isArriving;
       if (!isFirst && !raisedCosts.has(key)) continue;
       this.noteTouch(key, this.#nowMs);

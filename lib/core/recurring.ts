@@ -13,9 +13,9 @@
 import { type History, isTerminal, type JobMode, type JobState, type Json } from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
-/** The treatment of firings that were noticed later than `misfireGraceMs`. */
+/** Policies for firings that were noticed later than `misfireGraceMs`. */
 export const MISFIRE_POLICIES = ['skip', 'once', 'all'] as const;
-/** The treatment of a firing while the schedule's last job has not ended. */
+/** Policies for a firing that comes while the schedule's last job has not ended. */
 export const RUNNING_POLICIES = ['allow', 'skip', 'queue', 'replace'] as const;
 
 /** The job that each firing makes. */
@@ -74,7 +74,7 @@ export interface FiringEntry {
   readonly untilMs?: number | undefined;
   /** The state of its job when it was last read. */
   readonly jobState?: JobState | 'gone' | undefined;
-  /** How long after its instant, jitter included, the first attempt of its job started. */
+  /** How long after its due time, the instant plus jitter, the first attempt of its job started. */
   readonly lateMs?: number | undefined;
 }
 
@@ -85,7 +85,7 @@ export interface ScheduleState {
   readonly id: string;
   /** Incremented by every write. Each write is conditional on the revision that was read. */
   readonly revision: number;
-  /** The partition of its jobs, in whose line the schedule stands. */
+  /** The partition of its firings' jobs. The schedule stands in a line of that partition. */
   readonly partition: number;
   /** Whether a deployment made the schedule. Then only a deployment may change or remove it. */
   readonly isDeclared: boolean;
@@ -101,7 +101,7 @@ export interface ScheduleState {
   readonly dueMs?: number | undefined;
   /** Decided firings whose jobs may not have been made yet. */
   readonly making?: readonly Firing[] | undefined;
-  /** With `making`: those jobs replace all that were open before. */
+  /** With `making`: those jobs replace all jobs that were open before. */
   readonly isReplacing?: boolean | undefined;
   /** With `making`: the last firing that made a job before these. */
   readonly previousMs?: number | undefined;
@@ -133,8 +133,8 @@ export const OPEN_MAX = 100;
 /** The most firings that one look decides. */
 export const FIRINGS_MAX = 100;
 /**
- * How often a look checks whether the last job has ended while a firing waits for it. It replaces a lost hint of that
- * end.
+ * How often a look checks whether the last job has ended while a firing waits for it, in case the hint of that end is
+ * lost.
  */
 export const QUEUED_LOOK_MS = 60_000;
 
@@ -159,7 +159,10 @@ export interface SeenJob {
   readonly history?: History | undefined;
 }
 
-/** When the first attempt began that a job's record still has. The job's own field has that of its last attempt. */
+/**
+ * The start of the earliest attempt that the job's history still has, or else the start in the job's own field, which
+ * is that of its last attempt.
+ */
 const firstStartMs = ({ startedAtMs, history }: SeenJob): number | undefined =>
   // planted: late-as-the-last
   history?.entries.find((entry) => entry.kind === 'attempt')?.startedAtMs ?? startedAtMs;
@@ -235,7 +238,7 @@ export type Look =
 /**
  * Decides a look at an active schedule, whose open firings have just been updated (`withSeen`).
  *
- * @param fires - from the `rulesOf` its spec
+ * @param fires - the firings by `rulesOf` of its spec
  */
 export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look {
   const { spec, state } = record;

@@ -159,7 +159,7 @@ function withoutBlackouts(
   };
 }
 
-/** The earliest end of the blackouts that contain an instant; undefined if none does. */
+/** An instant until which the blackouts that contain `atMs` last at least; undefined if none contains it. */
 function blackoutUntilMs(
   blackouts: readonly Blackout[],
   atMs: number,
@@ -199,7 +199,7 @@ function dailyUntilMs(
     const fromWallMs = dayMs + fromMinute * MINUTE_MS;
     const untilWallMs = fromWallMs + lengthMs;
     if (wallMs < fromWallMs || wallMs >= untilWallMs) continue;
-    // If the clock changes inside the window, this returns the earlier candidate, and the end is searched again from
+    // If the clock changes inside the window, this returns the earlier candidate, and the caller checks again from
     // there.
     const untilMs = untilWallMs - offsetMs;
     return Math.min(untilMs, untilWallMs - offsetAt(untilMs));
@@ -303,14 +303,14 @@ interface ClockChanges {
 }
 
 /**
- * The most clock changes that one search passes. A pattern that matches only skipped times would search for ever; it
- * counts as exhausted.
+ * The most steps of one search, each of which covers the time up to a clock change. A pattern that matches only skipped
+ * times counts as exhausted after them.
  */
-const CLOCK_CHANGES_MAX = 1_000;
+const SEARCH_STEPS_MAX = 1_000;
 
 /** The most by which a clock changes, one day. */
 const LARGEST_CHANGE_MS = DAY_MS;
-/** No two clock changes are closer than this. */
+/** No two clock changes are closer than this, four days. */
 const CHANGES_APART_MS = 4 * DAY_MS;
 
 /**
@@ -326,7 +326,7 @@ function nextCron(
 ): number | undefined {
   // The first instant that may fire.
   let fromMs = Math.floor(afterMs) + 1;
-  for (let changes = 0; changes < CLOCK_CHANGES_MAX; changes += 1) {
+  for (let steps = 0; steps < SEARCH_STEPS_MAX; steps += 1) {
     const found = firstBeforeChange(pattern, offset, policies, fromMs);
     if (found.kind === 'fires') return found.atMs;
     if (found.kind === 'never') return undefined;
@@ -358,7 +358,7 @@ function firstBeforeChange(
     if (skippedWallMs !== undefined && skippedWallMs < startMs + offsetMs)
       return { kind: 'fires', atMs: startMs };
   }
-  // After the clock was set back, it shows times that it has shown before.
+  // After the clock was set back, it shows times again that it has shown before; `once` leaves these out.
   const shownWallMs =
     overlap === 'once' && offsetBeforeMs > offsetMs ? startMs + offsetBeforeMs - 1 : Number.NEGATIVE_INFINITY;
   const wallMs = pattern.next(Math.max(fromMs + offsetMs - 1, shownWallMs));

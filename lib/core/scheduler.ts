@@ -368,7 +368,7 @@ export class Scheduler {
     const { jobs } = backlog;
     const conflict = backlog.headConflict(line);
     const number = backlog.head(line);
-    // Read before the line: the job's columns lie elsewhere, and the processor can fetch both at once.
+    // Read before the line is changed: the job's columns lie elsewhere, and the processor can fetch both at once.
     const job = jobs.jobOf(number);
     backlog.take(line);
     const key = backlog.keyOf(line);

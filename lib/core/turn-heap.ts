@@ -13,20 +13,23 @@
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import { NONE } from './job-table.ts';
 
-/** The states of a key: in no heap, in the class heaps (see `backlog.ts`), or in this heap. */
+/** The state of a key that is in no heap of the tier. */
 export const ABSENT = -1;
+/** The state of a key whose lines are in the class heaps (see `backlog.ts`). */
 export const ASIDE = -2;
+/** The state of a key in the tier's heap. */
 export const IN_TURN = 0;
 
-// By key, one number has its state or position: below 0 one of the two states above, from `FIRST` on a position in the
-// heap, from `UNSORTED` on one among the unsorted keys.
+// One number per key has its state, if it is below 0, or its position. Heap positions begin at `FIRST`, and positions
+// among the unsorted keys at `UNSORTED`.
 const FIRST = 7;
 const UNSORTED = 2 ** 30;
 
-/** If at most so many keys are unsorted, all move into the heap. */
+/** If at most so many keys are unsorted, all of them move into the heap. */
 const REFILL_ALL_MAX = 64;
-/** About a sixteenth of more keys moves: those with at most the share of the fourth least of 64 samples. */
+/** If more keys are unsorted, so many of their shares are sampled to find a bound for those that move. */
 const SAMPLES = 64;
+/** The index of that bound among the sorted samples: about a sixteenth of the keys have at most this share. */
 const QUANTILE = 3;
 
 // The layout of an entry, a share and a key: indexes among the doubles, and among the 32-bit integers of the same
