@@ -225,7 +225,7 @@ export class Backlog {
     }
   }
 
-  /** Removes a waiting job, wherever it is in its line or parked. */
+  /** Removes a waiting job from its line, or from the parked jobs. */
   remove(number: number): void {
     this.jobs.remove(number);
     this.#size -= 1;
