@@ -1,23 +1,28 @@
 /**
- * Who waits, in an order that never has to be computed anew.
+ * The waiting jobs of a pool, kept in an order that is never computed anew.
  *
- * A line holds the jobs of one fairness key and class (type and mode), as a heap by rank: nothing changes a job's place there while it
- * waits (see `score.ts`). What changes all the time is the keys' shares, and which types have room. A key stands in each tier in which it has jobs, in
- * one of two ways:
- *  - in turn: one entry in the tier's heap by share. At its top, the key's best head is found among its few lines.
- *  - aside: each of its lines has an entry in the heap of its class, by share, then by the head's rank.
- * A key goes aside when it comes to the top but only types without room have jobs of it, or when another has exactly its
- * share: which of those has the best head is a question for the classes' heaps, where the answer does not depend on time. It
- * comes back in turn when one of its jobs is taken, or when it stands first there and its share has risen. So the first key
- * that may run is at the top of the tier's heap or of one of the open classes' heaps, and going aside is paid for by the
- * admission that ends it, or that raised the share.
+ * A line holds the jobs of one fairness key and one class (type and mode) as a heap by rank. A job keeps its position
+ * in the line for as long as it waits (see `score.ts`). The keys' shares change all the time, and so do the types that
+ * have room. So a key with jobs in a tier stands there in one of two ways:
+ * - in the tier's heap: one entry for the key, ordered by share (`turn-heap.ts`). When the key is first there,
+ *   `best-line.ts` compares the heads of its few lines.
+ * - in the class heaps: one entry for each of its lines, in the heap of the line's class, ordered by share, then by the
+ *   head's rank.
  *
- * A heap may hold a share that was less than the key's is now: it is a lower bound, and corrected when the entry comes to
- * the top. One that falls is corrected at once (`repriced`).
+ * A key moves from the tier's heap to the class heaps when it is first, but all its jobs in the tier are of types
+ * without room, or another key has exactly the same share. The class heaps can compare the heads of keys with equal
+ * shares, because their order does not depend on time. The key moves back when one of its jobs is taken, or when a line
+ * of it is first in a class heap and its share has risen. So the first key that may run is always first in the tier's
+ * heap or in the heap of an open class. Each move to the class heaps is paid for by the admission that ends it, or by
+ * the one that raised the share.
  *
- * A job whose conflict key is held is parked when it is met, and stands in no line until the key is free (`parked-jobs.ts`).
+ * A heap may hold an older share of a key that was lower than its share is now. The older share is a lower bound, and
+ * it is corrected when the entry becomes first. A share that falls is corrected at once (`repriced`).
  *
- * Lines are numbers: key x classes + class.
+ * A job whose conflict key is held is parked when it is found at a line's head. It stands in no line until the conflict
+ * key is free (`parked-jobs.ts`).
+ *
+ * A line's number is key x classes + class.
  */
 import type { PoolIndex } from './capacity.ts';
 import type { ScoreCoefficients } from './configuration.ts';
@@ -29,7 +34,7 @@ import { ParkedJobs } from './parked-jobs.ts';
 import { rank } from './score.ts';
 import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
 
-/** Items with the shares they were put in at. */
+/** A heap of lines, each with the share that its key had when the entry was last placed. */
 interface ShareHeap {
   items: Int32Array;
   shares: Float64Array;
@@ -43,21 +48,19 @@ export class Backlog {
   readonly #classes: number;
   readonly #tiers: number;
   readonly #classesOfTier: readonly Int32Array[];
-  /** By class. */
   readonly #tierOfClass: Int32Array;
-  /** By tier: keys in turn. */
-  readonly #turns: readonly TurnHeap[];
-  /** By class: lines that are aside. */
-  readonly #asides: readonly ShareHeap[];
-  /** By tier: how many those are. */
-  readonly #asideLines: Int32Array;
+  /** By tier: the keys in the tier's heap. */
+  readonly #tierHeaps: readonly TurnHeap[];
+  /** By class: the lines in the heap of the class. */
+  readonly #classHeaps: readonly ShareHeap[];
+  /** By tier: how many lines stand in the heaps of its classes. */
+  readonly #classHeapLines: Int32Array;
   #size = 0;
-  /** Keys for which there is room. */
+  /** The columns have room for so many keys. */
   #keys = 16;
 
-  // Lines
   readonly #lines: JobHeaps;
-  #place: Int32Array;
+  #positions: Int32Array;
 
   readonly #parked: ParkedJobs;
 
@@ -66,7 +69,7 @@ export class Backlog {
     this.#lines = new JobHeaps(this.jobs);
     this.#ledgers = ledgers;
     this.#parked = new ParkedJobs(this.jobs, ledgers, index.classes, (line, number, jobRank) =>
-      this.#enter(line, number, jobRank),
+      this.#addToLine(line, number, jobRank),
     );
     this.#coefficients = coefficients;
     this.#classes = index.classes;
@@ -76,15 +79,15 @@ export class Backlog {
     index.classesOfTier.forEach((classes, tier) => {
       for (const class_ of classes) this.#tierOfClass[class_] = tier;
     });
-    this.#turns = index.tiers.map(() => new TurnHeap(ledgers));
-    this.#asides = Array.from({ length: index.classes }, emptyHeap);
-    this.#asideLines = new Int32Array(index.tiers.length);
+    this.#tierHeaps = index.tiers.map(() => new TurnHeap(ledgers));
+    this.#classHeaps = Array.from({ length: index.classes }, emptyHeap);
+    this.#classHeapLines = new Int32Array(index.tiers.length);
     const keys = this.#keys;
-    this.#place = new Int32Array(keys * index.classes).fill(NONE);
+    this.#positions = new Int32Array(keys * index.classes).fill(NONE);
     this.#lines.ensure(keys * index.classes);
   }
 
-  /** Jobs that wait, the parked ones included. */
+  /** Waiting jobs, including the parked ones. */
   get size(): number {
     return this.#size;
   }
@@ -94,7 +97,7 @@ export class Backlog {
   }
 
   keyOf(line: number): number {
-    // Numbers of lines and entries fit 31 bits, where `| 0` is the cheapest whole part.
+    // Line numbers fit into 31 bits, where `| 0` is the cheapest way to truncate.
     return (line / this.#classes) | 0;
   }
 
@@ -102,32 +105,35 @@ export class Backlog {
     return line % this.#classes;
   }
 
-  /** Puts a job in its line. `conflict` is its conflict key's number, or -1. Answers the job's number. */
+  /** Adds a job to its line and returns the job's number. `conflict` is the number of its conflict key, or -1. */
   add(job: WaitingJob, resource: number, key: number, class_: number, conflict: number): number {
     const line = this.lineOf(key, class_);
     const number = this.jobs.add(job, resource, line, conflict);
     this.#size += 1;
     this.#makeRoom(key);
-    this.#enter(line, number, rank(job, this.#coefficients));
+    this.#addToLine(line, number, rank(job, this.#coefficients));
     return number;
   }
 
-  /** The first job of a line, or -1: it is empty, or its head is unread. */
+  /** The first job of a line, or -1 if the line is empty or its head has not been read. */
   head(line: number): number {
     return this.#lines.first(line);
   }
 
-  /** The conflict key's number of a line's head, or -1. */
+  /** The number of the conflict key of a line's head, or -1. */
   headConflict(line: number): number {
     return this.#lines.firstConflict(line);
   }
 
-  /** The rank of a line's head; -Infinity while it is unread, because nothing precedes it for certain; Infinity without one. */
+  /**
+   * The rank of a line's head. It is -Infinity while the head has not been read, so nothing sorts before it, and
+   * Infinity for an empty line.
+   */
   headRank(line: number): number {
     return this.#lines.firstRank(line);
   }
 
-  /** Whether a line has neither a job nor unread ones. */
+  /** Whether a line has no job, read or unread. */
   isEmpty(line: number): boolean {
     return this.#lines.firstRank(line) === Number.POSITIVE_INFINITY;
   }
@@ -137,62 +143,65 @@ export class Backlog {
     return this.#lines.firstRank(line) === Number.NEGATIVE_INFINITY;
   }
 
-  /** The key in turn in a tier: the one with the least share of those that are not aside; -1 when there is none. */
+  /** The key with the least share in the tier's heap; -1 if the heap is empty. */
   keyInTurn(tier: number): number {
-    return this.#turnsOf(tier).first();
+    return this.#tierHeap(tier).first();
   }
 
-  /** Whether another key in turn has exactly the share of the first. */
+  /** Whether another key in the tier's heap has exactly the share of the first. */
   isTurnTied(tier: number): boolean {
-    return this.#turnsOf(tier).isTied();
+    return this.#tierHeap(tier).isTied();
   }
 
-  /** Ends the turn of the first key until it has a new job, or `readmit`. */
+  /** Removes the first key from the tier's heap until it has a new job, or until `readmit`. */
   endTurn(tier: number): void {
-    this.#turnsOf(tier).removeFirst(ABSENT);
+    this.#tierHeap(tier).removeFirst(ABSENT);
   }
 
-  /** Puts the first key's lines into the heaps of their classes. */
+  /** Moves the first key of the tier's heap to the class heaps, with each of its lines in the tier. */
   setAside(tier: number): void {
-    const turns = this.#turnsOf(tier);
-    const key = turns.first();
-    turns.removeFirst(ASIDE);
-    this.#enterClasses(key, tier);
+    const tierHeap = this.#tierHeap(tier);
+    const key = tierHeap.first();
+    tierHeap.removeFirst(ASIDE);
+    this.#addToClassHeaps(key, tier);
   }
 
-  /** Whether any line of a tier is aside. */
+  /** Whether the class heaps of a tier have any line. */
   hasAside(tier: number): boolean {
-    return (this.#asideLines[tier] as number) > 0;
+    return (this.#classHeapLines[tier] as number) > 0;
   }
 
-  /** The first line of a class that is aside, by share, then head; -1 when there is none. */
+  /** The first line in the heap of a class, by share, then by rank of the head; -1 if the heap is empty. */
   topAside(class_: number): number {
-    const heap = this.#asides[class_] as ShareHeap;
+    const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
       const line = heap.items[0] as number;
       const share = this.#ledgers.shareOf(this.keyOf(line));
       if (share === heap.shares[0]) return line;
-      this.#sink(heap, 0, line, share);
+      this.#siftDown(heap, 0, line, share);
     }
     return NONE;
   }
 
-  /** Gives their turn back to keys whose share rose while they were aside, as long as one stands first in its class. */
+  /**
+   * Moves keys whose share has risen since they entered the class heaps back to the tier's heap, as long as such a key
+   * is first in this class.
+   */
   refreshAside(class_: number): void {
-    const heap = this.#asides[class_] as ShareHeap;
+    const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
       const key = this.keyOf(heap.items[0] as number);
       if (this.#ledgers.shareOf(key) === heap.shares[0]) return;
-      this.#endAside(key, this.#tierOfClass[class_] as number);
+      this.#returnToTierHeap(key, this.#tierOfClass[class_] as number);
     }
   }
 
-  /** Takes a line that is aside out of its class until `readmit`: its key has reached its cap. */
+  /** Removes a line whose key has reached its cap from the heap of its class until `readmit`. */
   holdAside(line: number): void {
-    this.#leaveClass(line);
+    this.#removeFromClassHeap(line);
   }
 
-  /** Whether the key has a job, or an unread line, in the tier. */
+  /** Whether the key has a job in the tier, read or unread. */
   hasLines(key: number, tier: number): boolean {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
@@ -201,7 +210,7 @@ export class Backlog {
     return false;
   }
 
-  /** Takes the head of a line out: a line that has one. The table keeps the job until it is forgotten. */
+  /** Removes the head of a line that has one. The job table keeps the job until `forget`. */
   take(line: number): void {
     const number = this.head(line);
     this.#lines.pop(line);
@@ -209,14 +218,14 @@ export class Backlog {
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
-    if (this.#turnsOf(tier).stateOf(key) === ASIDE) {
-      this.#endAside(key, tier);
+    if (this.#tierHeap(tier).stateOf(key) === ASIDE) {
+      this.#returnToTierHeap(key, tier);
     } else {
       this.#headChanged(line);
     }
   }
 
-  /** Takes a job out wherever it stands. */
+  /** Removes a waiting job from its line, or from the parked jobs. */
   remove(number: number): void {
     this.jobs.remove(number);
     this.#size -= 1;
@@ -235,61 +244,63 @@ export class Backlog {
     this.#parked.add(line, number, jobRank);
   }
 
-  /** The conflict key has room: the first of its parked jobs go back. */
+  /**
+   * Called when a conflict key has room: the first of its parked jobs return to their lines (see `ParkedJobs.wake`).
+   */
   wake(conflict: number): void {
     this.#parked.wake(conflict);
   }
 
-  /** The first parked job of every line goes back. */
+  /** Returns the first parked job of every line that waits for the conflict key. */
   wakeAll(conflict: number): void {
     this.#parked.wakeAll(conflict);
   }
 
-  /** The conflict key is held: what is left of its parked jobs waits for the next time. */
+  /** Called when a conflict key is held: the jobs that are still parked wait until it is free again. */
   held(conflict: number): void {
     this.#parked.held(conflict);
   }
 
-  /** A key's share or room changed; `improved` if it may come earlier than before. */
+  /** Called when a key's share or cap room changes. `improved`: the key may now come earlier than before. */
   changed(key: number, improved: boolean): void {
     this.#parked.changed(key, improved);
   }
 
-  /** Puts the key back where it has jobs, if it may run again. */
+  /** Adds a key that may run again to the heaps of the tiers in which it has jobs. */
   readmit(key: number): void {
     if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      if (this.#turnsOf(tier).stateOf(key) === ASIDE) this.#enterClasses(key, tier);
-      else if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
+      if (this.#tierHeap(tier).stateOf(key) === ASIDE) this.#addToClassHeaps(key, tier);
+      else if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
     }
   }
 
-  /** The key's share changed. It must be told of a fall, and may be told of a rise. */
+  /** Called when a key's share changes. Every fall must be reported; a rise may be. */
   repriced(key: number): void {
     const share = this.#ledgers.shareOf(key);
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      const turns = this.#turnsOf(tier);
-      const state = turns.stateOf(key);
-      if (state === ASIDE) this.#repriceClasses(key, tier, share);
-      else if (state === IN_TURN) turns.repriced(key);
+      const tierHeap = this.#tierHeap(tier);
+      const state = tierHeap.stateOf(key);
+      if (state === ASIDE) this.#repriceInClassHeaps(key, tier, share);
+      else if (state === IN_TURN) tierHeap.repriced(key);
     }
   }
 
-  /** All shares may have fallen. O(keys + lines). */
+  /** Called when all shares may have fallen. O(keys + lines). */
   allRepriced(): void {
     this.#parked.allRepriced();
-    for (const turns of this.#turns) turns.allRepriced();
-    for (const heap of this.#asides) {
-      for (let place = 0; place < heap.size; place += 1) {
-        heap.shares[place] = this.#ledgers.shareOf(this.keyOf(heap.items[place] as number));
+    for (const tierHeap of this.#tierHeaps) tierHeap.allRepriced();
+    for (const heap of this.#classHeaps) {
+      for (let position = 0; position < heap.size; position += 1) {
+        heap.shares[position] = this.#ledgers.shareOf(this.keyOf(heap.items[position] as number));
       }
-      for (let place = heap.size - 1; place >= 0; place -= 1) {
-        this.#sink(heap, place, heap.items[place] as number, heap.shares[place] as number);
+      for (let position = heap.size - 1; position >= 0; position -= 1) {
+        this.#siftDown(heap, position, heap.items[position] as number, heap.shares[position] as number);
       }
     }
   }
 
-  /** Says whether a line goes on after the jobs that were added to it. */
+  /** Sets whether a line has further jobs, behind those that were added, which have not been read. */
   setMore(key: number, class_: number, more: boolean): void {
     const line = this.lineOf(key, class_);
     this.#makeRoom(key);
@@ -303,10 +314,10 @@ export class Backlog {
     while (key >= wider) wider *= 2;
     this.#keys = wider;
     this.#lines.ensure(wider * this.#classes);
-    this.#place = widenInts(this.#place, wider * this.#classes, NONE);
+    this.#positions = widenInts(this.#positions, wider * this.#classes, NONE);
   }
 
-  #enter(line: number, number: number, jobRank: number): void {
+  #addToLine(line: number, number: number, jobRank: number): void {
     if (this.#lines.push(line, number, jobRank)) this.#headChanged(line);
   }
 
@@ -314,102 +325,102 @@ export class Backlog {
     const key = this.keyOf(line);
     const class_ = this.classOf(line);
     const tier = this.#tierOfClass[class_] as number;
-    const turn = this.#turnsOf(tier).stateOf(key);
-    if (turn === ASIDE) {
-      if (this.isEmpty(line)) this.#leaveClass(line);
-      else this.#enterClass(key, line, class_);
-    } else if (turn === ABSENT && !this.isEmpty(line)) {
-      this.#enterTurn(key, tier);
+    const state = this.#tierHeap(tier).stateOf(key);
+    if (state === ASIDE) {
+      if (this.isEmpty(line)) this.#removeFromClassHeap(line);
+      else this.#addToClassHeap(key, line, class_);
+    } else if (state === ABSENT && !this.isEmpty(line)) {
+      this.#addToTierHeap(key, tier);
     }
   }
 
-  #endAside(key: number, tier: number): void {
-    this.#leaveClasses(key, tier);
-    this.#turnsOf(tier).endAside(key);
-    if (this.hasLines(key, tier)) this.#enterTurn(key, tier);
+  #returnToTierHeap(key: number, tier: number): void {
+    this.#removeFromClassHeaps(key, tier);
+    this.#tierHeap(tier).endAside(key);
+    if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
   }
 
-  #turnsOf(tier: number): TurnHeap {
-    return this.#turns[tier] as TurnHeap;
+  #tierHeap(tier: number): TurnHeap {
+    return this.#tierHeaps[tier] as TurnHeap;
   }
 
-  #enterTurn(key: number, tier: number): void {
-    const turns = this.#turnsOf(tier);
-    // A key at its cap stands nowhere until it may run again.
-    if (turns.stateOf(key) === ABSENT && !this.#ledgers.isFull(key)) turns.push(key);
+  #addToTierHeap(key: number, tier: number): void {
+    const tierHeap = this.#tierHeap(tier);
+    // A key at its cap stands in no heap until it may run again.
+    if (tierHeap.stateOf(key) === ABSENT && !this.#ledgers.isFull(key)) tierHeap.push(key);
   }
 
-  // Lines aside: binary heaps, by share, then by head.
+  // The class heaps: binary heaps of lines, by share, then by rank of the head.
 
-  #enterClasses(key: number, tier: number): void {
+  #addToClassHeaps(key: number, tier: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
       const line = this.lineOf(key, class_);
-      if (!this.isEmpty(line)) this.#enterClass(key, line, class_);
+      if (!this.isEmpty(line)) this.#addToClassHeap(key, line, class_);
     }
   }
 
-  #leaveClasses(key: number, tier: number): void {
+  #removeFromClassHeaps(key: number, tier: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
-      this.#leaveClass(this.lineOf(key, classes[index] as number));
+      this.#removeFromClassHeap(this.lineOf(key, classes[index] as number));
     }
   }
 
-  #repriceClasses(key: number, tier: number, share: number): void {
+  #repriceInClassHeaps(key: number, tier: number, share: number): void {
     const classes = this.#classesOfTier[tier] as Int32Array;
     for (let index = 0; index < classes.length; index += 1) {
       const class_ = classes[index] as number;
       const line = this.lineOf(key, class_);
-      const place = this.#place[line] as number;
-      if (place === NONE) continue;
-      const heap = this.#asides[class_] as ShareHeap;
-      if (share < (heap.shares[place] as number)) this.#lift(heap, place, line, share);
+      const position = this.#positions[line] as number;
+      if (position === NONE) continue;
+      const heap = this.#classHeaps[class_] as ShareHeap;
+      if (share < (heap.shares[position] as number)) this.#siftUp(heap, position, line, share);
     }
   }
 
-  // Puts a line into its class, or at its right place there when its head is another.
-  #enterClass(key: number, line: number, class_: number): void {
-    const heap = this.#asides[class_] as ShareHeap;
-    const place = this.#place[line] as number;
-    if (place !== NONE) {
-      this.#settle(heap, place, line, heap.shares[place] as number);
+  // Adds a line to the heap of its class, or moves it there after its head has changed.
+  #addToClassHeap(key: number, line: number, class_: number): void {
+    const heap = this.#classHeaps[class_] as ShareHeap;
+    const position = this.#positions[line] as number;
+    if (position !== NONE) {
+      this.#reposition(heap, position, line, heap.shares[position] as number);
       return;
     }
     if (this.#ledgers.isFull(key)) return;
     if (heap.size === heap.items.length) widenHeap(heap);
-    this.#countAside(class_, 1);
+    this.#countClassHeapLines(class_, 1);
     heap.size += 1;
-    this.#lift(heap, heap.size - 1, line, this.#ledgers.shareOf(key));
+    this.#siftUp(heap, heap.size - 1, line, this.#ledgers.shareOf(key));
   }
 
-  #leaveClass(line: number): void {
-    const place = this.#place[line] as number;
-    if (place === NONE) return;
+  #removeFromClassHeap(line: number): void {
+    const position = this.#positions[line] as number;
+    if (position === NONE) return;
     const class_ = this.classOf(line);
-    const heap = this.#asides[class_] as ShareHeap;
-    this.#place[line] = NONE;
-    this.#countAside(class_, -1);
+    const heap = this.#classHeaps[class_] as ShareHeap;
+    this.#positions[line] = NONE;
+    this.#countClassHeapLines(class_, -1);
     heap.size -= 1;
-    if (place === heap.size) return;
-    this.#settle(heap, place, heap.items[heap.size] as number, heap.shares[heap.size] as number);
+    if (position === heap.size) return;
+    this.#reposition(heap, position, heap.items[heap.size] as number, heap.shares[heap.size] as number);
   }
 
-  #countAside(class_: number, change: number): void {
+  #countClassHeapLines(class_: number, change: number): void {
     const tier = this.#tierOfClass[class_] as number;
-    this.#asideLines[tier] = (this.#asideLines[tier] as number) + change;
+    this.#classHeapLines[tier] = (this.#classHeapLines[tier] as number) + change;
   }
 
-  #settle(heap: ShareHeap, place: number, line: number, share: number): void {
-    const parent = (place - 1) >> 1;
+  #reposition(heap: ShareHeap, position: number, line: number, share: number): void {
+    const parent = (position - 1) >> 1;
     if (
-      place > 0 &&
+      position > 0 &&
       this.#isBefore(line, share, heap.items[parent] as number, heap.shares[parent] as number)
     ) {
-      this.#lift(heap, place, line, share);
+      this.#siftUp(heap, position, line, share);
     } else {
-      this.#sink(heap, place, line, share);
+      this.#siftDown(heap, position, line, share);
     }
   }
 
@@ -419,29 +430,29 @@ export class Backlog {
     const otherRank = this.headRank(otherLine);
     if (headRank !== otherRank) return headRank < otherRank;
     const head = this.head(line);
-    // Of two unread heads, either.
+    // Two unread heads have no order; the lower line number goes first.
     return head === NONE ? line < otherLine : this.jobs.isOlder(head, this.head(otherLine));
   }
 
-  #lift(heap: ShareHeap, from: number, line: number, share: number): void {
+  #siftUp(heap: ShareHeap, from: number, line: number, share: number): void {
     const { items, shares } = heap;
-    let place = from;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
       const above = items[parent] as number;
       const aboveShare = shares[parent] as number;
       if (!this.#isBefore(line, share, above, aboveShare)) break;
-      this.#put(items, shares, place, above, aboveShare);
-      place = parent;
+      this.#put(items, shares, position, above, aboveShare);
+      position = parent;
     }
-    this.#put(items, shares, place, line, share);
+    this.#put(items, shares, position, line, share);
   }
 
-  #sink(heap: ShareHeap, from: number, line: number, share: number): void {
+  #siftDown(heap: ShareHeap, from: number, line: number, share: number): void {
     const { items, shares, size } = heap;
-    let place = from;
+    let position = from;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= size) break;
       const right = child + 1;
       if (
@@ -458,16 +469,16 @@ export class Backlog {
       const below = items[child] as number;
       const belowShare = shares[child] as number;
       if (!this.#isBefore(below, belowShare, line, share)) break;
-      this.#put(items, shares, place, below, belowShare);
-      place = child;
+      this.#put(items, shares, position, below, belowShare);
+      position = child;
     }
-    this.#put(items, shares, place, line, share);
+    this.#put(items, shares, position, line, share);
   }
 
-  #put(items: Int32Array, shares: Float64Array, place: number, line: number, share: number): void {
-    items[place] = line;
-    shares[place] = share;
-    this.#place[line] = place;
+  #put(items: Int32Array, shares: Float64Array, position: number, line: number, share: number): void {
+    items[position] = line;
+    shares[position] = share;
+    this.#positions[line] = position;
   }
 }
 

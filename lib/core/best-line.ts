@@ -1,6 +1,7 @@
 /**
- * Which line's head comes next in a tier: the decision of each admission, over what `backlog.ts` keeps in order. Of the key
- * in turn, the head with the best score among its few lines; of the lines aside, the first of each open class.
+ * Chooses the line whose head is admitted next in a tier, from the heaps of `backlog.ts`. The candidates are the lines
+ * of the first key in the tier's heap, compared by the scores of their heads, and the first line in the heap of each
+ * open class.
  */
 import type { Backlog } from './backlog.ts';
 import { type Fleets, type Gate, type Gates, type PoolIndex, type Skips, typeOf } from './capacity.ts';
@@ -10,7 +11,7 @@ import type { Ledgers } from './fairness.ts';
 import { NONE } from './job-table.ts';
 import { rarityBonus } from './score.ts';
 
-/** What decides which line comes next. */
+/** The state that the choice of the next line depends on. */
 export interface BestLineParts {
   readonly index: PoolIndex;
   readonly coefficients: ScoreCoefficients;
@@ -20,7 +21,7 @@ export interface BestLineParts {
   readonly backlog: Backlog;
   readonly conflicts: Conflicts;
   readonly skips: Skips;
-  /** False: nothing is said about what is passed over. */
+  /** False: skipped tiers, types, keys and jobs are not recorded. */
   readonly explains: boolean;
   readonly isKeyPaused: (fairnessKey: string) => boolean;
 }
@@ -37,14 +38,17 @@ export class BestLine {
   readonly #skips: Skips;
   readonly #explains: boolean;
   readonly #isKeyPaused: (fairnessKey: string) => boolean;
-  /** By type: free slots when the pass began, and the bonus that follows, in thousandths of a point. */
-  readonly #compatible: Float64Array;
+  /** By type: free slots when the pass began. */
+  readonly #freeSlots: Float64Array;
   readonly #rarity: Float64Array;
-  /** By class: what its scores have in common now, in thousandths of a point: less the rank, that is the score (see `score.ts`). */
+  /**
+   * By class: the part of the score, in thousandths of a point, that all its jobs share now. A job's score is this
+   * minus its rank (see `score.ts`).
+   */
   readonly #points: Float64Array;
-  /** The classes of the tier that was last looked at whose types are open, and how many. */
-  readonly #open: Int32Array;
-  #opened = 0;
+  /** The classes, among those of the tier that was looked at last, whose types are open. */
+  readonly #openClasses: Int32Array;
+  #openCount = 0;
 
   constructor(parts: BestLineParts) {
     this.#index = parts.index;
@@ -58,19 +62,19 @@ export class BestLine {
     this.#skips = parts.skips;
     this.#explains = parts.explains;
     this.#isKeyPaused = parts.isKeyPaused;
-    this.#compatible = new Float64Array(parts.index.types.length);
+    this.#freeSlots = new Float64Array(parts.index.types.length);
     this.#rarity = new Float64Array(parts.index.types.length);
     this.#points = new Float64Array(parts.index.classes);
-    this.#open = new Int32Array(parts.index.classes);
+    this.#openClasses = new Int32Array(parts.index.classes);
   }
 
-  /** A pass begins: ages are taken at `nowMs`, rarity from the slots that are free now. */
+  /** Begins a pass: ages are taken at `nowMs`, rarity from the slots that are free now. */
   beginPass(nowMs: number): void {
     const { ageSec, onDemand, onDemandAgeSec } = this.#coefficients;
     for (let type = 0; type < this.#rarity.length; type += 1) {
       const free = this.#fleets.roomOfType(type);
-      if (free !== this.#compatible[type]) {
-        this.#compatible[type] = free;
+      if (free !== this.#freeSlots[type]) {
+        this.#freeSlots[type] = free;
         this.#rarity[type] = rarityBonus(free, this.#coefficients) * 1000;
       }
       const points = this.#rarity[type] as number;
@@ -80,9 +84,9 @@ export class BestLine {
     }
   }
 
-  /** The free slots that can run the type, as they were when the pass began; 0 for -1. */
+  /** The free slots that could run the type when the pass began; 0 for type -1. */
   compatibleSlots(type: number): number {
-    return this.#compatible[type] ?? 0;
+    return this.#freeSlots[type] ?? 0;
   }
 
   /** The points that a type's jobs have for rarity in this pass. */
@@ -102,7 +106,7 @@ export class BestLine {
     return !gate.paused && gate.running < gate.cap && this.#fleets.roomOfType(type) > 0;
   }
 
-  /** The line whose head comes next in a tier, or -1. An unread line wins over all it ties with. */
+  /** The line whose head comes next in a tier, or -1. An unread line wins every tie. */
   of(tier: number): number {
     if (!this.isTierOpen(tier)) {
       if (this.#explains) this.#skips.addTier(tier, this.#tiers[tier] as Gate);
@@ -110,36 +114,36 @@ export class BestLine {
     }
     const classes = this.#index.classesOfTier[tier] as Int32Array;
     let open = 0;
-    // The classes of a type follow each other: queued, on demand.
+    // The two classes of a type are neighbours: queued, then on demand.
     for (let index = 0; index < classes.length; index += 2) {
       const class_ = classes[index] as number;
       if (this.isTypeOpen(typeOf(class_))) {
-        this.#open[open] = class_;
-        this.#open[open + 1] = class_ + 1;
+        this.#openClasses[open] = class_;
+        this.#openClasses[open + 1] = class_ + 1;
         open += 2;
       } else if (this.#explains) {
         this.#skips.addType(typeOf(class_), this.#types[typeOf(class_)] as Gate);
       }
     }
-    this.#opened = open;
-    // No key's turn can come, and none is to be set aside for it.
+    this.#openCount = open;
+    // No key of the tier can run, so none has to move to the class heaps.
     if (open === 0) return NONE;
     if (this.#backlog.hasAside(tier)) {
       for (let index = 0; index < open; index += 1) {
-        this.#backlog.refreshAside(this.#open[index] as number);
+        this.#backlog.refreshAside(this.#openClasses[index] as number);
       }
     }
-    const inTurn = this.#bestInTurn(tier);
-    return this.#backlog.hasAside(tier) ? this.#bestWithAside(inTurn) : inTurn;
+    const ofFirstKey = this.#bestOfFirstKey(tier);
+    return this.#backlog.hasAside(tier) ? this.#bestWithClassHeaps(ofFirstKey) : ofFirstKey;
   }
 
-  // The first of a line whose key is in turn, or -1, and those that are aside.
-  #bestWithAside(inTurn: number): number {
-    let best = inTurn;
+  // The better of a line from the tier's heap, or -1, and the first lines of the open classes' heaps.
+  #bestWithClassHeaps(ofFirstKey: number): number {
+    let best = ofFirstKey;
     let bestShare =
       best === NONE ? Number.POSITIVE_INFINITY : this.#ledgers.shareOf(this.#backlog.keyOf(best));
-    for (let index = 0; index < this.#opened; index += 1) {
-      const line = this.#bestAside(this.#open[index] as number);
+    for (let index = 0; index < this.#openCount; index += 1) {
+      const line = this.#bestOfClassHeap(this.#openClasses[index] as number);
       if (line === NONE) continue;
       const share = this.#ledgers.shareOf(this.#backlog.keyOf(line));
       if (share < bestShare || (share === bestShare && this.#isHeadBetter(line, best))) {
@@ -150,8 +154,9 @@ export class BestLine {
     return best;
   }
 
-  // The best line of the key in turn. Keys that cannot run, and keys that tie, make way.
-  #bestInTurn(tier: number): number {
+  // The best line of the first key in the tier's heap. Keys that cannot run leave the heap, and keys that tie move to
+  // the class heaps.
+  #bestOfFirstKey(tier: number): number {
     for (;;) {
       const key = this.#backlog.keyInTurn(tier);
       if (key === NONE) return NONE;
@@ -160,20 +165,20 @@ export class BestLine {
         if (this.#explains) this.#skipKey(key);
         continue;
       }
-      const line = this.#bestLine(key);
+      const line = this.#bestOfKey(key);
       if (line !== NONE && !this.#backlog.isTurnTied(tier)) return line;
       if (this.#backlog.hasLines(key, tier)) this.#backlog.setAside(tier);
       else this.#backlog.endTurn(tier);
     }
   }
 
-  // A line whose head is unread wins; blocked heads are found out when they would win.
-  #bestLine(key: number): number {
-    const open = this.#open;
+  // A line whose head is unread wins. The conflict key of a head is checked only when that head would win.
+  #bestOfKey(key: number): number {
+    const open = this.#openClasses;
     for (;;) {
       let best = NONE;
       let bestPoints = 0;
-      for (let index = 0; index < this.#opened; index += 1) {
+      for (let index = 0; index < this.#openCount; index += 1) {
         const class_ = open[index] as number;
         const line = this.#backlog.lineOf(key, class_);
         const headRank = this.#backlog.headRank(line);
@@ -192,8 +197,8 @@ export class BestLine {
     }
   }
 
-  // The first line aside of a class that its key's cap and its head's conflict key let start.
-  #bestAside(class_: number): number {
+  // The first line in the heap of a class whose key is below its cap and whose head's conflict key is free.
+  #bestOfClassHeap(class_: number): number {
     for (;;) {
       const line = this.#backlog.topAside(class_);
       if (line === NONE) return NONE;
@@ -207,15 +212,15 @@ export class BestLine {
     }
   }
 
-  // Parks the heads of a line whose conflict key is held. Answers whether there were any.
+  // Parks the heads of a line while their conflict keys are held. Returns whether there were any.
   #parkBlocked(line: number): boolean {
-    let any = false;
+    let hasParked = false;
     for (;;) {
       const conflict = this.#backlog.headConflict(line);
-      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return any;
+      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return hasParked;
       if (this.#explains) this.#skipJob(this.#backlog.head(line), conflict);
       this.#backlog.park(line);
-      any = true;
+      hasParked = true;
     }
   }
 
@@ -232,7 +237,7 @@ export class BestLine {
   #isHeadOlder(a: number, b: number): boolean {
     const headA = this.#backlog.head(a);
     const headB = this.#backlog.head(b);
-    // Of two heads that tie, both are read or neither is: an unread one has no rank that a job could have.
+    // Heads that tie are either both read or both unread, because no read job has an unread head's rank.
     return headA !== NONE && this.#backlog.jobs.isOlder(headA, headB);
   }
 

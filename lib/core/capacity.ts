@@ -1,11 +1,13 @@
 /**
- * What a pool has room for. Its types, tiers and fleets are numbers here: places in the configuration.
+ * The capacity of a pool. Types, tiers and fleets are numbers here: their index in the configuration.
  *
- *  - `PoolIndex`: these numbers. A class is a type and a mode: all its jobs are ranked alike.
- *  - `Gates`: what can be capped and paused, with how many jobs run in it: the pool, its tiers and its types.
- *  - `Fleets`: slots, by fleet.
- *  - `Control`: what an operator changes of all that, and of fairness keys; `weightsNow`: what these weigh then.
- *  - `Skips`: what decisions pass over, kept until a decision takes it along as one of its reasons.
+ * - `PoolIndex`: these numbers. A class is a type and a mode; all its jobs are ranked alike.
+ * - `Gates`: the pool, its tiers and its types, each with its cap, its pause and its count of running jobs.
+ * - `Fleets`: slots, by fleet.
+ * - `Control`: an operator's override of a cap, a pause or a weight. `weightsNow`: the weights of fairness keys with
+ *   the overrides in them.
+ * - `Skips`: the tiers, types, keys and jobs that were skipped, collected until the next decision lists them among its
+ *   reasons.
  */
 
 import type {
@@ -21,7 +23,7 @@ import { NONE } from './job-table.ts';
 import { nameIn } from './scope.ts';
 import { weightOf } from './score.ts';
 
-// Far more slots than anybody has, and small enough that sums over fleets stay exact.
+// More slots than any fleet has, and small enough that sums over fleets stay exact.
 const UNLIMITED = 2 ** 40;
 
 export interface PoolIndex {
@@ -30,17 +32,17 @@ export interface PoolIndex {
   readonly tiers: readonly TierConfiguration[];
   readonly tierNumbers: ReadonlyMap<string, number>;
   readonly tierOfType: Int32Array;
-  /** By tier: its classes. */
+  /** By tier: the classes of its types. */
   readonly classesOfTier: readonly Int32Array[];
-  /** By type; undefined: nothing excludes its jobs. */
+  /** By type; undefined for a type whose jobs exclude no others. */
   readonly conflictRules: readonly (ConflictRule | undefined)[];
   readonly classes: number;
 }
 
-/** So many jobs one message to a fleet of functions names at most. */
+/** The most jobs that one message to a fleet of functions names. */
 export const BATCH_SIZE_MAX = 10;
 
-/** Jobs that one message to the fleet names at most. Long-running workers take a message for each free slot. */
+/** The most jobs that one message to this fleet names. Long-running workers receive one message for each free slot. */
 export const jobsPerMessage = ({ slots, batchSize = BATCH_SIZE_MAX }: FleetConfiguration): number =>
   slots === null ? 1 : batchSize;
 
@@ -90,16 +92,16 @@ export function isOnDemand(class_: number): boolean {
 
 /** An operator's override for one scope. */
 export interface Control {
-  /** As `printScope` writes it. */
+  /** A scope as `printScope` writes it. */
   readonly scope: string;
   readonly paused: boolean;
-  /** Instead of the configured cap. */
+  /** Replaces the configured cap. */
   readonly maxConcurrency?: number | undefined;
-  /** Of a fairness key. */
+  /** Replaces the configured weight of a fairness key. */
   readonly weight?: number | undefined;
 }
 
-/** A scope that can be capped and paused, with the jobs that run in it. */
+/** A scope that can be capped and paused, with the number of jobs that run in it. */
 export interface Gate {
   /** Infinity: no cap. */
   cap: number;
@@ -109,9 +111,7 @@ export interface Gate {
 
 export class Gates {
   readonly pool: Gate;
-  /** By the tier's number. */
   readonly tiers: readonly Gate[];
-  /** By the type's number. */
   readonly types: readonly Gate[];
   readonly #configuration: PoolConfiguration;
   readonly #index: PoolIndex;
@@ -124,14 +124,14 @@ export class Gates {
     this.types = configuration.types.map((type) => gateOf(type.maxConcurrency));
   }
 
-  /** A job of this type and tier starts; -1 stands for one that is not configured. */
+  /** Counts a started job of this type and tier; -1 stands for a type or tier that is not configured. */
   count(type: number, tier: number): void {
     this.pool.running += 1;
     if (type !== NONE) (this.types[type] as Gate).running += 1;
     if (tier !== NONE) (this.tiers[tier] as Gate).running += 1;
   }
 
-  /** A job that was counted has ended. */
+  /** Removes an ended job from the counts. */
   uncount(type: number, tier: number): void {
     this.pool.running -= 1;
     if (type !== NONE) (this.types[type] as Gate).running -= 1;
@@ -169,16 +169,16 @@ function overrideGate(gate: Gate, configured: number | null, override: Control):
 }
 
 /**
- * Counts of slots by fleet: a slot is room for one running job. Source: affinity-scoring, "The slot pool" and "Slot selection".
- * That is all that a pass needs, because a fleet's workers are alike. Of the fleets that can run the type, the one with the fewest
- * types is chosen, so that versatile ones stay free for what only they can do; ties go to the fleet configured first. It is
- * greedy, as in the text: not globally optimal without knowing future jobs.
+ * Slots by fleet; a slot is room for one running job. Source: affinity-scoring, "The slot pool" and "Slot selection". A
+ * pass needs only counts, because the workers of a fleet are alike. A job goes to the fleet with the fewest types among
+ * those that can run its type, so that versatile fleets stay free for jobs that only they can run. The fleet configured
+ * first wins ties. The choice is greedy, as in the source: it cannot be optimal without knowledge of future jobs.
  *
- * Room is what is free for new jobs: slots or the cap, whichever is less, minus the jobs that are running.
+ * A fleet's room for new jobs is the lesser of its slots and its cap, minus its running jobs.
  */
 export class Fleets {
   readonly names: readonly string[];
-  /** By type: the fleets that take it, in the order in which they are chosen. */
+  /** By type: the fleets that run it, in the order in which they are chosen. */
   readonly #fleetsOfType: readonly Int32Array[];
   readonly #typesOfFleet: readonly Int32Array[];
   readonly #slots: Float64Array;
@@ -186,7 +186,7 @@ export class Fleets {
   readonly #busy: Float64Array;
   readonly #room: Float64Array;
   readonly #roomOfType: Float64Array;
-  #roomInAll = 0;
+  #totalRoom = 0;
 
   constructor(fleets: readonly FleetConfiguration[], types: readonly string[]) {
     this.names = fleets.map((fleet) => fleet.fleet);
@@ -195,15 +195,15 @@ export class Fleets {
       const distinct = new Set(fleet.types);
       return [...distinct].flatMap((type) => numbers.get(type) ?? []);
     });
-    const breadth = fleets.map((fleet) => new Set(fleet.types).size);
+    const typeCount = fleets.map((fleet) => new Set(fleet.types).size);
     this.#typesOfFleet = typesOfFleet.map((own) => Int32Array.from(own));
     this.#fleetsOfType = types.map((_, type) =>
       Int32Array.from(
         fleets
           .map((_, fleet) => fleet)
           .filter((fleet) => (typesOfFleet[fleet] as readonly number[]).includes(type))
-          // Equals stay in the order of the configuration.
-          .sort((a, b) => (breadth[a] as number) - (breadth[b] as number)),
+          // The sort is stable: fleets with as many types keep the order of the configuration.
+          .sort((a, b) => (typeCount[a] as number) - (typeCount[b] as number)),
       ),
     );
     this.#slots = new Float64Array(fleets.length);
@@ -216,26 +216,26 @@ export class Fleets {
     });
   }
 
-  /** How many slots a fleet has, busy ones included. */
+  /** Sets how many slots a fleet has, including busy ones. */
   setSlots(fleet: number, slots: number): void {
     this.#slots[fleet] = Math.min(slots, UNLIMITED);
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
-  /** How many jobs a fleet may run, whatever its slots; null for no cap. */
+  /** Sets how many jobs a fleet may run, even if it has more slots; null for no cap. */
   setCap(fleet: number, cap: number | null): void {
     this.#caps[fleet] = cap === null ? UNLIMITED : Math.min(cap, UNLIMITED);
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
-  /** Room for the type, over all its fleets: O(1). */
+  /** Room for the type over all its fleets. O(1). */
   roomOfType(type: number): number {
     return this.#roomOfType[type] ?? 0;
   }
 
   /** Room over all fleets. */
   get room(): number {
-    return this.#roomInAll;
+    return this.#totalRoom;
   }
 
   roomOf(fleet: number): number {
@@ -246,12 +246,12 @@ export class Fleets {
     return this.#busy[fleet] ?? 0;
   }
 
-  /** The fleets that take the type, in the order in which they are chosen. */
+  /** The names of the fleets that run the type, in the order in which they are chosen. */
   namesFor(type: number): readonly string[] {
     return [...(this.#fleetsOfType[type] ?? [])].map((fleet) => this.names[fleet] as string);
   }
 
-  /** The fleet on which a job of the type is placed, or -1 where all are full. */
+  /** The fleet that runs the next job of the type, or -1 if all its fleets are full. */
   choose(type: number): number {
     const fleets = this.#fleetsOfType[type];
     if (fleets === undefined) return -1;
@@ -262,25 +262,25 @@ export class Fleets {
     return -1;
   }
 
-  /** Counts a job in, whether there is room or not: what runs, runs. */
+  /** Counts a running job, even if the fleet has no room for it. */
   take(fleet: number): void {
     this.#busy[fleet] = this.busyOf(fleet) + 1;
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
-  /** Counts a job out. */
+  /** Removes an ended job from the count. */
   give(fleet: number): void {
     this.#busy[fleet] = this.busyOf(fleet) - 1;
-    this.#settle(fleet);
+    this.#updateRoom(fleet);
   }
 
-  #settle(fleet: number): void {
+  #updateRoom(fleet: number): void {
     const limit = Math.min(this.#slots[fleet] as number, this.#caps[fleet] as number);
     const room = Math.max(0, limit - (this.#busy[fleet] as number));
     const change = room - (this.#room[fleet] as number);
     if (change === 0) return;
     this.#room[fleet] = room;
-    this.#roomInAll += change;
+    this.#totalRoom += change;
     const types = this.#typesOfFleet[fleet] as Int32Array;
     for (let index = 0; index < types.length; index += 1) {
       const type = types[index] as number;
@@ -289,7 +289,7 @@ export class Fleets {
   }
 }
 
-/** What a decision passed over, and why. */
+/** A tier, type, key or job that was skipped, and why. */
 export type Skip =
   | { readonly kind: 'tier'; readonly tier: string; readonly why: 'cap' | 'paused' }
   | { readonly kind: 'type'; readonly type: string; readonly why: 'cap' | 'paused' | 'noSlot' }
@@ -305,10 +305,10 @@ interface TypeSkips extends GateSkips {
   readonly full: Skip;
 }
 
-const NOTHING: readonly Skip[] = [];
+const NO_SKIPS: readonly Skip[] = [];
 
 export class Skips {
-  /** What is said most often is made once. */
+  /** By tier. Skips of tiers and types are the most frequent ones, so each object is made once. */
   readonly #tiers: readonly GateSkips[];
   readonly #types: readonly TypeSkips[];
   #skipped: Skip[] = [];
@@ -325,26 +325,26 @@ export class Skips {
     }));
   }
 
-  /** What was passed over since it was last taken. */
+  /** The skips since the last `take`. */
   get list(): readonly Skip[] {
     return this.#skipped;
   }
 
-  /** The same, and forgets it. */
+  /** Returns the skips since the last `take` and clears the list. */
   take(): readonly Skip[] {
-    if (this.#skipped.length === 0) return NOTHING;
+    if (this.#skipped.length === 0) return NO_SKIPS;
     const skipped = this.#skipped;
     this.#skipped = [];
     return skipped;
   }
 
-  /** A tier by its number: its gate is closed. */
+  /** Records a tier whose gate is closed. */
   addTier(tier: number, gate: Gate): void {
     const { capped, paused } = this.#tiers[tier] as GateSkips;
     this.#addOnce(gate.paused ? paused : capped);
   }
 
-  /** A type by its number: its gate is closed, or no fleet that takes it has a free slot. */
+  /** Records a type whose gate is closed, or whose fleets have no free slot. */
   addType(type: number, gate: Gate): void {
     const { capped, paused, full } = this.#types[type] as TypeSkips;
     this.#addOnce(gate.paused ? paused : gate.running >= gate.cap ? capped : full);
@@ -364,15 +364,15 @@ export class Skips {
 }
 
 /**
- * What a fairness key weighs now: an operator's override, else what the configuration says.
+ * The weights of fairness keys: an operator's override, or else the configured weight.
  *
- * The keys line knows nothing of weights: it is in the order of settled costs, which is the order of shares among keys of
- * the default weight. Keys with a weight of their own are read by name beside it, so a weight acts on the whole backlog
- * from the next pass on, wherever the key stands, whether an operator changes it or a deployment does.
+ * The keys line knows no weights. It is sorted by settled cost, which is the order of shares among keys of the default
+ * weight. A pass reads keys with a weight of their own by name, beside the keys line. So a changed weight applies to
+ * the whole backlog from the next pass on, whether an operator or a deployment has changed it.
  */
 export interface Weights {
   readonly of: (fairnessKey: string) => number;
-  /** Keys with a weight of their own: those that the configuration names, and those that are overridden. */
+  /** Keys with a weight of their own, from the configuration or from an override. */
   readonly named: readonly string[];
 }
 
@@ -389,7 +389,7 @@ export function weightsNow(
   );
   const named = [...new Set([...Object.keys(weights), ...overrides.keys()])];
   return {
-    // Each pass asks for thousands of keys, and most pools name none.
+    // Each pass asks for the weights of thousands of keys, and most pools have no key with its own weight.
     of:
       named.length === 0
         ? () => defaultWeight

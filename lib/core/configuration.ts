@@ -1,34 +1,34 @@
 /**
- * A pool's configuration: what the platform engineer declares, with every default filled in.
- * Durations and costs are milliseconds. `null` means no limit.
+ * A pool's configuration: the platform engineer's declaration with every default filled in. Durations and costs are
+ * milliseconds. `null` means no limit.
  */
 
-/** How a failed attempt is tried again. See `retry.ts`. */
+/** How failed attempts are retried. See `retry.ts`. */
 export interface RetryPolicy {
-  /** Attempts in all, the first included. */
+  /** All attempts, including the first. */
   readonly maxAttempts: number;
   readonly backoff: 'exponential' | 'linear' | 'fixed';
   readonly delayMs: number;
   readonly maxDelayMs: number;
-  /** Exponential only: the delay is drawn evenly from 0 to its ceiling. */
+  /** For `exponential` only. `full`: the delay is drawn evenly between 0 and its ceiling. */
   readonly jitter: 'full' | 'none';
-  /** The first rule that names the error decides; without one, the policy does. */
+  /** The first rule that matches the error's name decides; if none matches, the policy does. */
   readonly errors: readonly ErrorRule[];
-  /** How often a job may lose its worker and still be tried again; counted apart from attempts. */
+  /** How often a job may lose its worker and still be retried. Lost workers are counted apart from attempts. */
   readonly maxWorkersLost: number;
 }
 
-/** What one error name means for the retry. */
+/** How attempts that fail with one error name are retried. */
 export interface ErrorRule {
-  /** The error's `name`; `*` matches all. */
+  /** The error's `name`; `*` matches every error. */
   readonly name: string;
   readonly retry: boolean;
-  /** Instead of the policy's. */
+  /** Replaces the policy's `delayMs`. */
   readonly delayMs?: number | undefined;
   readonly maxAttempts?: number | undefined;
 }
 
-/** What a type may require of its jobs. */
+/** The fields that a type may require of its jobs. */
 export const REQUIRABLE = ['resourceId', 'fairnessKey'] as const;
 export type RequiredField = (typeof REQUIRABLE)[number];
 
@@ -37,20 +37,26 @@ export interface JobTypeConfiguration {
   readonly type: string;
   readonly tier: string;
   readonly maxConcurrency: number | null;
-  /** Two jobs of one group and one resource never run together; null excludes nothing. */
+  /** Two jobs with the same group and the same resource never run together; null: no exclusion. */
   readonly conflictGroup: string | null;
-  /** Running jobs of this type on one resource; absent: no limit. Not beside a conflict group, which lets one run. */
+  /**
+   * The most jobs of this type that run on one resource; absent: no limit. A type with a conflict group cannot have it,
+   * because that lets only one job run.
+   */
   readonly maxConcurrencyPerResource?: number | undefined;
-  /** What each job and schedule of this type must name; absent: nothing. What was accepted before goes on. */
+  /**
+   * The fields that each new job and schedule of this type must have; absent: none. Jobs and schedules accepted earlier
+   * are kept.
+   */
   readonly requires?: readonly RequiredField[] | undefined;
-  /** What an attempt costs until the estimate has learned better. */
+  /** The cost of an attempt until the estimate has learned a better one. */
   readonly defaultCostMs: number;
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
   readonly onWorkerLost: 'fail' | 'retry' | 'resume';
 }
 
-/** A dispatch order and a cap; tiers are listed from the top. */
+/** A group of types with its place in the order of dispatch and its cap. Tiers are listed from the top. */
 export interface TierConfiguration {
   readonly tier: string;
   readonly maxConcurrency: number | null;
@@ -61,12 +67,12 @@ export interface TierConfiguration {
 /** Workers that accept the same types and share a queue. */
 export interface FleetConfiguration {
   readonly fleet: string;
-  /** One type: specialised. Several: versatile. */
+  /** A fleet with one type is specialised; one with several is versatile. */
   readonly types: readonly string[];
-  /** Jobs that a Lambda fleet runs at once. Null: workers register their own slots. */
+  /** Jobs that a Lambda fleet runs at once; null for long-running workers, which register their own slots. */
   readonly slots: number | null;
   /**
-   * Jobs that one invocation of a Lambda fleet runs at most, side by side in one process, 1 to `BATCH_SIZE_MAX`.
+   * The most jobs, 1 to `BATCH_SIZE_MAX`, that one invocation of a Lambda fleet runs, side by side in one process.
    * @default BATCH_SIZE_MAX
    */
   readonly batchSize?: number | undefined;
@@ -78,72 +84,87 @@ export interface ScoreCoefficients {
   readonly priority: number;
   /** Points for each second of age. */
   readonly ageSec: number;
-  /** Divided by the number of compatible free slots. */
+  /** Points that are divided by the number of free slots that can run the job. */
   readonly rarity: number;
-  /** Points an on-demand job starts with. */
+  /** Points that an on-demand job starts with. */
   readonly onDemand: number;
-  /** Further points for each second of an on-demand job's age. */
+  /** Additional points for each second of an on-demand job's age. */
   readonly onDemandAgeSec: number;
 }
 
 /** Cost accounting per fairness key. Source: fair-queuing. */
 export interface FairnessConfiguration {
-  /** Smoothing of learned costs, 0 to 1. */
+  /** The smoothing factor of learned costs, 0 to 1. */
   readonly alpha: number;
-  /** The least that an admission is charged, so that masses of tiny jobs count. */
+  /** The least charge of an admission, so that a mass of tiny jobs is not free. */
   readonly admissionFloorMs: number;
-  /** Shares; a key that is not named has `defaultWeight`. */
+  /** Weights by fairness key; any other key has `defaultWeight`. */
   readonly weights: Readonly<Record<string, number>>;
   readonly defaultWeight: number;
-  /** Running jobs of one key. */
+  /** The most jobs of one fairness key that run at once. */
   readonly maxConcurrencyPerKey: number | null;
-  /** `advance`: a key that arrives, new or after a while without jobs, starts just behind the least cost over weight among the others. `none`: at 0, or where it was. */
+  /**
+   * `advance`: a key that arrives, new or after a time without jobs, starts just behind the least cost over weight of
+   * the other keys. `none`: it starts at 0, or at the cost it had.
+   */
   readonly idlePolicy: 'advance' | 'none';
-  /** With `advance`: no key's cost over weight stays further than this below the least of the others; null: any may. */
+  /**
+   * With `advance`: how far a key's cost over weight may stay below the least of the other keys; null: any distance.
+   */
   readonly creditMs: number | null;
-  /** True: what an attempt really used replaces its estimate in the ledger. */
+  /** True: settlement replaces an attempt's estimated cost in the ledger by its actual cost. */
   readonly trueUp: boolean;
-  /** What was charged to an idle key is forgotten after this, 90 days at most; null: after 90 days. */
+  /** The ledger of an idle key is deleted after this time, at most 90 days; null: after 90 days. */
   readonly keyTtlMs: number | null;
-  /** What stands in for a cost that was never seen on a resource: the type's own average (also when absent), or only its default. */
+  /**
+   * The cost of a resource that was never seen: the type's average (`type`, also if absent), or the type's default cost
+   * (`default`).
+   */
   readonly estimateFallback?: 'type' | 'default' | undefined;
-  /** What was learned of a type, or a resource, that was not seen for so long is forgotten, as `keyTtlMs` says. */
+  /**
+   * The estimate of a type or resource without jobs is deleted after this time, at most 90 days; null: after 90 days.
+   */
   readonly estimateTtlMs: number | null;
-  /** All ledgers go to 0 that often; null never. */
+  /** The interval at which all ledgers are reset to 0; null: never. */
   readonly resetEveryMs: number | null;
 }
 
-/** When capacity moves between partitions, and how much. With one partition nothing does. See `lending.ts`. */
+/** When and how much capacity moves between partitions. A pool with one partition ignores it. See `lending.ts`. */
 export interface LendingConfiguration {
-  /** A partition asks when at least so many of its jobs wait for the same; one that has nothing at all asks for a single one. */
+  /**
+   * A partition asks for a loan when at least so many of its jobs wait for the same capacity. A partition with none of
+   * that capacity asks for one job already.
+   */
   readonly backlogThreshold: number;
-  /** Of what a partition has free, as much is lent to one borrower at once, rounded up: above 0, and at most 1. */
+  /**
+   * The part of its free capacity that a partition lends to one borrower at once, rounded up: above 0 and at most 1.
+   */
   readonly lentShare: number;
-  /** Units of one loan, at most. */
+  /** The most units in one loan. */
   readonly batch: number;
-  /** Units that one partition borrows in all, at most: back-pressure. 0: nothing is lent. */
+  /** The most units that one partition may have borrowed in all; 0 turns lending off. */
   readonly maxBorrowed: number;
-  /** A borrower starts nothing with a loan that is older; it gives back what is free before. */
+  /** How long a borrower may start jobs with a loan. It may return free units earlier. */
   readonly loanMs: number;
 }
 
-/** One scheduling domain. */
+/** One scheduling domain: types, tiers, fleets and limits. */
 export interface PoolConfiguration {
   readonly types: readonly JobTypeConfiguration[];
-  /** From the top. */
+  /** From the highest tier down. */
   readonly tiers: readonly TierConfiguration[];
   readonly fleets: readonly FleetConfiguration[];
-  /** Running jobs of the whole pool. */
+  /** The most jobs of the whole pool that run at once. */
   readonly maxConcurrency: number | null;
   readonly score: ScoreCoefficients;
   readonly fairness: FairnessConfiguration;
-  /** Absent: as `LENDING_DEFAULTS` says. */
+  /** Absent: `LENDING_DEFAULTS`. */
   readonly lending?: LendingConfiguration | undefined;
   /**
    * Claims that a pass may lose one after the other; after one more it reads its candidates anew. Absent: `LOST_CLAIMS_IN_A_ROW`.
    * Source: affinity-scoring, "Retry algorithm".
    */
   readonly lostClaimsInARow?: number | undefined;
-  /** Shards with a single writer each, among which keys and caps are divided: see `partition.ts`. */
+  /** The number of partitions among which fairness keys and caps are divided: see `partition.ts`. */
   readonly partitions: number;
 }

@@ -1,26 +1,27 @@
 /**
- * Conflict keys: two jobs of one conflict key never run together, whatever their type, tier or fairness key.
- * Source: fair-queuing, "Conflict group". Where a type limits the running jobs of a resource, these have a conflict key of the
- * type's own, with room for so many. A job in flight keeps the terms that it was claimed under, whatever is declared by now.
+ * Conflict keys: two jobs with the same conflict key never run together, even if their types, tiers or fairness keys
+ * differ. Source: fair-queuing, "Conflict group". A type may instead limit its running jobs per resource. Then each of
+ * its resources has a conflict key of that type, with room for that many jobs. A job in flight keeps the terms under
+ * which it was claimed, even after a new declaration.
  */
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
 import type { ReservedJob } from './job.ts';
 
-/** What of a type decides on conflicts. */
+/** The fields of a type that decide its conflict keys. */
 export type ConflictTerms = Pick<
   JobTypeConfiguration,
   'type' | 'conflictGroup' | 'maxConcurrencyPerResource'
 >;
 
-/** What a type says of the conflicts of its jobs. */
+/** How the jobs of a type exclude others. */
 export interface ConflictRule {
-  /** Their conflict keys are this and their resource. */
+  /** A job's conflict key is this prefix, followed by the job's resource. */
   readonly prefix: string;
-  /** How many jobs of one conflict key may run at once. */
+  /** How many jobs with the same conflict key may run at once. */
   readonly room: number;
 }
 
-/** Undefined for a type whose jobs nothing excludes. */
+/** The rule for a type; undefined if its jobs exclude no others. */
 export function conflictRuleOf({
   type,
   conflictGroup,
@@ -30,21 +31,21 @@ export function conflictRuleOf({
   if (prefix !== undefined) return { prefix, room: 1 };
   return room === undefined
     ? undefined
-    : { prefix: `${OF_TYPE}${encodeURIComponent(type.toWellFormed())}/`, room };
+    : { prefix: `${TYPE_PREFIX}${encodeURIComponent(type.toWellFormed())}/`, room };
 }
 
-/** What conflict keys begin with that one type's jobs have by its limit for a resource: the name of no group does. */
-const OF_TYPE = '=';
+/** The first character of conflict keys that come from a type's limit per resource. No encoded group begins with it. */
+const TYPE_PREFIX = '=';
 
 /**
- * Whether at most one job runs with this conflict key, in whatever partition. If not, it is that of a resource whose jobs a type
- * limits: each partition lets its share of them run.
+ * Whether at most one job may run with this conflict key, across all partitions. If not, the key belongs to a resource
+ * whose jobs a type limits, and each partition runs its share of them.
  */
-export const isExclusive = (conflictKey: string): boolean => !conflictKey.startsWith(OF_TYPE);
+export const isExclusive = (conflictKey: string): boolean => !conflictKey.startsWith(TYPE_PREFIX);
 
 /**
- * The key under which a job of this type excludes others, or undefined where nothing excludes it: a type without a group or a
- * limit for its resources, or one that there is not, a job without a resource. The group is encoded, so the first slash always
+ * The conflict key of a job of this type, or undefined if nothing excludes the job: its type is unknown, or has neither
+ * a group nor a limit per resource, or the job has no resource. The group is encoded, so the first slash always
  * separates it from the resource.
  */
 export function conflictKeyUnder(
@@ -55,32 +56,41 @@ export function conflictKeyUnder(
   return rule === undefined || resourceId === undefined ? undefined : rule.prefix + resourceId;
 }
 
-/** How many jobs may run at once with a conflict key that a job of this type holds, now or by a former declaration. */
+/**
+ * How many jobs may run at once with a conflict key that a job of this type holds. The key may come from an earlier
+ * declaration.
+ */
 export function roomUnder(type: ConflictTerms | undefined, conflictKey: string): number {
   const rule = type === undefined ? undefined : conflictRuleOf(type);
   return rule !== undefined && conflictKey.startsWith(rule.prefix) ? rule.room : 1;
 }
 
-/** The resource that a conflict key names. */
+/** The resource in a conflict key. */
 export const resourceOf = (conflictKey: string): string => conflictKey.slice(conflictKey.indexOf('/') + 1);
 
-/** What the conflict keys of a group begin with; undefined for no group. The empty group is none. */
+/** The prefix of a group's conflict keys; undefined for no group. The empty group counts as none. */
 export function conflictPrefix(conflictGroup: string | null): string | undefined {
   if (conflictGroup === null || conflictGroup === '') return undefined;
   return `${encodeURIComponent(conflictGroup.toWellFormed())}/`;
 }
 
-/** Conflict keys as numbers, with how many jobs use each and run with it: numbers of keys that nobody uses are given away again. */
+/**
+ * Conflict keys as numbers, each with the count of jobs that use it and of jobs that run with it. The number of an
+ * unused key is used again.
+ */
 export class Conflicts {
   readonly #numbers = new Map<string, number>();
   readonly #keys: string[] = [];
   readonly #holders: number[] = [];
-  /** How many may run at once. */
+  /** By conflict key: how many jobs may run at once. */
   readonly #rooms: number[] = [];
   readonly #users: number[] = [];
   readonly #free: number[] = [];
 
-  /** The key's number, with one more job that uses it. `room`: as many may run at once; as it was said before, or one, unless given. */
+  /**
+   * Returns the key's number and counts one more job that uses it. `room` sets how many jobs may run at once; without
+   * it the key keeps its room, which is 1 at first.
+   */
   use(conflictKey: string, room?: number): number {
     let conflict = this.#numbers.get(conflictKey);
     if (conflict === undefined) {
@@ -96,44 +106,44 @@ export class Conflicts {
     return conflict;
   }
 
-  /** A job that used the key is gone. */
+  /** Counts one job less that uses the key. */
   leave(conflict: number): void {
-    const left = (this.#users[conflict] as number) - 1;
-    this.#users[conflict] = left;
-    if (left > 0) return;
+    const remaining = (this.#users[conflict] as number) - 1;
+    this.#users[conflict] = remaining;
+    if (remaining > 0) return;
     this.#numbers.delete(this.nameOf(conflict));
     this.#free.push(conflict);
   }
 
-  /** A job that uses the key runs. */
+  /** Counts one more running job. */
   hold(conflict: number): void {
     this.#holders[conflict] = (this.#holders[conflict] as number) + 1;
   }
 
-  /** Nothing starts with the key any more. */
+  /** Makes the key held for ever, so that no further job starts with it. */
   close(conflict: number): void {
     this.#holders[conflict] = Infinity;
   }
 
-  /** It runs no more. Answers whether the key has room now, and had none before. */
+  /** Counts one running job less. Returns whether the key has room now and had none before. */
   release(conflict: number): boolean {
-    const left = (this.#holders[conflict] as number) - 1;
-    this.#holders[conflict] = left;
-    return left === (this.#rooms[conflict] as number) - 1;
+    const remaining = (this.#holders[conflict] as number) - 1;
+    this.#holders[conflict] = remaining;
+    return remaining === (this.#rooms[conflict] as number) - 1;
   }
 
-  /** Whether as many jobs run with the key as may. */
+  /** Whether the key has no room left. */
   isHeld(conflict: number): boolean {
     return (this.#holders[conflict] as number) >= (this.#rooms[conflict] as number);
   }
 
-  /** How many jobs run with this conflict key. */
+  /** The number of jobs that run with this conflict key. */
   holdersOf(conflictKey: string): number {
     const conflict = this.#numbers.get(conflictKey);
     return conflict === undefined ? 0 : (this.#holders[conflict] as number);
   }
 
-  /** Whether as many jobs run with this conflict key as may. */
+  /** Whether this conflict key has no room left. */
   isKeyHeld(conflictKey: string): boolean {
     const conflict = this.#numbers.get(conflictKey);
     return conflict !== undefined && this.isHeld(conflict);
@@ -152,39 +162,39 @@ export class Conflicts {
 type Types = ReadonlyMap<string, ConflictTerms>;
 
 /**
- * The conflict keys that a job in flight holds: the one that it was claimed with, and where its type has another conflict
- * group by now, that of this group too. So jobs of one resource exclude each other across a change of their group.
+ * The conflict keys that a job in flight holds: the one it was claimed with and, if its type has another conflict group
+ * by now, that group's key too. So jobs on one resource exclude each other even while their group changes.
  */
 export function keysHeldBy(
   types: Types,
   { type, conflictKey, resourceId }: Pick<ReservedJob, 'type' | 'conflictKey' | 'resourceId'>,
 ): readonly string[] {
   const resource = conflictKey === undefined ? resourceId : resourceOf(conflictKey);
-  const present = conflictKeyUnder(types.get(type), resource);
+  const currentKey = conflictKeyUnder(types.get(type), resource);
   const keys = conflictKey === undefined ? [] : [conflictKey];
-  return present === undefined || present === conflictKey ? keys : [...keys, present];
+  return currentKey === undefined || currentKey === conflictKey ? keys : [...keys, currentKey];
 }
 
-/** Conflict keys with which as many jobs are in flight as may run at once. */
+/** The conflict keys for which as many jobs are in flight as may run at once. */
 export function fullConflicts(
   types: Types,
   inFlight: Iterable<Pick<ReservedJob, 'type' | 'conflictKey' | 'resourceId'>>,
 ): ReadonlySet<string> {
   const running = new Map<string, number>();
-  const full = new Set<string>();
+  const fullKeys = new Set<string>();
   for (const entry of inFlight) {
     for (const conflictKey of keysHeldBy(types, entry)) {
       const count = (running.get(conflictKey) ?? 0) + 1;
       running.set(conflictKey, count);
-      if (count >= roomUnder(types.get(entry.type), conflictKey)) full.add(conflictKey);
+      if (count >= roomUnder(types.get(entry.type), conflictKey)) fullKeys.add(conflictKey);
     }
   }
-  return full;
+  return fullKeys;
 }
 
 const byName = new WeakMap<PoolConfiguration['types'], ReadonlyMap<string, JobTypeConfiguration>>();
 
-/** Types by their names, made once for a configuration: it is asked of every job. */
+/** Types by name. The map is made once per configuration, because it is used for every job. */
 export function typesByName({
   types,
 }: Pick<PoolConfiguration, 'types'>): ReadonlyMap<string, JobTypeConfiguration> {

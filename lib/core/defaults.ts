@@ -1,9 +1,9 @@
 /**
- * From what the platform engineer writes, which is sparse, to a `PoolConfiguration` with every default filled in.
+ * Turns a sparse declaration into a `PoolConfiguration` with every default filled in.
  *
- * The input may come from a file or an environment variable, so nothing about its shape is believed: each field is
- * read as an own property, checked, and refused by a `ConfigurationError` that names its path, the offending value
- * and the way out. Fields that nobody knows are refused too: a misspelt cap must not become "no cap".
+ * The input may come from a file or an environment variable, so its shape is not trusted. Each field is read as an own
+ * property and checked. A wrong field is refused by a `ConfigurationError` with its path, the offending value and the
+ * way out. Unknown fields are refused too, so that a misspelt cap does not become "no cap".
  */
 
 import { BATCH_SIZE_MAX } from './capacity.ts';
@@ -38,16 +38,16 @@ import {
 import { didYouMean } from './spelling.ts';
 import { FIELDS } from './unknown-fields.ts';
 
-/** A type as declared. What is absent comes from `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
+/** A type as declared. Absent fields get the values of `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
 export interface JobTypeInput {
-  /** Absent: the tier named `default` if there is one, or else the lowest. */
+  /** Absent: the tier named `default` if there is one, or else the lowest tier. */
   readonly tier?: string | undefined;
   readonly maxConcurrency?: number | null | undefined;
-  /** The empty group is no group. */
+  /** The empty text means no group. */
   readonly conflictGroup?: string | null | undefined;
-  /** Running jobs on one `resourceId`, at least 1; each partition has a share of it. Null: no limit. */
+  /** The most running jobs on one `resourceId`, at least 1, divided among the partitions; null: no limit. */
   readonly maxConcurrencyPerResource?: number | null | undefined;
-  /** Jobs and schedules that do not name these are refused. @default - none */
+  /** Jobs and schedules without these fields are refused. @default - none */
   readonly requires?: readonly RequiredField[] | undefined;
   readonly defaultCostMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
@@ -66,14 +66,17 @@ export interface TierInput {
 export interface FleetInput {
   readonly types: readonly string[];
   readonly slots?: number | null | undefined;
-  /** Only where `slots` is a number. */
+  /** Allowed only if `slots` is a number. */
   readonly batchSize?: number | undefined;
 }
 
-/** A pool as declared. A type without a fleet gets a fleet of its own, and the other way round. */
+/**
+ * A pool as declared. A type that no fleet lists gets a fleet of its own, and a fleet's undeclared type gets the
+ * default settings.
+ */
 export interface PoolInput {
   readonly types?: Readonly<Record<string, JobTypeInput>> | undefined;
-  /** From the top. */
+  /** From the highest tier down. */
   readonly tiers?: readonly TierInput[] | undefined;
   readonly fleets?: Readonly<Record<string, FleetInput>> | undefined;
   readonly maxConcurrency?: number | null | undefined;
@@ -103,7 +106,7 @@ export const RETRY_DEFAULTS: RetryPolicy = {
   maxWorkersLost: 3,
 };
 
-/** The timeout leaves a Lambda, which has 15 minutes, half a minute to say that it was too slow. */
+/** The timeout is half a minute less than the 15 minutes of a Lambda, which needs the rest to report the timeout. */
 export const TYPE_DEFAULTS: Omit<JobTypeConfiguration, 'type' | 'tier' | 'retry'> = {
   maxConcurrency: null,
   conflictGroup: null,
@@ -112,7 +115,7 @@ export const TYPE_DEFAULTS: Omit<JobTypeConfiguration, 'type' | 'tier' | 'retry'
   onWorkerLost: 'retry',
 };
 
-/** What was charged to a key, or learned of a resource, is kept for so long after it was seen last, whatever is declared. */
+/** The longest time that the ledger of a key or the estimate of a resource is kept after its last use. */
 export const LEARNED_KEPT_MS = 90 * 86_400_000;
 
 export const FAIRNESS_DEFAULTS: FairnessConfiguration = {
@@ -143,7 +146,7 @@ export const LOST_CLAIMS_IN_A_ROW = 5;
 
 export const DEFAULT_TIER = 'default';
 
-/** Bounds of a declaration: what is beyond them is a mistake, and would not fit the items that carry it. */
+/** Bounds of a declaration. Larger values are mistakes, and would not fit into the items that store the declaration. */
 export const CONFIGURATION_LIMITS = {
   types: 1_000,
   tiers: 100,
@@ -160,7 +163,7 @@ export const CONFIGURATION_LIMITS = {
 } as const;
 
 /**
- * The configuration that a declaration means.
+ * Resolves a declaration into a configuration.
  * @throws ConfigurationError for the first field that is wrong.
  */
 export function resolveConfiguration(input: PoolInput): PoolConfiguration {
@@ -477,7 +480,7 @@ function readScore(value: unknown): ScoreCoefficients {
     readNumber(`score.${name}`, fields.get(name), SCORE_DEFAULTS[name], { min: 0 });
   return {
     priority: coefficient('priority'),
-    // Without a slope nothing ages, and the rank of a line divides by it.
+    // With 0 no job would age, and `starvationBoundMs` would divide by 0.
     ageSec: readNumber('score.ageSec', fields.get('ageSec'), SCORE_DEFAULTS.ageSec, { above: 0 }),
     rarity: coefficient('rarity'),
     onDemand: coefficient('onDemand'),
@@ -549,12 +552,12 @@ function readLending(value: unknown): LendingConfiguration {
     }),
     batch: count('batch', 1),
     maxBorrowed: count('maxBorrowed', 0),
-    // Shorter than a message to the other partition and its pass, nothing could be started with it.
+    // A shorter loan would end before the message to the borrower and its next pass.
     loanMs: count('loanMs', 5_000),
   };
 }
 
-// Fairness keys are the caller's: any text is one, the empty text too.
+// The caller chooses fairness keys, so any text is allowed, even the empty one.
 function readWeights(path: string, value: unknown): Readonly<Record<string, number>> {
   return Object.fromEntries(
     readRecord(path, value, CONFIGURATION_LIMITS.weights).map(([key, weight]) => [

@@ -4,18 +4,18 @@
  */
 
 /**
- * A declaration that cannot work: a pool's configuration, a retry policy, a schedule, a ring.
- * Thrown before anything was changed.
+ * A declaration that cannot work: a pool's configuration, a retry policy, a schedule or a ring. It is thrown before
+ * anything has changed.
  */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
-  /** Path of the wrong field, such as `types.pdf.timeoutMs`; empty for the whole. */
+  /** The path of the wrong field, such as `types.pdf.timeoutMs`; empty for the whole configuration. */
   readonly field: string;
-  /** What stood there. */
+  /** The offending value. */
   readonly value: unknown;
-  /** What is wrong with it. */
+  /** The reason why the value is wrong. */
   readonly problem: string;
-  /** What is allowed, or to be done. */
+  /** The allowed values, or the step that solves the problem. */
   readonly wayOut: string;
 
   constructor(field: string, value: unknown, problem: string, wayOut: string) {

@@ -1,25 +1,27 @@
 /**
- * Learned costs: an exponential moving average of the run time for each (type, resource).
- * Source: fair-queuing, "Cost Estimation".
+ * Learned costs: an exponential moving average of the run time for each (type, resource). Source: fair-queuing, "Cost
+ * Estimation".
  *
  *   mean_n = alpha x observed + (1 - alpha) x mean_(n-1)
  *   variance_n = (1 - alpha) x (variance_(n-1) + alpha x (observed - mean_(n-1))^2)
- * where mean_0 is what would have been charged without knowledge of the resource: the type's own average, or its
- * default cost. Only successes teach: a failure's time says nothing about the work, and failing fast must not become cheap.
- * The type's own average is kept under the empty resource. Costs are milliseconds; the formulas do not depend on the unit.
+ *
+ * mean_0 is the cost expected of a resource that was never seen: the type's average, or its default cost. Only
+ * successes are observed: the time of a failure says nothing about the work, and failing fast must not become cheap.
+ * The type's own average is kept under the empty resource. Costs are milliseconds; the formulas do not depend on the
+ * unit.
  */
 import type { FairnessConfiguration } from './configuration.ts';
 import { widenFloats } from './fairness.ts';
 
-/** What is known of one (type, resource). */
+/** The estimate of one (type, resource). */
 export interface Estimate {
   readonly meanMs: number;
   readonly varianceMs2: number;
-  /** Successes it was learned from; 0 for one that was set from outside. */
+  /** The successes it was learned from; 0 for an estimate that was set from outside. */
   readonly samples: number;
 }
 
-/** The estimate after one more success. `startMs` is the cost that was expected of a resource never seen. */
+/** The estimate after one more success. `startMs` is the cost expected of a resource that was never seen. */
 export function observe(
   known: Estimate | undefined,
   observedMs: number,
@@ -27,15 +29,15 @@ export function observe(
   alpha: number,
 ): Estimate {
   const before = known ?? { meanMs: startMs, varianceMs2: 0, samples: 0 };
-  const surprise = observedMs - before.meanMs;
+  const deviationMs = observedMs - before.meanMs;
   return {
     meanMs: alpha * observedMs + (1 - alpha) * before.meanMs,
-    varianceMs2: (1 - alpha) * (before.varianceMs2 + alpha * surprise * surprise),
+    varianceMs2: (1 - alpha) * (before.varianceMs2 + alpha * deviationMs * deviationMs),
     samples: before.samples + 1,
   };
 }
 
-/** What an attempt is expected to cost: known for the resource, or else for the type, or else the type's default. */
+/** The expected cost of an attempt: the resource's mean, else the type's mean, else the type's default. */
 export function expectedCostMs(
   ofResource: Estimate | undefined,
   ofType: Estimate | undefined,
@@ -44,13 +46,15 @@ export function expectedCostMs(
   return ofResource?.meanMs ?? ofType?.meanMs ?? defaultCostMs;
 }
 
-/** So few successes say nothing of how long others take. */
+/** Fewer successes say nothing about the duration of others. */
 const SAMPLES_MIN = 5;
+/** The standard deviations above the mean that still count as normal. */
 const DEVIATIONS = 3;
 
 /**
- * Within how long attempts that succeed are over, ordinarily. By Cantelli nine of ten are, however their times are spread, and
- * more where that is as most are. Undefined as long as too few were seen, or lately none.
+ * The time within which successful attempts are normally over. By Cantelli's inequality, the mean plus three standard
+ * deviations covers at least nine of ten for any distribution of their times, and more for most. Undefined as long as
+ * too few successes were seen, or none within `estimateTtlMs`.
  */
 export function ordinarilyWithinMs(
   known: (Estimate & { readonly lastSeenMs: number }) | undefined,
@@ -65,13 +69,13 @@ export function ordinarilyWithinMs(
 /** The resource under which a type's own average is kept. */
 export const WHOLE_TYPE = '';
 
-/** An estimate with what it belongs to. */
+/** An estimate with its type and resource. */
 export interface NamedEstimate extends Estimate {
   readonly type: string;
   readonly resourceId: string;
 }
 
-// What is known of a resource, among doubles and among whole numbers: 32 bytes.
+// The layout of one estimate, 32 bytes: indexes among the doubles, and among the 32-bit integers of the same buffer.
 const DOUBLES = 4;
 const MEAN = 0;
 const VARIANCE = 1;
@@ -80,19 +84,19 @@ const INTS = 8;
 const SAMPLES = 6;
 const USERS = 7;
 
-/** The samples of one of which nothing is known. */
-const UNKNOWN = -1;
+/** The value of `SAMPLES` for a resource without an estimate. */
+const NO_ESTIMATE = -1;
 
-/** The number of the type's own average. */
+/** The number of the empty resource, which has the type's own average. */
 export const WHOLE = 0;
 
 /**
- * What is known of one type: as a whole, and by resource. Each resource with jobs is a number, so that a job's is looked up
- * once, when it arrives, and what is known of it stands side by side.
+ * The estimates of one type, as a whole and by resource. Each resource with jobs has a number. A job's resource is
+ * looked up once, when the job arrives; after that its estimate is found by the number.
  */
 export class TypeEstimates {
   readonly #fairness: FairnessConfiguration;
-  readonly #learnsWhole: boolean;
+  readonly #learnsTypeAverage: boolean;
   readonly #numbers = new Map([[WHOLE_TYPE, WHOLE]]);
   readonly #names = [WHOLE_TYPE];
   readonly #free: number[] = [];
@@ -101,15 +105,15 @@ export class TypeEstimates {
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
-    this.#learnsWhole = fairness.estimateFallback !== 'default';
-    this.#ints[SAMPLES] = UNKNOWN;
+    this.#learnsTypeAverage = fairness.estimateFallback !== 'default';
+    this.#ints[SAMPLES] = NO_ESTIMATE;
   }
 
-  /** Puts in what was learned earlier. */
+  /** Sets an estimate that was learned earlier. */
   set(resourceId: string, estimate: Estimate, nowMs: number): void {
     const number = this.#open(resourceId);
     this.#put(number, estimate);
-    this.#see(number, nowMs);
+    this.#noteSeen(number, nowMs);
   }
 
   get(resourceId: string): Estimate | undefined {
@@ -117,7 +121,10 @@ export class TypeEstimates {
     return number === undefined ? undefined : this.#known(number);
   }
 
-  /** A job came: what is known of its cost is kept until it has ended. Answers its resource's number. */
+  /**
+   * Called when a job arrives. The estimate of its resource is kept until the job has ended. Returns the resource's
+   * number.
+   */
   arrive(resourceId: string = WHOLE_TYPE, nowMs: number): number {
     const number = this.#open(resourceId);
     this.#use(WHOLE, nowMs);
@@ -125,23 +132,23 @@ export class TypeEstimates {
     return number;
   }
 
-  /** The resource of a job that waits or runs. */
+  /** The resource with this number; undefined for the number of the whole type. */
   nameOf(number: number): string | undefined {
     return number === WHOLE ? undefined : this.#names[number];
   }
 
-  /** What an attempt is expected to cost. */
+  /** The expected cost of an attempt on the resource with this number. */
   costMs(number: number, defaultCostMs: number): number {
     if (this.#isKnown(number)) return this.#meanMs(number);
-    return this.#learnsWhole && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
+    return this.#learnsTypeAverage && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
   }
 
-  /** A job ended, or was withdrawn; `observedMs` only if it succeeded. */
+  /** Called when a job has ended or was withdrawn. `observedMs` is given only if it succeeded. */
   end(number: number, defaultCostMs: number, observedMs: number | undefined, nowMs: number): void {
-    // Taken before the type's own average learns from this very attempt.
-    const expectedMs = this.#learnsWhole && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
+    // Read before the type's average learns from this attempt.
+    const expectedMs = this.#learnsTypeAverage && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
     this.#leave(WHOLE, nowMs);
-    if (observedMs !== undefined && (this.#learnsWhole || number === WHOLE)) {
+    if (observedMs !== undefined && (this.#learnsTypeAverage || number === WHOLE)) {
       this.#learn(WHOLE, observedMs, defaultCostMs);
     }
     if (number === WHOLE) return;
@@ -150,17 +157,17 @@ export class TypeEstimates {
     else if (!this.#isKnown(number) && this.#users(number) === 0) this.#drop(number);
   }
 
-  /** Drops what nobody has used for the time to live. Bounded by the number of estimates. */
+  /** Deletes unused estimates that were last seen `ttlMs` ago or earlier. O(estimates). */
   evict(ttlMs: number, nowMs: number): void {
     for (const number of this.#numbers.values()) {
       const lastSeenMs = this.#doubles[number * DOUBLES + LAST_SEEN] as number;
       if (this.#users(number) > 0 || nowMs - lastSeenMs < ttlMs) continue;
-      if (number === WHOLE) this.#ints[SAMPLES] = UNKNOWN;
+      if (number === WHOLE) this.#ints[SAMPLES] = NO_ESTIMATE;
       else this.#drop(number);
     }
   }
 
-  /** All that is known, by resource. */
+  /** All estimates, by resource. */
   list(): readonly (readonly [resourceId: string, estimate: Estimate])[] {
     return [...this.#numbers.keys()].sort().flatMap((resourceId) => {
       const estimate = this.get(resourceId);
@@ -179,7 +186,7 @@ export class TypeEstimates {
       this.#ints = new Int32Array(this.#doubles.buffer);
     }
     this.#doubles[number * DOUBLES + LAST_SEEN] = 0;
-    this.#ints[number * INTS + SAMPLES] = UNKNOWN;
+    this.#ints[number * INTS + SAMPLES] = NO_ESTIMATE;
     this.#ints[number * INTS + USERS] = 0;
     return number;
   }
@@ -190,7 +197,7 @@ export class TypeEstimates {
   }
 
   #isKnown(number: number): boolean {
-    return this.#ints[number * INTS + SAMPLES] !== UNKNOWN;
+    return this.#ints[number * INTS + SAMPLES] !== NO_ESTIMATE;
   }
 
   #meanMs(number: number): number {
@@ -222,22 +229,22 @@ export class TypeEstimates {
 
   #use(number: number, nowMs: number): void {
     this.#ints[number * INTS + USERS] = this.#users(number) + 1;
-    this.#see(number, nowMs);
+    this.#noteSeen(number, nowMs);
   }
 
   #leave(number: number, nowMs: number): void {
-    // One that was reserved before this memory began was never counted in.
+    // A job that was reserved before this object was made was never counted.
     this.#ints[number * INTS + USERS] = Math.max(0, this.#users(number) - 1);
-    this.#see(number, nowMs);
+    this.#noteSeen(number, nowMs);
   }
 
-  #see(number: number, nowMs: number): void {
+  #noteSeen(number: number, nowMs: number): void {
     const at = number * DOUBLES + LAST_SEEN;
     if (nowMs > (this.#doubles[at] as number)) this.#doubles[at] = nowMs;
   }
 }
 
-/** All estimates of a pool, in memory, dropped some time after their last use. */
+/** All estimates of a pool, in memory. Each is deleted some time after its last use. */
 export class Estimates {
   readonly #fairness: FairnessConfiguration;
   readonly #types = new Map<string, TypeEstimates>();
@@ -246,7 +253,7 @@ export class Estimates {
     this.#fairness = fairness;
   }
 
-  /** A type's estimates: always the same object. */
+  /** A type's estimates. The same object is returned each time. */
   ofType(type: string): TypeEstimates {
     let estimates = this.#types.get(type);
     if (estimates === undefined) {
@@ -256,14 +263,14 @@ export class Estimates {
     return estimates;
   }
 
-  /** Drops what nobody has used for the time to live. Bounded by the number of estimates. */
+  /** Deletes unused estimates that were last seen `estimateTtlMs` ago or earlier. O(estimates). */
   evict(nowMs: number): void {
     const ttlMs = this.#fairness.estimateTtlMs;
     if (ttlMs === null) return;
     for (const estimates of this.#types.values()) estimates.evict(ttlMs, nowMs);
   }
 
-  /** All that is known, by type, then resource. */
+  /** All estimates, by type, then by resource. */
   list(): readonly NamedEstimate[] {
     return [...this.#types.keys()].sort().flatMap((type) =>
       this.ofType(type)

@@ -1,5 +1,6 @@
 /**
- * Why a job is not running, told by the scheduler that decides it: what is known of the pool is put into one, and asked.
+ * Explains why a job is not running. The known state of the pool is loaded into a `Scheduler`, the one that decides
+ * passes, and the explanation is read from it.
  */
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
@@ -13,71 +14,87 @@ import { type Decision, Scheduler } from './scheduler.ts';
 import { nameIn, ruleOf, withCaps } from './scope.ts';
 import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
 
-/** The job that is asked about. */
+/** The job to explain. */
 export type Explained = WaitingJob & Pick<Job, 'state' | 'runAtMs' | 'finishedAtMs'>;
 
-/** What is known of the pool. What is missing makes the answer less exact, never wrong about a cap or a conflict. */
+/** The known state of the pool. Missing parts make the answer less exact, but never wrong about a cap or a conflict. */
 export interface ExplainState {
   readonly configuration: PoolConfiguration;
   readonly overrides?: readonly Control[] | undefined;
-  /** Every place of every reservation. */
+  /** Every entry of every reservation. */
   readonly inFlight: readonly ReservedJob[];
-  /** By id of what is in flight: when it was reserved, in epoch ms. What is missing was reserved now. */
+  /** By id of a job in flight: when it was reserved, in epoch ms. A job that is missing counts as reserved now. */
   readonly reservedAtMs?: ReadonlyMap<string, number> | undefined;
-  /** Slots that nothing holds. */
+  /** Slots that no job holds. */
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
-  /** Of the keys with backlog, settled. */
+  /** The settled costs of the keys with backlog. */
   readonly ledgers: readonly KeyLedger[];
-  /** Jobs that wait, as many as were read: the heads of the lines, and the job's own line as far as the job. */
+  /** Waiting jobs, as far as they were read: the heads of the lines, and this job's own line down to the job. */
   readonly waiting: readonly WaitingJob[];
-  /** Ids of those that something else keeps from starting than what stands here: they come before nobody. */
+  /**
+   * Ids of waiting jobs that cannot start for a reason outside this state, such as another partition's lock. No job
+   * waits behind them.
+   */
   readonly keptBack?: ReadonlySet<string> | undefined;
-  /** Told of each key that the next pass raises, and by how much. */
+  /** Called for each key whose share the next pass raises, with the amount. */
   readonly raised?: ((fairnessKey: string, moreMs: number) => void) | undefined;
   readonly costMs: (type: string, resourceId: string | undefined) => number;
 }
 
-/** One thing that a job waits for. */
+/** One reason why a job waits. */
 export type WaitsFor =
   | Obstacle
-  /** Its time has not come. */
+  /** The job's time has not come. */
   | { readonly why: 'time'; readonly untilMs: number }
-  /** It may start, but others come first and take what is free: the first ids of them, in order. */
+  /**
+   * The job may start, but others come first and take the free capacity. `before` lists the first of their ids, in
+   * order.
+   */
   | { readonly why: 'turn'; readonly before: readonly string[] }
   /** The next pass starts it. */
   | { readonly why: 'pass' };
 
-/** Where a job stands. */
+/** A job's state, and why it waits. */
 export interface Explanation {
   readonly id: string;
   readonly state: Job['state'];
-  /** Empty once the job is claimed, runs or is over. */
+  /** Empty once the job is claimed, runs or has ended. */
   readonly waitsFor: readonly WaitsFor[];
-  /** Jobs before it in its line, of those that were read; undefined when it stands in none. */
+  /** The number of jobs before it in its line, among those that were read; undefined if it stands in no line. */
   readonly position: number | undefined;
   readonly score: ScoreParts | undefined;
-  /** What its key was charged, in flight included, and its weight. */
+  /** Its key's cost, including jobs in flight, and weight. */
   readonly key: { readonly costMs: number; readonly weight: number } | undefined;
-  /** The job that holds its conflict key. */
+  /** The id of the job that holds its conflict key. */
   readonly blocker: string | undefined;
-  /** Epoch ms, by the bound of `starvationBoundMs` and as things stand; undefined where nothing is promised, as long as it is paused. */
+  /**
+   * Epoch ms: the latest start by `starvationBoundMs` in the present state. Undefined if the configuration promises no
+   * bound, or while the job is paused.
+   */
   readonly latestStartAtMs: number | undefined;
   /**
-   * Epoch ms, an estimate: its start, if what runs and what comes first takes as long as such jobs took so far, and nothing else is
-   * submitted. Undefined where it has not come to its time, or where nothing that ends lets it start.
+   * Epoch ms: an estimate of its start, if the running jobs and those that come first take as long as such jobs took so
+   * far, and no further jobs are submitted. Undefined before the job's time has come, or if the end of no other job
+   * lets it start.
    */
   readonly estimatedStartAtMs: number | undefined;
 }
 
-/** At most so many of those that come first are named. */
+/** The most ids listed in `before`. */
 const BEFORE_MAX = 100;
 
-/** What the job waits for at `nowMs`. */
+/** Explains the job at `nowMs`. */
 export function explain(job: Explained, state: ExplainState, nowMs: number): Explanation {
-  const idle = { id: job.id, state: job.state, position: undefined, score: undefined, blocker: undefined };
+  const unplanned = {
+    id: job.id,
+    state: job.state,
+    position: undefined,
+    score: undefined,
+    blocker: undefined,
+  };
   if (isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
     return {
-      ...idle,
+      ...unplanned,
       waitsFor: [],
       key: undefined,
       latestStartAtMs: undefined,
@@ -88,21 +105,21 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
   if (untilMs > nowMs) {
     const latestStartAtMs = latestStart({ ...job, readyAtMs: untilMs }, state);
     return {
-      ...idle,
+      ...unplanned,
       waitsFor: [{ why: 'time', untilMs }],
       key: undefined,
       latestStartAtMs,
       estimatedStartAtMs: undefined,
     };
   }
-  const { scheduler, raises } = fill(job, state, nowMs);
+  const { scheduler, raises } = loadScheduler(job, state, nowMs);
   const obstacles = scheduler.obstaclesTo(job);
   const key = scheduler.openKey(job.fairnessKey, nowMs);
   const { score: coefficients } = state.configuration;
-  const told = {
+  const common = {
     id: job.id,
     state: job.state,
-    position: inLine(job, state).filter((other) => compareRanked(other, job, coefficients) < 0).length,
+    position: othersInLine(job, state).filter((other) => compareRanked(other, job, coefficients) < 0).length,
     score: scoreParts(job, nowMs, scheduler.compatibleSlots(job.type), coefficients),
     key: { costMs: scheduler.ledgers.costOf(key), weight: scheduler.ledgers.weightOf(key) },
     blocker: obstacles.find((obstacle) => obstacle.why === 'conflict')?.holder,
@@ -110,18 +127,18 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
       ? undefined
       : latestStart(job, state),
   };
-  const isKept = obstacles.length > 0;
-  const { startsNow, before, started } = planPass(job, scheduler, raises, isKept ? {} : state);
+  const hasObstacles = obstacles.length > 0;
+  const { startsNow, before, started } = planPass(job, scheduler, raises, hasObstacles ? {} : state);
   const turn: WaitsFor = startsNow ? { why: 'pass' } : { why: 'turn', before };
   return {
-    ...told,
-    waitsFor: isKept ? obstacles : [turn],
+    ...common,
+    waitsFor: hasObstacles ? obstacles : [turn],
     estimatedStartAtMs: startsNow ? nowMs : estimatedStart(job, scheduler, started, state, nowMs),
   };
 }
 
-/** A scheduler that knows what the next pass may know. */
-function fill(
+/** Makes a scheduler with the state that the next pass may see. */
+function loadScheduler(
   job: WaitingJob,
   state: ExplainState,
   nowMs: number,
@@ -151,7 +168,7 @@ function fill(
   return { scheduler, raises };
 }
 
-/** Plans a pass, as far as the job. */
+/** Plans the next pass until it starts the job. */
 function planPass(
   job: WaitingJob,
   scheduler: Scheduler,
@@ -167,7 +184,10 @@ function planPass(
   }
 }
 
-/** Lets jobs end one after the other, each after what such jobs took so far, and plans on, until the job starts. Each job ends once. */
+/**
+ * Ends the running jobs one after the other, each after its expected cost, and plans on until the job starts. Each job
+ * ends once.
+ */
 function estimatedStart(
   job: WaitingJob,
   scheduler: Scheduler,
@@ -218,7 +238,7 @@ function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['rais
   return undefined;
 }
 
-function inLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {
+function othersInLine(job: WaitingJob, state: ExplainState): readonly WaitingJob[] {
   return state.waiting.filter(
     (other) =>
       other.id !== job.id &&
@@ -249,16 +269,17 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
   const { inFlight, waiting, ledgers } = state;
   const configuration = overridden(state.configuration, state.overrides ?? []);
   const typeOf = typesByName(configuration);
-  const own = typeOf.get(job.type);
-  const conflictKey = conflictKeyUnder(own, job.resourceId);
+  const ownType = typeOf.get(job.type);
+  const conflictKey = conflictKeyUnder(ownType, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);
   if (job.mode === 'queued' && configuration.score.onDemandAgeSec > 0) {
-    // As long as more come than end, the oldest of them ages faster than a queued job does.
+    // If on-demand jobs of its key and tier keep arriving faster than they end, the oldest of them always ages faster
+    // than this queued job.
     const isOvertaking = others.some(
       (other) =>
         other.mode === 'onDemand' &&
         other.fairnessKey === job.fairnessKey &&
-        typeOf.get(other.type)?.tier === own?.tier,
+        typeOf.get(other.type)?.tier === ownType?.tier,
     );
     // planted: held-back-on-demand
     if (isOvertaking) return undefined;
@@ -270,7 +291,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
     priority: job.priority,
     activeKeys: new Set([...others, ...inFlight, ...ledgers, job].map((holder) => holder.fairnessKey)).size,
     jobsAhead: others.filter(
-      (other) => other.fairnessKey === job.fairnessKey && typeOf.get(other.type)?.tier === own?.tier,
+      (other) => other.fairnessKey === job.fairnessKey && typeOf.get(other.type)?.tier === ownType?.tier,
     ).length,
     conflictsAhead:
       conflictKey === undefined
@@ -285,7 +306,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
       ]),
     ),
   });
-  // A job that lost its worker is older than the time for which it waits again.
+  // A job that lost its worker keeps its `readyAtMs`, but it waits again only since its last attempt ended.
   const waitsFromMs = Math.max(job.readyAtMs, job.finishedAtMs ?? 0);
   return Number.isFinite(boundMs) ? waitsFromMs + boundMs : undefined;
 }

@@ -1,40 +1,44 @@
 /**
- * Fair share: what each fairness key has been charged, and whose turn it is. Source: fair-queuing.
+ * Fair share: what each fairness key has been charged, and which key goes next. Source: fair-queuing.
  *
  * Symbols, for one key k: c_k its accumulated cost in ms (settled and in flight together), w_k its weight,
  * v_k = c_k / w_k its share. The key with the least v goes next.
- *  - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
- *  - Settlement replaces the estimate by max(used, floor) (`trueUp`): once all is settled, c_k is what the attempts used.
- *  - A pass raises shares before the first start in a tier (`raisesOf`). A key arrives if nothing of it is in flight and its
- *    jobs became ready after its last touch: a start, an attempt's end, a raise. It is raised to just behind the least v of
- *    the others: being away saves nothing up, and being new is no licence to take everything until the others are caught
- *    up with. Any other key keeps at most `creditMs` below them, whatever it did not use.
- *  - A reset forgives: what was charged before it is never charged or given back after it.
+ * - Admission charges max(estimate, floor): a mass of tiny jobs is not free.
+ * - Settlement replaces the estimate by max(used, floor) (`trueUp`). Once all is settled, c_k is the sum of these.
+ * - A pass raises shares before the first start in a tier (`raisesOf`). A key arrives if no job of it is in flight and
+ *   its jobs became ready after its last touch: a start, an attempt's end or a raise. Its share is raised to just above
+ *   the least v of the others. So a key saves nothing up while it has no jobs, and a new key cannot take all capacity
+ *   until it has caught up with the others. Any other key may stay at most `creditMs` below the others, even if it has
+ *   used far less than its share.
+ * - A reset sets all costs to 0: an earlier charge is not corrected after it.
  *
  * How soon a new key n starts, among keys that could all start. Once it is raised, the least v_k is below v_n, later keys
- * are raised to behind that one, and while n waits v_n stays. Let f be the least charge, and G_k what corrections give back
- * to k meanwhile: of estimates in flight that were too high. k goes before n only while v_k <= v_n, and each time it is
- * charged f at least: at most 1 + G_k / f times for one that was charged less than f below v_n.
+ * are raised to just above that least v, and v_n stays while n waits. Let f be the least charge, and G_k the sum that
+ * corrections give back to k meanwhile, because estimates in flight were too high. k goes before n only while
+ * v_k <= v_n, and each time it is charged at least f: at most 1 + G_k / f times for one that was charged less than f
+ * below v_n.
  *
  * Exactness. Charges and corrections are whole numbers of 2^-16 ms. A double adds such numbers without rounding up to
- * 2^37 ms: 4.3 years of work of one key without a reset. And division rounds correctly, so two quotients c / w that are
- * equal on paper are the same double. So sums do not depend on the order of settlements, and a tie is a tie.
+ * 2^37 ms: 4.3 years of work of one key without a reset. Division rounds correctly, so two quotients c / w that are
+ * equal on paper are the same double. So sums do not depend on the order of settlements, and equal shares compare as
+ * equal.
  */
 import type { FairnessConfiguration } from './configuration.ts';
 import { weightOf } from './score.ts';
 
-/** Costs are multiples of 1 / UNITS_PER_MS ms: a power of two, so that their sums are exact. */
+/** Costs are multiples of 1 / UNITS_PER_MS ms. It is a power of two, so that sums of costs are exact. */
 const UNITS_PER_MS = 65_536;
 const UNIT_MS = 1 / UNITS_PER_MS;
 
-/** A cost as ledgers keep it: the nearest multiple of 2^-16 ms. */
+/** Rounds a cost to the unit of the ledgers: the nearest multiple of 2^-16 ms. */
 export const wholeUnits = (costMs: number): number => costOf(unitsOf(costMs));
 
-/** A cost as a whole number of units, and back. */
+/** Converts a cost in ms to a whole number of units. */
 export const unitsOf = (costMs: number): number => Math.round(costMs * UNITS_PER_MS);
+/** Converts a whole number of units to a cost in ms. */
 export const costOf = (units: number): number => units * UNIT_MS;
 
-/** What an admission is charged, in whole units. */
+/** The charge of an admission, in ms, rounded to whole units. */
 export function chargeMs(
   estimatedCostMs: number,
   fairness: Pick<FairnessConfiguration, 'admissionFloorMs'>,
@@ -42,15 +46,16 @@ export function chargeMs(
   return wholeUnits(Math.max(estimatedCostMs, fairness.admissionFloorMs));
 }
 
-/** When all ledgers were reset last. */
+/** When all ledgers were last reset, in epoch ms; -Infinity if they never are. */
 export const resetAtMs = (
   { resetEveryMs }: Pick<FairnessConfiguration, 'resetEveryMs'>,
   nowMs: number,
 ): number => (resetEveryMs === null ? -Infinity : Math.floor(nowMs / resetEveryMs) * resetEveryMs);
 
 /**
- * What settlement adds to a key's cost on top of the charge, negative when the attempt used less than was charged.
- * `usedMs` is undefined for an attempt that never ran: all of its charge is given back. In whole units, if the charge is.
+ * The amount that settlement adds to a key's cost on top of the charge, negative if the attempt used less than was
+ * charged. `usedMs` is undefined for an attempt that never ran, whose charge is given back in full. The result is in
+ * whole units if the charge is.
  */
 export function correctionMs(
   chargedMs: number,
@@ -61,7 +66,7 @@ export function correctionMs(
   return fairness.trueUp ? chargeMs(usedMs, fairness) - chargedMs : 0;
 }
 
-/** A key that could start a job, as a pass meets it in its turn. */
+/** A key that could start a job, found by a pass in the order of shares. */
 export interface KeyInTurn<Key> {
   readonly key: Key;
   readonly shareMs: number;
@@ -69,23 +74,26 @@ export interface KeyInTurn<Key> {
   readonly arrives: boolean;
 }
 
-/** What a key is charged once its share is raised. */
+/** The cost of a key after its share has been raised. */
 export interface Raise<Key> {
   readonly key: Key;
   readonly costMs: number;
 }
 
-/** Whether a key arrives of which nothing is in flight. `touchedAtMs`: its last start, end of an attempt or raise; undefined: it has no ledger. */
+/**
+ * Whether a key without jobs in flight arrives: its jobs became ready after `touchedAtMs`, its last start, end of an
+ * attempt or raise. Undefined: it has no ledger.
+ */
 export const arrives = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boolean =>
   oldestReadyAtMs > touchedAtMs;
 
 /**
- * Whose shares a pass raises in a tier. The others of a key are those that are in flight, and those met in their turn, but for
- * keys that arrive. Without others nothing is raised.
+ * The keys whose shares a pass raises in a tier. The others of a key are the keys in flight and the keys that were met,
+ * without those that arrive. If there are no others, no share is raised.
  *
- * @param met - keys in the order of their turns, as far as they were looked at
- * @param heldMs - the least share of what is in flight, one key left out
- * @param isAll - no further key has less than that
+ * @param met - keys in the order of their shares, as far as they were looked at
+ * @param heldMs - the least share of the keys in flight, leaving out one key
+ * @param isAll - whether no further key has a share up to that
  * @returns undefined if one more key must be met first
  */
 export function raisesOf<Key>(
@@ -99,30 +107,31 @@ export function raisesOf<Key>(
   if (first === -1 && !isAll) return undefined;
   const heldOthersMs = heldMs(firstKey);
   const second = first === -1 ? undefined : met.find((each, at) => at > first && !each.arrives);
-  const mayOwe = creditMs !== null && firstMs < heldOthersMs - creditMs;
-  if (mayOwe && second === undefined && !isAll) return undefined;
+  const mayExceedCredit = creditMs !== null && firstMs < heldOthersMs - creditMs;
+  if (mayExceedCredit && second === undefined && !isAll) return undefined;
   const othersMs = Math.min(heldOthersMs, second?.shareMs ?? Infinity);
   // planted: credit-unbounded
-  const owes = mayOwe && othersMs < Infinity && firstMs < othersMs - creditMs;
+  const exceedsCredit = mayExceedCredit && othersMs < Infinity && firstMs < othersMs - creditMs;
   const { weight: firstWeight = 1 } = met[first] ?? {};
-  const raisedCostMs = owes ? wholeUnits((othersMs - creditMs) * firstWeight) : 0;
-  const raisedMs = owes ? raisedCostMs / firstWeight : firstMs;
+  const raisedCostMs = exceedsCredit ? wholeUnits((othersMs - creditMs) * firstWeight) : 0;
+  const raisedMs = exceedsCredit ? raisedCostMs / firstWeight : firstMs;
   const leastMs = Math.min(raisedMs, othersMs);
   if (leastMs === Infinity) return [];
   // planted: before-the-first
   const isBefore = (shareMs: number, at: number): boolean =>
     shareMs < leastMs || (shareMs === leastMs && shareMs === raisedMs && at < first);
-  const behind = met.filter((each, at) => each.arrives && isBefore(each.shareMs, at));
+  const toRaise = met.filter((each, at) => each.arrives && isBefore(each.shareMs, at));
   return [
-    ...(owes ? [{ key: firstKey as Key, costMs: raisedCostMs }] : []),
-    // Just above the least: the key that has it goes first, so keys that keep coming never hold it back.
+    ...(exceedsCredit ? [{ key: firstKey as Key, costMs: raisedCostMs }] : []),
+    // A raised key gets a share just above the least, so the key that has the least goes first, and a stream of new
+    // keys never delays it.
     // planted: level-with-the-least
-    ...behind.map(({ key, weight }) => ({ key, costMs: wholeUnits(leastMs * weight) + UNIT_MS })),
+    ...toRaise.map(({ key, weight }) => ({ key, costMs: wholeUnits(leastMs * weight) + UNIT_MS })),
   ];
 }
 
-// A key's cells: v_k, c_k, w_k, counts, its cap, and when it was last seen. Eight to a key, one of them empty, because that
-// is one line of a processor's cache: a decision looks at all of a key, at few keys, and seldom at the same ones.
+// The columns of a key. There are eight per key, one of them unused, because eight doubles fill one cache line of the
+// processor: a decision reads all columns of a few keys, seldom the same keys twice.
 const WIDTH = 8;
 const SHARE = 0;
 const COST = 1;
@@ -132,9 +141,9 @@ const RUNNING = 4;
 const CAP = 5;
 const LAST_SEEN = 6;
 
-const NOWHERE = -1;
+const INACTIVE = -1;
 
-/** One key as others see it. */
+/** One key's ledger, as `list` returns it. */
 export interface KeyCost {
   readonly fairnessKey: string;
   readonly costMs: number;
@@ -143,34 +152,32 @@ export interface KeyCost {
   readonly running: number;
 }
 
-/**
- * The ledgers of all keys, each a number. Each operation takes O(log keys), `evict` and `reset` O(keys).
- */
+/** The ledgers of all keys. Each key is a number. Operations take O(log keys); `evict` and `reset` take O(keys). */
 export class Ledgers {
   readonly #fairness: FairnessConfiguration;
   readonly #numbers = new Map<string, number>();
   readonly #free: number[] = [];
   readonly #names: (string | undefined)[] = [];
   #cells = new Float64Array(16 * WIDTH);
-  /** Raised by each reset: a charge of an older generation is not corrected. */
+  /** Incremented by each reset. A charge of an earlier generation is not corrected at its settlement. */
   generation = 0;
 
-  // The active keys as a heap by v_k. A share stored here may be older, hence less, than the key's: see `leastShareMs`.
+  // The active keys as a heap by v_k. A stored share may be older, and hence lower, than the key's: see `leastShareMs`.
   #active = new Int32Array(16);
   #activeShare = new Float64Array(16);
-  #activePlace = new Int32Array(16).fill(NOWHERE);
+  #activePosition = new Int32Array(16).fill(INACTIVE);
   #activeCount = 0;
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
   }
 
-  /** The key's number, or undefined for a key without a ledger. */
+  /** The key's number; undefined for a key without a ledger. */
   find(fairnessKey: string): number | undefined {
     return this.#numbers.get(fairnessKey);
   }
 
-  /** The key's number; without a ledger it gets one at 0. */
+  /** The key's number. A key without a ledger gets one with cost 0. */
   open(fairnessKey: string, nowMs: number): number {
     const known = this.#numbers.get(fairnessKey);
     if (known !== undefined) return known;
@@ -190,7 +197,7 @@ export class Ledgers {
     return this.#names[key] ?? '';
   }
 
-  /** v_k. */
+  /** The key's share, v_k. */
   shareOf(key: number): number {
     return this.#cells[key * WIDTH + SHARE] as number;
   }
@@ -203,20 +210,20 @@ export class Ledgers {
     return this.#cells[key * WIDTH + WEIGHT] as number;
   }
 
-  /** Sets a key's cost to what its ledger says. */
+  /** Sets a key's cost to the value in its stored ledger. */
   setCost(key: number, costMs: number): void {
-    // A ledger may have been written before costs were whole units.
+    // Costs that come from outside need not be whole units.
     this.#cells[key * WIDTH + COST] = wholeUnits(costMs);
-    this.#priced(key);
+    this.#costChanged(key);
   }
 
-  /** An operator's override. */
+  /** Sets the weight of an operator's override. */
   setWeight(key: number, weight: number): void {
     this.#cells[key * WIDTH + WEIGHT] = weight;
-    this.#priced(key);
+    this.#costChanged(key);
   }
 
-  /** An operator's override. */
+  /** Sets the cap of an operator's override. */
   setCap(key: number, cap: number): void {
     this.#cells[key * WIDTH + CAP] = cap;
   }
@@ -229,45 +236,51 @@ export class Ledgers {
     return this.#cells[key * WIDTH + RUNNING] as number;
   }
 
-  /** Whether the key runs as many jobs as it may. */
+  /** Whether the key runs as many jobs as its cap allows. */
   isFull(key: number): boolean {
     const at = key * WIDTH;
     return (this.#cells[at + RUNNING] as number) >= (this.#cells[at + CAP] as number);
   }
 
-  /** A job came. A key that was not active is raised first, if the policy says so, unless it `stays`: it has not been away. */
+  /**
+   * Called when a job arrives. If the key had no jobs, the idle policy may raise its share first, unless `stays` says
+   * that one of its jobs only moved.
+   */
   arrive(key: number, nowMs: number, stays = false): void {
-    const returns = this.#placeOf(key) === NOWHERE;
-    if (returns && !stays && this.#fairness.idlePolicy === 'advance') {
+    const becomesActive = this.#positionOf(key) === INACTIVE;
+    if (becomesActive && !stays && this.#fairness.idlePolicy === 'advance') {
       const leastMs = wholeUnits((this.leastShareMs() ?? 0) * this.weightOf(key));
       this.#cells[key * WIDTH + COST] = Math.max(this.costOf(key), leastMs);
-      this.#shared(key);
+      this.#updateShare(key);
     }
     this.#add(key, WAITING, 1);
-    this.#seen(key, nowMs);
-    if (returns) this.#activate(key);
+    this.#noteSeen(key, nowMs);
+    if (becomesActive) this.#activate(key);
   }
 
-  /** A waiting job was withdrawn: until now its key was there. */
+  /** Called when a waiting job is withdrawn. */
   leave(key: number, nowMs: number): void {
     this.#add(key, WAITING, -1);
-    this.#seen(key, nowMs);
+    this.#noteSeen(key, nowMs);
     this.#deactivateIfIdle(key);
   }
 
-  /** A waiting job was admitted, and charged. */
+  /** Called when a waiting job is admitted; the key is charged. */
   admit(key: number, chargedMs: number, nowMs: number): void {
     this.#add(key, WAITING, -1);
     this.#charge(key, chargedMs, nowMs);
   }
 
-  /** A job that runs already, such as one of an earlier pass: it counts, with its charge. */
+  /** Counts a job that runs already, such as one of an earlier pass, and its charge. */
   hold(key: number, chargedMs: number, nowMs: number): void {
     this.#charge(key, chargedMs, nowMs);
-    if (this.#placeOf(key) === NOWHERE) this.#activate(key);
+    if (this.#positionOf(key) === INACTIVE) this.#activate(key);
   }
 
-  /** A running job ended. `usedMs` undefined: it never ran. `generation`: the one in which it was charged. */
+  /**
+   * Called when a running job has ended. `usedMs` is undefined if it never ran. `generation` is the one in which it was
+   * charged.
+   */
   settle(
     key: number,
     chargedMs: number,
@@ -276,38 +289,41 @@ export class Ledgers {
     nowMs: number,
   ): void {
     this.#add(key, RUNNING, -1);
-    this.#seen(key, nowMs);
+    this.#noteSeen(key, nowMs);
     if (generation === this.generation) {
       const correction = correctionMs(chargedMs, usedMs, this.#fairness);
       this.#cells[key * WIDTH + COST] = Math.max(0, this.costOf(key) + correction);
-      this.#priced(key);
+      this.#costChanged(key);
     }
     this.#deactivateIfIdle(key);
   }
 
-  /** The least share among keys that wait or run; undefined when none does. */
+  /** The least share among keys with waiting or running jobs; undefined if there are none. */
   leastShareMs(): number | undefined {
     while (this.#activeCount > 0) {
       const key = this.#active[0] as number;
       const share = this.shareOf(key);
       if (share === this.#activeShare[0]) return share;
-      this.#sinkActive(0, key, share);
+      this.#siftDown(0, key, share);
     }
     return undefined;
   }
 
-  /** Keys that wait or run. */
+  /** The number of keys with waiting or running jobs. */
   get activeKeys(): number {
     return this.#activeCount;
   }
 
-  /** Drops the ledgers of keys that are idle for the time to live. Answers their numbers, which may be used again. */
+  /** Deletes the ledgers of keys that have been idle for `keyTtlMs`. Returns their numbers, which may be used again. */
   evict(nowMs: number): readonly number[] {
     const ttlMs = this.#fairness.keyTtlMs;
     const evicted: number[] = [];
     if (ttlMs === null) return evicted;
     for (const [name, key] of this.#numbers) {
-      if (this.#placeOf(key) !== NOWHERE || nowMs - (this.#cells[key * WIDTH + LAST_SEEN] as number) < ttlMs)
+      if (
+        this.#positionOf(key) !== INACTIVE ||
+        nowMs - (this.#cells[key * WIDTH + LAST_SEEN] as number) < ttlMs
+      )
         continue;
       this.#numbers.delete(name);
       this.#names[key] = undefined;
@@ -317,18 +333,18 @@ export class Ledgers {
     return evicted;
   }
 
-  /** All costs go to 0. */
+  /** Sets all costs to 0. */
   reset(): void {
     this.generation += 1;
     for (let at = 0; at < this.#cells.length; at += WIDTH) {
       this.#cells[at + COST] = 0;
       this.#cells[at + SHARE] = 0;
     }
-    // All equal: any order is a heap.
+    // With equal shares any order is a heap.
     this.#activeShare.fill(0);
   }
 
-  /** Every ledger, by key. */
+  /** Every ledger, sorted by key. */
   list(): readonly KeyCost[] {
     return [...this.#numbers]
       .map(([fairnessKey, key]) => ({
@@ -341,7 +357,7 @@ export class Ledgers {
       .sort((a, b) => (a.fairnessKey < b.fairnessKey ? -1 : 1));
   }
 
-  #seen(key: number, nowMs: number): void {
+  #noteSeen(key: number, nowMs: number): void {
     const at = key * WIDTH + LAST_SEEN;
     if (nowMs > (this.#cells[at] as number)) this.#cells[at] = nowMs;
   }
@@ -349,57 +365,57 @@ export class Ledgers {
   #charge(key: number, chargedMs: number, nowMs: number): void {
     this.#add(key, RUNNING, 1);
     this.#add(key, COST, chargedMs);
-    this.#shared(key);
-    this.#seen(key, nowMs);
+    this.#updateShare(key);
+    this.#noteSeen(key, nowMs);
   }
 
-  #shared(key: number): void {
+  #updateShare(key: number): void {
     this.#cells[key * WIDTH + SHARE] = this.costOf(key) / this.weightOf(key);
   }
 
-  #priced(key: number): void {
-    this.#shared(key);
-    const place = this.#placeOf(key);
-    if (place === NOWHERE) return;
+  #costChanged(key: number): void {
+    this.#updateShare(key);
+    const position = this.#positionOf(key);
+    if (position === INACTIVE) return;
     const share = this.shareOf(key);
-    // A share that rises is found out when the key comes to the top; one that falls must rise in the heap now.
-    if (share < (this.#activeShare[place] as number)) this.#liftActive(place, key, share);
+    // A share that rises is noticed when its key becomes first; one that falls must move up in the heap now.
+    if (share < (this.#activeShare[position] as number)) this.#siftUp(position, key, share);
   }
 
   #activate(key: number): void {
     this.#activeCount += 1;
-    this.#liftActive(this.#activeCount - 1, key, this.shareOf(key));
+    this.#siftUp(this.#activeCount - 1, key, this.shareOf(key));
   }
 
   #deactivateIfIdle(key: number): void {
     const at = key * WIDTH;
     if ((this.#cells[at + WAITING] as number) > 0 || (this.#cells[at + RUNNING] as number) > 0) return;
-    const place = this.#placeOf(key);
-    this.#activePlace[key] = NOWHERE;
+    const position = this.#positionOf(key);
+    this.#activePosition[key] = INACTIVE;
     this.#activeCount -= 1;
     const last = this.#activeCount;
-    if (place === last) return;
+    if (position === last) return;
     const moved = this.#active[last] as number;
     const share = this.#activeShare[last] as number;
-    this.#sinkActive(place, moved, share);
-    this.#liftActive(this.#placeOf(moved), moved, share);
+    this.#siftDown(position, moved, share);
+    this.#siftUp(this.#positionOf(moved), moved, share);
   }
 
-  #liftActive(from: number, key: number, share: number): void {
-    let place = from;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
+  #siftUp(from: number, key: number, share: number): void {
+    let position = from;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
       if ((this.#activeShare[parent] as number) <= share) break;
-      this.#putActive(place, this.#active[parent] as number, this.#activeShare[parent] as number);
-      place = parent;
+      this.#putActive(position, this.#active[parent] as number, this.#activeShare[parent] as number);
+      position = parent;
     }
-    this.#putActive(place, key, share);
+    this.#putActive(position, key, share);
   }
 
-  #sinkActive(from: number, key: number, share: number): void {
-    let place = from;
+  #siftDown(from: number, key: number, share: number): void {
+    let position = from;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= this.#activeCount) break;
       const right = child + 1;
       if (
@@ -409,20 +425,20 @@ export class Ledgers {
         child = right;
       }
       if ((this.#activeShare[child] as number) >= share) break;
-      this.#putActive(place, this.#active[child] as number, this.#activeShare[child] as number);
-      place = child;
+      this.#putActive(position, this.#active[child] as number, this.#activeShare[child] as number);
+      position = child;
     }
-    this.#putActive(place, key, share);
+    this.#putActive(position, key, share);
   }
 
-  #putActive(place: number, key: number, share: number): void {
-    this.#active[place] = key;
-    this.#activeShare[place] = share;
-    this.#activePlace[key] = place;
+  #putActive(position: number, key: number, share: number): void {
+    this.#active[position] = key;
+    this.#activeShare[position] = share;
+    this.#activePosition[key] = position;
   }
 
-  #placeOf(key: number): number {
-    return this.#activePlace[key] as number;
+  #positionOf(key: number): number {
+    return this.#activePosition[key] as number;
   }
 
   #add(key: number, cell: number, amount: number): void {
@@ -434,7 +450,7 @@ export class Ledgers {
     this.#cells = widenFloats(this.#cells, this.#cells.length * 2);
     this.#active = widenInts(this.#active, this.#active.length * 2, 0);
     this.#activeShare = widenFloats(this.#activeShare, this.#activeShare.length * 2);
-    this.#activePlace = widenInts(this.#activePlace, this.#activePlace.length * 2, NOWHERE);
+    this.#activePosition = widenInts(this.#activePosition, this.#activePosition.length * 2, INACTIVE);
   }
 }
 
@@ -445,7 +461,7 @@ export function widenFloats(column: Float64Array, size: number): Float64Array<Ar
   return wider;
 }
 
-/** A longer copy of a column, the new places filled. */
+/** A longer copy of a column, with the new cells filled. */
 export function widenInts(column: Int32Array, size: number, fill: number): Int32Array<ArrayBuffer> {
   const wider = new Int32Array(size).fill(fill);
   wider.set(column);

@@ -1,12 +1,14 @@
 /**
- * What became of a job, in order: its attempts, from whom to whom it was handed on and why, and what operators did with it.
+ * The history of a job, in order: its attempts with their workers and outcomes, its changes of time, claims that were
+ * never made or were given back, and the actions of operators.
  *
- * Most of it the job's own fields say: when it was submitted, which attempt is under way or was the last, who asked for its
- * end, and what was made of it. Only what the next transition would write over is kept beside them, in `Job.history`: attempts
- * that another one follows, losses, moves, and places that nobody took. So a job that runs once has none, and costs nothing.
+ * The job's own fields record most of it: when it was submitted, its present or last attempt, who cancelled it and how
+ * it ended. `Job.history` keeps only what the next transition would overwrite: attempts that are followed by another
+ * one, lost workers, changes of time, and claims that were never made or were given back. So a job that runs once has
+ * no history to pay for.
  *
- * A transition and its entry are one conditional write, so there is never one without the other, and a repetition that is
- * refused adds nothing.
+ * A transition and its entry are one conditional write, so neither exists without the other, and a repeated transition
+ * that is refused adds nothing.
  */
 import {
   type AttemptEntry,
@@ -23,20 +25,24 @@ import {
   withoutStack,
 } from './job.ts';
 
-/** Entries of one job; the oldest give way, and are counted. */
+/** The most entries kept for one job. The oldest are dropped and counted. */
 export const HISTORY_ENTRIES_MAX = 20;
-/** What they take as JSON without their stacks, in UTF-8 bytes. Every further transition of the job is billed for them. */
+/**
+ * The most bytes of the entries as JSON in UTF-8, without their stacks. Every later transition of the job is billed for
+ * them.
+ */
 export const HISTORY_BYTES_MAX = 4_000;
 /**
- * What the stacks of failed attempts take beside that: three of the largest, or some ten ordinary ones; the oldest give way. Every
- * further transition is billed for them too, so with half as many a job that keeps failing is cheaper, and says less.
+ * The most bytes of the stacks of failed attempts, in addition: three of the largest, or about ten ordinary ones; the
+ * oldest are dropped. Every later transition is billed for them too. Half as many would make a job that keeps failing
+ * cheaper and its history poorer.
  */
 export const HISTORY_STACKS_BYTES_MAX = 12_300;
-/** Who did something, as an operator's tool says. In UTF-8 bytes. */
+/** The longest name of an operator, as a tool gives it, in UTF-8 bytes. */
 export const ACTOR_BYTES_MAX = 128;
 
-/** What is kept of each text, in bytes of its JSON: the largest entry is within the bound of all, whatever the names. */
-const KEPT = {
+/** The most bytes of JSON kept of each text. With them the largest entry fits into `HISTORY_BYTES_MAX`. */
+const TEXT_BYTES_MAX = {
   workerId: 512,
   fleet: 256,
   claimId: 64,
@@ -44,20 +50,21 @@ const KEPT = {
   errorMessage: 384,
   actor: 256,
 } as const;
-/** What stands between texts and numbers, at most; and, of the whole, what is counted as dropped and the last claim. */
+/** The most bytes of an entry's JSON besides its values. */
 const ENTRY_OVERHEAD_BYTES = 48;
-/** A comma and two quotes. */
+/** The most bytes of a stack's JSON besides its text: a comma and two quotes. */
 const STACK_OVERHEAD_BYTES = 3;
+/** The most bytes of a history's JSON besides its entries: the counts of dropped ones, and the last claim. */
 const HISTORY_OVERHEAD_BYTES = 160;
 
 export const NOTHING_DROPPED: DroppedEntries = { attempts: 0, losses: 0, others: 0 };
 
-/** What happened to a job. Instants are epoch milliseconds, each by the clock of whoever did it. */
+/** An event in a job's history. Instants are epoch milliseconds, each by the clock of the process that acted. */
 export type JobEvent =
   | {
       readonly kind: 'submitted';
       readonly atMs: number;
-      /** The dead letter of which it is another try. */
+      /** The dead letter that this job retries. */
       readonly redriveOf?: string | undefined;
       readonly by?: string | undefined;
     }
@@ -69,24 +76,24 @@ export type JobEvent =
       readonly kind: 'cancelled';
       readonly atMs: number;
       readonly by?: string | undefined;
-      /** Where it was then; a running one was only asked to end. Absent: unknown. */
+      /** The state of the job at that time; absent: unknown. A running job is only asked to stop. */
       readonly from?: JobState | undefined;
     }
   | {
       readonly kind: 'redriven';
       readonly atMs?: number | undefined;
       readonly by?: string | undefined;
-      /** The job that was made of it. */
+      /** The id of the new job. */
       readonly as: string;
     };
 
-/** One attempt, over or not. */
+/** One attempt, finished or not. */
 export interface JobAttempt extends Omit<AttemptEntry, 'outcome' | 'workerId' | 'startedAtMs' | 'endedAtMs'> {
   /** Absent: no worker has started it. */
   readonly workerId?: string | undefined;
   readonly startedAtMs?: number | undefined;
   readonly endedAtMs?: number | undefined;
-  /** `claimed` and `running`: it is under way. `notStarted`: its job was cancelled before. */
+  /** `claimed`, `running`: the attempt is not over. `notStarted`: its job was cancelled before it started. */
   readonly outcome:
     | AttemptEntry['outcome']
     | 'claimed'
@@ -96,17 +103,19 @@ export interface JobAttempt extends Omit<AttemptEntry, 'outcome' | 'workerId' | 
     | 'cancelled';
 }
 
-/** All that is known of what became of a job. */
+/** A job's history. */
 export interface JobHistory {
   readonly jobId: string;
   readonly state: JobState;
   /** In the order in which they happened. */
   readonly events: readonly JobEvent[];
-  /** How many of the oldest events are not kept any more. */
+  /** The number of oldest events that are not kept any more. */
   readonly dropped: DroppedEntries;
 }
 
-/** The attempt that a job's fields tell of, as it is written down when the next transition would write over it. */
+/**
+ * The history entry of the attempt that a job's own fields describe, written when the next transition overwrites them.
+ */
 export function attemptEntry(
   job: MovingJob,
   end: Pick<AttemptEntry, 'outcome' | 'error' | 'endedAtMs' | 'next'>,
@@ -116,49 +125,49 @@ export function attemptEntry(
   return {
     kind: 'attempt',
     attempt: job.attempt,
-    claimId: kept(claim?.claimId ?? '', KEPT.claimId),
-    fleet: kept(claim?.fleet ?? '', KEPT.fleet),
+    claimId: kept(claim?.claimId ?? '', TEXT_BYTES_MAX.claimId),
+    fleet: kept(claim?.fleet ?? '', TEXT_BYTES_MAX.fleet),
     claimedAtMs: claim?.claimedAtMs ?? 0,
-    workerId: kept(worker?.workerId ?? '', KEPT.workerId),
+    workerId: kept(worker?.workerId ?? '', TEXT_BYTES_MAX.workerId),
     startedAtMs: job.startedAtMs ?? 0,
     endedAtMs: end.endedAtMs,
     outcome: end.outcome,
-    ...(error === undefined ? {} : { error: keptError(error) }),
+    ...(error === undefined ? {} : { error: cutError(error) }),
     ...(next === undefined ? {} : { next }),
   };
 }
 
-const keptError = ({ name, message, stack }: JobError): JobError => ({
-  name: kept(name, KEPT.errorName),
-  message: kept(message, KEPT.errorMessage),
+const cutError = ({ name, message, stack }: JobError): JobError => ({
+  name: kept(name, TEXT_BYTES_MAX.errorName),
+  message: kept(message, TEXT_BYTES_MAX.errorMessage),
   ...(stack === undefined ? {} : { stack: kept(stack, ERROR_STACK_BYTES_MAX) }),
 });
 
-/** A move as it is written down. */
+/** The history entry of a change of the job's time. */
 export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
   kind: 'moved',
   atMs,
-  ...(by === undefined ? {} : { by: kept(by, KEPT.actor) }),
+  ...(by === undefined ? {} : { by: kept(by, TEXT_BYTES_MAX.actor) }),
   fromMs,
   toMs,
 });
 
-/** A place that was given up, as it is written down. */
+/** The history entry of a reserved job that was given up without a claim. */
 export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry => ({
   kind: 'notClaimed',
   atMs,
-  claimId: kept(claimId, KEPT.claimId),
+  claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
 });
 
-/** A claim that was given back, as it is written down. */
+/** The history entry of a claim that was given back. */
 export const givenBackEntry = (atMs: number, claimId: string, fleet: string): GivenBackEntry => ({
   kind: 'givenBack',
   atMs,
-  claimId: kept(claimId, KEPT.claimId),
-  fleet: kept(fleet, KEPT.fleet),
+  claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
+  fleet: kept(fleet, TEXT_BYTES_MAX.fleet),
 });
 
-/** The history with one more entry, within its bounds: the oldest give way. */
+/** The history with one more entry, cut to its bounds by dropping the oldest. */
 export function withEntry(history: History | undefined, entry: HistoryEntry): History {
   const entries = [...(history?.entries ?? []), entry];
   let { attempts, losses, others } = history?.dropped ?? NOTHING_DROPPED;
@@ -173,14 +182,14 @@ export function withEntry(history: History | undefined, entry: HistoryEntry): Hi
   }
   const lastClaimId = entry.kind === 'attempt' ? entry.claimId : history?.lastClaimId;
   return {
-    entries: withinStacks(entries),
+    entries: cutStacks(entries),
     ...(lastClaimId === undefined ? {} : { lastClaimId }),
     dropped: { attempts, losses, others },
   };
 }
 
-/** Entries whose stacks are within their bound: the newest keep theirs. */
-function withinStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
+/** The entries with their stacks cut to the bound; the newest keep theirs. */
+function cutStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
   let left = HISTORY_STACKS_BYTES_MAX;
   return entries
     .toReversed()
@@ -192,7 +201,7 @@ function withinStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[]
     .toReversed();
 }
 
-/** What became of a job, from its fields and what is kept beside them. */
+/** The history of a job, from its own fields and its kept entries. */
 export function historyOf(job: MovingJob): JobHistory {
   const { history, redriveOf, redrivenBy, redrivenAs, redrivenAtMs, cancelRequestedAtMs } = job;
   const events: JobEvent[] = [
@@ -205,7 +214,7 @@ export function historyOf(job: MovingJob): JobHistory {
     },
     ...(history?.entries ?? []),
   ];
-  const attempt = presentAttempt(job);
+  const attempt = latestAttempt(job);
   if (attempt !== undefined) events.push(attempt);
   if (cancelRequestedAtMs !== undefined) {
     events.push({
@@ -226,10 +235,11 @@ export function historyOf(job: MovingJob): JobHistory {
   return { jobId: job.id, state: job.state, events, dropped: history?.dropped ?? NOTHING_DROPPED };
 }
 
-/** The attempt that the job's own fields tell of, unless it was written down already. */
-function presentAttempt(job: MovingJob): JobAttempt | undefined {
+/** The attempt that the job's own fields describe, unless the history has it already. */
+function latestAttempt(job: MovingJob): JobAttempt | undefined {
   const { claim, worker, history, startedAtMs, finishedAtMs, error, state } = job;
-  if (claim === undefined || kept(claim.claimId, KEPT.claimId) === history?.lastClaimId) return undefined;
+  if (claim === undefined || kept(claim.claimId, TEXT_BYTES_MAX.claimId) === history?.lastClaimId)
+    return undefined;
   const common = {
     kind: 'attempt',
     attempt: job.attempt,
@@ -252,7 +262,7 @@ function presentAttempt(job: MovingJob): JobAttempt | undefined {
   }
 }
 
-/** At least what an entry takes as JSON, without its stack. */
+/** An upper bound for an entry's bytes as JSON, without its stack. */
 function entryBytes(entry: HistoryEntry): number {
   const values = valuesOf(entry);
   return values.reduce<number>(
@@ -277,14 +287,14 @@ function valuesOf(entry: HistoryEntry): readonly (string | number)[] {
   }
 }
 
-/** Of a text between its quotes in JSON, in UTF-8. */
+/** The bytes of a text between its quotes in JSON, in UTF-8. */
 function jsonBytes(text: string): number {
   let bytes = 0;
   for (const character of text) bytes += characterBytes(character);
   return bytes;
 }
 
-/** Two characters in JSON. */
+/** Characters that JSON writes as two. */
 const SHORT_ESCAPES = new Set(['"', '\\', '\n', '\t']);
 
 function characterBytes(character: string): number {
@@ -297,18 +307,18 @@ function characterBytes(character: string): number {
   return code < 0x10000 ? 3 : 4;
 }
 
-const CUT = '…';
+const ELLIPSIS = '…';
 
-/** A text as far as there is room for it, in bytes of its JSON. */
+/** The text, cut to fit into `bytesMax` bytes of JSON. */
 export function kept(text: string, bytesMax: number): string {
-  // Most names are short: they are not measured character by character.
+  // Most names are short and need no count of their bytes.
   if (text.length * 6 <= bytesMax || jsonBytes(text) <= bytesMax) return text;
-  let bytes = jsonBytes(CUT);
+  let bytes = jsonBytes(ELLIPSIS);
   let end = 0;
   for (const character of text) {
     bytes += characterBytes(character);
     if (bytes > bytesMax) break;
     end += character.length;
   }
-  return `${text.slice(0, end)}${CUT}`;
+  return `${text.slice(0, end)}${ELLIPSIS}`;
 }

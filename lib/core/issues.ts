@@ -1,6 +1,8 @@
-/** What is wrong with a value, in words for the person who wrote it: a schema's own words are those of its library. */
+/**
+ * Turns a schema's issue into a message for the person who wrote the value, instead of the schema library's own words.
+ */
 
-/** As far as a schema tells what is wrong. */
+/** The fields of a schema's issue that the message needs. */
 interface Issue {
   readonly code?: string | undefined;
   readonly input?: unknown;
@@ -24,7 +26,7 @@ const KINDS: Readonly<Record<string, string>> = {
   record: 'an object',
 };
 
-/** For `safeParse(value, { error: inWords })`: a schema that has words of its own keeps them. */
+/** For `safeParse(value, { error: inWords })`. A schema with a message of its own keeps it. */
 export function inWords(issue: Issue): string {
   const { code, expected, values, pattern, keys } = issue;
   switch (code) {

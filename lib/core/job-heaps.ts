@@ -1,15 +1,16 @@
 /**
- * Heaps of jobs by rank, each a number: a line's, or that of a line's parked jobs.
+ * Heaps of jobs by rank. A heap has a number: that of a line, or that of a line's parked jobs.
  *
- * A heap's entries, 16 bytes each (rank, job, conflict key), stand side by side in a block of one buffer, of a size that
- * doubles and halves with the heap; its first entry stands in its record too, with where the block is. So looking
- * at the heads of all of a key's lines touches a few lines of a processor's cache, taking a job out of one touches one or
- * two more, and nothing here is an object for the collector to visit.
+ * The entries of a heap, 16 bytes each (rank, job, conflict key), lie side by side in a block of one buffer. The
+ * block's size doubles and halves with the heap. The heap's record holds the position of its block and a copy of its
+ * first entry. So looking at the heads of all lines of a key touches a few cache lines of the processor, taking a job
+ * out of one touches one or two more, and the garbage collector has no objects to visit.
  */
 import { widenFloats } from './fairness.ts';
 import { type JobTable, NONE } from './job-table.ts';
 
-// Places of an entry's fields, among doubles and among whole numbers. A record begins like an entry.
+// The layout of an entry: indexes among the doubles, and among the 32-bit integers of the same buffer. A record begins
+// like an entry.
 const DOUBLES = 2;
 const INTS = 4;
 const JOB = 2;
@@ -22,7 +23,7 @@ const SIZE = 5;
 const ROOM = 6;
 const MORE = 7;
 
-/** Entries of the smallest block: 64 bytes. */
+/** Entries of the smallest block, which has 64 bytes. */
 const BLOCK_MIN = 4;
 
 export class JobHeaps {
@@ -30,45 +31,50 @@ export class JobHeaps {
   #recordDoubles = new Float64Array(0);
   #recordInts = new Int32Array(0);
   readonly #free: number[] = [];
-  #opened = 0;
+  #openedCount = 0;
   #doubles = new Float64Array(1_024 * DOUBLES);
   #ints = new Int32Array(this.#doubles.buffer);
   #used = 0;
-  /** Blocks that were given back, by the logarithm of their size. */
+  /** Unused blocks, by the logarithm of their size. */
   readonly #freeBlocks: number[][] = [];
 
   constructor(jobs: JobTable) {
     this.#jobs = jobs;
   }
 
-  /** Makes room for the heaps below this number, more than before: the new ones are empty. */
+  /** Makes room for all heaps below this number, which must be higher than before. The new heaps are empty. */
   ensure(heaps: number): void {
     const known = this.#recordDoubles.length / RECORD_DOUBLES;
     this.#recordDoubles = widenFloats(this.#recordDoubles, heaps * RECORD_DOUBLES);
     this.#recordInts = new Int32Array(this.#recordDoubles.buffer);
-    for (let heap = known; heap < heaps; heap += 1) this.#emptied(heap);
+    for (let heap = known; heap < heaps; heap += 1) this.#resetFirst(heap);
   }
 
-  /** An empty heap, of those that are not numbered by the caller. */
+  /**
+   * Opens an empty heap and returns its number. It is only for instances whose heap numbers the caller does not choose.
+   */
   open(): number {
     const heap = this.#free.pop();
     if (heap !== undefined) return heap;
-    this.#opened += 1;
-    if (this.#opened * RECORD_DOUBLES > this.#recordDoubles.length) this.ensure(this.#opened * 2);
-    return this.#opened - 1;
+    this.#openedCount += 1;
+    if (this.#openedCount * RECORD_DOUBLES > this.#recordDoubles.length) this.ensure(this.#openedCount * 2);
+    return this.#openedCount - 1;
   }
 
-  /** Gives an empty heap back. */
+  /** Closes an empty heap, so that its number is used again. */
   close(heap: number): void {
     this.#free.push(heap);
   }
 
-  /** The first job, or -1: the heap is empty, or what it begins with was not read yet. */
+  /** The first job, or -1 if the heap is empty or its first job has not been read. */
   first(heap: number): number {
     return this.#recordInts[heap * RECORD_INTS + JOB] as number;
   }
 
-  /** The first job's rank; without one Infinity, or -Infinity if others follow that were not read yet: nothing precedes them for certain. */
+  /**
+   * The first job's rank. Without a read job it is Infinity, or -Infinity if unread jobs follow, so that nothing sorts
+   * before them.
+   */
   firstRank(heap: number): number {
     return this.#recordDoubles[heap * RECORD_DOUBLES] as number;
   }
@@ -78,20 +84,20 @@ export class JobHeaps {
     return this.#recordInts[heap * RECORD_INTS + CONFLICT] as number;
   }
 
-  /** Whether the first job of heap a precedes that of heap b. */
+  /** Whether the first job of heap a comes before that of heap b. */
   precedes(a: number, b: number): boolean {
     const rankA = this.firstRank(a);
     const rankB = this.firstRank(b);
     return rankA === rankB ? this.#jobs.isOlder(this.first(a), this.first(b)) : rankA < rankB;
   }
 
-  /** Says whether others follow that were not read yet. */
+  /** Sets whether the line has unread jobs behind the entries of the heap. */
   setMore(heap: number, more: boolean): void {
     this.#recordInts[heap * RECORD_INTS + MORE] = more ? 1 : 0;
-    if (this.first(heap) === NONE) this.#emptied(heap);
+    if (this.first(heap) === NONE) this.#resetFirst(heap);
   }
 
-  /** Puts a job in at its rank. Answers whether it is the first now. */
+  /** Adds a job. Returns whether it is now the first. */
   push(heap: number, number: number, jobRank: number): boolean {
     const at = heap * RECORD_INTS;
     const size = this.#recordInts[at + SIZE] as number;
@@ -99,26 +105,26 @@ export class JobHeaps {
     this.#recordInts[at + SIZE] = size + 1;
     const base = this.#recordInts[at + BASE] as number;
     const conflict = this.#jobs.conflictOf(number);
-    let place = size;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
+    let position = size;
+    while (position > 0) {
+      const parent = (position - 1) >> 1;
       if (!this.#isBefore(jobRank, number, base + parent)) break;
-      this.#copy(base + parent, base + place);
-      place = parent;
+      this.#copy(base + parent, base + position);
+      position = parent;
     }
-    this.#put(base + place, jobRank, number, conflict);
-    if (place > 0) return false;
+    this.#put(base + position, jobRank, number, conflict);
+    if (position > 0) return false;
     this.#setFirst(heap, jobRank, number, conflict);
     return true;
   }
 
-  /** Takes the first job out, and removed ones that follow it. */
+  /** Removes the first job, and any removed jobs that come to the top after it. */
   pop(heap: number): void {
     this.#popEntry(heap);
     this.clean(heap);
   }
 
-  /** Takes out removed jobs that have come to the top. */
+  /** Deletes removed jobs that have come to the top. */
   clean(heap: number): void {
     for (;;) {
       const number = this.first(heap);
@@ -135,25 +141,25 @@ export class JobHeaps {
     const room = this.#recordInts[at + ROOM] as number;
     this.#recordInts[at + SIZE] = size;
     if (size === 0) {
-      this.#giveBack(base, room);
+      this.#freeBlock(base, room);
       this.#recordInts[at + ROOM] = 0;
-      this.#emptied(heap);
+      this.#resetFirst(heap);
       return;
     }
     const last = base + size;
     const jobRank = this.#doubles[last * DOUBLES] as number;
     const number = this.#ints[last * INTS + JOB] as number;
     const conflict = this.#ints[last * INTS + CONFLICT] as number;
-    let place = 0;
+    let position = 0;
     for (;;) {
-      let child = 2 * place + 1;
+      let child = 2 * position + 1;
       if (child >= size) break;
       if (child + 1 < size && this.#isEntryBefore(base + child + 1, base + child)) child += 1;
       if (this.#isBefore(jobRank, number, base + child)) break;
-      this.#copy(base + child, base + place);
-      place = child;
+      this.#copy(base + child, base + position);
+      position = child;
     }
-    this.#put(base + place, jobRank, number, conflict);
+    this.#put(base + position, jobRank, number, conflict);
     this.#setFirst(
       heap,
       this.#doubles[base * DOUBLES] as number,
@@ -163,7 +169,7 @@ export class JobHeaps {
     if (room > BLOCK_MIN && size * 4 <= room) this.#resize(heap, room / 2);
   }
 
-  #emptied(heap: number): void {
+  #resetFirst(heap: number): void {
     const isUnread = this.#recordInts[heap * RECORD_INTS + MORE] === 1;
     this.#setFirst(heap, isUnread ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY, NONE, NONE);
   }
@@ -196,7 +202,7 @@ export class JobHeaps {
     this.#ints[entry * INTS + CONFLICT] = conflict;
   }
 
-  // Blocks of 4, 8, 16... entries. A block that is given back serves heaps of its size again.
+  // Blocks have 4, 8, 16... entries. A block that is no longer used serves other heaps of its size.
 
   #resize(heap: number, room: number): void {
     const at = heap * RECORD_INTS;
@@ -204,7 +210,7 @@ export class JobHeaps {
     const from = this.#recordInts[at + BASE] as number;
     const to = this.#allocate(room);
     this.#doubles.copyWithin(to * DOUBLES, from * DOUBLES, (from + size) * DOUBLES);
-    this.#giveBack(from, this.#recordInts[at + ROOM] as number);
+    this.#freeBlock(from, this.#recordInts[at + ROOM] as number);
     this.#recordInts[at + BASE] = to;
     this.#recordInts[at + ROOM] = room;
   }
@@ -223,8 +229,8 @@ export class JobHeaps {
     return base;
   }
 
-  // A heap without a block has room for nothing.
-  #giveBack(block: number, room: number): void {
+  // A heap without a block has room for 0 entries.
+  #freeBlock(block: number, room: number): void {
     if (room === 0) return;
     const size = Math.log2(room);
     while (this.#freeBlocks.length <= size) this.#freeBlocks.push([]);

@@ -1,21 +1,23 @@
 /**
- * Jobs as numbers, from their arrival until they have ended. What is known of a job stands in columns, and no object of it is
- * kept: its numbers side by side, 32 bytes, in one buffer; its id in an array. So a decision finds all of a job in two lines
- * of a processor's cache, wherever the object that told of it was, and of a million jobs the collector visits nothing but
- * their ids.
+ * Jobs as numbers, from their arrival until they have ended. A job's numbers lie side by side in one buffer, 32 bytes
+ * per job, and its id in an array; no object is kept. So a decision finds all numbers of a job in two cache lines of
+ * the processor, and of a million jobs the garbage collector visits only the ids.
  */
 import { widenFloats } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
 
 export const NONE = -1;
 
-/** What is kept of a job; its type, mode and fairness key are its line's. All numbers but the instant are whole. */
+/**
+ * The fields kept of a job. Its type, mode and fairness key are those of its line. All numbers but `readyAtMs` are
+ * 32-bit integers.
+ */
 export interface KeptJob extends Pick<WaitingJob, 'id' | 'readyAtMs' | 'priority' | 'version' | 'attempt'> {
-  /** The number of its resource among its type's estimates. */
+  /** The number of its resource in its type's estimates. */
   readonly resource: number;
 }
 
-// Places of a job's fields, among doubles and among whole numbers.
+// The layout of a job: indexes among the doubles, and among the 32-bit integers of the same buffer.
 const DOUBLES = 4;
 const READY_AT = 0;
 const INTS = 8;
@@ -27,15 +29,18 @@ const CONFLICT = 6;
 const RESOURCE = 7;
 
 export class JobTable {
-  /** Undefined for a number that is free. */
+  /** By number; undefined for a number that is free. */
   readonly #ids: (string | undefined)[] = [];
   #doubles = new Float64Array(64 * DOUBLES);
   #ints = new Int32Array(this.#doubles.buffer);
   readonly #free: number[] = [];
-  /** Numbers of jobs that are gone, but still stand in a heap: they keep their place among equals there. */
+  /** Numbers of removed jobs that are still in a heap. They keep their position among jobs of equal rank there. */
   readonly #removed = new Set<number>();
 
-  /** A number for a job of a line, or of none: -1. `conflict` is its conflict key's number, or -1. */
+  /**
+   * Adds a job and returns its number. `line` is -1 for a job in no line, `conflict` the number of its conflict key or
+   * -1.
+   */
   add(job: Omit<KeptJob, 'resource'>, resource: number, line: number, conflict: number): number {
     const number = this.#free.pop() ?? this.#ids.length;
     this.#ids[number] = job.id;
@@ -54,7 +59,7 @@ export class JobTable {
     return number;
   }
 
-  /** Whether the job with this number waits in a line, and has this id. */
+  /** Whether the job with this number waits in a line and has this id. */
   isWaiting(number: number, id: string): boolean {
     return this.#ids[number] === id && this.lineOf(number) !== NONE && !this.#removed.has(number);
   }
@@ -63,7 +68,6 @@ export class JobTable {
     return this.#ids[number] as string;
   }
 
-  /** All that is kept of a job. */
   jobOf(number: number): KeptJob {
     const at = number * INTS;
     return {
@@ -76,44 +80,43 @@ export class JobTable {
     };
   }
 
-  /** The number of its resource among its type's estimates. */
   resourceOf(number: number): number {
     return this.#ints[number * INTS + RESOURCE] as number;
   }
 
-  /** The line in which it waits; -1 when it does not. */
+  /** The line in which the job waits, or -1. */
   lineOf(number: number): number {
     return this.#ints[number * INTS + LINE] as number;
   }
 
-  /** The number of its conflict key, or -1. */
+  /** The number of the job's conflict key, or -1. */
   conflictOf(number: number): number {
     return this.#ints[number * INTS + CONFLICT] as number;
   }
 
-  /** Whether a became ready before b, or has the smaller id. */
+  /** Whether a became ready before b, or at the same time and has the smaller id. */
   isOlder(a: number, b: number): boolean {
     const readyAtMsA = this.#readyAtMsOf(a);
     const readyAtMsB = this.#readyAtMsOf(b);
     return readyAtMsA === readyAtMsB ? this.idOf(a) < this.idOf(b) : readyAtMsA < readyAtMsB;
   }
 
-  /** Marks a job as gone that still stands in a heap. */
+  /** Marks a job that is still in a heap as removed. */
   remove(number: number): void {
     this.#removed.add(number);
   }
 
-  /** Whether the job was marked as gone; it is so no more. */
+  /** Returns whether the job is marked as removed, and clears the mark. */
   takeRemoved(number: number): boolean {
     return this.#removed.size > 0 && this.#removed.delete(number);
   }
 
-  /** A job that stands in no heap any more waits in no line. */
+  /** Called when a job has left the heaps: it waits in no line any more. */
   leaveLine(number: number): void {
     this.#ints[number * INTS + LINE] = NONE;
   }
 
-  /** Frees the number of a job that stands in no heap. */
+  /** Frees the number of a job that is in no heap. */
   forget(number: number): void {
     this.#ids[number] = undefined;
     this.#free.push(number);
@@ -124,7 +127,8 @@ export class JobTable {
   }
 }
 
-// Places of what is known of a running job: among whole numbers, and of its charge among the doubles of the same buffer.
+// The layout of a running job: indexes among the 32-bit integers, and among the doubles of the same buffer for its
+// charge.
 const RUN_INTS = 10;
 const RUN_DOUBLES = 5;
 const RUN_TYPE = 0;
@@ -137,17 +141,17 @@ const RUN_JOB = 6;
 const RUN_CHARGED = 4;
 
 /**
- * Jobs that run, by their tickets. A ticket names a running job until it ends, at less cost than its id, and is given again
- * to another job then. What is kept of a running job are whole numbers side by side, and what it was charged.
+ * Running jobs, by ticket. A ticket names a running job until it ends, at less cost than its id; then it is used again
+ * for another job. A running job is a row of 32-bit integers and its charge.
  */
 export class RunningJobs {
   readonly #jobs: JobTable;
-  /** Tickets made so far; one that is free again stands in `#freeTickets`, and is no job's. */
+  /** The number of tickets made so far, including the free ones in `#freeTickets`. */
   #tickets = 0;
   #doubles = new Float64Array(64 * RUN_DOUBLES);
   #ints = new Int32Array(this.#doubles.buffer);
   readonly #freeTickets: number[] = [];
-  /** Made when a job is first asked for by its id, and kept up from then on. */
+  /** Made when a job is first asked for by its id, and kept up to date from then on. */
   #ticketsById: Map<string, number> | undefined;
 
   constructor(jobs: JobTable) {
@@ -159,8 +163,8 @@ export class RunningJobs {
   }
 
   /**
-   * A job of the table starts; answers its ticket. Type, tier, key, fleet and conflict key are numbers, or -1 for none;
-   * `generation` is the ledgers'.
+   * Starts a job of the table and returns its ticket. Type, tier, key, fleet and conflict key are numbers, or -1 for
+   * none; `generation` is that of the ledgers.
    */
   start(
     number: number,
@@ -195,14 +199,14 @@ export class RunningJobs {
     return ticket;
   }
 
-  /** A job that runs has ended: its ticket is free. What is kept of the job can be asked for until the next one starts. */
+  /** Ends a running job and frees its ticket. The job's columns can be read until the next job starts. */
   end(ticket: number): void {
     this.#ticketsById?.delete(this.#jobs.idOf(this.jobOf(ticket)));
     this.#ints[ticket * RUN_INTS + RUN_JOB] = NONE;
     this.#freeTickets.push(ticket);
   }
 
-  /** The number of the job that runs with a ticket; -1 for none. */
+  /** The number of the running job with this ticket, or -1. */
   jobOf(ticket: number): number {
     return ticket >= 0 && ticket < this.#tickets ? (this.#ints[ticket * RUN_INTS + RUN_JOB] as number) : NONE;
   }
@@ -235,7 +239,7 @@ export class RunningJobs {
     return this.#doubles[ticket * RUN_DOUBLES + RUN_CHARGED] as number;
   }
 
-  /** The ticket of the job with this id, if it runs. */
+  /** The ticket of the running job with this id. */
   ticketOf(id: string): number | undefined {
     if (this.#ticketsById === undefined) {
       this.#ticketsById = new Map();
@@ -244,7 +248,7 @@ export class RunningJobs {
     return this.#ticketsById.get(id);
   }
 
-  /** The tickets of all that run. O(tickets ever in use at once). */
+  /** The tickets of all running jobs. O(the most tickets ever in use at once). */
   *tickets(): Generator<number> {
     for (let ticket = 0; ticket < this.#tickets; ticket += 1) if (this.jobOf(ticket) !== NONE) yield ticket;
   }

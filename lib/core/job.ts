@@ -1,79 +1,82 @@
 /**
- * What a job is. Every field says its meaning, its unit and who writes it.
- * Instants are epoch milliseconds, durations and costs milliseconds.
+ * The fields of a job, each with its meaning, its unit and its writer. Instants are epoch milliseconds, durations and
+ * costs milliseconds.
  */
 
-/** Where a job is in its life; the legal edges are in `life-cycle.ts`. */
+/** The state of a job. `life-cycle.ts` has the legal transitions. */
 export type JobState = 'scheduled' | 'pending' | 'claimed' | 'running' | 'succeeded' | 'failed' | 'cancelled';
 
-/** `queued`: the scheduler chooses when. `onDemand`: somebody waits for the answer. */
+/** `queued`: the scheduler chooses when to run the job. `onDemand`: a caller waits for the result. */
 export const JOB_MODES = ['queued', 'onDemand'] as const;
 export type JobMode = (typeof JOB_MODES)[number];
 
-/** JSON, as it travels in events and results. */
+/** JSON, as events and results carry it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
-/** What the planner knows of a job that waits in a line. */
+/** The fields that the planner knows of a job in a line. */
 export interface WaitingJob {
   readonly id: string;
   readonly type: string;
-  /** 0 (least) to 10. */
+  /** 0 is the least urgent, 10 the most. */
   readonly priority: number;
   readonly mode: JobMode;
   readonly fairnessKey: string;
   /** With the type's non-empty conflict group it makes the conflict key. */
   readonly resourceId?: string | undefined;
-  /** When the job became ready to run: its age counts from here. */
+  /** When the job became ready to run; its age counts from here. */
   readonly readyAtMs: number;
-  /** Raised by every transition; a claim names the version it was planned at. */
+  /** Incremented by every transition. A claim names the version for which it was planned. */
   readonly version: number;
-  /** 1 for the first attempt. Lost workers are counted apart. */
+  /** 1 for the first attempt. Lost workers are counted in `workersLost`. */
   readonly attempt: number;
 }
 
-/** What one admitted job holds until it is settled: an entry of a reservation. */
+/** The capacity that one admitted job holds until it is settled: an entry of a reservation. */
 export interface ReservedJob extends Pick<WaitingJob, 'id' | 'version' | 'attempt' | 'type' | 'fairnessKey'> {
   readonly tier: string;
-  /** See `conflictKeyUnder`; undefined where nothing excludes the job. */
+  /** See `conflictKeyUnder`; undefined if nothing excludes the job. */
   readonly conflictKey?: string | undefined;
-  /** Of a job without a conflict key: its type may be given a conflict group while it runs. */
+  /** Set for a job without a conflict key, because its type may get a conflict group while it runs. */
   readonly resourceId?: string | undefined;
   readonly fleet: string;
   /** Charged to the fairness key at admission, corrected at settlement. */
   readonly estimatedCostMs: number;
 }
 
-/** A job's claim: it was won for one place of one reservation. */
+/** A job's claim: one entry of one reservation has won it. */
 export interface Claim {
-  /** The batch and the position in it: unique. */
+  /** The batch and the job's position in it: unique. */
   readonly claimId: string;
   readonly batchId: string;
   readonly fleet: string;
   readonly claimedAtMs: number;
-  /** The version of the declaration whose terms hold for the attempt; undefined: nothing was declared. */
+  /** The version of the declaration whose terms apply to the attempt; undefined: there was no declaration. */
   readonly declared?: number | undefined;
 }
 
-/** Why a job failed, or did not happen. */
+/** Why a job failed or did not run. */
 export interface JobError {
-  /** Stable, for rules: the error's own name, or one of `WorkerLost`, `WorkerStopped`, `JobQuarantined`, `JobTimeout`, `JobUnreadable`. */
+  /**
+   * A stable name for retry rules: the error's own, or one of `WorkerLost`, `WorkerStopped`, `JobQuarantined`,
+   * `JobTimeout`, `JobUnreadable`.
+   */
   readonly name: string;
-  /** Of what was thrown, and of its causes. */
+  /** The messages of the thrown error and of its causes. */
   readonly message: string;
   /**
-   * Where what was thrown came from: its first frames, then its causes with theirs, a line each, at most 4 KB. Kept with the attempt:
-   * of one that another follows, in the job's history.
+   * The stack of the thrown error: its first frames, then its causes with theirs, one line each, at most 4 KB. It is
+   * kept with the attempt, in the job's history once another attempt follows.
    */
   readonly stack?: string | undefined;
 }
 
-/** Of what stands beside a job's error, as JSON in UTF-8. An attempt that fails is billed up to four write units for it. */
+/** The most bytes of a stack, as JSON in UTF-8. A failed attempt is billed up to four write units for it. */
 export const ERROR_STACK_BYTES_MAX = 4_096;
 
-/** An error without what is kept with its attempt. */
+/** The error without its stack. */
 export const withoutStack = ({ name, message }: JobError): JobError => ({ name, message });
 
-/** An attempt that is over, and that the job's own fields do not tell of any more, or do not tell in full. */
+/** A finished attempt that the job's own fields do not describe any more, or not in full. */
 export interface AttemptEntry {
   readonly kind: 'attempt';
   readonly attempt: number;
@@ -84,17 +87,17 @@ export interface AttemptEntry {
   readonly startedAtMs: number;
   readonly endedAtMs: number;
   /**
-   * `failed`: its handler did, or did not stop when its time was over. `lost`: its worker is gone. `released`: its worker ended in order, and
-   * gave it back.
+   * `failed`: the handler failed, or did not stop at its timeout. `lost`: the worker is gone. `released`: the worker
+   * shut down and gave the attempt back.
    */
   readonly outcome: 'failed' | 'lost' | 'released';
-  /** Why; cut to a bounded size. */
+  /** The reason, cut to a bounded size. */
   readonly error?: JobError | undefined;
-  /** When the job was to be tried again, and whether anew or from its checkpoint; absent: it was not. */
+  /** When the job was to be retried, and whether anew or from its checkpoint; absent: not at all. */
   readonly next?: { readonly runAtMs: number; readonly isFromStart: boolean } | undefined;
 }
 
-/** Somebody gave it another time. */
+/** The job was moved to another time. */
 export interface MovedEntry {
   readonly kind: 'moved';
   readonly atMs: number;
@@ -103,15 +106,15 @@ export interface MovedEntry {
   readonly toMs: number;
 }
 
-/** A place was reserved for it, and nobody claimed it for that; another dispatcher gave the place up. */
+/** The job was reserved and never claimed, and a dispatcher gave up its entry of the reservation. */
 export interface NotClaimedEntry {
   readonly kind: 'notClaimed';
   readonly atMs: number;
-  /** The claim that never came. */
+  /** The id of the claim that was never made. */
   readonly claimId: string;
 }
 
-/** Its claim was given back before anybody started it: the fleet that it was claimed for is not declared any more. */
+/** The job's claim was given back before it was started, because its fleet is not declared any more. */
 export interface GivenBackEntry {
   readonly kind: 'givenBack';
   readonly atMs: number;
@@ -121,114 +124,122 @@ export interface GivenBackEntry {
 
 export type HistoryEntry = AttemptEntry | MovedEntry | NotClaimedEntry | GivenBackEntry;
 
-/** Entries that gave way to later ones. */
+/** Counts of entries that were dropped for later ones. */
 export interface DroppedEntries {
-  /** Attempts, lost ones included. */
+  /** Attempts, including lost ones. */
   readonly attempts: number;
   readonly losses: number;
   readonly others: number;
 }
 
-/** What is kept beside a job's own fields. */
+/** The history kept with a job's own fields. */
 export interface History {
   /** The oldest first. */
   readonly entries: readonly HistoryEntry[];
-  /** The claim of the last attempt that was written down here. */
+  /** The claim id of the last attempt in this history. */
   readonly lastClaimId?: string | undefined;
   readonly dropped: DroppedEntries;
 }
 
 /**
- * What moves of a job: all but what its producer sent for the handler, which no transition touches. A store bills a transition by
- * the size of what it is written to, so that may stand apart, and whoever moves jobs does not read it.
+ * The part of a job that transitions read and write: all but its payload, which no transition changes. A store bills a
+ * transition by the size of the item, so the payload may be stored apart, and transitions do not read it.
  */
 export interface MovingJob extends WaitingJob {
-  /** The shard whose single writer schedules this job. */
+  /** The partition that schedules this job. */
   readonly partition: number;
   readonly state: JobState;
-  /** Of what the producer asked for: tells a repeated submit from a conflicting one. */
+  /** A hash of the producer's request. It tells a repeated submit from a conflicting one. */
   readonly contentHash: string;
-  /** Never started before this instant. */
+  /** The job never starts before this instant. */
   readonly runAtMs: number;
   readonly submittedAtMs: number;
-  /** When the job first became ready; absent as long as that is `readyAtMs`. */
+  /** When the job first became ready; absent as long as that equals `readyAtMs`. */
   readonly firstReadyAtMs?: number | undefined;
-  /** Workers lost while they ran this job; does not count as an attempt's failure. */
+  /** Workers lost while they ran this job. They do not count as failed attempts. */
   readonly workersLost: number;
-  /** Present from `claimed` on; kept in the terminal state to say who did it. */
+  /** Present from `claimed` on. It stays in the terminal state to record who ran the job. */
   readonly claim?: Claim | undefined;
   /** The worker and its incarnation, from `running` on. */
   readonly worker?: { readonly workerId: string; readonly incarnation: string } | undefined;
   readonly startedAtMs?: number | undefined;
   /**
-   * After this instant the attempt certainly runs no more, by its worker's clock: the end of its function, and room. Written by
-   * the start; absent where the worker's own record says how long it may run.
+   * After this instant the attempt has certainly ended, by its worker's clock: the end of its function, plus a margin.
+   * Written by the start; absent if the worker's own record limits its run time.
    */
   readonly runUntilMs?: number | undefined;
   readonly finishedAtMs?: number | undefined;
   /**
-   * Why the attempt is given up though its handler goes on: it did not stop when its time was over. What follows comes once its worker is gone,
-   * by `retry`. Written by the worker or its guard; absent from the end of the attempt on.
+   * The attempt's error, if its handler did not stop at its timeout. Once its worker is gone, `retry` decides on the
+   * next attempt. Written by the worker or its guard; absent from the end of the attempt on.
    */
   readonly hung?: JobError | undefined;
-  /** What the handler returned. */
+  /** The return value of the handler. */
   readonly result?: Json | undefined;
   readonly error?: JobError | undefined;
-  /** What the last attempt left for the next one to go on from. */
+  /** Saved by the last attempt, so that the next one can resume from it. */
   readonly checkpoint?: Json | undefined;
-  /** How far the attempt is, as its handler said last, where no worker's record says it. */
+  /** The last progress that the handler reported; absent if the worker's record has it. */
   readonly progress?: Json | undefined;
-  /** Somebody asked for the end of this job first; the worker of a running one decides by finishing. */
+  /** When the job was first asked to stop. The worker of a running job decides by finishing it. */
   readonly cancelRequestedAtMs?: number | undefined;
-  /** Who did, as far as they said. */
+  /** The name of the person or tool that asked, if it was given. */
   readonly cancelRequestedBy?: string | undefined;
-  /** Where the job was then. */
+  /** The state of the job at that time. */
   readonly cancelRequestedIn?: JobState | undefined;
-  /** The trace that it belongs to, as its producer gave it: see `trace.ts`. No part of its content. */
+  /**
+   * The trace that the job belongs to, as its producer gave it: see `trace.ts`. It is not part of the job's content.
+   */
   readonly traceparent?: string | undefined;
-  /** What its producer wrote on it, for people who look at it; nothing is decided by it. */
+  /** A text of the producer for people who look at the job. It affects no decision. */
   readonly label?: string | undefined;
-  /** The schedule whose firing made it. */
+  /** The schedule whose firing made the job. */
   readonly scheduleId?: string | undefined;
-  /** The dead letter of which this job is another try. */
+  /** The dead letter that this job retries. */
   readonly redriveOf?: string | undefined;
-  /** Who asked for this other try, as far as they said. */
+  /** The name of the person or tool that asked for this redrive, if it was given. */
   readonly redriveBy?: string | undefined;
-  /** The job that was made of this dead letter. */
+  /** The id of the job that retries this dead letter. */
   readonly redrivenAs?: string | undefined;
-  /** When that was asked for. */
+  /** When that redrive was requested. */
   readonly redrivenAtMs?: number | undefined;
-  /** Who asked for it, as far as they said. */
+  /** The name of the person or tool that requested it, if it was given. */
   readonly redrivenBy?: string | undefined;
-  /** What the next transitions would have written over; absent as long as there was nothing. See `historyOf`. */
+  /** Entries that later transitions would have overwritten; absent if there are none. See `historyOf`. */
   readonly history?: History | undefined;
   /**
-   * Why its record cannot be read in full: what is wrong is left out, and the job is not run. By the store, when it reads;
-   * never written.
+   * Why the item cannot be read in full. The wrong fields are left out, and the job is not run. Set by the store when
+   * it reads; never written.
    */
   readonly unreadable?: string | undefined;
 }
 
-/** A job as the store keeps it. */
+/** A job with its payload. */
 export interface Job extends MovingJob {
   readonly payload: Json;
 }
 
-/** UTF-8 bytes. */
+/** The longest job id, in UTF-8 bytes. */
 export const JOB_ID_BYTES_MAX = 256;
 
-/** Whether a text may be the id of a job: what came in a message or a letter may be anything, and a table looks nothing up by it. */
+/**
+ * Whether a text may be the id of a job. A message or a letter may contain any text, and a store rejects lookups by
+ * other texts.
+ */
 export const isJobId = (text: string): boolean =>
   text !== '' && text.isWellFormed() && new TextEncoder().encode(text).byteLength <= JOB_ID_BYTES_MAX;
 
-/** Priority's range: 0 is the least, 10 the most urgent. */
+/** The range of priorities: 0 is the least urgent, 10 the most. */
 export const PRIORITY_MIN = 0;
 export const PRIORITY_MAX = 10;
 
-/** How long a terminal job is kept: long enough to look at, and to redrive. */
+/** How long a terminal job is kept, so that it can be inspected and redriven. */
 export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
 
-/** A job in one of these asks for a pass, or for the event of its end: the stream tells dispatchers of these, and of no start. */
+/**
+ * States whose stream records reach dispatchers: a job in one of them needs a pass, or the event of its end. Starts are
+ * not among them.
+ */
 export const AWAITED_STATES = [
   'pending',
   'scheduled',
@@ -239,24 +250,25 @@ export const AWAITED_STATES = [
 const awaited: ReadonlySet<JobState> = new Set(AWAITED_STATES);
 export const isAwaited = ({ state }: Pick<MovingJob, 'state'>): boolean => awaited.has(state);
 
-/** States that nothing leaves. */
+/** Whether no transition leaves the state. */
 export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';
 }
 
-/** Characters of a nonce: 41 bits. */
+/** The characters of a nonce, which has 41 bits. */
 const NONCE_CHARS = 8;
 
-/** Text that two dispatchers do not choose both. */
+/** A random text that two dispatchers will not both draw. */
 export const nonceFrom = (random: () => number): string =>
   Math.floor(random() * 36 ** NONCE_CHARS)
     .toString(36)
     .padStart(NONCE_CHARS, '0');
 
 /**
- * A batch's name: the partition summary's version that the batch follows, a nonce of the pass, and the batch's number in its commit, below
- * 36. The nonce tells apart what two dispatchers put for the same version, of which one commits; and what a restored table, whose version
- * has gone back, makes anew. A worker that serves several partitions tells claims apart by their ids alone.
+ * The id of a batch: the version of the partition summary that the batch follows, a nonce of the pass, and the batch's
+ * number in its commit, below 36. The nonce distinguishes batches that two dispatchers write for the same version, of
+ * which only one commits, and batches that are written again for a version after the table was restored. A worker that
+ * serves several partitions distinguishes claims by their ids alone.
  */
 export const batchIdOf = (partition: number, version: number, nonce: string, number: number): string =>
   `${version}-${nonce}${number.toString(36)}${partition === 0 ? '' : `@${partition}`}`;
@@ -266,8 +278,7 @@ export const partitionOfClaim = (claimId: string): number => Number(/@(\d+)\./.e
 
 export const claimIdOf = (batchId: string, position: number): string => `${batchId}.${position}`;
 
-/** Whether a text may be the id of a claim: what came in a message may be anything. */
+/** Whether a text may be the id of a claim. A message may contain any text. */
 export const isClaimId = (text: string): boolean => /^\d+-[0-9a-z]{9}(@\d+)?\.\d+$/.test(text);
 
-/** The batch of a claim. */
 export const batchOfClaim = (claimId: string): string => claimId.slice(0, claimId.lastIndexOf('.'));

@@ -1,63 +1,69 @@
 /**
- * Which partition lends capacity to which, and how much: decisions only. A partition with more work than room asks; one
- * with room to spare lends for a time, and gets back what is not used.
- * Source: workload-distribution, "Work Stealing Implementation".
+ * Decides which partition lends capacity to which other, and how much. A partition with more work than room asks for a
+ * loan. A partition with free room lends for a time, and gets unused capacity back. Source: workload-distribution,
+ * "Work Stealing Implementation".
  */
 
 import type { LendingConfiguration } from './configuration.ts';
 import { printScope } from './scope.ts';
 
-/** Part of what a loan moves. */
+/** One scope whose capacity a loan moves. */
 export interface LentScope {
-  /** `pool`, `tier/<tier>`, `type/<type>`, `fleet/<fleet>` with declared slots, `worker/<workerId>` of a fleet without. */
+  /**
+   * `pool`, `tier/<tier>`, `type/<type>`, `fleet/<fleet>` for a fleet with declared slots, or `worker/<workerId>` for
+   * one without.
+   */
   readonly scope: string;
   /**
-   * What it is a part of: the cap that was divided, or the worker's incarnation. Where that is another by now, the
-   * borrower starts nothing with it: shares of two different caps do not add up to either.
+   * The divided cap or the worker incarnation that the capacity is part of. If it has changed meanwhile, the borrower
+   * starts nothing with it, because shares of two different caps add up to neither.
    */
   readonly under: string;
-  /** The worker's. */
+  /** The worker's fleet; absent for other scopes. */
   readonly fleet?: string | undefined;
 }
 
-/** Capacity that one partition leaves to another for a while: so many units of each of these scopes. */
+/** Capacity that one partition gives to another for a time: `units` of each of these scopes. */
 export interface Loan {
   readonly loanId: string;
   readonly from: number;
   readonly to: number;
   readonly units: number;
   readonly scopes: readonly LentScope[];
-  /** From then on the borrower starts nothing with it; it gives back what is free, and the rest as it becomes free. */
+  /**
+   * After this instant the borrower starts nothing with the loan. It returns the free units, and the others as they
+   * become free.
+   */
   readonly expiresAtMs: number;
 }
 
-/** What a partition lacks to start jobs that wait. */
+/** Capacity that a partition lacks to start waiting jobs. */
 export interface Want {
   readonly units: number;
-  /** It needs a unit of each of these. */
+  /** The full scopes; a unit of each is needed. */
   readonly scopes: readonly string[];
-  /** And a slot of one of these; empty: there are slots. */
+  /** The full fleets; a slot of one of them is needed. Empty: there are free slots. */
   readonly fleets: readonly string[];
 }
 
 export interface LoanRequest {
-  /** Whose it is. */
+  /** The partition that asks. */
   readonly partition: number;
   readonly wants: readonly Want[];
   readonly askedAtMs: number;
-  /** Nobody grants it later. */
+  /** The request is not granted after this instant. */
   readonly untilMs: number;
 }
 
-/** What a partition has of one scope. */
+/** A partition's capacity in one scope. */
 export interface Room {
-  /** With loans. */
+  /** Including loans. */
   readonly capacity: number;
-  /** Of it, what jobs hold. */
+  /** The part of it that jobs hold. */
   readonly held: number;
-  /** See `LentScope`; undefined: of a fleet whose workers register their slots. */
+  /** See `LentScope`; undefined for a fleet whose workers register their slots. */
   readonly under: string | undefined;
-  /** Who they are, with the slots that each has here. */
+  /** The workers of such a fleet, each with its slots in this partition. */
   readonly workers?: readonly RoomOfWorker[] | undefined;
 }
 
@@ -67,26 +73,26 @@ export interface RoomOfWorker {
   readonly slots: number;
 }
 
-/** By scope; what nothing limits is not there. */
+/** By scope. A scope without a limit is absent. */
 export type Rooms = ReadonlyMap<string, Room>;
 
-/** A job that waits, with the scopes that limit it. */
+/** A waiting job, with the scopes that limit it. */
 export interface Demand {
   readonly scopes: readonly string[];
-  /** Fleets that take its type. */
+  /** The fleets that run its type. */
   readonly fleets: readonly string[];
 }
 
 export const workerScope = (workerId: string): string => `worker/${workerId}`;
 export const fleetScope = (fleet: string): string => printScope({ fleet });
 
-/** How much of a scope loans add to a partition's own share; negative for a lender. */
+/** The units of a scope that loans add to a partition's own share; negative for a lender. */
 export type Moved = (scope: string, under: string) => number;
 export const NOTHING_MOVED: Moved = () => 0;
 
 /**
- * What loans move to a partition, and away from it. A loan that has ended is the borrower's no longer, and the lender's
- * not before it was given back: at no moment do both count on it.
+ * Sums the units that loans move to and from a partition. An expired loan no longer counts for the borrower, and counts
+ * for the lender only once it is returned. So the two never use the same units at once.
  */
 export function movedBy(loans: readonly Loan[], partition: number, nowMs: number): Moved {
   if (loans.length === 0) return NOTHING_MOVED;
@@ -97,7 +103,8 @@ export function movedBy(loans: readonly Loan[], partition: number, nowMs: number
       if (lent === undefined) continue;
       const isSame = lent.under === under;
       if (loan.to === partition && isSame && loan.expiresAtMs > nowMs) moved += loan.units;
-      // A worker's former life has no slots. Of a cap that has changed, the borrower may not know yet.
+      // A worker's former incarnation has no slots left to subtract. A changed cap still counts, because the borrower
+      // may not know of the change yet.
       if (loan.from === partition && (isSame || lent.fleet === undefined)) moved -= loan.units;
     }
     return moved;
@@ -105,8 +112,8 @@ export function movedBy(loans: readonly Loan[], partition: number, nowMs: number
 }
 
 /**
- * What would start more of the waiting jobs: the scopes that are full, by what jobs lack alike. What waits for something
- * else is not helped by a loan, and is not to be among them.
+ * The capacity that would let more of the waiting jobs start, grouped by jobs that lack the same scopes. Jobs that wait
+ * for another reason, such as a conflict, must not be among `waiting`, because a loan does not help them.
  */
 export function wantsOf(
   waiting: readonly Demand[],
@@ -118,19 +125,23 @@ export function wantsOf(
     const room = rooms.get(scope);
     return room !== undefined && room.held >= room.capacity;
   };
-  // Where nothing runs, nothing that ends makes room.
+  // Whether a scope is full although no job runs in it, so that no job's end can make room.
   const isHopeless = (scope: string): boolean => isFull(scope) && rooms.get(scope)?.held === 0;
-  const byLack = new Map<string, Want>();
+  const wantsByLack = new Map<string, Want>();
   for (const { scopes, fleets } of waiting) {
-    const full = scopes.filter(isFull);
-    const lacking = fleets.every((fleet) => isFull(fleetScope(fleet))) ? fleets : [];
-    if (full.length + lacking.length === 0) continue;
-    const name = JSON.stringify([full, lacking]);
-    byLack.set(name, { units: (byLack.get(name)?.units ?? 0) + 1, scopes: full, fleets: lacking });
+    const fullScopes = scopes.filter(isFull);
+    const fullFleets = fleets.every((fleet) => isFull(fleetScope(fleet))) ? fleets : [];
+    if (fullScopes.length + fullFleets.length === 0) continue;
+    const name = JSON.stringify([fullScopes, fullFleets]);
+    wantsByLack.set(name, {
+      units: (wantsByLack.get(name)?.units ?? 0) + 1,
+      scopes: fullScopes,
+      fleets: fullFleets,
+    });
   }
   let left = policy.maxBorrowed - borrowed;
   const wants: Want[] = [];
-  for (const want of byLack.values()) {
+  for (const want of wantsByLack.values()) {
     const units = Math.min(want.units, policy.batch, left);
     const isUrgent = [...want.scopes, ...want.fleets.map(fleetScope)].some(isHopeless);
     if (units < 1 || (want.units < policy.backlogThreshold && !isUrgent)) continue;
@@ -140,15 +151,15 @@ export function wantsOf(
   return wants;
 }
 
-/** Of a want that is divided: fleets whose names take far less than a request may. */
+/** The fleets named in each part of a divided want. Their names take far less space than a request has. */
 const FLEETS_OF_WANT = 20;
 
 const bytesOf = ({ units, scopes, fleets }: Want): number =>
   new TextEncoder().encode(JSON.stringify([units, scopes, fleets])).byteLength + 1;
 
 /**
- * Wants in as many requests as their size takes, mostly one. A slot of any fleet serves a want, so one that names very many is
- * divided among several wants for some of them each.
+ * Splits wants into requests of at most `bytesMax`, mostly one. A slot of any of its fleets serves a want, so a want
+ * with very many fleets is divided into several wants with some of the fleets each.
  */
 export function inRequests(wants: readonly Want[], bytesMax: number): readonly (readonly Want[])[] {
   const sizes = (of: readonly Want[]): number => of.reduce((sum, want) => sum + bytesOf(want), 1);
@@ -178,10 +189,11 @@ export function inRequests(wants: readonly Want[], bytesMax: number): readonly (
 }
 
 /**
- * What a partition lends now, of what it has free: a share of it to one borrower at once, so that work of its own does not
- * find it empty. What it wants itself, it has not free (`wantsOf`). The neediest is served first.
+ * The loans that a partition makes now from its free capacity: at most a share of it to one borrower at once, so that
+ * some is left for its own jobs. Scopes that are full here have nothing to lend. The borrower that wants the most units
+ * is served first.
  *
- * @param loanId - names the loan with this number: the first is 0
+ * @param loanId - returns the id of the loan with this number; the first is 0
  */
 export function planLoans(
   lender: {
@@ -228,18 +240,18 @@ export function planLoans(
   return loans;
 }
 
-/** What stands in a loan, the room that it comes from, and how much of it there can be. */
+/** One scope of a planned loan, the room that it is taken from, and the most units that can be taken. */
 interface Part {
   readonly lentScope: LentScope;
   readonly room: string;
   readonly most: number;
 }
 
-/** What limits nothing here cannot be moved from here. */
+/** A scope without a limit in this partition has nothing to move. */
 const capPart = (scope: string, room: Room | undefined): readonly Part[] =>
   room?.under === undefined ? [] : [{ lentScope: { scope, under: room.under }, room: scope, most: Infinity }];
 
-/** Declared slots, or those of the worker that has most. */
+/** The declared slots of a fleet, or the slots of the worker that has the most left to lend. */
 function fleetPart(
   fleet: string,
   room: Room | undefined,
@@ -256,23 +268,23 @@ function fleetPart(
   return most === undefined ? [{ lentScope: { scope, under: '' }, room: scope, most: 0 }] : [most];
 }
 
-/** A loan, or the rest of it, that goes back. */
+/** A loan that is returned in full or in part. */
 export interface Return {
   readonly loan: Loan;
-  /** What the borrower keeps for now; 0: nothing is left of it. */
+  /** The units that the borrower keeps for now; 0: it returns all. */
   readonly left: number;
 }
 
-/** What a borrower has free of what a scope of a loan is a part of, the loan itself included. */
+/** The free units of a borrower in one scope, including those of the loan itself. */
 export interface Free {
-  /** Loans whose scopes have the same name share what is free. */
+  /** Loans whose scopes have the same name here share the free units. */
   readonly of: string;
   readonly units: number;
 }
 
 /**
- * What a borrower gives back: of its loans what no job holds, those that end first at first. A loan that counts for
- * nothing any more, because its cap or its worker has changed, is given back no sooner: jobs may have started with it.
+ * The loans that a borrower returns, in full or in part: the units that no job holds, from the loans that expire first.
+ * A loan whose cap or worker has changed is returned no sooner, because jobs may have started with it.
  */
 export function planReturns(
   loans: readonly Loan[],
@@ -291,8 +303,9 @@ export function planReturns(
 }
 
 /**
- * Shares of a cap for its partitions: whole numbers that add up to the cap, as even as they can be, the first ones
- * get the rest. Partitions with an own share never exceed the cap together, whoever is stale.
+ * Splits a cap into whole shares for its partitions. The shares add up to the cap and differ by at most 1; the first
+ * partitions get the remainder. Partitions that keep to their own shares never exceed the cap together, even if some of
+ * them are stale.
  */
 export function shareCap(cap: number, partitions: number): readonly number[] {
   const base = Math.floor(cap / partitions);

@@ -1,20 +1,24 @@
 /**
- * A job's life: the states, the legal edges between them, and the transitions that walk along them.
+ * A job's life cycle: its states, the legal edges between them, and the transitions along these edges.
  *
- * `EDGES` is the only place that says what may follow what. Each transition is a function from a job to the next
- * job, or to a refusal: a caller that lost a race gets a value, because losing is ordinary. Every transition raises
- * `version` by exactly one, so whoever planned with the older version can tell, and a conditional write can refuse.
- * What is only noted on a job, without a transition, leaves the version alone.
+ * `EDGES` is the only place that defines which state may follow which. Each transition is a function from a job to the
+ * next job or to a refusal: a caller that lost a race gets a value, because losing is ordinary. Every transition raises
+ * `version` by exactly one. So a caller that planned with an older version can tell, and a conditional write is
+ * refused. A note on a job without a transition leaves the version unchanged.
  *
- * The memory store runs these functions. A table cannot: its expressions are held against them, transition by transition.
+ * The memory store runs these functions. DynamoDB cannot, so tests compare its expressions with them, transition by
+ * transition.
  *
  *     scheduled ──promote──▶ pending ──claim──▶ claimed ──start──▶ running ──finish──▶ succeeded | failed | cancelled
  *      ▲  ▲                    │                                    │
  *      │  └───────retime───────┘                                    │
  *      └─────────────────────retry, worker lost─────────────────────┘
- *     (a worker may take the steps of claim and start at once; retime: also from `scheduled` to another time, or to
- *     `pending`; cancel: from every state before `running`, whose end is asked for, and comes with `finish`; give back: from
- *     `claimed` to `pending`; rehome: as promote, and from `pending` to itself, in another partition)
+ *
+ * A worker may claim and start in one write. Not shown:
+ * - retime: also from `scheduled` to another time, or to `pending`.
+ * - cancel: from every state before `running`. A running job is only asked to stop; it ends with `finish`.
+ * - give back: from `claimed` to `pending`.
+ * - rehome: into another partition, as promote does or from `pending` to itself.
  *
  * Instants are epoch milliseconds.
  */
@@ -33,7 +37,10 @@ import {
   withoutStack,
 } from './job.ts';
 
-/** What may follow each state. A state that follows itself changes its version only, or its time. */
+/**
+ * The states that may follow each state. A state that follows itself changes only the version, the time or the
+ * partition.
+ */
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
   scheduled: ['scheduled', 'pending', 'cancelled'],
   pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
@@ -44,18 +51,18 @@ export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
   cancelled: [],
 };
 
-/** Why a transition did not happen. None of these is an error: somebody else was faster, or time is not ripe. */
+/** Why a transition was refused. None of these is an error: another caller was faster, or the time has not come. */
 export type Refusal =
-  /** No edge leads there. */
+  /** No edge leads to that state. */
   | { readonly kind: 'illegal'; readonly from: JobState; readonly to: JobState }
-  /** The job has moved on since it was read. */
+  /** The job has changed since it was read. */
   | { readonly kind: 'outdated'; readonly version: number; readonly expected: number }
   /** Another claim, worker or incarnation holds the job. */
   | { readonly kind: 'superseded'; readonly holder: string | undefined; readonly asked: string }
-  /** Its time has not come. */
+  /** The job's time has not come. */
   | { readonly kind: 'early'; readonly runAtMs: number; readonly nowMs: number };
 
-/** What a transition answers. */
+/** The result of a transition. */
 export type Transition<Moving extends MovingJob = Job> =
   | { readonly kind: 'moved'; readonly job: Moving }
   | Refused;
@@ -65,51 +72,52 @@ interface Refused {
   readonly refusal: Refusal;
 }
 
-/** How an attempt ended, as its worker or the retry policy says. */
+/** How an attempt ended, as its worker or the retry policy decides. */
 export type Verdict =
   | { readonly kind: 'succeeded'; readonly result: Json }
   | { readonly kind: 'failed'; readonly error: JobError }
-  /** Failed, and to be tried again at `runAtMs`. */
+  /** The attempt failed; the job is retried at `runAtMs`. */
   | {
       readonly kind: 'retry';
       readonly error: JobError;
       readonly runAtMs: number;
-      /** What the attempt has kept is forgotten: the next one begins anew. */
+      /** True: the checkpoint is deleted, and the next attempt starts anew. */
       readonly isFromStart?: boolean | undefined;
     }
-  /** Stopped because somebody asked for it. */
+  /** The attempt stopped because it was asked to. */
   | { readonly kind: 'cancelled' };
 
-/** One life of a worker. */
+/** One incarnation of a worker. */
 export interface WorkerLife {
   readonly workerId: string;
   readonly incarnation: string;
 }
 
-/** True if an edge leads from one state to the other. */
+/** Whether an edge leads from one state to the other. */
 export function isLegal(from: JobState, to: JobState): boolean {
   return EDGES[from].includes(to);
 }
 
-/** Where an accepted job begins: a future one waits for its time. */
+/** The first state of an accepted job: `scheduled` if its time is in the future. */
 export function initialState(runAtMs: number, nowMs: number): JobState {
   return runAtMs > nowMs ? 'scheduled' : 'pending';
 }
 
 /**
- * A scheduled job whose time has come is ready. Its age counts from the time it was given, not from the moment somebody
- * noticed, so a late pass costs it no place in its line; the age of one that lost its worker counts on.
+ * Makes a scheduled job ready once its time has come. Its age counts from that time and not from this promotion, so a
+ * late pass costs it no position in its line. A job that lost its worker keeps its earlier age.
  */
 export function promote(job: Job, nowMs: number): Transition {
-  // From `pending` there is nothing to promote, although the edge to itself exists for `raiseVersion`.
+  // A pending job cannot be promoted, although `pending` has an edge to itself for `raiseVersion`.
   if (job.state !== 'scheduled') return illegal(job, 'pending');
   if (job.runAtMs > nowMs) return refused({ kind: 'early', runAtMs: job.runAtMs, nowMs });
   return moved({ ...job, state: 'pending', version: job.version + 1 });
 }
 
 /**
- * Takes a job to the partition that its key belongs to by now: a pending one, or a scheduled one whose time has come, which is
- * ready from then on. Its age counts as before. The version rises, so what its former partition has planned fails.
+ * Moves a job to the partition that its key now belongs to. The job is pending, or scheduled with its time come; then
+ * it also becomes ready. Its age counts as before. The version rises, so claims that the former partition has planned
+ * fail.
  */
 export function rehome(job: Job, partition: number, nowMs: number): Transition {
   if (job.state === 'pending') return moved({ ...job, partition, version: job.version + 1 });
@@ -117,30 +125,30 @@ export function rehome(job: Job, partition: number, nowMs: number): Transition {
   return transition.kind === 'moved' ? moved({ ...transition.job, partition }) : transition;
 }
 
-/** Wins a pending job for one place of a reservation, if it is still what the plan saw. */
-export function claim(job: Job, won: Claim, plannedVersion: number): Transition {
+/** Claims a pending job for one entry of a reservation, if the job still has the planned version. */
+export function claim(job: Job, newClaim: Claim, plannedVersion: number): Transition {
   if (job.version !== plannedVersion) return outdated(job, plannedVersion);
   if (!isLegal(job.state, 'claimed')) return illegal(job, 'claimed');
-  return moved({ ...neverRun(job), state: 'claimed', version: job.version + 1, claim: won });
+  return moved({ ...neverRun(job), state: 'claimed', version: job.version + 1, claim: newClaim });
 }
 
 /** A job's version when it is stored. */
 export const FIRST_VERSION = 1;
-/** It is claimed, begun, and over: each raises the version by one. */
+/** The transitions of one attempt: claim, start and end. Each raises the version by one. */
 const ATTEMPT_STEPS = 3;
-/** The least version of a job that waits and was begun before: since it was stored it was claimed, begun, and waits again. */
+/** The least version of a waiting job that has had an attempt: stored, claimed, started, and waiting again. */
 export const BEGUN_VERSION = FIRST_VERSION + ATTEMPT_STEPS;
 
 /**
- * Whether a waiting job may have been begun before. True for each that was: its version tells. Also for some that were not, but
- * moved as often.
+ * Whether a waiting job may have had an attempt, judged by its version. True for each that had one, and for some that
+ * had other transitions instead.
  */
 export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => version >= BEGUN_VERSION;
 
 /**
- * Makes every claim that was planned at `version` fail from now on. The job keeps its place in its line.
+ * Makes every claim that was planned for `version` fail from now on. The job keeps its position in its line.
  *
- * @param given - the claim that never came, and when it was given up: its history tells of it
+ * @param given - the claim that was given up, and when; it is added to the job's history
  */
 export function raiseVersion<Moving extends MovingJob>(
   job: Moving,
@@ -152,21 +160,21 @@ export function raiseVersion<Moving extends MovingJob>(
   return moved({ ...job, ...givenUp(job, given), version: job.version + 1 });
 }
 
-/** A claim that a dispatcher had planned and never made. */
+/** A claim that a dispatcher planned and gave up before it was made. */
 export interface GivenUp {
   readonly claimId: string;
   readonly atMs: number;
 }
 
-/** What a job's history tells of a place that was given up. */
+/** The job's history with the claim that was given up. */
 export function givenUp(job: MovingJob, given: GivenUp | undefined): { readonly history?: History } {
   if (given === undefined) return {};
   return { history: withEntry(job.history, notClaimedEntry(given.atMs, given.claimId)) };
 }
 
 /**
- * Gives a claim back that nobody has started, because nobody can: its fleet is not declared any more. The job waits again where
- * it stood before; a worker that was told of it starts nothing.
+ * Gives back a claim that was not started and cannot be, because its fleet is not declared any more. The job waits at
+ * its former position again. A worker that still gets a message for the claim starts nothing.
  */
 export function giveBack<Moving extends MovingJob>(
   job: Moving,
@@ -181,9 +189,10 @@ export function giveBack<Moving extends MovingJob>(
 }
 
 /**
- * A worker begins: only under the claim that its message names.
+ * Starts an attempt, only under the claim that the worker's message names.
  *
- * @param runUntilMs - after that it runs no more, whatever happens; undefined: its worker's record says how long it may run
+ * @param runUntilMs - the instant after which the attempt has certainly ended; undefined: the worker's record limits
+ * its run time
  */
 export function start(
   job: Job,
@@ -204,23 +213,23 @@ export function start(
   });
 }
 
-/** What a pass has planned for a job that it has reserved a place for, and not claimed: whoever starts the job claims it by that. */
+/** The claim that a pass plans for a job that it has reserved. The worker that starts the job makes the claim. */
 export interface PlannedClaim extends Pick<Claim, 'fleet' | 'claimedAtMs' | 'declared'> {
-  /** Won only if the job is pending at exactly this version. */
+  /** The claim is made only if the job is pending at exactly this version. */
   readonly version: number;
 }
 
 /**
- * How long a start may claim what was planned. A message may come for longer, from a dead-letter queue as an example, and after
- * `TERMINAL_TTL_MS` its id may be another job's, at the same version: which no place counts.
+ * How long a start may make a planned claim. A message may arrive later, for example from a dead-letter queue. After
+ * `TERMINAL_TTL_MS` another job may have the same id and version, and no reservation would count its capacity.
  */
 export const PLANNED_FOR_MS = 24 * 3_600_000;
 
-/** Whether a start may claim by that still. */
+/** Whether a start may still make a claim that was planned at `claimedAtMs`. */
 export const isPlanned = ({ claimedAtMs }: Pick<PlannedClaim, 'claimedAtMs'>, nowMs: number): boolean =>
   nowMs - claimedAtMs < PLANNED_FOR_MS;
 
-/** The claim that was planned; its id says the rest. */
+/** The claim of a plan. Its id contains the batch id. */
 export const claimPlanned = (
   claimId: string,
   { fleet, claimedAtMs, declared }: Omit<PlannedClaim, 'version'>,
@@ -232,7 +241,7 @@ export const claimPlanned = (
   ...(declared === undefined ? {} : { declared }),
 });
 
-/** A worker claims a job as it was planned, and begins: both transitions, or none. */
+/** Makes the planned claim and starts the attempt: both transitions, or none. */
 export function claimAndStart(
   job: Job,
   claimId: string,
@@ -246,8 +255,8 @@ export function claimAndStart(
 }
 
 /**
- * Ends an attempt: only by the worker, in the life, under the claim that started it. A job whose end somebody asked for
- * is not tried again: its retry is its cancellation.
+ * Ends an attempt, only for the worker and incarnation that started it, under the same claim. A job that was asked to
+ * stop is cancelled instead of retried.
  */
 export function finish(
   job: Job,
@@ -261,35 +270,35 @@ export function finish(
   );
 }
 
-/** What an attempt counts as that its worker does not finish. */
+/** How an attempt counts that its worker did not finish. */
 export type Unfinished = AttemptEntry['outcome'];
 
 /**
- * Ends an attempt that its worker does not finish: only under the claim that was seen to be orphaned, or that the worker gives back.
- * `lost` counts a lost worker, and `released` nothing: the attempt's number stays, because the handler did not fail, and so does the age: the
- * job waits again where it would stand if it had never been given to that worker. `failed` counts an attempt, as `finish` does: its handler
- * had not stopped when its time was over.
+ * Ends an attempt that its worker does not finish, only under the claim that lost its worker, or that the worker gives
+ * back. `lost` counts a lost worker; `released` counts nothing. Both keep the attempt's number, because the handler did
+ * not fail, and the job's age: the job waits where it would stand if that worker had never got it. `failed` counts an
+ * attempt, as `finish` does: the handler had not stopped at its timeout.
  */
 export function loseWorker(
   job: Job,
   claimId: string,
   verdict: Verdict,
   nowMs: number,
-  as: Unfinished = 'lost',
+  outcome: Unfinished = 'lost',
 ): Transition {
-  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, as);
+  return notRunningUnder(job, claimId, verdict) ?? end(job, verdict, nowMs, outcome);
 }
 
 /**
- * Gives a waiting job another time: scheduled for it if it is to come, else pending, because a time that is past means
- * "now". A job that is claimed, or runs, is not moved: it counts as begun.
+ * Gives a waiting job another time. It is scheduled if the time is in the future, and otherwise pending, because a time
+ * in the past means "now". A job that is claimed or runs has started and is not moved.
  *
- * Its age follows its new time, so nobody gains a place in a line by moving a job away and back, or to the year 1970:
- * it counts from the new time, and where that is past, from now. Only a job that is ready already, and stays so, keeps
- * the age that it has: asking for "now" twice must not cost it its place. One whose time has passed is ready, also if
- * nobody has noticed yet.
+ * The job's age counts from the new time, or from now if that time is past. So a job gains no position in its line by
+ * being moved away and back, or to the year 1970. Only a job that is ready and stays ready keeps its age: asking for
+ * "now" twice must not cost it its position. A scheduled job whose time has come counts as ready, even before a pass
+ * has promoted it.
  *
- * @param by - who moves it: its history tells of a move to another time
+ * @param by - the person or tool that moves it, for the entry in its history
  */
 export function retime<Moving extends MovingJob>(
   job: Moving,
@@ -314,14 +323,17 @@ export function retime<Moving extends MovingJob>(
   return moved({ ...(wasReady ? readyAgain(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
 }
 
-/** Ends a job that should not happen, and that nobody runs. Of an attempt before, `finishedAtMs` says what it used. */
+/**
+ * Cancels a job that does not run. If it had an attempt, `finishedAtMs` stays, because settlement computes the
+ * attempt's time from it.
+ */
 export function cancel(job: Job, nowMs: number, by?: string | undefined): Transition {
   if (job.state === 'running' || !isLegal(job.state, 'cancelled')) return illegal(job, 'cancelled');
   const finishedAtMs = job.finishedAtMs ?? nowMs;
   return moved({ ...askForEnd(job, nowMs, by), state: 'cancelled', version: job.version + 1, finishedAtMs });
 }
 
-/** Notes that somebody asked for the end of a job, the first time: the worker of a running one decides by finishing. */
+/** Records the first request to stop a job. The worker of a running job decides by finishing it. */
 export function askForEnd(job: Job, nowMs: number, by?: string | undefined): Job {
   if (job.cancelRequestedAtMs !== undefined) return job;
   return {
@@ -332,14 +344,14 @@ export function askForEnd(job: Job, nowMs: number, by?: string | undefined): Job
   };
 }
 
-/** Another time for a job that has been ready: when it was so first is remembered. */
+/** Gives another `readyAtMs` to a job that was ready before. `firstReadyAtMs` remembers when it first was. */
 export function readyAgain<Moving extends MovingJob>(job: Moving, readyAtMs: number): Moving {
   const { firstReadyAtMs = job.readyAtMs } = job;
   if (firstReadyAtMs === readyAtMs) return { ...without(job, 'firstReadyAtMs'), readyAtMs };
   return { ...job, readyAtMs, firstReadyAtMs };
 }
 
-/** True for a state in which the job stands in a line and no one holds it. */
+/** Whether a job in this state stands in a line and has no claim. */
 export function isWaiting(state: JobState): boolean {
   return state === 'scheduled' || state === 'pending';
 }
@@ -347,37 +359,37 @@ export function isWaiting(state: JobState): boolean {
 const stateAfter = ({ kind }: Verdict): JobState => (kind === 'retry' ? 'scheduled' : kind);
 
 /**
- * A job's history after the end of an attempt, where the job's own fields do not tell of it in full: it is tried again, its
- * worker was lost, or it would be tried again if nobody had asked for its end.
+ * A job's history after the end of an attempt that its own fields will not describe in full: the job is retried, its
+ * worker was lost, or it would be retried if it had not been asked to stop.
  */
 export function historyAfterEnd(
   job: MovingJob,
   verdict: Verdict,
   nowMs: number,
-  as: AttemptEntry['outcome'],
-  isUnwanted: boolean,
+  outcome: AttemptEntry['outcome'],
+  isCancelRequested: boolean,
 ): History | undefined {
   // planted: untold-losses
-  if (verdict.kind !== 'retry' && as === 'failed') return undefined;
-  const isAgain = verdict.kind === 'retry' && !isUnwanted;
+  if (verdict.kind !== 'retry' && outcome === 'failed') return undefined;
+  const isRetried = verdict.kind === 'retry' && !isCancelRequested;
   const entry = attemptEntry(job, {
-    outcome: as,
+    outcome,
     endedAtMs: nowMs,
     ...('error' in verdict ? { error: verdict.error } : {}),
-    ...(isAgain ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
+    ...(isRetried ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
   });
   return withEntry(job.history, entry);
 }
 
-function end(running: Job, verdict: Verdict, nowMs: number, as: AttemptEntry['outcome']): Transition {
+function end(running: Job, verdict: Verdict, nowMs: number, outcome: AttemptEntry['outcome']): Transition {
   const job = running.hung === undefined ? running : without(running, 'hung');
-  const isUnwanted = job.cancelRequestedAtMs !== undefined;
-  const history = historyAfterEnd(job, verdict, nowMs, as, isUnwanted);
+  const isCancelRequested = job.cancelRequestedAtMs !== undefined;
+  const history = historyAfterEnd(job, verdict, nowMs, outcome, isCancelRequested);
   const next = {
     ...(history === undefined ? {} : { history }),
     version: job.version + 1,
-    workersLost: job.workersLost + (as === 'lost' ? 1 : 0),
-    // After a retry, the claim stays until the next one: it says whose attempt ended when, for the settlement.
+    workersLost: job.workersLost + (outcome === 'lost' ? 1 : 0),
+    // After a retry the claim stays until the next one, so that settlement can tell which attempt ended when.
     finishedAtMs: nowMs,
   };
   switch (verdict.kind) {
@@ -389,20 +401,20 @@ function end(running: Job, verdict: Verdict, nowMs: number, as: AttemptEntry['ou
       return moved({ ...job, ...next, state: 'cancelled' });
     case 'retry': {
       const { runAtMs } = verdict;
-      // The attempt is in the history, and its stack with it.
+      // The attempt's entry in the history has the stack.
       const error = withoutStack(verdict.error);
-      // Nobody wants another attempt.
-      if (isUnwanted) return moved({ ...job, ...next, state: 'cancelled', error });
+      // A job that was asked to stop is not retried.
+      if (isCancelRequested) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
       // planted: age-of-lost
-      const again = as === 'failed' ? { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 } : kept;
+      const again = outcome === 'failed' ? { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 } : kept;
       return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
     }
   }
 }
 
-// Absent, not undefined: stores must be able to compare jobs field by field. Most jobs are claimed once and do not fail:
-// for them there is nothing to leave out, which is dear.
+// Fields are left out and not set to undefined, so that stores can compare jobs field by field. Most jobs are claimed
+// once and never fail. They have nothing to leave out and are not copied, because the copy is slow.
 function neverRun(job: Job): Job {
   const hasRun = job.worker !== undefined || job.startedAtMs !== undefined || job.finishedAtMs !== undefined;
   if (!hasRun) return job;
@@ -441,27 +453,27 @@ function notRunningUnder(job: Job, claimId: string, verdict: Verdict): Transitio
 }
 
 function notRunBy(job: Job, worker: WorkerLife): Transition | undefined {
-  const isIts = job.worker?.workerId === worker.workerId && job.worker.incarnation === worker.incarnation;
-  return isIts ? undefined : superseded(job.worker && lifeName(job.worker), lifeName(worker));
+  const isSame = job.worker?.workerId === worker.workerId && job.worker.incarnation === worker.incarnation;
+  return isSame ? undefined : superseded(job.worker && lifeName(job.worker), lifeName(worker));
 }
 
-/** What an image of a job says of one attempt: whether it may begin, runs, or is over. */
+/** The status of one attempt, as an image of its job shows it. */
 export type AttemptStatus =
-  /** Not claimed so far; the claim may still arrive. */
+  /** The claim has not been made; it may still be. */
   | { readonly kind: 'mayCome' }
   | { readonly kind: 'claimed' }
   | { readonly kind: 'running'; readonly startedAtMs: number }
-  /** The attempt is over. `durationMs`, what it used, and `endedAtMs` are absent if it never started. */
+  /** The attempt is over. `durationMs`, the time it used, and `endedAtMs` are absent if it never started. */
   | {
       readonly kind: 'ended';
       readonly durationMs?: number | undefined;
       readonly endedAtMs?: number | undefined;
       readonly succeeded: boolean;
     }
-  /** Never claimed for this attempt, and it cannot be any more. */
+  /** The claim was never made and cannot be made any more. */
   | { readonly kind: 'gone' };
 
-/** An attempt as it was planned: its claim, and the job's version. */
+/** A planned attempt: its claim id, and the version of the job that it was planned for. */
 export interface PlannedAttempt {
   readonly claimId: string;
   readonly version: number;
@@ -469,7 +481,7 @@ export interface PlannedAttempt {
 
 type AttemptImage = Pick<Job, 'state' | 'version' | 'claim' | 'startedAtMs' | 'finishedAtMs'>;
 
-/** What an image of the job says of an attempt; undefined: the item is not there. */
+/** The status of an attempt in an image of its job; undefined image: the item does not exist. */
 export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | undefined): AttemptStatus {
   if (job === undefined) return { kind: 'gone' };
   if (job.claim?.claimId === planned.claimId) {
@@ -477,7 +489,7 @@ export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | und
     if (job.state === 'running')
       return { kind: 'running', startedAtMs: job.startedAtMs ?? job.claim.claimedAtMs };
     const { startedAtMs, finishedAtMs } = job;
-    // A claim clears both: what is there belongs to this attempt.
+    // A claim clears both fields, so their values belong to this attempt.
     const ran = startedAtMs !== undefined && finishedAtMs !== undefined;
     return {
       kind: 'ended',
@@ -491,8 +503,8 @@ export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | und
 }
 
 /**
- * Whether an attempt is over, or can never begin, by any true image of its job. It stays so: versions only rise, a terminal state is never left,
- * and a claim is made once.
+ * Whether a true image of the job shows that an attempt is over or can never start. The answer stays true: versions
+ * only rise, terminal states are never left, and a claim is made once.
  */
 export function isAttemptOver(planned: PlannedAttempt, job: AttemptImage | undefined): boolean {
   const { kind } = attemptStatusOf(planned, job);

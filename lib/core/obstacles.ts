@@ -1,4 +1,6 @@
-/** What keeps one job from starting, whoever's turn it is: the pool's and its scopes' caps and pauses, slots, and conflicts. */
+/**
+ * Everything that keeps one job from starting, apart from jobs that come first: caps and pauses, slots, and conflicts.
+ */
 import type { Fleets, Gate, Gates, PoolIndex } from './capacity.ts';
 import type { TierConfiguration } from './configuration.ts';
 import { type Conflicts, isExclusive } from './conflict.ts';
@@ -10,12 +12,12 @@ import { type CapScope, printScope, resourceScope } from './scope.ts';
 export type Obstacle =
   | { readonly why: 'paused'; readonly scope: string }
   | { readonly why: 'cap'; readonly scope: string; readonly cap: number; readonly running: number }
-  /** No fleet that takes the type has a free slot; without fleets, none takes it. */
+  /** No fleet that runs the type has a free slot; `fleets` is empty if no fleet runs it. */
   | { readonly why: 'noSlot'; readonly type: string; readonly fleets: readonly string[] }
   | { readonly why: 'conflict'; readonly conflictKey: string; readonly holder: string }
   | { readonly why: 'unknownType'; readonly type: string };
 
-/** What is asked about obstacles. */
+/** The state that is checked for obstacles. */
 export interface Capacity {
   readonly index: PoolIndex;
   readonly gates: Gates;
@@ -27,7 +29,7 @@ export interface Capacity {
   readonly isKeyPaused: (fairnessKey: string) => boolean;
 }
 
-/** All that keeps a job from starting, from the pool down to the job; nothing for one that waits for its turn only. */
+/** All obstacles to a job, from the pool down to the job; none for a job that only waits for others that come first. */
 export function obstaclesTo(
   job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>,
   capacity: Capacity,

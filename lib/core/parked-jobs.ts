@@ -1,60 +1,63 @@
 /**
- * Jobs whose conflict key is held, until it is free. They stand in no line of the backlog meanwhile.
+ * Jobs whose conflict key is held. They stand in no line of the backlog until the key is free.
  *
- * Then the first of each line's parked jobs may go back: the others of the line cannot come before it. Where many lines
- * wait for one key, only the first of each class goes back, by share, then rank; the others are its reserve, and go back one
- * by one when the one that stands for them may no longer be first: its key's share or room has changed (`changed`). So a
- * conflict key that passes from job to job costs what its jobs cost, and not what all that wait for it would.
+ * When the key is free, the first of each line's parked jobs may return to its line, because the line's other jobs come
+ * after it. If jobs of many fairness keys wait for one conflict key, only one line of each class has its first job
+ * returned: the first by share, then by rank. The other lines follow one by one, whenever the line that was returned
+ * last may no longer come first, because its key's share or cap room has changed (`changed`). So a conflict key that
+ * passes from job to job does not move all the jobs that wait for it each time.
  */
 import type { Ledgers } from './fairness.ts';
 import { JobHeaps } from './job-heaps.ts';
 import { type JobTable, NONE } from './job-table.ts';
 
-/** Keys with parked jobs whose lines are all woken at once when their conflict key is free. */
+/**
+ * If at most so many fairness keys wait for a free conflict key, all their lines have their first job returned at once.
+ */
 const WAKE_ALL_KEYS_MAX = 4;
-/** Reserves that are kept at a time; the oldest is woken for a new one. */
-const RESERVES_MAX = 4;
+/** The most partial wakes kept at a time. For a new one, all lines of the oldest are woken. */
+const PARTIAL_WAKES_MAX = 4;
 
-/** The jobs of a line that wait for one conflict key. */
+/** The jobs of one line that wait for one conflict key. */
 interface ParkedLine {
   readonly class: number;
   readonly heap: number;
 }
 
-/** All that waits for one conflict key. */
+/** All jobs that wait for one conflict key. */
 interface Parked {
-  /** By key. */
+  /** By fairness key. */
   readonly lines: Map<number, ParkedLine[]>;
-  /** By class: how many lines of it those are. */
+  /** By class: the number of its lines. */
   readonly classes: Map<number, number>;
 }
 
-/** The first parked line of a class, so far. */
-interface StandIn {
+/** The best parked line of a class that was found so far. */
+interface BestLineSoFar {
   key: number;
   share: number;
   heap: number;
 }
 
-/** A free conflict key with parked jobs that were left behind. */
-interface Reserve {
+/** A free conflict key with lines that are still parked. */
+interface PartialWake {
   readonly conflict: number;
-  /** Lines whose first parked job went back. */
+  /** Lines whose first parked job was returned. */
   readonly woken: Set<number>;
-  /** By class: the key whose job went back last, or -1 where none could. */
-  readonly standIns: Map<number, number>;
+  /** By class: the fairness key whose line was returned last, or -1 if none could be. */
+  readonly lastKeys: Map<number, number>;
 }
 
 export class ParkedJobs {
   readonly #jobs: JobTable;
   readonly #ledgers: Ledgers;
   readonly #classes: number;
-  /** Puts a job back into its line. */
+  /** Returns a job to its line. */
   readonly #putBack: (line: number, number: number, jobRank: number) => void;
   /** By conflict key. */
   readonly #parked = new Map<number, Parked>();
   readonly #heaps: JobHeaps;
-  #reserves: Reserve[] = [];
+  #partialWakes: PartialWake[] = [];
 
   constructor(
     jobs: JobTable,
@@ -84,32 +87,36 @@ export class ParkedJobs {
       lines = [];
       parked.lines.set(key, lines);
     }
-    let own = lines.find((candidate) => candidate.class === class_);
-    if (own === undefined) {
-      own = { class: class_, heap: this.#heaps.open() };
-      lines.push(own);
+    let parkedLine = lines.find((candidate) => candidate.class === class_);
+    if (parkedLine === undefined) {
+      parkedLine = { class: class_, heap: this.#heaps.open() };
+      lines.push(parkedLine);
       parked.classes.set(class_, (parked.classes.get(class_) ?? 0) + 1);
     }
-    this.#heaps.push(own.heap, number, jobRank);
+    this.#heaps.push(parkedLine.heap, number, jobRank);
   }
 
-  /** The conflict key has room: the first of its parked jobs go back. O(keys with parked jobs), most of them only looked at. */
+  /**
+   * Called when a conflict key has room: returns the first of its parked jobs to their lines. O(fairness keys with
+   * parked jobs), most of which only have their share read.
+   */
   wake(conflict: number): void {
     const parked = this.#parked.get(conflict);
     if (parked === undefined) return;
-    // Of an earlier wake, while there was room already.
+    // Ends an earlier partial wake, which began when the key already had room.
     this.held(conflict);
     if (parked.lines.size <= WAKE_ALL_KEYS_MAX) {
       this.wakeAll(conflict);
       return;
     }
-    if (this.#reserves.length === RESERVES_MAX) this.wakeAll((this.#reserves[0] as Reserve).conflict);
-    const reserve: Reserve = { conflict, woken: new Set(), standIns: new Map() };
-    this.#reserves.push(reserve);
-    this.#wakeBest(reserve, [...parked.classes.keys()]);
+    if (this.#partialWakes.length === PARTIAL_WAKES_MAX)
+      this.wakeAll((this.#partialWakes[0] as PartialWake).conflict);
+    const partial: PartialWake = { conflict, woken: new Set(), lastKeys: new Map() };
+    this.#partialWakes.push(partial);
+    this.#wakeBest(partial, [...parked.classes.keys()]);
   }
 
-  /** The first parked job of every line goes back. */
+  /** Returns the first parked job of every line. */
   wakeAll(conflict: number): void {
     this.held(conflict);
     for (const [key, lines] of [...(this.#parked.get(conflict)?.lines ?? [])]) {
@@ -117,67 +124,73 @@ export class ParkedJobs {
     }
   }
 
-  /** The conflict key is held: what is left of its parked jobs waits for the next time. */
+  /** Called when a conflict key is held: the jobs that are still parked wait until it is free again. */
   held(conflict: number): void {
-    if (this.#reserves.length > 0) {
-      this.#reserves = this.#reserves.filter((reserve) => reserve.conflict !== conflict);
+    if (this.#partialWakes.length > 0) {
+      this.#partialWakes = this.#partialWakes.filter((partial) => partial.conflict !== conflict);
     }
   }
 
-  /** A key's share or room changed; `improved` if it may come earlier than before. */
+  /** Called when a key's share or cap room changes. `improved`: the key may now come earlier than before. */
   changed(key: number, improved: boolean): void {
-    for (const reserve of this.#reserves) {
-      for (const [class_, standIn] of reserve.standIns) {
+    for (const partial of this.#partialWakes) {
+      for (const [class_, lastKey] of partial.lastKeys) {
         const line = this.#lineOf(key, class_);
-        if (standIn === key) this.#wakeBest(reserve, [class_]);
-        else if (improved && !reserve.woken.has(line)) {
-          reserve.woken.add(line);
-          const lines = this.#parked.get(reserve.conflict)?.lines.get(key);
-          const own = lines?.find((candidate) => candidate.class === class_);
-          if (own !== undefined) this.#wakeLine(reserve.conflict, key, own);
+        if (lastKey === key) this.#wakeBest(partial, [class_]);
+        else if (improved && !partial.woken.has(line)) {
+          partial.woken.add(line);
+          const lines = this.#parked.get(partial.conflict)?.lines.get(key);
+          const parkedLine = lines?.find((candidate) => candidate.class === class_);
+          if (parkedLine !== undefined) this.#wakeLine(partial.conflict, key, parkedLine);
         }
       }
     }
   }
 
-  /** All shares may have fallen. */
+  /** Called when all shares may have fallen. */
   allRepriced(): void {
-    for (const { conflict } of this.#reserves) this.wakeAll(conflict);
+    for (const { conflict } of this.#partialWakes) this.wakeAll(conflict);
   }
 
-  // Of each of these classes' lines that were left behind, the one that comes first goes back and stands for the others.
-  #wakeBest(reserve: Reserve, classes: readonly number[]): void {
-    const bests = new Map<number, StandIn>();
+  // Returns the first job of the best line of each of these classes, among the lines that are still parked.
+  #wakeBest(partial: PartialWake, classes: readonly number[]): void {
+    const bests = new Map<number, BestLineSoFar>();
     for (const class_ of classes)
       bests.set(class_, { key: NONE, share: Number.POSITIVE_INFINITY, heap: NONE });
-    // No line with a greater share than this comes first in any of the classes.
+    // No line with a greater share than this is the best of any of the classes.
     let bound = Number.POSITIVE_INFINITY;
-    const parked = this.#parked.get(reserve.conflict)?.lines ?? new Map<number, ParkedLine[]>();
+    const parked = this.#parked.get(partial.conflict)?.lines ?? new Map<number, ParkedLine[]>();
     for (const key of parked.keys()) {
       const share = this.#ledgers.shareOf(key);
-      // Asked first: thousands may wait, and this is all that is looked at of nearly every one.
+      // This check comes first, because it is all that is done for nearly all of the thousands of keys that may wait.
       if (share > bound || this.#ledgers.isFull(key)) continue;
       for (const line of [...(parked.get(key) as ParkedLine[])]) {
         const best = bests.get(line.class);
-        if (best !== undefined && share <= best.share) this.#offerBest(reserve, best, key, share, line);
+        if (best !== undefined && share <= best.share) this.#compareWithBest(partial, best, key, share, line);
       }
       bound = 0;
       for (const best of bests.values()) bound = Math.max(bound, best.share);
     }
     for (const [class_, { key, heap }] of bests) {
-      reserve.standIns.set(class_, key);
+      partial.lastKeys.set(class_, key);
       if (key === NONE) continue;
-      reserve.woken.add(this.#lineOf(key, class_));
-      this.#wakeLine(reserve.conflict, key, { class: class_, heap });
+      partial.woken.add(this.#lineOf(key, class_));
+      this.#wakeLine(partial.conflict, key, { class: class_, heap });
     }
   }
 
-  // This line of a key is the best, if its first job comes first.
-  #offerBest(reserve: Reserve, best: StandIn, key: number, share: number, line: ParkedLine): void {
-    if (reserve.woken.has(this.#lineOf(key, line.class))) return;
+  // Makes this line the best of its class, if its first job comes before the best one's.
+  #compareWithBest(
+    partial: PartialWake,
+    best: BestLineSoFar,
+    key: number,
+    share: number,
+    line: ParkedLine,
+  ): void {
+    if (partial.woken.has(this.#lineOf(key, line.class))) return;
     this.#heaps.clean(line.heap);
     if (this.#heaps.first(line.heap) === NONE) {
-      this.#unpark(reserve.conflict, key, line);
+      this.#unpark(partial.conflict, key, line);
     } else if (share < best.share || this.#heaps.precedes(line.heap, best.heap)) {
       best.key = key;
       best.share = share;
@@ -185,7 +198,7 @@ export class ParkedJobs {
     }
   }
 
-  // The first parked job of a line goes back.
+  // Returns the first parked job of a line.
   #wakeLine(conflict: number, key: number, line: ParkedLine): void {
     this.#heaps.clean(line.heap);
     const first = this.#heaps.first(line.heap);
@@ -195,7 +208,7 @@ export class ParkedJobs {
     if (first !== NONE) this.#putBack(this.#lineOf(key, line.class), first, jobRank);
   }
 
-  // Nothing of a line is parked any more.
+  // Called when a line has no parked jobs left.
   #unpark(conflict: number, key: number, line: ParkedLine): void {
     this.#heaps.close(line.heap);
     const { lines, classes } = this.#parked.get(conflict) as Parked;

@@ -1,9 +1,9 @@
 /**
- * A pool in partitions: where a fairness key lives, and what of the pool's capacity each partition may use.
+ * Partitions of a pool: where a fairness key belongs, and how much of the pool's capacity each partition may use.
  *
- * A key lives in partition `hashText(key) mod partitions`, for ever: whoever submits, by event or by a client, of whatever
- * version, must come to the same one. Each cap is split into whole shares that add up to it, so that partitions which
- * know nothing of each other never exceed it together. A key's own cap is not split: a key has one partition.
+ * A key belongs to partition `hashText(key) mod partitions`, for ever: every producer, by event or by a client of any
+ * version, must compute the same one. Each cap is split into whole shares that add up to it, so partitions that know
+ * nothing of each other never exceed it together. A key's own cap is not split, because a key has one partition.
  */
 
 import type { Control } from './capacity.ts';
@@ -13,9 +13,9 @@ import { type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
 import { declaredCaps, ruleOf, withCaps } from './scope.ts';
 
 /**
- * A 32-bit hash of a text, evenly spread even over texts that differ in one digit. Two lanes of multiply and xor over
- * the UTF-16 units, crossed over and mixed at the end; not for secrets, and never to be changed: where things live
- * depends on it.
+ * A 32-bit hash of a text, evenly spread even for texts that differ in one digit. Two lanes multiply and xor the UTF-16
+ * units; they are crossed and mixed at the end. It is not for secrets. It must never change, because stored keys depend
+ * on it.
  */
 export function hashText(text: string): number {
   let low = 0x9e3779b9;
@@ -29,7 +29,7 @@ export function hashText(text: string): number {
   return mix(mix(low) ^ high);
 }
 
-// Two rounds of xor-shift and multiply: each bit of the input reaches each bit of the output.
+// Two rounds of xor-shift and multiply, so that each bit of the input affects each bit of the output.
 function mix(value: number): number {
   let mixed = value;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x7feb352d);
@@ -37,23 +37,29 @@ function mix(value: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** The partition of a fairness key: from 0 to `partitions - 1`. */
+/** The partition of a fairness key, from 0 to `partitions - 1`. */
 export const partitionOf = (fairnessKey: string, partitions: number): number =>
   partitions === 1 ? 0 : hashText(fairnessKey) % partitions;
 
-/** Every partition in which jobs of a key may stand or run, or were controlled: where it lives, or lived, of so many. */
+/**
+ * Every partition that may have jobs or controls of a key: its partition for each of these numbers of partitions,
+ * present and former.
+ */
 export const homesOf = (fairnessKey: string, numbers: readonly number[]): readonly number[] => [
   ...new Set(numbers.map((partitions) => partitionOf(fairnessKey, partitions))),
 ];
 
-/** One partition's share of a cap; 0 for a partition that there is not, or not any more. */
+/** One partition's share of a cap; 0 for a partition that does not exist, or not any more. */
 const shareOf = (cap: number, partition: number, partitions: number): number =>
   shareCap(cap, partitions)[partition] ?? 0;
 
-/** A divided cap, as loans name it: shares of it add up only among as many partitions. */
-const underOf = (cap: number, partitions: number): string => `${cap}/${partitions}`;
+/**
+ * The text by which loans name a divided cap. It includes the number of partitions, because only shares of the same
+ * division add up.
+ */
+const divisionName = (cap: number, partitions: number): string => `${cap}/${partitions}`;
 
-/** One partition's share of the cap that a loan names. */
+/** One partition's share of the divided cap that a loan names. */
 export function shareUnder(under: string, partition: number): number {
   const [cap = 0, partitions = 1] = under.split('/').map(Number);
   return shareOf(cap, partition, partitions);
@@ -62,25 +68,25 @@ export function shareUnder(under: string, partition: number): number {
 /** A cap that is divided among the partitions. */
 export interface DividedCap {
   readonly scope: string;
-  /** The whole pool's. */
+  /** The cap of the whole pool. */
   readonly cap: number;
   readonly under: string;
 }
 
-/** All caps that are divided: those of pool, tiers and types as operators have set or left them, and declared slots. */
+/** All divided caps: those of the pool, tiers and types, with operators' overrides, and the declared slots. */
 export function dividedCaps(
   configuration: PoolConfiguration,
   overrides: readonly Control[],
 ): readonly DividedCap[] {
-  const ofScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
+  const overrideByScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   return declaredCaps(configuration).flatMap(({ scope, cap: declared }) => {
-    const set = ruleOf(scope).control === 'instead' ? ofScope.get(scope) : undefined;
-    const cap = set ?? declared;
-    return cap === null ? [] : [{ scope, cap, under: underOf(cap, configuration.partitions) }];
+    const override = ruleOf(scope).control === 'instead' ? overrideByScope.get(scope) : undefined;
+    const cap = override ?? declared;
+    return cap === null ? [] : [{ scope, cap, under: divisionName(cap, configuration.partitions) }];
   });
 }
 
-/** What one partition may use of a divided cap, with what it was lent and without what it has lent. */
+/** The part of a divided cap that one partition may use: its share, plus borrowed units, minus lent ones. */
 export const shareOfCap = (
   { scope, cap, under }: DividedCap,
   partition: number,
@@ -88,7 +94,7 @@ export const shareOfCap = (
   moved: Moved,
 ): number => Math.max(0, shareOf(cap, partition, partitions) + moved(scope, under));
 
-/** What one partition may use of the pool. The whole pool if it is the only one. */
+/** The part of the pool that one partition may use. A single partition has the whole pool. */
 export function shareOfPool(
   configuration: PoolConfiguration,
   partition: number,
@@ -99,7 +105,7 @@ export function shareOfPool(
   const shared = withCaps(configuration, ({ scope, cap }) =>
     cap === null
       ? null
-      : shareOfCap({ scope, cap, under: underOf(cap, partitions) }, partition, partitions, moved),
+      : shareOfCap({ scope, cap, under: divisionName(cap, partitions) }, partition, partitions, moved),
   );
   const tiers = shared.tiers.map((tier) => ({
     ...tier,
@@ -108,7 +114,10 @@ export function shareOfPool(
   return { ...shared, tiers };
 }
 
-/** What one partition may use of what operators allow. What they allow a fleet stands beside its slots, and is not lent. */
+/**
+ * The part of operators' overrides that one partition may use. A fleet's override applies in addition to its slots and
+ * is not lent.
+ */
 export function shareOfOverrides<O extends Control>(
   overrides: readonly O[],
   partition: number,
@@ -120,15 +129,15 @@ export function shareOfOverrides<O extends Control>(
     const { scope, maxConcurrency: cap } = override;
     const { isDivided, control } = ruleOf(scope);
     if (cap === undefined || !isDivided) return override;
-    const movable = control === 'beside' ? NOTHING_MOVED : moved;
-    const divided = { scope, cap, under: underOf(cap, partitions) };
-    return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movable) };
+    const movedUnits = control === 'beside' ? NOTHING_MOVED : moved;
+    const divided = { scope, cap, under: divisionName(cap, partitions) };
+    return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movedUnits) };
   });
 }
 
 /**
- * @throws ConfigurationError for a cap that leaves a partition without a share: its jobs would wait for ever. A cap of 0
- * means nobody, and may be split.
+ * @throws ConfigurationError for a cap that leaves a partition without a share, whose jobs would wait for ever. A cap
+ * of 0 lets no job run, and may be split.
  */
 export function requireSplittable(configuration: PoolConfiguration): void {
   const { partitions } = configuration;
@@ -143,5 +152,5 @@ export function requireSplittable(configuration: PoolConfiguration): void {
   }
 }
 
-/** Functions lead the first partitions, as many as these: each takes an invocation, for as long as much goes on there. */
+/** Functions lead only the first so many partitions, because each takes one invocation for as long as it is busy. */
 export const LED_PARTITIONS_MAX = 32;

@@ -1,31 +1,33 @@
 /**
  * The plan of one pass: which jobs to reserve, decided from the heads of lines alone.
  *
- * The one order. Of the jobs that may start, the next is the first by
+ * The order. The next job is the first, among the jobs that may start, by
  *   1. tier: those below their guaranteed share first, then all, each time from the top;
  *   2. v = (settled + in flight) / weight of its fairness key, least first (`fairness.ts`);
  *   3. score, greatest first (`score.ts`); then the older job; then the smaller id.
- * A job may start when pool, tier, type, key and fleet have room, none is paused, and its conflict key is free. What may not start is
- * passed over; what waits reserves nothing. After each admission the order is taken anew, with the key's new cost.
+ * A job may start when pool, tier, type, key and fleet have room, none is paused, and its conflict key is free. Other
+ * jobs are skipped; a waiting job reserves nothing. After each admission the order is determined again, with the key's
+ * new cost.
  *
  * Theorems (tested as properties in test/core/planner.test.ts):
  *   T1  With one fairness key and one tier, the order is affinity-scoring's: score, then age, then id.
  *   T2  With equal scores, the order is fair-queuing's: tier, accumulated cost, arrival, then id.
  *   T3  The heads suffice: the plan made from the heads of lines is the plan that scoring and sorting the whole backlog makes.
  *       In a line the order is fixed (the rank), so its unread part is behind its read part. A key's unread line counts as
- *       better than anything of its key until it is read. Keys stand in a line for each type: one that was not offered
- *       for a type has at least the settled share of the last one that was, as its rank states it, and what is in flight
- *       only adds to it. Keys that may have the same share are asked for, too. A type that has no room is not asked for.
- *   T4  Work is conserved: a plan ends only when no job that was offered, or can still be asked for, may start.
+ *       better than all other lines of the key until it is read. Keys stand in a line for each type: a key that was not
+ *       offered for a type has at least the settled share of the last one that was, as its rank states it, and jobs in flight
+ *       only add to it. Keys that may have the same share are requested, too. Types without room are not requested.
+ *   T4  Work is conserved: a plan ends only when no job that was offered, or can still be requested, may start.
  *   T5  No inversion: of two jobs of one line that may both start, the better ranked starts first.
- * Where a bound cuts the reading of keys short, T3 and T4 hold for what was read. Where blocked jobs reach theirs, the plan
- * ends before it would pass over anything unread: whoever made it takes blocked jobs out of the way, and plans again.
+ * If a bound ends the reading of keys early, T3 and T4 hold for the keys that were read. If the blocked jobs reach
+ * their bound, the plan ends before it would skip anything unread: the caller parks the blocked jobs, and plans again.
  *
- * The bound. Let F be the free capacity when the pass begins, L the lines asked for, A the decisions made (at most F and
- * the lost ones), S the blocked jobs met. First requests sum up to at most 2 F + L heads, a further request for a line at most doubles
- * what was asked of it, and comes only when all of that has been used up: at most 2 F + L + 2 (A + S) heads in all.
- * One line and no blocks: 2 F, the text's own limit. S ends the plan at `blockedMax` (2 F + 64 unless given). Keys are asked for F at a
- * time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count, as each has jobs in flight.
+ * The bound. Let F be the free capacity when the pass begins, L the lines requested, A the decisions made (at most F,
+ * and the lost ones), S the blocked jobs found. First requests add up to at most 2 F + L heads. A further request for a
+ * line at most doubles its count, and is made only when all requested heads are used up: at most 2 F + L + 2 (A + S)
+ * heads in all. With one line and no blocked jobs that is 2 F, the text's own limit. S ends the plan at `blockedMax`
+ * (default 2 F + 64). Keys are requested F at a time, `KEYS_MAX` + `blockedMax` in all; keys at their cap do not count,
+ * as each has jobs in flight.
  */
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
@@ -43,103 +45,115 @@ export interface LineName {
 /** A fairness key's ledger. */
 export interface KeyLedger {
   readonly fairnessKey: string;
-  /** Of settled attempts; what is in flight comes from the reservations. */
+  /** The cost of settled attempts. The cost of jobs in flight comes from the reservations. */
   readonly settledCostMs: number;
-  /** Its last start, end of an attempt or raise. */
+  /** The key's last start, end of an attempt or raise. */
   readonly touchedAtMs?: number | undefined;
 }
 
-/** A key with backlog of a type, as the type's keys line gives it: by settled cost over weight. */
+/** A key with backlog of a type, as the type's keys line lists it, by settled cost over weight. */
 export interface OfferedKey {
   readonly fairnessKey: string;
-  /** Absent: it was among the ledgers given at the start, or was never charged. */
+  /** Absent: the ledger was given at the start, or the key was never charged. */
   readonly settledCostMs?: number | undefined;
-  /** As in `KeyLedger`. Absent: it has no ledger, or was among those. */
+  /** As in `KeyLedger`. Absent: the key has no ledger, or it was given at the start. */
   readonly touchedAtMs?: number | undefined;
-  /** Of its lines of that type with backlog. */
+  /** The modes of its lines of that type with backlog. */
   readonly modes: readonly JobMode[];
-  /** What its place in the keys line says of its settled share, where that trails: keys behind it have at least as much. */
+  /**
+   * The settled share that the key's rank in the keys line states, if that lags behind its ledger. The keys behind it
+   * have at least this share.
+   */
   readonly rankShareMs?: number | undefined;
 }
 
-/** What a pass knows when it begins. */
+/** The state that a pass has loaded when it begins to plan. */
 export interface PlannerInput {
   readonly nowMs: number;
-  /** Every place of every reservation. */
+  /** Every entry of every reservation. */
   readonly inFlight: readonly ReservedJob[];
-  /** Slots that nothing holds, net of what is in flight. A fleet that is not named has none. */
+  /** Free slots, net of jobs in flight. A fleet that is not named has none. */
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
   readonly ledgers?: readonly KeyLedger[] | undefined;
-  /** What an attempt is expected to cost. */
+  /** The expected cost of an attempt. */
   readonly costMs: (type: string, resourceId: string | undefined) => number;
   readonly overrides?: readonly Control[] | undefined;
-  /** Blocked jobs that the plan may meet; unless given, 2 F + 64. */
+  /** The most blocked jobs that the plan may find; default 64, and two per free slot. */
   readonly blockedMax?: number | undefined;
-  /** So many more for each conflict key that turns out to be held elsewhere; 0 unless given. */
+  /** How much `blockedMax` grows for each conflict key that turns out to be held elsewhere; default 0. */
   readonly blockedPerConflict?: number | undefined;
 }
 
-/** What the planner wants next. */
+/** The planner's next step. */
 export type Step =
   | { readonly kind: 'admit'; readonly decision: Decision }
-  /** Read these, offer them, and ask again. Everything asked for must be offered, if only as nothing and no more. */
+  /** Read these, offer them, and call `next` again. Everything requested must be offered, even if nothing was found. */
   | {
       readonly kind: 'need';
       readonly lines: readonly { readonly line: LineName; readonly count: number }[];
       readonly keys: readonly { readonly type: string; readonly count: number }[];
-      /** Ledgers of keys that are in flight. */
+      /** Keys with jobs in flight whose ledgers are needed. */
       readonly ledgers?: readonly string[];
     }
   | {
       readonly kind: 'done';
-      /** Jobs that were met and whose conflict key is held. */
+      /** Jobs that were found and whose conflict key is held. */
       readonly blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[];
-      /** A bound ended the pass before the backlog did: there may be more to do. */
+      /** A bound ended the plan before the backlog was empty: another pass may start more. */
       readonly truncated: boolean;
     };
 
 export interface Planner {
-  /** Keys with backlog of a type, after those offered before; `more`: others follow. */
+  /** Offers keys with backlog of a type, following those offered before. `more`: others follow. */
   offerKeys(type: string, keys: readonly OfferedKey[], more: boolean): void;
-  /** Jobs of a line in rank order, after those offered before; `more`: others follow. `known`: all that is known of the line. */
+  /**
+   * Offers jobs of a line in rank order, following those offered before. `more`: others follow. `known`: all jobs known
+   * in the line.
+   */
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean, known?: readonly WaitingJob[]): void;
-  /** Ledgers of keys that are in flight; of one that has none, that it was charged nothing. */
+  /** Offers ledgers of keys with jobs in flight. A key without a ledger is offered with cost 0. */
   offerLedgers(ledgers: readonly KeyLedger[]): void;
-  /** Keys that have arrived or were raised since this was last asked, and what is to be written of them. */
+  /** The ledgers to write for keys that have arrived or were raised since the last call. */
   takeRaised(): readonly KeyLedger[];
-  /** Whether a key is at its cap, so that what it was charged does not matter to this plan. */
+  /** Whether a key is at its cap, so that its cost does not matter to this plan. */
   isKeyFull(fairnessKey: string): boolean;
-  /** Whether as many jobs run, or were admitted, with this conflict key as may. */
+  /** Whether as many jobs run or were admitted with this conflict key as may run at once. */
   isConflictHeld(conflictKey: string): boolean;
-  /** Nothing with this conflict key is admitted by this plan any more: another partition's jobs run with it. */
+  /** Admits no further job with this conflict key in this plan, because jobs of another partition run with it. */
   closeConflict(conflictKey: string): void;
-  /** One more job runs with this conflict key: one in flight that was claimed with another. As many as `room` may. */
+  /**
+   * Counts one more running job with this conflict key, which was claimed with another one. `room` jobs may run at
+   * once.
+   */
   holdConflict(conflictKey: string, room: number): void;
   next(): Step;
-  /** The decision's claim was won. */
+  /** Called when the decision's claim was won. */
   confirm(decision: Decision): void;
   /**
-   * Its claim was lost: what it held is given back. After more in a row than the pool allows all heads are asked for again: true, and
-   * they are to be read from the start of their lines.
+   * Called when the decision's claim was lost: its capacity and its charge are given back. After more losses in a
+   * row than the pool allows it returns true, and all heads are requested again, to be read from the start of their lines.
    */
   drop(decision: Decision): boolean;
-  /** Nothing was done of it: what it held is given back, and its job waits as before, to be chosen again or not. */
+  /**
+   * Undoes a decision that was not carried out: its capacity and its charge are given back, and its job waits as
+   * before.
+   */
   takeBack(decision: Decision): void;
-  /** The job of a decision of this plan: the newest image that was offered. */
+  /** The job of a decision of this plan, in the newest image that was offered. */
   jobOf(decision: Decision): WaitingJob;
-  /** Heads asked for so far. */
+  /** The number of heads requested so far. */
   readonly headsAsked: number;
-  /** Slots that this plan may still fill, caps of single types, tiers and keys aside. */
+  /** The slots that this plan may still fill, ignoring the caps of single types, tiers and keys. */
   readonly room: number;
 }
 
-/** What is known of a type's keys. */
+/** The keys of a type, as far as they were offered. */
 interface KeysState {
-  /** False until keys were offered. */
+  /** Whether keys were offered. */
   read: boolean;
   /** Whether keys that were not offered may have backlog. */
   more: boolean;
-  /** No such key has a lesser share. */
+  /** The least share that such a key can have. */
   boundShare: number;
 }
 
@@ -148,7 +162,7 @@ interface LineState {
   readonly number: number;
   readonly key: number;
   readonly class: number;
-  asked: number;
+  requested: number;
 }
 
 interface OfferedJob {
@@ -157,12 +171,18 @@ interface OfferedJob {
 }
 
 const NONE = -1;
-/** Keys of types that a plan looks at. Most of that many stand in front because their lines were used up. */
+/**
+ * The most keys that a plan looks at, counted for each type. Most of so many come first only because their lines are
+ * used up.
+ */
 const KEYS_MAX = 2_000;
-/** Lines with jobs that a plan looks at, beside as many as have blocked jobs: keys of one share may be as many as there are. */
+/**
+ * The most lines with jobs that a plan looks at, in addition to four per free slot and the bound on blocked jobs.
+ * Without it, a plan would read every key with the same share.
+ */
 const LINES_MAX = 1_000;
-/** Keys whose lines are asked for at once, though a slot may be left for one of them only. */
-const KEYS_AHEAD_MAX = 100;
+/** The most keys beyond the free slots whose lines are requested at once. */
+const EXTRA_KEYS_MAX = 100;
 
 export function createPlanner(configuration: PoolConfiguration, input: PlannerInput): Planner {
   return new HeadsPlanner(configuration, input);
@@ -172,23 +192,26 @@ class HeadsPlanner implements Planner {
   readonly #scheduler: Scheduler;
   readonly #input: PlannerInput;
   readonly #settled: Map<string, number>;
-  readonly #priced = new Set<number>();
+  readonly #chargedKeys = new Set<number>();
   /** By type. */
   readonly #keys: readonly KeysState[];
-  /** By number, in the order in which they were offered. */
+  /** By line number, in the order in which the lines were offered. */
   readonly #lines = new Map<number, LineState>();
-  /** Jobs that were in flight when the pass began: a lagging index may still show them. */
-  readonly #gone: ReadonlySet<string>;
-  /** Jobs that wait, are in the plan, or are lost: of each the newest image that was offered. */
+  /** Ids of jobs that were in flight when the pass began. An index that lags may still show them as waiting. */
+  readonly #inFlightIds: ReadonlySet<string>;
+  /** Jobs that wait, are in the plan or were lost, each with the newest image that was offered. */
   readonly #offered = new Map<string, OfferedJob>();
   readonly #blocked = new Map<string, string>();
   #firstHeadsLeft: number;
   #keysLeft: number;
   #linesMax: number;
   #blockedLeft: number;
-  /** Keys beyond the room whose lines are asked for at once: more each time as long as nothing of them may start. */
-  #keysAhead = 0;
-  /** Since lines were asked for. */
+  /**
+   * The keys beyond the free slots whose lines are requested at once. It grows with each request after which no job
+   * could start.
+   */
+  #extraKeys = 0;
+  /** Whether a job was admitted since lines were last requested. */
   #hasAdmitted = true;
   readonly #linesWithJobs = new Set<number>();
   readonly #raises: Raises;
@@ -201,12 +224,12 @@ class HeadsPlanner implements Planner {
     this.#scheduler = new Scheduler(
       {
         ...configuration,
-        // A plan raises shares itself, and whoever keeps the ledgers evicts keys.
+        // A plan raises shares itself, and the caller's ledgers evict keys.
         fairness: { ...configuration.fairness, idlePolicy: 'none', keyTtlMs: null, estimateTtlMs: null },
       },
       { overrides: input.overrides, costMs: input.costMs },
     );
-    this.#gone = new Set(input.inFlight.map((reserved) => reserved.id));
+    this.#inFlightIds = new Set(input.inFlight.map((reserved) => reserved.id));
     for (const reserved of input.inFlight) this.#scheduler.hold(reserved, input.nowMs);
     this.#raises = new Raises(this.#scheduler, configuration.fairness, input.inFlight, input.nowMs);
     configuration.fleets.forEach(({ fleet }, number) => {
@@ -239,7 +262,8 @@ class HeadsPlanner implements Planner {
     for (const offered of keys) {
       const key = this.#openKey(offered);
       const settledShare = this.#settledOf(offered) / this.#scheduler.ledgers.weightOf(key);
-      // Where ranks trail, what was not offered is only known by the last rank, whatever the offered key has by now.
+      // If ranks lag, only the last rank bounds the shares of keys that were not offered, not the newer share of an
+      // offered key.
       state.boundShare = Math.max(
         state.boundShare,
         Math.min(settledShare, offered.rankShareMs ?? settledShare),
@@ -249,7 +273,7 @@ class HeadsPlanner implements Planner {
       }
       for (const mode of offered.modes) {
         const line = this.#open({ type, mode, fairnessKey: offered.fairnessKey }, number, key);
-        if (line.asked === 0) this.#setMore(line, true);
+        if (line.requested === 0) this.#setMore(line, true);
       }
     }
     state.read = true;
@@ -265,7 +289,7 @@ class HeadsPlanner implements Planner {
     const type = this.#scheduler.index.typeNumbers.get(line.type);
     if (type === undefined) return;
     const state = this.#open(line, type, this.#openKey({ fairnessKey: line.fairnessKey }));
-    state.asked = Math.max(state.asked, jobs.length);
+    state.requested = Math.max(state.requested, jobs.length);
     if (jobs.length > 0) this.#linesWithJobs.add(state.number);
     this.#offer(jobs);
     this.#raises.noteJobs(state.number, known);
@@ -321,12 +345,12 @@ class HeadsPlanner implements Planner {
 
   drop(decision: Decision): boolean {
     if (!this.#scheduler.lose(decision.reserved.id)) return false;
-    // What was admitted or lost does not wait any more, and stays as it is.
+    // Jobs that were admitted or lost do not wait any more and stay as they are.
     for (const [id, { number }] of this.#offered)
       if (this.#scheduler.withdraw(number, id, this.#input.nowMs)) this.#offered.delete(id);
     this.#blocked.clear();
     for (const state of this.#lines.values()) {
-      state.asked = 0;
+      state.requested = 0;
       this.#setMore(state, true);
     }
     this.#firstHeadsLeft = 2 * this.#scheduler.room;
@@ -389,13 +413,13 @@ class HeadsPlanner implements Planner {
     });
   }
 
-  // Keys of this tier's types that may come before this share, or tie with it, and of every other open type that was
-  // never read: one trip instead of one for each.
+  // Requests the keys of this tier's types that may come before this share or tie with it, and the keys of every other
+  // open type that were never read, so that one read serves all.
   #needKeys(tier: number, share: number): Step | undefined {
     const { index } = this.#scheduler;
     const isNext = (state: KeysState, type: number): boolean =>
       index.tierOfType[type] === tier && state.more && state.boundShare <= share && this.#isOpen(type);
-    // It is asked before each admission, and mostly none is.
+    // This check runs before each admission, and mostly no key is needed.
     if (!this.#keys.some(isNext)) return undefined;
     if (this.#keysLeft <= 0 || this.#linesWithJobs.size >= this.#linesMax) {
       this.#truncated = true;
@@ -403,9 +427,9 @@ class HeadsPlanner implements Planner {
     }
     const keys = this.#keys.flatMap((state, type) => {
       if (!(isNext(state, type) || (!state.read && this.#isOpen(type)))) return [];
-      const ofTier = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
+      const tierRoom = this.#scheduler.roomOfTier(index.tierOfType[type] as number);
       const { type: name } = index.types[type] as JobTypeConfiguration;
-      return [{ type: name, count: Math.min(this.#scheduler.room, ofTier) }];
+      return [{ type: name, count: Math.min(this.#scheduler.room, tierRoom) }];
     });
     return { kind: 'need', lines: [], keys };
   }
@@ -417,8 +441,9 @@ class HeadsPlanner implements Planner {
     );
   }
 
-  // Heads of the unread lines of the keys that come next, as many keys as there is room: each can take one slot at least.
-  // Of keys whose lines are empty, or hold only what is blocked, there may be thousands in front: more and more are asked for at once.
+  // Requests the heads of the unread lines of the next keys, as many keys as there are free slots, because each key can
+  // take at least one slot. Thousands of keys may come first with lines that are empty or full of blocked jobs, so each
+  // request in a row asks for more keys.
   #needHeads(tier: number): Step {
     const unread = [...this.#lines.values()]
       .filter(
@@ -430,29 +455,29 @@ class HeadsPlanner implements Planner {
       )
       .sort((a, b) => this.#shareOf(a.number) - this.#shareOf(b.number));
     if (this.#blockedLeft <= 0) {
-      // What is behind them would come first.
+      // Unread jobs behind the blocked ones would come first.
       this.#truncated = true;
       return this.#done();
     }
     const room = Math.min(this.#scheduler.room, this.#scheduler.roomOfTier(tier));
     const keys = new Set<number>();
-    this.#keysAhead = this.#hasAdmitted ? 0 : Math.min(KEYS_AHEAD_MAX, 2 * this.#keysAhead + room);
+    this.#extraKeys = this.#hasAdmitted ? 0 : Math.min(EXTRA_KEYS_MAX, 2 * this.#extraKeys + room);
     this.#hasAdmitted = false;
-    const most = room + this.#keysAhead;
+    const keysMax = room + this.#extraKeys;
     const leastShare = this.#shareOf((unread[0] as LineState).number);
     const chosen = unread.filter((state) => {
-      // Of keys that tie, the jobs decide: all of them are needed.
-      const ties = keys.size < KEYS_AHEAD_MAX && this.#shareOf(state.number) === leastShare;
-      if (keys.size < most || ties) keys.add(state.key);
+      // Keys with equal shares are ordered by their jobs, so all of their lines are needed.
+      const ties = keys.size < EXTRA_KEYS_MAX && this.#shareOf(state.number) === leastShare;
+      if (keys.size < keysMax || ties) keys.add(state.key);
       return keys.has(state.key);
     });
-    const fresh = chosen.filter((state) => state.asked === 0).length;
-    const first = Math.max(1, Math.floor(Math.min(2 * room, this.#firstHeadsLeft) / Math.max(1, fresh)));
+    const newLines = chosen.filter((state) => state.requested === 0).length;
+    const first = Math.max(1, Math.floor(Math.min(2 * room, this.#firstHeadsLeft) / Math.max(1, newLines)));
     const lines = chosen.map((state) => {
-      // What is blocked must be read past, but no further than the pass would look.
-      const count = state.asked === 0 ? first : Math.min(state.asked, 2 * room + this.#blockedLeft);
-      if (state.asked === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
-      state.asked += count;
+      // The request must reach past blocked jobs, but no further than the pass would look.
+      const count = state.requested === 0 ? first : Math.min(state.requested, 2 * room + this.#blockedLeft);
+      if (state.requested === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
+      state.requested += count;
       this.headsAsked += count;
       return { line: state.line, count };
     });
@@ -462,7 +487,7 @@ class HeadsPlanner implements Planner {
   #done(): Step {
     const blocked = [...this.#blocked].flatMap(([id, conflictKey]) => {
       const { job } = this.#offered.get(id) as OfferedJob;
-      // A lost claim may have freed the key since.
+      // A lost claim may have freed the conflict key since.
       return this.#scheduler.isConflictHeld(conflictKey) ? [{ job, conflictKey }] : [];
     });
     return { kind: 'done', blocked, truncated: this.#truncated };
@@ -470,7 +495,7 @@ class HeadsPlanner implements Planner {
 
   #noteBlocked(): void {
     for (const skip of this.#scheduler.skipped) {
-      // What was met before the plan began anew may not be offered any more.
+      // A job that was found before the plan started anew may not be offered any more.
       if (skip.kind !== 'job' || this.#blocked.has(skip.id) || !this.#offered.has(skip.id)) continue;
       this.#blocked.set(skip.id, skip.conflictKey);
       this.#blockedLeft -= 1;
@@ -487,10 +512,10 @@ class HeadsPlanner implements Planner {
 
   #offer(jobs: readonly WaitingJob[]): void {
     for (const job of jobs) {
-      if (this.#gone.has(job.id)) continue;
+      if (this.#inFlightIds.has(job.id)) continue;
       const known = this.#offered.get(job.id);
       if (known !== undefined) {
-        // It stays where it stands. Taken back, it is what it is by now.
+        // A newer image does not move the job in this plan. It is used if the decision is taken back.
         if (job.version > known.job.version) known.job = job;
         continue;
       }
@@ -500,11 +525,11 @@ class HeadsPlanner implements Planner {
     }
   }
 
-  // What is in flight was charged when it was held; what is settled comes on top, once.
+  // Jobs in flight were charged by `hold`; the settled cost is added once.
   #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs' | 'touchedAtMs'>): number {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
-    if (this.#priced.has(key)) return key;
-    this.#priced.add(key);
+    if (this.#chargedKeys.has(key)) return key;
+    this.#chargedKeys.add(key);
     this.#raises.noteTouch(key, offered.touchedAtMs);
     const settledMs = this.#settledOf(offered);
     this.#settled.set(offered.fairnessKey, settledMs);
@@ -517,7 +542,7 @@ class HeadsPlanner implements Planner {
     const number = this.#scheduler.backlog.lineOf(key, class_);
     const known = this.#lines.get(number);
     if (known !== undefined) return known;
-    const state: LineState = { line, number, key, class: class_, asked: 0 };
+    const state: LineState = { line, number, key, class: class_, requested: 0 };
     this.#lines.set(number, state);
     return state;
   }

@@ -1,6 +1,7 @@
 /**
- * Raises the shares of keys before the first job of a tier starts (`raisesOf` in `fairness.ts` says whose). Keys are met in
- * their turns, so only those are looked at that would start a job first. Which jobs count: those that may start now.
+ * Raises the shares of keys before the first job of a tier starts. `raisesOf` in `fairness.ts` decides which shares.
+ * Keys are looked at in the order of their shares, so only keys that would start a job first are. Only jobs that may
+ * start now count.
  */
 import { typeOf } from './capacity.ts';
 import type { FairnessConfiguration } from './configuration.ts';
@@ -9,29 +10,32 @@ import type { ReservedJob, WaitingJob } from './job.ts';
 import { NONE } from './job-table.ts';
 import type { Scheduler } from './scheduler.ts';
 
-const NOBODY = Number.POSITIVE_INFINITY;
+const INFINITE = Number.POSITIVE_INFINITY;
 
-/** Keys of a tier as they were met. Meanwhile each stands behind all others, so that the next one is seen. */
-interface Turns {
+/**
+ * The keys of a tier that were looked at. Until the raises are decided, each has an infinite share, so that the next
+ * key is found.
+ */
+interface TierRaises {
   readonly met: (KeyInTurn<number> & { readonly costMs: number })[];
-  /** The two least shares of what is in flight, least first. */
-  held?: readonly { readonly key: number; readonly shareMs: number }[];
+  /** The two least shares of keys in flight, the least first. */
+  leastInFlight?: readonly { readonly key: number; readonly shareMs: number }[];
   isOver: boolean;
 }
 
-/** What must be offered before the next key can be met. */
+/** Requests for data that is missing before the next key can be looked at. */
 export interface Ask<Need> {
-  /** What keys in flight were charged before; undefined: that is known. */
+  /** The settled costs of keys in flight; undefined: they are known. */
   readonly ledgers: () => Need | undefined;
   /** Keys that may have this share or less; undefined: there are no others. */
   readonly keys: (shareMs: number) => Need | undefined;
-  /** Heads of an unread line; undefined: a bound ends the search. */
+  /** Heads of unread lines; undefined: a bound ends the search. */
   readonly heads: () => Need | undefined;
-  /** Whether a bound has ended it. */
+  /** Whether a bound has ended the search for keys. */
   readonly isCut: () => boolean;
 }
 
-/** For a scheduler that knows all jobs. */
+/** For a scheduler that already has all jobs. */
 export const ASK_NOTHING: Ask<never> = {
   ledgers: () => undefined,
   keys: () => undefined,
@@ -43,14 +47,14 @@ export class Raises {
   readonly #scheduler: Scheduler;
   readonly #creditMs: number | null;
   readonly #nowMs: number;
-  /** Keys that were in flight when the pass began. */
-  readonly #held: ReadonlySet<number>;
-  /** By key: when it was touched last, if it has a ledger. */
+  /** Keys with jobs in flight when the pass began. */
+  readonly #inFlightKeys: ReadonlySet<number>;
+  /** By key with a ledger: the time of its last start, end of an attempt or raise. */
   readonly #touched = new Map<number, number>();
-  /** By line: its jobs, as far as they are known. */
+  /** By line: its known jobs. */
   readonly #jobsOf = new Map<number, readonly WaitingJob[]>();
   /** By tier. */
-  readonly #turns: readonly Turns[];
+  readonly #tiers: readonly TierRaises[];
 
   constructor(
     scheduler: Scheduler,
@@ -61,60 +65,60 @@ export class Raises {
     this.#scheduler = scheduler;
     this.#creditMs = creditMs;
     this.#nowMs = nowMs;
-    this.#held = new Set(inFlight.map(({ fairnessKey }) => scheduler.openKey(fairnessKey, nowMs)));
-    this.#turns = scheduler.index.tiers.map(() => ({ met: [], isOver: idlePolicy === 'none' }));
+    this.#inFlightKeys = new Set(inFlight.map(({ fairnessKey }) => scheduler.openKey(fairnessKey, nowMs)));
+    this.#tiers = scheduler.index.tiers.map(() => ({ met: [], isOver: idlePolicy === 'none' }));
   }
 
   noteTouch(key: number, touchedAtMs: number | undefined): void {
     if (touchedAtMs !== undefined) this.#touched.set(key, touchedAtMs);
   }
 
-  /** A job of the key starts in this pass. */
+  /** Records that a job of the key starts in this pass. */
   noteStart(key: number): void {
     this.noteTouch(key, this.#nowMs);
   }
 
-  /** Notes the jobs of a line that are known, whether or not the scheduler was told of all of them. */
+  /** Records the known jobs of a line, including those that the scheduler was not given. */
   noteJobs(line: number, jobs: readonly WaitingJob[]): void {
     this.#jobsOf.set(line, jobs);
   }
 
-  /** Whether nothing of a tier is raised any more. */
+  /** Whether the raises of a tier are done. */
   isOver(tier: number): boolean {
-    return (this.#turns[tier] as Turns).isOver;
+    return (this.#tiers[tier] as TierRaises).isOver;
   }
 
   /**
-   * Meets keys until it is known whose shares are raised. `raised` is told of each of these, and of those that have arrived
-   * without it; answers what is needed first.
+   * Looks at keys until the raises of the tier are decided. Then it calls `raised` for each raised key, and for each
+   * key that arrives without a raise. Returns a request if data is missing first.
    */
   raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
-    const turns = this.#turns[tier] as Turns;
-    const { met } = turns;
+    const state = this.#tiers[tier] as TierRaises;
+    const { met } = state;
     const heldMs = (butFor: number | undefined): number =>
-      turns.held?.find(({ key }) => key !== butFor)?.shareMs ?? NOBODY;
-    while (!turns.isOver) {
+      state.leastInFlight?.find(({ key }) => key !== butFor)?.shareMs ?? INFINITE;
+    while (!state.isOver) {
       const line = this.#scheduler.best(tier);
-      const shareMs = line === NONE ? NOBODY : ledgers.shareOf(backlog.keyOf(line));
+      const shareMs = line === NONE ? INFINITE : ledgers.shareOf(backlog.keyOf(line));
       const mostMs = heldMs(met.find((each) => !each.arrives)?.key);
       const keys = ask.keys(Math.min(shareMs, mostMs));
       if (keys !== undefined) return keys;
-      if (turns.held === undefined && shareMs < NOBODY && !backlog.isUnread(line)) {
-        // Where nothing may start, nobody reads what others were charged.
+      if (state.leastInFlight === undefined && shareMs < INFINITE && !backlog.isUnread(line)) {
+        // The costs of keys in flight are requested only if some job may start.
         const ledgers = ask.ledgers();
         if (ledgers !== undefined) return ledgers;
-        turns.held = this.#leastHeld();
+        state.leastInFlight = this.#leastInFlight();
         continue;
       }
-      const isAll = ask.isCut() || shareMs === NOBODY || shareMs > mostMs;
+      const isAll = ask.isCut() || shareMs === INFINITE || shareMs > mostMs;
       const raises = raisesOf(met, heldMs, this.#creditMs, isAll);
       if (raises !== undefined) {
-        this.#end(turns, raises, raised);
+        this.#end(state, raises, raised);
       } else if (backlog.isUnread(line)) {
         const heads = ask.heads();
         if (heads !== undefined) return heads;
-        this.#end(turns, [], raised);
+        this.#end(state, [], raised);
       } else {
         const key = backlog.keyOf(line);
         met.push({
@@ -124,37 +128,42 @@ export class Raises {
           costMs: ledgers.costOf(key),
           arrives: this.#arrives(key, tier),
         });
-        this.#scheduler.setCost(key, NOBODY);
+        this.#scheduler.setCost(key, INFINITE);
       }
     }
     return undefined;
   }
 
-  #end(turns: Turns, raises: readonly Raise<number>[], raised: (key: number, moreMs: number) => void): void {
-    turns.isOver = true;
-    const raisedMs = new Map(raises.map(({ key, costMs }) => [key, costMs]));
+  #end(
+    state: TierRaises,
+    raises: readonly Raise<number>[],
+    raised: (key: number, moreMs: number) => void,
+  ): void {
+    state.isOver = true;
+    const raisedCosts = new Map(raises.map(({ key, costMs }) => [key, costMs]));
     let isFirst = true;
-    for (const { key, costMs, arrives: isArriving } of turns.met) {
-      this.#scheduler.setCost(key, raisedMs.get(key) ?? costMs);
-      // Whoever comes before those that are there has arrived, raised or not: nothing that they are charged later pushes it back.
+    for (const { key, costMs, arrives: isArriving } of state.met) {
+      this.#scheduler.setCost(key, raisedCosts.get(key) ?? costMs);
+      // An arriving key with a share below all present keys counts as arrived without a raise. Otherwise it would
+      // arrive again in a later pass and be raised to shares that have grown meanwhile.
       isFirst &&= isArriving;
-      if (!isFirst && !raisedMs.has(key)) continue;
+      if (!isFirst && !raisedCosts.has(key)) continue;
       this.noteTouch(key, this.#nowMs);
       raised(key, this.#scheduler.ledgers.costOf(key) - costMs);
     }
   }
 
-  #leastHeld(): NonNullable<Turns['held']> {
-    return Array.from(this.#held, (key) => ({ key, shareMs: this.#scheduler.ledgers.shareOf(key) }))
+  #leastInFlight(): NonNullable<TierRaises['leastInFlight']> {
+    return Array.from(this.#inFlightKeys, (key) => ({ key, shareMs: this.#scheduler.ledgers.shareOf(key) }))
       .sort((one, other) => one.shareMs - other.shareMs)
       .slice(0, 2);
   }
 
-  // The oldest of the key's jobs may stand behind others in its line.
+  // The key's oldest job need not be at the head of its line.
   #arrives(key: number, tier: number): boolean {
-    if (this.#held.has(key)) return false;
+    if (this.#inFlightKeys.has(key)) return false;
     const { backlog, index } = this.#scheduler;
-    let oldestMs = NOBODY;
+    let oldestMs = INFINITE;
     for (const class_ of index.classesOfTier[tier] as Int32Array) {
       if (!this.#scheduler.isTypeOpen(typeOf(class_))) continue;
       // planted: arrives-by-any

@@ -1,14 +1,14 @@
 /**
- * Readers of a declaration's fields, of which nothing is believed: each takes the path of a field, what stood there, and
- * what it means when it is absent, and refuses what is wrong with a `ConfigurationError` that names all three.
+ * Readers of a declaration's fields, which are not trusted. Each takes a field's path, its value and its default. A
+ * wrong value is refused by a `ConfigurationError` with the path, the value and the way out.
  */
 import { ConfigurationError } from './errors.ts';
 import { didYouMean } from './spelling.ts';
 
-/** Characters of a name. */
+/** The most characters of a name. */
 export const NAME_LENGTH_MAX = 100;
 
-/** The fields of an object, of which each has one of the known names. */
+/** The fields of an object that may have only the known fields. */
 export function readObject(
   path: string,
   value: unknown,
@@ -54,7 +54,7 @@ export function readArray(path: string, value: unknown, most: number): readonly 
 }
 
 export function readName(path: string, value: unknown): string {
-  // Names become keys of records, where this one would be the prototype.
+  // Names become keys of records, in which `__proto__` would set the prototype.
   if (typeof value === 'string' && value !== '' && value.length <= NAME_LENGTH_MAX && value !== '__proto__') {
     return value;
   }
@@ -142,10 +142,10 @@ export function readChoice<Choice extends string>(
   );
 }
 
-/** Refuses a value that cannot be at that field. */
+/** Throws for a value that the field cannot have. */
 export type Check = (field: string, value: unknown) => void;
 
-/** An object with none but these fields, which may all be left out. */
+/** Checks an object that has only these fields. All may be absent. */
 export const objectOf =
   (checks: Readonly<Record<string, Check>>): Check =>
   (field, value) => {
@@ -153,7 +153,7 @@ export const objectOf =
       if (each !== undefined) checks[name]?.(`${field === '' ? '' : `${field}.`}${name}`, each);
   };
 
-/** @param wayOut - what else may be done, such as leaving it out */
+/** @param wayOut - the alternative for the message, such as leaving the field out */
 export const numberWithin =
   (min: number, max: number, wayOut: string): Check =>
   (field, value) => {

@@ -1,27 +1,28 @@
 /**
- * A schedule: what was asked for, how far it is, and what a look at it decides. Pure: which firings become jobs, which do
- * not and why, and when to look again.
+ * A schedule: its spec, its state, and the decision that a look at it makes: which firings become jobs, which do not
+ * and why, and when to look again. All functions are pure.
  *
- * A firing is decided once, by one write of the state that names the jobs to be made (`making`). They are made next, and
- * a second write moves the schedule to its next firing. Whoever finds `making` completes it before anything else, so a crash
- * between the two loses nothing; and since a job's id follows from its firing, repeating it doubles nothing.
+ * A firing is decided once, by one write of the state that lists the jobs to be made (`making`). The jobs are made
+ * next, and a second write moves the schedule to its next firing. A dispatcher that finds `making` completes it before
+ * anything else, so a crash between the two writes loses nothing. A job's id follows from its firing, so a repeated
+ * firing makes no second job.
  *
- * Instants are epoch milliseconds. A firing is named by the instant that the time rules give; its job is due later by the
- * schedule's jitter.
+ * Instants are epoch milliseconds. A firing is identified by the instant that the time rules give. Its job is due later
+ * by the schedule's jitter.
  */
 import { type History, isTerminal, type JobMode, type JobState, type Json } from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
-/** What becomes of firings that were noticed later than `misfireGraceMs`. */
+/** Policies for firings that were noticed later than `misfireGraceMs`. */
 export const MISFIRE_POLICIES = ['skip', 'once', 'all'] as const;
-/** What a firing does while the schedule's last job has not ended. */
+/** Policies for a firing that comes while the schedule's last job has not ended. */
 export const RUNNING_POLICIES = ['allow', 'skip', 'queue', 'replace'] as const;
 
 /** The job that each firing makes. */
 export interface ScheduledJob {
   readonly type: string;
   readonly payload: Json;
-  /** Texts of the payload may name what a firing knows: see `payloadOf`. */
+  /** Whether texts in the payload may contain names such as `{{scheduledAt}}`: see `TEMPLATE_NAMES`. */
   readonly isTemplate: boolean;
   readonly priority: number;
   readonly mode: JobMode;
@@ -29,7 +30,7 @@ export interface ScheduledJob {
   readonly resourceId?: string | undefined;
 }
 
-/** What was asked for, with every default filled in. */
+/** The schedule as requested, with every default filled in. */
 export interface ScheduleSpec {
   readonly when:
     | { readonly kind: 'cron'; readonly expression: string }
@@ -41,75 +42,81 @@ export interface ScheduleSpec {
   readonly endMs?: number | undefined;
   readonly blackouts: NonNullable<TimeRules['blackouts']>;
   readonly jitterMs: number;
-  /** `skip`: none of them. `once`: the latest one for all. `all`: each, the oldest first, up to `misfireMax`. */
+  /**
+   * `skip`: none of them runs. `once`: the latest one runs for all. `all`: each runs, the oldest first, up to
+   * `misfireMax`.
+   */
   readonly misfire: (typeof MISFIRE_POLICIES)[number];
   readonly misfireGraceMs: number;
   readonly misfireMax: number;
-  /** `queue`: one firing waits for the end. `replace`: the unfinished ones are cancelled. */
+  /** `queue`: one firing waits for the end of the last job. `replace`: unfinished jobs are cancelled. */
   readonly ifRunning: (typeof RUNNING_POLICIES)[number];
-  /** Failed jobs in a row after which the schedule pauses itself. */
+  /** The number of failed jobs in a row after which the schedule pauses itself. */
   readonly maxFailures?: number | undefined;
   readonly job: ScheduledJob;
 }
 
-/** What makes one job: an instant of the time rules, or one at which somebody asked. */
+/** An instant for which one job is made: from the time rules, or requested by hand. */
 export interface Firing {
   readonly atMs: number;
   readonly isManual: boolean;
 }
 
-/** What became of a firing, or of several in a row. */
+/** The outcome of a firing, or of several in a row. */
 export interface FiringEntry {
   readonly atMs: number;
   /**
-   * `made`: there is a job. `manual`: there is one, because somebody asked for it. `missed`: noticed too late. `running`: the job
-   * before had not ended. `paused`: the schedule was stopped. `blackout`: it was in one.
+   * `made`: a job was made. `manual`: a job was made on request. `missed`: the firing was noticed too late. `running`:
+   * the previous job had not ended. `paused`: the schedule was stopped. `blackout`: the firing was in a blackout.
    */
   readonly what: 'made' | 'manual' | 'missed' | 'running' | 'paused' | 'blackout';
-  /** Of several: the last one. */
+  /** The last firing, if the entry stands for several. */
   readonly untilMs?: number | undefined;
-  /** Of its job, as it was last seen. */
+  /** The state of its job when it was last read. */
   readonly jobState?: JobState | 'gone' | undefined;
-  /** How long after its instant, jitter included, the first attempt of its job started. */
+  /** How long after its due time, the instant plus jitter, the first attempt of its job started. */
   readonly lateMs?: number | undefined;
 }
 
 export type PauseReason = 'asked' | 'failures' | 'type';
 
-/** How far a schedule is. Small: it is written with each firing. */
+/** The progress of a schedule. It is small, because it is written with each firing. */
 export interface ScheduleState {
   readonly id: string;
-  /** Raised by every write: whoever writes names the one that was read. */
+  /** Incremented by every write. Each write is conditional on the revision that was read. */
   readonly revision: number;
-  /** Where its firings' jobs go, and in whose line it stands. */
+  /** The partition of its firings' jobs. The schedule stands in a line of that partition. */
   readonly partition: number;
-  /** Made by a deployment, which alone may change or remove it. */
+  /** Whether a deployment made the schedule. Then only a deployment may change or remove it. */
   readonly isDeclared: boolean;
-  /** Absent: it is active. `ended`: no firing is left. */
+  /** Absent: the schedule is active. `ended`: it has no firing left. */
   readonly stopped?: 'ended' | PauseReason | undefined;
-  /** Where `every` counts from, unless the schedule has a start. */
+  /** The instant from which `every` counts, unless the spec has a start. */
   readonly anchorMs: number;
-  /** Everything up to this firing, or instant, was dealt with. */
+  /** All firings up to this instant are decided. */
   readonly dealtMs: number;
-  /** The firing after that. */
+  /** The first firing after `dealtMs`. */
   readonly nextMs?: number | undefined;
-  /** When a pass must look: its place in the line; absent: in none. */
+  /** When a pass must look at the schedule: its position in the line. Absent: it stands in no line. */
   readonly dueMs?: number | undefined;
   /** Decided firings whose jobs may not have been made yet. */
   readonly making?: readonly Firing[] | undefined;
-  /** Beside `making`: those jobs take the place of whatever was open before. */
+  /** With `making`: those jobs replace all jobs that were open before. */
   readonly isReplacing?: boolean | undefined;
-  /** Beside `making`: the last firing that made a job before these. */
+  /** With `making`: the last firing that made a job before these. */
   readonly previousMs?: number | undefined;
-  /** A firing that waits for the end of the last job. */
+  /** The firing that waits for the end of the last job. */
   readonly queuedMs?: number | undefined;
   /** The last firing that made a job. */
   readonly lastMs?: number | undefined;
-  /** Failed jobs in a row. */
+  /** The number of failed jobs in a row. */
   readonly failures: number;
-  /** The last ten, the oldest first. */
+  /** The last ten entries, the oldest first. */
   readonly history: readonly FiringEntry[];
-  /** Firings that the history has no room for, whose jobs have not been seen to end; of a schedule that looks at its jobs. */
+  /**
+   * Firings with unfinished jobs that are too old for the history. Kept only if the schedule looks at its jobs
+   * (`ifRunning`, `maxFailures`).
+   */
   readonly open?: readonly Firing[] | undefined;
   readonly createdAtMs: number;
   readonly changedAtMs: number;
@@ -121,11 +128,14 @@ export interface ScheduleRecord {
 }
 
 const HISTORY_MAX = 10;
-/** Open firings beside the history: of more than these, the oldest are forgotten. */
+/** The most open firings kept in addition to the history; the oldest are forgotten. */
 export const OPEN_MAX = 100;
-/** Firings that one look decides. */
+/** The most firings that one look decides. */
 export const FIRINGS_MAX = 100;
-/** A firing that waits for the end of a job is looked at so often, should the hint of that end be lost. */
+/**
+ * How often a look checks whether the last job has ended while a firing waits for it, in case the hint of that end is
+ * lost.
+ */
 export const QUEUED_LOOK_MS = 60_000;
 
 export const rulesOf = (spec: ScheduleSpec, anchorMs: number): TimeRules => ({
@@ -142,14 +152,17 @@ export const rulesOf = (spec: ScheduleSpec, anchorMs: number): TimeRules => ({
   blackouts: spec.blackouts,
 });
 
-/** What was seen of a firing's job. */
+/** The fields of a firing's job that a look reads. */
 export interface SeenJob {
   readonly state: JobState;
   readonly startedAtMs?: number | undefined;
   readonly history?: History | undefined;
 }
 
-/** When a job's first attempt began, of those that are remembered: the job itself says it of the last one. */
+/**
+ * The start of the earliest attempt that the job's history still has, or else the start in the job's own field, which
+ * is that of its last attempt.
+ */
 const firstStartMs = ({ startedAtMs, history }: SeenJob): number | undefined =>
   // planted: late-as-the-last
   history?.entries.find((entry) => entry.kind === 'attempt')?.startedAtMs ?? startedAtMs;
@@ -169,7 +182,7 @@ export const openFirings = ({ open = [], history }: ScheduleState): readonly Fir
 ];
 
 /**
- * The state with what was seen of its open firings' jobs; a job that is not there has expired long after its end.
+ * The state, updated with the jobs of its open firings. A job that does not exist has expired long after its end.
  *
  * @param jobs - by `firingKey`
  */
@@ -205,24 +218,27 @@ export function withSeen(
   return { ...state, failures, history, ...openOf(open) };
 }
 
-/** Absent where it is empty: what is written is small. */
+/** `open` is absent if it is empty, to keep the item small. */
 const openOf = (open: readonly Firing[] = []): Pick<ScheduleState, 'open'> =>
   open.length === 0 ? { open: undefined } : { open };
 
 export const firingKey = ({ atMs, isManual }: Firing): string => `${isManual ? 'now/' : ''}${atMs}`;
 
 export type Look =
-  /** There is nothing to write. */
+  /** Write nothing. */
   | { readonly kind: 'rest' }
-  /** Write this; nothing is to be made. */
+  /** Write this state; no job is made. */
   | { readonly kind: 'save'; readonly state: ScheduleState }
-  /** Write this, cancel what `replacedBy` names, make the jobs of `making`, and then write what `made` answers. */
+  /**
+   * Write this state, cancel the jobs of `replacedBy`, make the jobs of `making`, and then write the state that `made`
+   * returns.
+   */
   | { readonly kind: 'make'; readonly state: ScheduleState };
 
 /**
- * What a look at an active schedule decides, whose open firings were just seen (`withSeen`).
+ * Decides a look at an active schedule, whose open firings have just been updated (`withSeen`).
  *
- * @param fires - by `rulesOf` of its spec
+ * @param fires - the firings by `rulesOf` of its spec
  */
 export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look {
   const { spec, state } = record;
@@ -234,7 +250,7 @@ export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look 
   // planted: jitter-forgotten-by-ends
   const due = dueFirings(spec, state, fires, nowMs - jitterMs);
   const open = openFirings(state);
-  // One that waited under another policy is dealt with as this one says.
+  // A firing that was queued under an earlier policy is decided by the present one.
   const isQueueOver = open.length === 0 || spec.ifRunning !== 'queue';
   const queued = state.queuedMs !== undefined && isQueueOver ? [state.queuedMs] : [];
   if (due.dealtMs === state.dealtMs && queued.length === 0) return { kind: 'rest' };
@@ -244,9 +260,9 @@ export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look 
   });
   const making = chosen.made.map((atMs) => ({ atMs, isManual: false }));
   const entries: FiringEntry[] = [
-    ...leftOutBetween(fires, state.dealtMs, due.dealtMs).map((span) => entryOf('blackout', span)),
+    ...blackoutSpans(fires, state.dealtMs, due.dealtMs).map((span) => entryOf('blackout', span)),
     ...(due.missed === undefined ? [] : [entryOf('missed', due.missed)]),
-    ...(chosen.passedOver === undefined ? [] : [entryOf('running', chosen.passedOver)]),
+    ...(chosen.skipped === undefined ? [] : [entryOf('running', chosen.skipped)]),
     ...making.map(({ atMs }): FiringEntry => ({ atMs, what: 'made' })),
   ];
   const decided: ScheduleState = {
@@ -272,14 +288,14 @@ export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look 
   };
 }
 
-/** The firings whose jobs those that are being made take the place of. */
+/** The firings whose jobs are replaced by those that are being made. */
 export function replacedBy(state: ScheduleState): readonly Firing[] {
   if (state.isReplacing !== true) return [];
   const isMaking = new Set((state.making ?? []).map(firingKey));
   return openFirings(state).filter((firing) => !isMaking.has(firingKey(firing)));
 }
 
-/** The firing before this one that made a job, or makes one; undefined: it is the first. */
+/** The last firing before this one that made a job, or makes one; undefined: there is none. */
 export function previousOf(
   { making = [], previousMs, history }: ScheduleState,
   atMs: number,
@@ -294,13 +310,13 @@ export function previousOf(
   return before.length === 0 ? undefined : Math.max(...before);
 }
 
-/** The state once the jobs of `making` are there. */
+/** The state after the jobs of `making` were made. */
 export function made({ spec, state }: ScheduleRecord, nowMs: number): ScheduleState {
   const { making: _making, isReplacing: _isReplacing, previousMs: _previousMs, ...rest } = state;
   return placed(rest, jitterOf(state.id, spec.jitterMs), nowMs);
 }
 
-/** A state in the place where its next look finds it. */
+/** The state with `dueMs` set to the time of its next look, which is its position in the line. */
 export function placed(state: ScheduleState, jitterMs: number, nowMs: number): ScheduleState {
   const { dueMs: _, stopped, ...rest } = state;
   const { nextMs, queuedMs, making } = rest;
@@ -315,16 +331,19 @@ export function placed(state: ScheduleState, jitterMs: number, nowMs: number): S
   return looks.length === 0 ? { ...rest, stopped: 'ended' } : { ...rest, dueMs: Math.min(...looks) };
 }
 
-/** A schedule that fires no more until somebody resumes it. A firing that waited for the end of a job is left out. */
+/**
+ * The state of a schedule that is stopped until it is resumed. A firing that waited for the end of a job is dropped.
+ */
 export function stoppedBy(record: ScheduleRecord, reason: PauseReason, nowMs: number): ScheduleState {
   // planted: paused-fires
   const { dueMs: _, queuedMs, ...rest } = record.state;
-  const waited = queuedMs === undefined ? [] : [entryOf('paused', { fromMs: queuedMs, untilMs: queuedMs })];
+  const droppedEntries =
+    queuedMs === undefined ? [] : [entryOf('paused', { fromMs: queuedMs, untilMs: queuedMs })];
   // planted: pause-keeps-waiting
-  return { ...rest, ...withEntries(record, waited), stopped: reason, changedAtMs: nowMs };
+  return { ...rest, ...withEntries(record, droppedEntries), stopped: reason, changedAtMs: nowMs };
 }
 
-/** What a schedule would have fired since it was stopped, as its history tells once it goes on. */
+/** The history entry for the firings that a stopped schedule has left out, added when it is resumed. */
 export function pausedEntries(
   { state }: ScheduleRecord,
   fires: Fires,
@@ -337,10 +356,11 @@ export function pausedEntries(
 }
 
 /**
- * The history with what is added to it, cut to what is kept. Of firings that were left out in a row for one reason, it has one
- * entry. Who looks at its jobs, because of other firings or of failures, does not forget one that is open.
+ * The history with these entries added, cut to its bound. Firings left out in a row for the same reason share one
+ * entry. A schedule that looks at its jobs, because of other firings or of failures, keeps the open firings that are
+ * cut off.
  *
- * @param fires - tells what is in a row; without it nothing is
+ * @param fires - tells which firings follow each other; without it, no entries are joined
  */
 export function withEntries(
   { spec, state }: ScheduleRecord,
@@ -365,15 +385,22 @@ export function withEntries(
   return { history: all.slice(cut), ...openOf(open.slice(-OPEN_MAX)) };
 }
 
-/** A schedule that goes on: what was due meanwhile is left out. */
+/** The state of a schedule that is resumed. Firings that were due meanwhile are left out. */
 export function resumed(record: ScheduleRecord, fires: Fires, nowMs: number): ScheduleState {
   const { spec, state } = record;
   const { stopped: _, ...rest } = state;
   const jitterMs = jitterOf(state.id, spec.jitterMs);
   const dealtMs = Math.max(state.dealtMs, nowMs - jitterMs);
-  const left = withEntries(record, pausedEntries(record, fires, dealtMs), fires);
-  const going = { ...rest, ...left, failures: 0, dealtMs, nextMs: fires.next(dealtMs), changedAtMs: nowMs };
-  return placed(going, jitterMs, nowMs);
+  const historyWithPauses = withEntries(record, pausedEntries(record, fires, dealtMs), fires);
+  const resumedState = {
+    ...rest,
+    ...historyWithPauses,
+    failures: 0,
+    dealtMs,
+    nextMs: fires.next(dealtMs),
+    changedAtMs: nowMs,
+  };
+  return placed(resumedState, jitterMs, nowMs);
 }
 
 const entryOf = (what: FiringEntry['what'], { fromMs, untilMs }: Span): FiringEntry => ({
@@ -382,8 +409,8 @@ const entryOf = (what: FiringEntry['what'], { fromMs, untilMs }: Span): FiringEn
   ...(untilMs === fromMs ? {} : { untilMs }),
 });
 
-/** The firings that blackouts leave out on the way from one instant to another, as many as the history holds. */
-function leftOutBetween(fires: Fires, afterMs: number, untilMs: number): readonly Span[] {
+/** The firings between two instants that blackouts leave out, at most as many as the history holds. */
+function blackoutSpans(fires: Fires, afterMs: number, untilMs: number): readonly Span[] {
   const spans: Span[] = [];
   let atMs: number | undefined = fires.regardless === undefined ? undefined : afterMs;
   for (let firings = 0; atMs !== undefined && atMs < untilMs && firings < FIRINGS_MAX; firings += 1) {
@@ -399,7 +426,7 @@ interface Span {
   readonly untilMs: number;
 }
 
-/** The firings up to an instant that are to be carried out, and those that were missed. */
+/** The firings up to an instant that are carried out, and those that were missed. */
 function dueFirings(
   spec: ScheduleSpec,
   state: ScheduleState,
@@ -407,19 +434,22 @@ function dueFirings(
   untilMs: number,
 ): { readonly firings: readonly number[]; readonly missed: Span | undefined; readonly dealtMs: number } {
   const lastMissedMs = latestFiring(fires, state.dealtMs, untilMs - spec.misfireGraceMs - 1);
-  const late =
+  const lateOnes =
     lastMissedMs === undefined
       ? { firings: [], missed: undefined }
       : lateFirings(spec, state.dealtMs, fires, lastMissedMs);
   const onTime = firingsIn(fires, lastMissedMs ?? state.dealtMs, untilMs, FIRINGS_MAX);
   return {
-    firings: [...late.firings, ...onTime],
-    missed: late.missed,
+    firings: [...lateOnes.firings, ...onTime],
+    missed: lateOnes.missed,
     dealtMs: onTime.at(-1) ?? lastMissedMs ?? state.dealtMs,
   };
 }
 
-/** Of the firings that are later than their grace allows, up to the last one: those that the policy carries out, and the others. */
+/**
+ * Splits the firings that are later than their grace, up to the last one, into those that the policy carries out and
+ * those that are missed.
+ */
 function lateFirings(
   { misfire, misfireMax }: ScheduleSpec,
   afterMs: number,
@@ -439,7 +469,7 @@ function lateFirings(
   return { firings: [lastMs], missed: untilMs === undefined ? undefined : { fromMs, untilMs } };
 }
 
-/** Firings after an instant up to another one, in their order, and no more than `max`. */
+/** The firings after one instant, up to another, in order; at most `max`. */
 function firingsIn(fires: Fires, afterMs: number, untilMs: number, max: number): readonly number[] {
   const firings: number[] = [];
   let next = fires.next(afterMs);
@@ -450,24 +480,24 @@ function firingsIn(fires: Fires, afterMs: number, untilMs: number, max: number):
   return firings;
 }
 
-/** Which of these firings make a job now, in their order. */
+/** The firings that make a job now, in order. */
 function choose(
   policy: ScheduleSpec['ifRunning'],
   firings: readonly number[],
   { isRunning, queuedMs }: { readonly isRunning: boolean; readonly queuedMs: number | undefined },
 ): {
   readonly made: readonly number[];
-  readonly passedOver: Span | undefined;
+  readonly skipped: Span | undefined;
   readonly queuedMs: number | undefined;
 } {
-  if (policy === 'allow' || firings.length === 0) return { made: firings, passedOver: undefined, queuedMs };
+  if (policy === 'allow' || firings.length === 0) return { made: firings, skipped: undefined, queuedMs };
   if (policy === 'replace')
-    return { made: firings.slice(-1), passedOver: spanOf(firings.slice(0, -1)), queuedMs: undefined };
+    return { made: firings.slice(-1), skipped: spanOf(firings.slice(0, -1)), queuedMs: undefined };
   const made = isRunning ? [] : firings.slice(0, 1);
   const waiting = firings.slice(made.length);
-  if (policy === 'skip') return { made, passedOver: spanOf(waiting), queuedMs: undefined };
-  const waits = queuedMs ?? waiting[0];
-  return { made, passedOver: spanOf(waiting.filter((atMs) => atMs !== waits)), queuedMs: waits };
+  if (policy === 'skip') return { made, skipped: spanOf(waiting), queuedMs: undefined };
+  const nextQueuedMs = queuedMs ?? waiting[0];
+  return { made, skipped: spanOf(waiting.filter((atMs) => atMs !== nextQueuedMs)), queuedMs: nextQueuedMs };
 }
 
 function spanOf(firings: readonly number[]): Span | undefined {
@@ -476,13 +506,13 @@ function spanOf(firings: readonly number[]): Span | undefined {
   return fromMs === undefined || untilMs === undefined ? undefined : { fromMs, untilMs };
 }
 
-/** What a template may name. */
+/** The names that a template may contain. */
 export const TEMPLATE_NAMES = ['scheduleId', 'scheduledAt', 'scheduledLocal', 'previousAt'] as const;
 export type TemplateName = (typeof TEMPLATE_NAMES)[number];
 
 const TEMPLATE = /\{\{\s*([^{}]*?)\s*\}\}/g;
 
-/** Names in the texts of a template that mean nothing. */
+/** The unknown names in the texts of a template. */
 export function unknownNames(template: Json): readonly string[] {
   const known: readonly string[] = TEMPLATE_NAMES;
   return [...JSON.stringify(template).matchAll(TEMPLATE)].flatMap(([, name = '']) =>
@@ -490,7 +520,7 @@ export function unknownNames(template: Json): readonly string[] {
   );
 }
 
-/** The payload with what stands for each name. Names of objects stay as they are. */
+/** The payload with each name in its texts replaced by its value. Names of object fields stay as they are. */
 export function filled(template: Json, values: Readonly<Record<TemplateName, string>>): Json {
   if (typeof template === 'string')
     return template.replaceAll(TEMPLATE, (whole, name: string) =>

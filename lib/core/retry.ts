@@ -1,8 +1,8 @@
 /**
- * Whether and when a job is tried again.
+ * Decides whether and when a job is retried.
  *
- * Two things go wrong in two ways and are counted apart: a handler that fails uses up an attempt, a worker that
- * vanishes uses up one of `maxWorkersLost`. A job is not punished for the machine it was given.
+ * Failures and lost workers are counted apart: a handler that fails uses up an attempt, a worker that vanishes uses up
+ * one of `maxWorkersLost`. A job is not punished for the machine it was given.
  *
  * Delays, with d = `delayMs`, m = `maxDelayMs`, n = number of the attempt that failed, u drawn evenly from [0, 1):
  *
@@ -10,8 +10,8 @@
  *     linear        min(m, d * n)
  *     fixed         min(m, d)
  *
- * Source of full jitter: M. Brooker, "Exponential Backoff And Jitter": of the usual kinds it spreads a crowd of
- * retries best for the same total work.
+ * Source of full jitter: M. Brooker, "Exponential Backoff And Jitter". Among the usual kinds it spreads a crowd of retries
+ * best for the same total work.
  */
 import type { ErrorRule, JobTypeConfiguration, RetryPolicy } from './configuration.ts';
 import type { JobError, MovingJob } from './job.ts';
@@ -20,11 +20,11 @@ import type { Unfinished, Verdict } from './life-cycle.ts';
 /** A verdict on an attempt that did not succeed. */
 export type FailureVerdict = Exclude<Verdict, { readonly kind: 'succeeded' | 'cancelled' }>;
 
-/** The error of a job whose worker vanished. */
+/** The error name of an attempt whose worker vanished. */
 export const WORKER_LOST = 'WorkerLost';
 
 /**
- * How long to wait before the attempt after number `attempt`, in milliseconds.
+ * The delay before the attempt after number `attempt`, in milliseconds.
  * @param random Evenly drawn from [0, 1); only exponential delays with full jitter use it.
  */
 export function backoffMs(policy: RetryPolicy, attempt: number, random: number): number {
@@ -34,21 +34,21 @@ export function backoffMs(policy: RetryPolicy, attempt: number, random: number):
     case 'linear':
       return Math.min(policy.maxDelayMs, policy.delayMs * attempt);
     case 'exponential': {
-      // 2^1023 is the last power a number holds; the next would turn a delay of 0 into NaN.
+      // 2^1023 is the largest power of two in a double; the next is Infinity and would turn a delay of 0 into NaN.
       const ceilingMs = Math.min(policy.maxDelayMs, policy.delayMs * 2 ** Math.min(attempt - 1, 1023));
       return policy.jitter === 'full' ? Math.floor(random * ceilingMs) : ceilingMs;
     }
   }
 }
 
-/** The first rule that names the error, or every error. */
+/** The first rule that matches the error's name. */
 export function ruleFor(policy: RetryPolicy, errorName: string): ErrorRule | undefined {
   return policy.errors.find((rule) => rule.name === errorName || rule.name === '*');
 }
 
 /**
- * What follows from an attempt whose handler failed.
- * A rule's `delayMs` takes the place of the policy's and is never cut by the policy's `maxDelayMs`.
+ * The verdict on an attempt whose handler failed. A rule's `delayMs` replaces the policy's and is never cut by the
+ * policy's `maxDelayMs`.
  */
 export function afterFailure(
   job: { readonly attempt: number },
@@ -65,7 +65,10 @@ export function afterFailure(
   return { kind: 'retry', error, runAtMs: nowMs + backoffMs(applied, job.attempt, random) };
 }
 
-/** The error of a job that went on losing its workers while it ran with no other one in its process: it ends them itself, as it seems. */
+/**
+ * The error name of a job that kept losing its workers even while it ran alone in its process. It probably ends the
+ * process itself.
+ */
 export const QUARANTINED = 'JobQuarantined';
 
 const quarantined = (message: string): JobError => ({
@@ -73,18 +76,18 @@ const quarantined = (message: string): JobError => ({
   message: `${message} After the first time it ran with no other job in its process, so it probably ends the process itself (memory, a native library, process.exit): see the worker's log, and redrive it once that is mended.`,
 });
 
-/** The error of an attempt whose worker ended in order. */
+/** The error name of an attempt whose worker shut down. */
 export const WORKER_STOPPED = 'WorkerStopped';
 
-/** What an attempt ends with whose handler goes on though its time is over. */
+/** The error of an attempt whose handler did not stop at its timeout. */
 export const hungAfter = (ranMs: number): JobError => ({
   name: 'JobTimeout',
   message: `the attempt took longer than ${Math.round(ranMs)} ms, and its handler did not stop then: its process was ended; make it heed its signal`,
 });
 
 /**
- * What follows from an attempt that its worker gave back, because it ended in order: it is tried again, and nothing is counted. From its last checkpoint
- * where `isFromStart` is not set.
+ * The verdict on an attempt that its worker gave back on shutdown: it is retried and nothing is counted. It resumes
+ * from the last checkpoint unless `isFromStart` is set.
  */
 export const afterRelease = (message: string, runAtMs: number, isFromStart: boolean): FailureVerdict => ({
   kind: 'retry',
@@ -94,8 +97,8 @@ export const afterRelease = (message: string, runAtMs: number, isFromStart: bool
 });
 
 /**
- * What follows from an attempt whose worker is gone, and what it counts as. A handler that had not stopped when its time was over has failed, by
- * what its worker left on the job.
+ * The verdict on an attempt whose worker is gone, and how the attempt counts. It has failed if its worker had recorded
+ * on the job that the handler did not stop at its timeout.
  */
 export function afterWorkerGone(
   job: Pick<MovingJob, 'attempt' | 'workersLost' | 'hung'>,
@@ -111,10 +114,10 @@ export function afterWorkerGone(
 }
 
 /**
- * What follows from a lost worker, until the job has lost `maxWorkersLost` of them: `fail` gives up; `retry`, for short jobs,
- * begins anew; `resume`, for long ones, goes on from the last checkpoint. Both are as old as they were: a job is not punished
- * for its worker. A type that nobody declares any more has no policy: its job fails.
- * Source: workload-distribution, "Job Recovery" and "Heartbeat Monitoring Components".
+ * The verdict after a lost worker, until the job has lost `maxWorkersLost` of them. `fail` gives up; `retry`, for short
+ * jobs, starts anew; `resume`, for long ones, goes on from the last checkpoint. In both the job keeps its age, because
+ * it is not punished for its worker. A type that is not declared any more has no policy, so its job fails. Source:
+ * workload-distribution, "Job Recovery" and "Heartbeat Monitoring Components".
  */
 export function afterWorkerLost(
   job: { readonly workersLost: number },

@@ -1,11 +1,11 @@
 /**
- * The consistent-hash ring: which node owns which part of a hash space, and who stands by.
- * Source: workload-distribution, "Consistent Hashing Implementation".
+ * The consistent-hash ring: which node owns which part of a hash space, and which node is its standby. Source:
+ * workload-distribution, "Consistent Hashing Implementation".
  *
  * The space is the integers 0 to `space - 1`. A node has several positions in it (virtual nodes). The owner of a hash
- * is the node at the first position at or after it, wrapping around at the end, so each position owns the inclusive
- * range that ends at itself and begins after its predecessor; the ranges tile the space. A node that joins takes
- * only what lies right before its positions, and one that leaves gives only what it had: nothing else moves.
+ * is the node at the first position at or after it, wrapping around at the end. So each position owns the inclusive
+ * range that ends at itself and begins after its predecessor, and the ranges tile the space. A node that joins takes
+ * over only the ranges right before its positions, and a node that leaves gives up only its own; nothing else moves.
  *
  * With v positions per node the standard deviation of a node's share is about its mean / sqrt(v): 128 keep the most
  * loaded of 16 nodes below 1.45 times the mean; the text's 3 would allow five times the mean.
@@ -13,25 +13,25 @@
 import { ConfigurationError } from './errors.ts';
 import { hashText } from './partition.ts';
 
-/** Where the nodes stand. Built by `buildRing` or `ringOf`; not to be changed. */
+/** The positions of the nodes. Made by `buildRing` or `ringOf`, and never changed. */
 export interface Ring {
   readonly space: number;
-  /** Ascending, each once. */
+  /** Ascending, without duplicates. */
   readonly positions: readonly number[];
-  /** The node at each of them. */
+  /** The node at each position. */
   readonly owners: readonly string[];
   /** All nodes, ascending. */
   readonly nodes: readonly string[];
 }
 
-/** What a dispatcher is for one partition. */
+/** The role of a dispatcher for one partition. */
 export type PartitionRole = 'leader' | 'standby' | 'offline';
 
 export const RING_SPACE = 2 ** 32;
 export const VIRTUAL_NODES = 128;
 
 /**
- * A ring of these nodes. Their order does not matter, and naming one twice changes nothing.
+ * A ring of these nodes. Their order does not matter, and naming a node twice changes nothing.
  * @throws ConfigurationError if `virtualNodes` is not a whole number of at least 1.
  */
 export function buildRing(nodes: Iterable<string>, virtualNodes: number = VIRTUAL_NODES): Ring {
@@ -54,13 +54,13 @@ export function buildRing(nodes: Iterable<string>, virtualNodes: number = VIRTUA
 }
 
 /**
- * A ring with given positions. Where two nodes stand at one position, the smaller name owns it.
+ * A ring with given positions. If two nodes have the same position, the one with the smaller name owns it.
  * @throws ConfigurationError if a position is not a whole number inside the space.
  */
 export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space: number = RING_SPACE): Ring {
-  const standing = [...positions].sort(([one], [other]) => (one < other ? -1 : 1));
+  const sorted = [...positions].sort(([one], [other]) => (one < other ? -1 : 1));
   const owned = new Map<number, string>();
-  for (const [node, own] of standing) {
+  for (const [node, own] of sorted) {
     for (const position of own) {
       if (!Number.isSafeInteger(position) || position < 0 || position >= space) {
         throw new ConfigurationError(
@@ -78,22 +78,22 @@ export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space:
     space,
     positions: entries.map(([position]) => position),
     owners: entries.map(([, node]) => node),
-    nodes: standing.map(([node]) => node),
+    nodes: sorted.map(([node]) => node),
   };
 }
 
 /** The node that owns a hash; undefined if the ring is empty. */
 export function ownerOf(ring: Ring, hash: number): string | undefined {
-  return ring.owners[placeOf(ring, hash)];
+  return ring.owners[positionIndexOf(ring, hash)];
 }
 
 /**
- * The first `count` different nodes at or after a hash: its owner, then those that stand by, in the order in which
- * they would inherit it. Shorter if the ring has fewer nodes.
+ * The first `count` different nodes at or after a hash: its owner, then the standbys, in the order in which they would
+ * take over. Shorter if the ring has fewer nodes.
  */
 export function preferenceOf(ring: Ring, hash: number, count: number): readonly string[] {
   const found = new Set<string>();
-  const first = placeOf(ring, hash);
+  const first = positionIndexOf(ring, hash);
   const { length } = ring.owners;
   for (let step = 0; step < length && found.size < count; step += 1) {
     found.add(ring.owners[(first + step) % length] as string);
@@ -101,33 +101,36 @@ export function preferenceOf(ring: Ring, hash: number, count: number): readonly 
   return [...found];
 }
 
-/** Where a partition of a pool lies in the space. */
+/** The position of a partition in the hash space. */
 export function partitionHash(partition: number): number {
   return hashText(`partition/${partition}`);
 }
 
-/** What a node is for a partition: its owner leads, the one that would inherit stands by. */
+/** The role of a node for a partition: the owner leads, and the next node is the standby. */
 export function roleOf(ring: Ring, partition: number, node: string): PartitionRole {
   const [leader, standby] = preferenceOf(ring, partitionHash(partition), 2);
   if (node === leader) return 'leader';
   return node === standby ? 'standby' : 'offline';
 }
 
-/** What may follow each role: nobody leads who has not stood by. Source: workload-distribution, section 6. */
+/**
+ * The roles that may follow each role. A node leads only after it was standby. Source: workload-distribution, section
+ * 6.
+ */
 export const ROLE_EDGES: Readonly<Record<PartitionRole, readonly PartitionRole[]>> = {
   offline: ['standby'],
   standby: ['leader', 'offline'],
   leader: ['standby'],
 };
 
-/** The next role on the way from one to another; undefined when there. */
+/** The next role on the way from one role to another; undefined if they are the same. */
 export function roleStep(from: PartitionRole, to: PartitionRole): PartitionRole | undefined {
   if (from === to) return undefined;
   return ROLE_EDGES[from].includes(to) ? to : 'standby';
 }
 
-// Index of the first position at or after the hash; 0 past the last, which wraps.
-function placeOf(ring: Ring, hash: number): number {
+// The index of the first position at or after the hash; 0 past the last one, because the ring wraps.
+function positionIndexOf(ring: Ring, hash: number): number {
   let low = 0;
   let high = ring.positions.length;
   while (low < high) {

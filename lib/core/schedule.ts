@@ -1,27 +1,27 @@
 /**
- * Recurring work: at which instants a schedule fires.
+ * Recurring work: the instants at which a schedule fires.
  *
- * Reading cron patterns is left to a library behind `CronPattern`, which knows nothing of time zones: it walks
- * wall-clock time, written as if it were UTC. The step from wall clock to instant is taken here, so what happens when
- * clocks change is this file's rule and not a library's:
+ * A library behind `CronPattern` reads cron patterns. It knows nothing of time zones: it walks wall-clock time, written
+ * as if it were UTC. This file converts wall-clock time to instants, so it decides what happens when clocks change:
  *
- * - A local time that is **skipped** (`gap`): the firing comes at the first valid time after it (`next`), or not (`skip`).
+ * - A local time that is **skipped** (`gap`): the firing comes at the first valid time after it (`next`), or not at all
+ *   (`skip`).
  * - A local time that **comes twice** (`overlap`): it fires the first time (`once`), or both times (`twice`).
- * - Unless told otherwise, fixed times (`30 2 * * *`) are `next` and `once`. Patterns whose hour is a wildcard (every hour,
- *   every two) follow elapsed time: nothing is made up for a gap, and the hour that comes twice counts twice.
+ * - By default, fixed times (`30 2 * * *`) are `next` and `once`. Patterns whose hour is a wildcard (every hour, every
+ *   two) follow elapsed time: a gap adds no firing, and the hour that comes twice fires twice.
  *
  * Instants are epoch milliseconds.
  */
 import { ConfigurationError } from './errors.ts';
 import { hashText } from './partition.ts';
 
-/** A cron pattern, read. Wall-clock times are milliseconds as if the wall stood in UTC. */
+/** A parsed cron pattern. Wall-clock times are milliseconds as if the clock showed UTC. */
 export interface CronPattern {
   /** The first wall-clock time strictly after another; undefined if there is none. */
   next(afterWallMs: number): number | undefined;
 }
 
-/** Reads a pattern of five fields (from minutes) or six (from seconds), or throws a ConfigurationError. */
+/** Parses a pattern of five fields (from minutes) or six (from seconds), or throws a ConfigurationError. */
 export type ReadCron = (expression: string) => CronPattern;
 
 /** How many milliseconds a zone's wall clock is ahead of UTC at an instant. */
@@ -30,16 +30,16 @@ export type ZoneOffset = (timeZone: string, atMs: number) => number;
 export const GAP_POLICIES = ['next', 'skip'] as const;
 export type GapPolicy = (typeof GAP_POLICIES)[number];
 export const OVERLAP_POLICIES = ['once', 'twice'] as const;
-/** `second`: once, the second time. */
+/** `second` fires once, the second time. */
 export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number] | 'second';
 
 /** A time in which a schedule does not fire. */
 export type Blackout =
-  /** Half open: it fires again at `untilMs`. */
+  /** Half open: the schedule may fire at `untilMs`. */
   | { readonly kind: 'between'; readonly fromMs: number; readonly untilMs: number }
   /**
-   * From a local time to another, in minutes of the day; over midnight if it ends no later than it begins. `days`: those on
-   * which it begins, 0 is Sunday; empty: each.
+   * From one local time to another, in minutes of the day. If the end is not after the start, it ends on the next day.
+   * `days`: the days on which it starts, 0 is Sunday; empty: every day.
    */
   | {
       readonly kind: 'daily';
@@ -50,31 +50,31 @@ export type Blackout =
 
 /** When a schedule fires. */
 export interface TimeRules {
-  /** Either a pattern, or an interval. */
+  /** A pattern, or an interval. */
   readonly when:
     | { readonly kind: 'cron'; readonly expression: string }
-    /** At `anchorMs` and every `everyMs` after it. Elapsed time: no clock change. */
+    /** Fires at `anchorMs` and every `everyMs` after it. Clock changes do not affect elapsed time. */
     | { readonly kind: 'every'; readonly everyMs: number; readonly anchorMs: number };
   /** IANA name, such as `Europe/Berlin`. */
   readonly timeZone: string;
   readonly gap?: GapPolicy | undefined;
   readonly overlap?: OverlapPolicy | undefined;
-  /** Not before. */
+  /** No firing comes before this instant. */
   readonly startMs?: number | undefined;
-  /** Not at or after. */
+  /** No firing comes at or after this instant. */
   readonly endMs?: number | undefined;
   readonly blackouts?: readonly Blackout[] | undefined;
 }
 
-/** Strictly ascending instants. */
+/** A strictly ascending sequence of firings. */
 export interface Fires {
   /** The first firing strictly after an instant; undefined if there is none. */
   next(afterMs: number): number | undefined;
-  /** What would fire if there were no blackouts; absent: there are none. */
+  /** The firings without blackouts; absent if the rules have none. */
   readonly regardless?: Fires | undefined;
 }
 
-/** Nicknames for patterns; the only place where a schedule's text may begin with an @. */
+/** Nicknames for patterns. Only they may begin with an @. */
 const NICKNAMES: ReadonlyMap<string, string> = new Map([
   ['@yearly', '0 0 1 1 *'],
   ['@annually', '0 0 1 1 *'],
@@ -85,16 +85,16 @@ const NICKNAMES: ReadonlyMap<string, string> = new Map([
   ['@hourly', '0 * * * *'],
 ]);
 
-/** Instants that a schedule may name, or fire at: clocks and patterns are known to work so far. */
+/** The last instant that a schedule may name or fire at. Clocks and patterns are known to work until then. */
 export const LAST_FIRING_MS = Date.UTC(2200, 0) - 1;
 
 /**
- * A schedule's firings.
+ * The firings of a schedule.
  * @throws ConfigurationError if the pattern, the zone or the interval is wrong.
  */
 export function firesOf(rules: TimeRules, readCron: ReadCron, offset: ZoneOffset = zoneOffsetMs): Fires {
   const { when, timeZone, startMs = -Infinity, endMs = Infinity, blackouts = [] } = rules;
-  // Fails now rather than at the first firing.
+  // An unknown zone throws now, and not at the first firing.
   offset(timeZone, 0);
   const offsetAt = (atMs: number): number => offset(timeZone, atMs);
   const all =
@@ -105,10 +105,13 @@ export function firesOf(rules: TimeRules, readCron: ReadCron, offset: ZoneOffset
     const atMs = all.next(Math.max(afterMs, startMs - 1));
     return atMs === undefined || atMs > lastMs ? undefined : atMs;
   };
-  return blackouts.length === 0 ? { next } : outside({ next }, blackouts, offsetAt);
+  return blackouts.length === 0 ? { next } : withoutBlackouts({ next }, blackouts, offsetAt);
 }
 
-/** The first and the last of the firings that blackouts leave out between an instant and the next that takes place. */
+/**
+ * The first and the last of the firings that blackouts leave out between an instant and the next firing that takes
+ * place.
+ */
 export function inBlackout(
   fires: Fires,
   afterMs: number,
@@ -120,19 +123,23 @@ export function inBlackout(
   return { fromMs, untilMs: latestFiring(regardless, afterMs, beforeMs - 1) ?? fromMs };
 }
 
-/** A firing's place in its schedule's jitter window: the same for all firings of a schedule. */
+/** The delay of a schedule's firings within its jitter window, the same for all its firings. */
 export const jitterOf = (scheduleId: string, jitterMs: number): number =>
   // planted: random-jitter
   jitterMs <= 0 ? 0 : hashText(`jitter/${scheduleId}`) % (jitterMs + 1);
 
 /**
- * Blackouts that leave every firing out on so many days leave them out for ever: within two years each clock change has come by.
- * A day takes a step for each of its windows; of patterns that fire more rarely, so many firings are looked at.
+ * A schedule has no next firing if blackouts leave out every firing on so many days, or so many firings of a rarer
+ * pattern. Two years contain every kind of clock change. A day costs one step for each of its blackouts.
  */
 const BLACKOUT_DAYS_MAX = 800;
 
 /** The firings that are in no blackout. */
-function outside(fires: Fires, blackouts: readonly Blackout[], offsetAt: (atMs: number) => number): Fires {
+function withoutBlackouts(
+  fires: Fires,
+  blackouts: readonly Blackout[],
+  offsetAt: (atMs: number) => number,
+): Fires {
   return {
     regardless: fires,
     next: (afterMs) => {
@@ -152,18 +159,18 @@ function outside(fires: Fires, blackouts: readonly Blackout[], offsetAt: (atMs: 
   };
 }
 
-/** Until when, at least, blackouts hold that hold at an instant; undefined: none does. */
+/** An instant until which the blackouts that contain `atMs` last at least; undefined if none contains it. */
 function blackoutUntilMs(
   blackouts: readonly Blackout[],
   atMs: number,
   offsetAt: (atMs: number) => number,
 ): number | undefined {
-  const ahead = offsetAt(atMs);
+  const offsetMs = offsetAt(atMs);
   const ends = blackouts.flatMap(
     (blackout) =>
       (blackout.kind === 'between'
         ? betweenUntilMs(blackout, atMs)
-        : dailyUntilMs(blackout, atMs, ahead, offsetAt)) ?? [],
+        : dailyUntilMs(blackout, atMs, offsetMs, offsetAt)) ?? [],
   );
   return ends.length === 0 ? undefined : Math.max(atMs + 1, ...ends);
 }
@@ -179,38 +186,39 @@ const MINUTE_MS = 60_000;
 function dailyUntilMs(
   { days, fromMinute, untilMinute }: Extract<Blackout, { readonly kind: 'daily' }>,
   atMs: number,
-  ahead: number,
+  offsetMs: number,
   offsetAt: (atMs: number) => number,
 ): number | undefined {
-  const wallMs = atMs + ahead;
+  const wallMs = atMs + offsetMs;
   const todayMs = Math.floor(wallMs / DAY_MS) * DAY_MS;
   const lengthMs = ((untilMinute - fromMinute + 1_440) % 1_440 || 1_440) * MINUTE_MS;
   for (const dayMs of [todayMs, todayMs - DAY_MS]) {
-    // The first of January 1970 was a Thursday.
+    // 1 January 1970 was a Thursday.
     const day = (((dayMs / DAY_MS + 4) % 7) + 7) % 7;
     if (days.length > 0 && !days.includes(day)) continue;
     const fromWallMs = dayMs + fromMinute * MINUTE_MS;
     const untilWallMs = fromWallMs + lengthMs;
     if (wallMs < fromWallMs || wallMs >= untilWallMs) continue;
-    // Where the clock changes inside the window its end is looked for again from here.
-    const untilMs = untilWallMs - ahead;
+    // If the clock changes inside the window, this returns the earlier candidate, and the caller checks again from
+    // there.
+    const untilMs = untilWallMs - offsetMs;
     return Math.min(untilMs, untilWallMs - offsetAt(untilMs));
   }
   return undefined;
 }
 
 /**
- * A zone's offset from the platform's time-zone data.
- * @throws ConfigurationError if there is no such zone.
+ * A zone's offset, from the platform's time-zone data.
+ * @throws ConfigurationError if the zone does not exist.
  */
 export function zoneOffsetMs(timeZone: string, atMs: number): number {
-  // As in 12/31/2026, 23:59:59.
+  // The format is 12/31/2026, 23:59:59.
   const parts = formatFor(timeZone).format(atMs).split(/\D+/).map(Number);
   const [month, day, year, hour, minute, second] = parts as [number, number, number, number, number, number];
   return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(atMs / 1000) * 1000;
 }
 
-/** An instant as a zone's clocks and calendars show it, with its offset: `2026-03-29T03:00:00+02:00`. */
+/** An instant as a zone's clocks show it, with its offset: `2026-03-29T03:00:00+02:00`. */
 export function localIso(timeZone: string, atMs: number): string {
   const offsetMs = zoneOffsetMs(timeZone, atMs);
   const wall = new Date(Math.floor(atMs / 1_000) * 1_000 + offsetMs).toISOString().slice(0, 19);
@@ -220,10 +228,10 @@ export function localIso(timeZone: string, atMs: number): string {
 }
 
 const formats = new Map<string, Intl.DateTimeFormat>();
-/** There are some 600 zones, each with names in any case. */
+/** The most formats kept. There are some 600 zones, and case makes further names of each. */
 const FORMATS_MAX = 1_000;
 
-// Making a format costs more than a thousand uses of it.
+// Making a format costs more than using it a thousand times.
 function formatFor(timeZone: string): Intl.DateTimeFormat {
   const known = formats.get(timeZone);
   if (known !== undefined) return known;
@@ -233,7 +241,7 @@ function formatFor(timeZone: string): Intl.DateTimeFormat {
   return format;
 }
 
-// Offsets such as +02:00 are taken by some platforms only, and name no place whose clocks change.
+// Offsets such as +02:00 are refused: only some platforms accept them, and they name no place whose clocks change.
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+-]*(\/[A-Za-z0-9_+-]+)*$/;
 
 function makeFormat(timeZone: string): Intl.DateTimeFormat {
@@ -280,11 +288,11 @@ function cronFires(
   const defaults: ClockChanges = isInterval(expression)
     ? { gap: 'skip', overlap: 'twice' }
     : { gap: 'next', overlap: 'once' };
-  const dst = { gap: gap ?? defaults.gap, overlap: overlap ?? defaults.overlap };
-  return { next: (afterMs) => nextCron(pattern, offsetAt, dst, afterMs) };
+  const policies = { gap: gap ?? defaults.gap, overlap: overlap ?? defaults.overlap };
+  return { next: (afterMs) => nextCron(pattern, offsetAt, policies, afterMs) };
 }
 
-// The hour is the fourth field from the end, whether seconds lead or not.
+// The hour is the fourth field from the end, with or without seconds.
 function isInterval(expression: string): boolean {
   return /(?:^|\s)\*\S*(?:\s+\S+){3}$/.test(expression.trim());
 }
@@ -294,28 +302,32 @@ interface ClockChanges {
   readonly overlap: OverlapPolicy;
 }
 
-/** Times between two clock changes that one search walks through; a pattern that matches only skipped ones counts as exhausted. */
-const STRETCHES_MAX = 1_000;
+/**
+ * The most steps of one search, each of which covers the time up to a clock change. A pattern that matches only skipped
+ * times counts as exhausted after them.
+ */
+const SEARCH_STEPS_MAX = 1_000;
 
-/** Clocks change by a day at most. */
-const CHANGE_MS = DAY_MS;
-/** No two changes are closer to each other. */
-const FAR_MS = 4 * DAY_MS;
+/** The most by which a clock changes, one day. */
+const LARGEST_CHANGE_MS = DAY_MS;
+/** No two clock changes are closer than this, four days. */
+const CHANGES_APART_MS = 4 * DAY_MS;
 
 /**
- * The first firing after an instant. Between two clock changes the pattern's own next wall-clock time is the answer, so a search
- * takes a few steps for each change on its way and none for what a gap or an overlap holds, however many times those are.
+ * The first firing after an instant. Between two clock changes the pattern's own next wall-clock time is the answer. So
+ * a search takes a few steps for each clock change on its way, and none for the times in a gap or an overlap, however
+ * many there are.
  */
 function nextCron(
   pattern: CronPattern,
   offset: (atMs: number) => number,
-  dst: ClockChanges,
+  policies: ClockChanges,
   afterMs: number,
 ): number | undefined {
   // The first instant that may fire.
   let fromMs = Math.floor(afterMs) + 1;
-  for (let stretches = 0; stretches < STRETCHES_MAX; stretches += 1) {
-    const found = inStretch(pattern, offset, dst, fromMs);
+  for (let steps = 0; steps < SEARCH_STEPS_MAX; steps += 1) {
+    const found = firstBeforeChange(pattern, offset, policies, fromMs);
     if (found.kind === 'fires') return found.atMs;
     if (found.kind === 'never') return undefined;
     fromMs = found.fromMs;
@@ -323,63 +335,72 @@ function nextCron(
   return undefined;
 }
 
-type Found =
+type SearchResult =
   | { readonly kind: 'fires'; readonly atMs: number }
   | { readonly kind: 'never' }
-  /** Nothing fires before that. */
+  /** Nothing fires before `fromMs`. */
   | { readonly kind: 'later'; readonly fromMs: number };
 
-/** What fires from an instant on, until the clock changes. */
-function inStretch(
+/** The first firing from an instant on, up to the next clock change. */
+function firstBeforeChange(
   pattern: CronPattern,
   offset: (atMs: number) => number,
   { gap, overlap }: ClockChanges,
   fromMs: number,
-): Found {
-  const before = offset(fromMs - CHANGE_MS);
-  const ahead = offset(fromMs);
-  const startMs = changeIn(fromMs - CHANGE_MS, before, fromMs, offset) ?? Number.NEGATIVE_INFINITY;
+): SearchResult {
+  const offsetBeforeMs = offset(fromMs - LARGEST_CHANGE_MS);
+  const offsetMs = offset(fromMs);
+  const startMs =
+    changeIn(fromMs - LARGEST_CHANGE_MS, offsetBeforeMs, fromMs, offset) ?? Number.NEGATIVE_INFINITY;
   // planted: gap-swapped
-  if (gap === 'next' && startMs === fromMs && before < ahead) {
-    const skippedWallMs = pattern.next(startMs + before - 1);
-    if (skippedWallMs !== undefined && skippedWallMs < startMs + ahead)
+  if (gap === 'next' && startMs === fromMs && offsetBeforeMs < offsetMs) {
+    const skippedWallMs = pattern.next(startMs + offsetBeforeMs - 1);
+    if (skippedWallMs !== undefined && skippedWallMs < startMs + offsetMs)
       return { kind: 'fires', atMs: startMs };
   }
-  // Where the clock was set back, what it shows was shown before.
-  const shownWallMs = overlap === 'once' && before > ahead ? startMs + before - 1 : Number.NEGATIVE_INFINITY;
-  const wallMs = pattern.next(Math.max(fromMs + ahead - 1, shownWallMs));
-  const atMs = wallMs === undefined ? Number.POSITIVE_INFINITY : wallMs - ahead;
-  const isFar = atMs - fromMs > FAR_MS;
-  // What was shown until now may come again, if the clock is set back soon.
-  const endMs = changeIn(fromMs, ahead, isFar ? fromMs + CHANGE_MS : atMs, offset);
+  // After the clock was set back, it shows times again that it has shown before; `once` leaves these out.
+  const shownWallMs =
+    overlap === 'once' && offsetBeforeMs > offsetMs ? startMs + offsetBeforeMs - 1 : Number.NEGATIVE_INFINITY;
+  const wallMs = pattern.next(Math.max(fromMs + offsetMs - 1, shownWallMs));
+  const atMs = wallMs === undefined ? Number.POSITIVE_INFINITY : wallMs - offsetMs;
+  const isDistant = atMs - fromMs > CHANGES_APART_MS;
+  // If the clock is set back soon, times that were shown already may come again.
+  const endMs = changeIn(fromMs, offsetMs, isDistant ? fromMs + LARGEST_CHANGE_MS : atMs, offset);
   if (endMs !== undefined) return { kind: 'later', fromMs: endMs };
   if (wallMs === undefined) return { kind: 'never' };
-  // Whatever changes on the way: clocks show nothing of the pattern until close to that.
-  if (isFar) return { kind: 'later', fromMs: atMs - FAR_MS / 2 };
-  const backMs = overlap === 'second' ? changeIn(atMs, ahead, atMs + CHANGE_MS, offset) : undefined;
-  const comesAgain = backMs !== undefined && atMs >= backMs - ahead + offset(backMs);
+  // Clock changes on the way do not matter: no clock shows a time of the pattern until shortly before.
+  if (isDistant) return { kind: 'later', fromMs: atMs - CHANGES_APART_MS / 2 };
+  const backMs =
+    overlap === 'second' ? changeIn(atMs, offsetMs, atMs + LARGEST_CHANGE_MS, offset) : undefined;
+  const comesAgain = backMs !== undefined && atMs >= backMs - offsetMs + offset(backMs);
   return comesAgain ? { kind: 'later', fromMs: backMs } : { kind: 'fires', atMs };
 }
 
-/** When the clock changes in (fromMs, untilMs], by halving: the first instant with the other offset. */
+/**
+ * The first instant in (fromMs, untilMs] with another offset, found by bisection; undefined if the offset is the same
+ * at the end.
+ */
 function changeIn(
   fromMs: number,
-  before: number,
+  offsetBeforeMs: number,
   untilMs: number,
   offset: (atMs: number) => number,
 ): number | undefined {
-  if (offset(untilMs) === before) return undefined;
+  if (offset(untilMs) === offsetBeforeMs) return undefined;
   let early = fromMs;
   let late = untilMs;
   while (late - early > 1) {
     const middle = Math.floor((early + late) / 2);
-    if (offset(middle) === before) early = middle;
+    if (offset(middle) === offsetBeforeMs) early = middle;
     else late = middle;
   }
   return late;
 }
 
-/** The latest firing in (afterMs, untilMs], by halving: a long outage of a frequent schedule costs no more than a short one. */
+/**
+ * The latest firing in (afterMs, untilMs], found by bisection. So a long outage of a frequent schedule costs no more
+ * than a short one.
+ */
 export function latestFiring(fires: Fires, afterMs: number, untilMs: number): number | undefined {
   const first = fires.next(afterMs);
   if (first === undefined || first > untilMs) return undefined;

@@ -1,13 +1,15 @@
 /**
- * The order of dispatch, kept up to date in memory: jobs arrive, slots free, the next job is decided.
+ * The order of dispatch, kept up to date in memory: jobs arrive, slots become free, and the next job is decided.
  *
- * One long-lived `Scheduler` serves the simulation and the benchmark; `planner.ts` fills a short-lived one with the heads
- * of lines for one pass. The order and its theorems are stated there.
+ * One long-lived `Scheduler` serves the simulation and the benchmark. `planner.ts` fills a short-lived one with the
+ * heads of lines for one pass, and states the order and its theorems.
  *
- * A decision costs O(classes of the tiers + log keys + log jobs of a line), on average: nothing is rescored, no backlog is
- * walked, and one in many looks over the keys, to find those that come next (see `turn-heap.ts`).
- *  - What a cap stops is not looked at: a type without room, a paused fleet, a full tier leave their classes alone.
- *  - What a key's cap or a held conflict key stops is met once, put aside, and comes back when the cause is gone.
+ * A decision costs O(classes of the tiers + log keys + log jobs of a line) on average. It rescores no job and walks no
+ * backlog. One decision in many looks through the keys, to find those that come next (see `turn-heap.ts`).
+ * - Jobs stopped by a cap are not looked at: the classes of a type without room, a paused fleet or a full tier are
+ *   skipped.
+ * - Jobs stopped by their key's cap or by a held conflict key are found once, taken out of the heaps, and returned when
+ *   the cause is gone.
  */
 import { Backlog } from './backlog.ts';
 import { BestLine } from './best-line.ts';
@@ -38,16 +40,16 @@ import { partsOf, type ScoreParts, weightOf } from './score.ts';
 /** Why a job was chosen. */
 export interface Reasons {
   readonly score: ScoreParts;
-  /** The key's cost before this admission, and its weight. */
+  /** The key's cost before this admission. */
   readonly keyCostMs: number;
   readonly weight: number;
   /** Whether its tier went first because it was below its guaranteed share. */
   readonly guaranteed: boolean;
-  /** Passed over since the decision before. */
+  /** The tiers, types, keys and jobs skipped since the decision before. */
   readonly skipped: readonly Skip[];
 }
 
-/** A job to be reserved, and why. */
+/** A job to reserve, and why. */
 export interface Decision {
   /** Names the running job until it ends, at less cost than its id: see `settleTicket`. */
   readonly ticket: number;
@@ -56,18 +58,18 @@ export interface Decision {
   readonly reasons: Reasons;
 }
 
-/** What ended an attempt. */
+/** The end of an attempt. */
 export interface EndedAttempt {
   readonly nowMs: number;
-  /** How long it held its slot; undefined when it never ran, and its charge is given back. */
+  /** How long it held its slot; undefined if it never ran, so that its charge is given back. */
   readonly usedMs?: number | undefined;
-  /** Only successes teach the estimates. */
+  /** The estimates learn only from successes. */
   readonly succeeded: boolean;
 }
 
 export interface SchedulerOptions {
   readonly overrides?: readonly Control[] | undefined;
-  /** Instead of the scheduler's own estimates. */
+  /** Replaces the scheduler's own estimates. */
   readonly costMs?: ((type: string, resourceId: string | undefined) => number) | undefined;
   /** False leaves `skipped` empty. */
   readonly explains?: boolean | undefined;
@@ -124,33 +126,35 @@ export class Scheduler {
     for (const override of options.overrides ?? []) this.override(override);
   }
 
-  /** Jobs that wait. */
+  /** The number of waiting jobs. */
   get waiting(): number {
     return this.backlog.size;
   }
 
-  /** Jobs that run. */
+  /** The number of running jobs. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** Jobs that may still start before the pool is full. */
+  /** The number of jobs that may still start before the pool is full. */
   get room(): number {
     const { paused, cap, running } = this.#gates.pool;
     return paused ? 0 : Math.max(0, Math.min(this.fleets.room, cap - running));
   }
 
-  /** What was passed over since the last decision. */
+  /** The tiers, types, keys and jobs skipped since the last decision. */
   get skipped(): readonly Skip[] {
     return this.#skips.list;
   }
 
-  /** Every ledger. */
   costs(): readonly KeyCost[] {
     return this.ledgers.list();
   }
 
-  /** Changes a pause, a cap or a weight. An override without a cap or weight restores the configured one. Unknown scopes are none. */
+  /**
+   * Sets a pause, a cap or a weight. An override without a cap or weight restores the configured one. An unknown scope
+   * has no effect.
+   */
   override(override: Control): void {
     const scope = parseScope(override.scope);
     if (scope === undefined) return;
@@ -167,13 +171,13 @@ export class Scheduler {
     }
   }
 
-  /** How many slots a fleet has, busy ones included. An unknown fleet is a no-op. */
+  /** Sets how many slots a fleet has, including busy ones. An unknown fleet has no effect. */
   setSlots(fleet: string, slots: number): void {
     const number = this.fleets.names.indexOf(fleet);
     if (number !== NONE) this.fleets.setSlots(number, slots);
   }
 
-  /** Sets what a key has been charged, such as what its ledger says is settled. */
+  /** Sets a key's cost, for example to the settled cost in its ledger. */
   setCost(key: number, costMs: number): void {
     const before = this.ledgers.shareOf(key);
     this.ledgers.setCost(key, costMs);
@@ -181,12 +185,12 @@ export class Scheduler {
     this.backlog.changed(key, this.ledgers.shareOf(key) < before);
   }
 
-  /** A fairness key's number; a new key gets its overrides. */
+  /** A fairness key's number. A new key gets its overrides. */
   openKey(fairnessKey: string, nowMs: number): number {
     const known = this.ledgers.find(fairnessKey);
     if (known !== undefined) return known;
     const key = this.ledgers.open(fairnessKey, nowMs);
-    // The number may have been another key's, whose share was higher.
+    // The number may have belonged to another key with a higher share.
     this.backlog.repriced(key);
     const override = this.#keyOverrides.get(fairnessKey);
     if (override !== undefined) this.#overrideKey(key, override);
@@ -194,9 +198,9 @@ export class Scheduler {
   }
 
   /**
-   * A job waits from now on. Answers its number, for `withdraw`; undefined for a type that is not configured, which
-   * never runs and disturbs nobody. `keyStays`: a job of its key was here and is moved, parked or tried again, so the key
-   * has not been away, and is not raised.
+   * Adds a waiting job. Returns its number, for `withdraw`; undefined for a type that is not configured, whose jobs
+   * never run and affect no others. `keyStays`: a job of its key was moved, parked or retried, so the key counts as
+   * present and is not raised.
    */
   arrive(job: WaitingJob, nowMs: number, keyStays = false): number | undefined {
     const type = this.index.typeNumbers.get(job.type);
@@ -209,14 +213,14 @@ export class Scheduler {
   }
 
   /**
-   * A waiting job waits otherwise, such as from another instant on. Answers its new number; undefined if it does not wait
-   * under this one. Its key is not away for a moment.
+   * Changes a waiting job, such as its time. Returns its new number; undefined if it does not wait under this one. Its
+   * key counts as present throughout.
    */
   replace(number: number, job: WaitingJob, nowMs: number): number | undefined {
     return this.withdraw(number, job.id, nowMs) ? this.arrive(job, nowMs, true) : undefined;
   }
 
-  /** A waiting job waits no more: it was cancelled, or moved to a later time. Answers whether it did, under this number. */
+  /** Removes a waiting job that was cancelled or moved to a later time. Returns whether it waited under this number. */
   withdraw(number: number, id: string, nowMs: number): boolean {
     const { jobs } = this.backlog;
     if (!jobs.isWaiting(number, id)) return false;
@@ -227,14 +231,17 @@ export class Scheduler {
     this.ledgers.leave(this.backlog.keyOf(line), nowMs);
     this.#endEstimate(typeOf(this.backlog.classOf(line)), resource, undefined, nowMs);
     if (conflict !== NONE) {
-      // It may have stood for parked jobs.
+      // Parked jobs may have been waiting behind this job.
       if (!this.conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
       this.conflicts.leave(conflict);
     }
     return true;
   }
 
-  /** A job that runs already, from a reservation: it counts, with its charge. Unknown types, tiers and fleets still hold pool and key. */
+  /**
+   * Counts a job of a reservation that runs already, and its charge. If its type, tier or fleet is unknown, it still
+   * counts for the pool and its key.
+   */
   hold(reserved: ReservedJob, nowMs: number): void {
     const type = this.index.typeNumbers.get(reserved.type) ?? NONE;
     const tier = this.index.tierNumbers.get(reserved.tier) ?? NONE;
@@ -249,7 +256,7 @@ export class Scheduler {
     this.ledgers.hold(key, reserved.estimatedCostMs, nowMs);
     this.backlog.changed(key, false);
     this.#count(type, tier, fleet, conflict);
-    // Of a job that runs, nothing is asked for but its id and its conflict key.
+    // Only the id and the conflict key of a running job are read.
     const { id, version, attempt, estimatedCostMs } = reserved;
     const kept = { id, version, attempt, priority: 0, readyAtMs: nowMs };
     const number = this.backlog.jobs.add(kept, WHOLE, NONE, conflict);
@@ -261,30 +268,30 @@ export class Scheduler {
     return this.#running.ticketOf(id) !== undefined;
   }
 
-  /** Whether as many jobs run with this conflict key as may. */
+  /** Whether this conflict key has no room left. */
   isConflictHeld(conflictKey: string): boolean {
     return this.conflicts.isKeyHeld(conflictKey);
   }
 
-  /** Nothing with this conflict key starts any more: jobs that are not counted here run with it. */
+  /** Starts no further job with this conflict key, because jobs that are not counted here run with it. */
   closeConflict(conflictKey: string): void {
     const conflict = this.conflicts.use(conflictKey);
     this.conflicts.close(conflict);
     this.backlog.held(conflict);
   }
 
-  /** One more job runs with this conflict key: one in flight that was claimed with another. */
+  /** Counts one more running job with this conflict key, which was claimed with another one. */
   holdConflict(conflictKey: string, room: number): void {
     this.#holdConflict(this.conflicts.use(conflictKey, room));
   }
 
-  /** A pass begins: ages are taken at `nowMs`, rarity from the slots that are free now. */
+  /** Begins a pass: ages are taken at `nowMs`, rarity from the slots that are free now. */
   beginPass(nowMs: number): void {
     this.#nowMs = nowMs;
     this.#bestLine.beginPass(nowMs);
   }
 
-  /** The next job of the pass, already counted as running; undefined when nothing that waits may start. */
+  /** The next job of the pass, already counted as running; undefined if no waiting job may start. */
   next(): Decision | undefined {
     if (this.room <= 0) return undefined;
     for (let tier = 0; tier < this.index.tiers.length; tier += 1) {
@@ -299,7 +306,7 @@ export class Scheduler {
     return undefined;
   }
 
-  /** Whether a tier runs less than its guaranteed share. */
+  /** Whether a tier runs fewer jobs than its guaranteed share. */
   isBelowGuarantee(tier: number): boolean {
     const { guaranteed } = this.index.tiers[tier] as TierConfiguration;
     return (this.#gates.tiers[tier] as Gate).running < guaranteed;
@@ -327,17 +334,19 @@ export class Scheduler {
     return gate.paused ? 0 : Math.max(0, Math.min(gate.cap - gate.running, this.fleets.roomOfType(type)));
   }
 
-  /** The line whose head comes next in a tier, or -1. An unread line wins over all it ties with. */
+  /** The line whose head comes next in a tier, or -1. An unread line wins every tie. */
   best(tier: number): number {
     return this.#bestLine.of(tier);
   }
 
-  /** The free slots that can run the type, as they were when the pass began. */
+  /** The free slots that could run the type when the pass began. */
   compatibleSlots(type: string): number {
     return this.#bestLine.compatibleSlots(this.index.typeNumbers.get(type) ?? NONE);
   }
 
-  /** All that keeps a job from starting, from the pool down to the job; nothing for one that waits for its turn only. */
+  /**
+   * All obstacles to a job, from the pool down to the job; none for a job that only waits for others that come first.
+   */
   obstaclesTo(job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>): readonly Obstacle[] {
     return obstaclesTo(job, {
       index: this.index,
@@ -351,13 +360,13 @@ export class Scheduler {
     });
   }
 
-  /** Admits the head of a line: one that `best` has found, and that is read. */
+  /** Admits the head of a line that `best` has returned and that was read. */
   admit(line: number, guaranteed: boolean): Decision {
     const { backlog, ledgers } = this;
     const { jobs } = backlog;
     const conflict = backlog.headConflict(line);
     const number = backlog.head(line);
-    // Before the line is touched: what is kept of the job lies elsewhere, and the processor fetches both at once.
+    // Read before the line is changed: the job's columns lie elsewhere, and the processor can fetch both at once.
     const job = jobs.jobOf(number);
     backlog.take(line);
     const key = backlog.keyOf(line);
@@ -407,13 +416,13 @@ export class Scheduler {
     };
   }
 
-  /** A running job ended. Answers whether it ran: a second end is a no-op. */
+  /** Ends a running job. Returns whether it ran; a second end has no effect. */
   settle(id: string, ending: EndedAttempt): boolean {
     const ticket = this.#running.ticketOf(id);
     return ticket !== undefined && this.settleTicket(ticket, ending);
   }
 
-  /** The same, by the decision's ticket, which is given away again when its job has ended. */
+  /** Ends a running job by its decision's ticket, which is used again afterwards. */
   settleTicket(ticket: number, ending: EndedAttempt): boolean {
     const running = this.#running;
     const number = running.jobOf(ticket);
@@ -445,14 +454,14 @@ export class Scheduler {
     return true;
   }
 
-  /** The claim of a decision was won. */
+  /** Called when the claim of a decision was won. */
   win(): void {
     this.#losses = 0;
   }
 
   /**
-   * The claim of a decision was lost: the job is gone, its capacity and its charge are given back. Answers whether the
-   * candidates are stale, after more losses in a row than the pool allows: the pass begins anew with the slots that are free now.
+   * Called when the claim of a decision was lost: its capacity and its charge are given back. Returns true after more
+   * losses in a row than the pool allows: the candidates are stale, and the pass begins anew with the slots that are free now.
    */
   lose(id: string): boolean {
     if (!this.settle(id, { nowMs: this.#nowMs, succeeded: false })) return false;
@@ -463,13 +472,13 @@ export class Scheduler {
     return true;
   }
 
-  /** Drops ledgers and estimates that nobody has used for their time to live. */
+  /** Deletes ledgers and estimates that were unused for their time to live. */
   evict(nowMs: number): void {
     this.ledgers.evict(nowMs);
     this.estimates.evict(nowMs);
   }
 
-  /** All costs go to 0. */
+  /** Sets all costs to 0. */
   resetCosts(): void {
     this.ledgers.reset();
     this.backlog.allRepriced();
@@ -495,7 +504,7 @@ export class Scheduler {
   #holdConflict(conflict: number): void {
     this.conflicts.hold(conflict);
     if (this.conflicts.isHeld(conflict)) this.backlog.held(conflict);
-    // Where there is room left, the next of each line's parked jobs may follow.
+    // While the key has room, the next parked job of each line may start too.
     else this.backlog.wake(conflict);
   }
 

@@ -1,26 +1,30 @@
 /**
- * What caps, pauses and loans are about: the pool as a whole, or one of its tiers, types, fleets, fairness keys, or resources.
+ * Scopes of caps, pauses and loans: the whole pool, or one of its tiers, types, fleets, fairness keys or resources.
  *
- * A scope is an object with one field, or `pool`. Where it is kept or shown it is a text: `pool`, `tier/<tier>`, `type/<type>`,
- * `fleet/<fleet>`, `key/<fairnessKey>`, `resource/<type>/<resourceId>`. What the scheduler, the partitions' shares, lending, operators' controls and explanations
- * must know of a kind stands in one table. `withCaps` says where a declaration has the caps.
+ * A scope is an object with one field, or `pool`. It is stored and shown as text: `pool`, `tier/<tier>`, `type/<type>`,
+ * `fleet/<fleet>`, `key/<fairnessKey>`, `resource/<type>/<resourceId>`. One table, `CAP_KINDS`, has the facts about
+ * each kind that the scheduler, the partitions' shares, lending, operators' controls and explanations need. `withCaps`
+ * knows where a declaration has its caps.
  */
 import type { PoolConfiguration } from './configuration.ts';
 import { resourceOf } from './conflict.ts';
 import type { ReservedJob } from './job.ts';
 
 interface CapKind {
-  /** What the text of such a scope begins with; the name stands behind a slash. */
+  /** The first part of such a scope's text; its name follows after a slash. */
   readonly prefix: string;
   /** The name of the scope of this kind in which a job in flight counts. */
   readonly nameOf: (job: ReservedJob) => string | undefined;
-  /** Names that there are; undefined: any may be. */
+  /** The declared names; undefined: any name is valid. */
   readonly declared: ((configuration: PoolConfiguration) => readonly string[]) | undefined;
-  /** Each partition has a share of its cap. If not, the scope lives in one partition, and its cap with it. */
+  /** Whether each partition has a share of the cap. If not, the scope and its cap belong to one partition. */
   readonly isDivided: boolean;
-  /** Loans move what a partition may use of it. */
+  /** Whether loans move its capacity between partitions. */
   readonly isLent: boolean;
-  /** An operator's cap stands in the place of the declared one, which loans move, or beside it, and is not lent. `none`: there is none. */
+  /**
+   * `instead`: an operator's cap replaces the declared one, and loans move it. `beside`: it applies in addition, and is
+   * not lent. `none`: operators set no cap.
+   */
   readonly control: 'instead' | 'beside' | 'none';
 }
 
@@ -55,7 +59,7 @@ export const CAP_KINDS = {
       const resource = conflictKey === undefined ? resourceId : resourceOf(conflictKey);
       return resource === undefined ? undefined : resourceName(type, resource);
     },
-    // The types' cap is of each of their resources.
+    // The cap is declared with the type, for each of its resources.
     declared: () => [],
     isDivided: true,
     isLent: false,
@@ -73,34 +77,34 @@ export const CAP_KINDS = {
 
 type CapKindName = keyof typeof CAP_KINDS;
 
-/** What a cap is about. A resource's name is that of its type, encoded, and its own. */
+/** The scope of a cap. A resource's name is its type, encoded, a slash and its own name. */
 export type CapScope = 'pool' | { [Kind in CapKindName]: { readonly [Name in Kind]: string } }[CapKindName];
 
-/** What a control is about. */
+/** The scope of a control. */
 export type Scope = Exclude<CapScope, { readonly resource: string }>;
 
 const resourceName = (type: string, resourceId: string): string =>
   `${encodeURIComponent(type.toWellFormed())}/${resourceId}`;
 
-/** Jobs of one type on one resource. */
+/** The scope of the jobs of one type on one resource. */
 export const resourceScope = (type: string, resourceId: string): CapScope => ({
   resource: resourceName(type, resourceId),
 });
 
-/** The resource that a text names as a scope, and the type; undefined for any other scope. */
+/** The type and resource of a scope's text; undefined for a scope of another kind. */
 export function resourceIn(text: string): { readonly type: string; readonly resourceId: string } | undefined {
   const name = nameIn('resource', text);
   if (name === undefined) return undefined;
   return { type: decodeURIComponent(name.slice(0, name.indexOf('/'))), resourceId: resourceOf(name) };
 }
 
-/** The scope under which `declaredCaps` has the cap of a scope: of all resources of a type it is one. */
+/** The scope under which `declaredCaps` lists a scope's cap. All resources of a type share one. */
 export function declaredScopeOf(text: string): string {
   const of = resourceIn(text);
   return of === undefined ? text : printScope(resourcesOf(of.type));
 }
 
-/** Of a type's resources in general. */
+/** The scope of all resources of a type. */
 const resourcesOf = (type: string): CapScope => ({ resource: encodeURIComponent(type.toWellFormed()) });
 
 const KINDS = Object.keys(CAP_KINDS) as readonly CapKindName[];
@@ -108,18 +112,18 @@ const KIND_BY_PREFIX: ReadonlyMap<string, CapKindName> = new Map(
   KINDS.map((kind) => [CAP_KINDS[kind].prefix, kind]),
 );
 
-/** The kind of a scope, and its name. */
+/** The kind and the name of a scope. */
 const partsOf = (scope: Exclude<CapScope, 'pool'>): readonly [kind: CapKindName, name: string] =>
   Object.entries(scope)[0] as [CapKindName, string];
 
-/** The scope as text, as it stands in controls, loans and explanations. */
+/** A scope as text, as in controls, loans and explanations. */
 export function printScope(scope: CapScope): string {
   if (scope === 'pool') return scope;
   const [kind, name] = partsOf(scope);
   return `${CAP_KINDS[kind].prefix}/${name}`;
 }
 
-/** The scope that a text names; undefined if it names none. */
+/** The scope of a text; undefined if the text is no scope. */
 export function parseScope(text: string): CapScope | undefined {
   if (text === 'pool') return text;
   const slash = text.indexOf('/');
@@ -127,27 +131,27 @@ export function parseScope(text: string): CapScope | undefined {
   return kind === undefined ? undefined : ({ [kind]: text.slice(slash + 1) } as unknown as CapScope);
 }
 
-/** The name in a text that names a scope of this kind; undefined for any other. */
+/** The name in the text of a scope of this kind; undefined for another kind. */
 export function nameIn(kind: CapKindName, text: string): string | undefined {
   const { prefix } = CAP_KINDS[kind];
   return text.startsWith(`${prefix}/`) ? text.slice(prefix.length + 1) : undefined;
 }
 
-/** Whether the pool has it, so that it may be controlled. Any fairness key may come. */
+/** Whether the pool has this scope, so that it can be controlled. Any fairness key is valid. */
 export function isDeclared(scope: CapScope, configuration: PoolConfiguration): scope is Scope {
   if (scope === 'pool') return true;
   const [kind, name] = partsOf(scope);
   return CAP_KINDS[kind].declared?.(configuration).includes(name) ?? true;
 }
 
-/** Whether a job in flight counts in it. */
+/** Whether a job in flight counts in this scope. */
 export function isInScope(scope: CapScope, job: ReservedJob): boolean {
   if (scope === 'pool') return true;
   const [kind, name] = partsOf(scope);
   return CAP_KINDS[kind].nameOf(job) === name;
 }
 
-/** Scopes that every job of a type counts in, wherever it runs and whosever it is. */
+/** The scopes in which every job of a type counts, in any fleet and with any fairness key. */
 export const scopesOfType = (tier: string, type: string): readonly string[] => [
   'pool',
   printScope({ tier }),
@@ -156,27 +160,27 @@ export const scopesOfType = (tier: string, type: string): readonly string[] => [
 
 const LENT_KINDS = KINDS.map((kind): CapKind => CAP_KINDS[kind]).filter(({ isLent }) => isLent);
 
-/** Scopes that a job in flight counts in and whose capacity moves between partitions. */
+/** The scopes in which a job in flight counts and whose capacity loans move between partitions. */
 export const lentScopesOf = (job: ReservedJob): readonly string[] => [
   'pool',
   ...LENT_KINDS.map(({ prefix, nameOf }) => `${prefix}/${nameOf(job)}`),
 ];
 
-/** What loans and operators may do with the cap of a scope, as text. The pool's is like a tier's. */
+/** How partitions and operators treat the cap of a scope, given as text. The pool is treated like a tier. */
 export function ruleOf(text: string): Pick<CapKind, 'isDivided' | 'control'> {
   const kind = KIND_BY_PREFIX.get(text.slice(0, Math.max(0, text.indexOf('/'))));
   return kind === undefined ? CAP_KINDS.tier : CAP_KINDS[kind];
 }
 
-/** A cap that a declaration has and partitions divide; null: it has none there. */
+/** A cap of a declaration that partitions divide; null: no cap is declared. */
 export interface DeclaredCap {
   readonly scope: string;
-  /** Where it stands in the declaration. */
+  /** The path of its field in the declaration. */
   readonly path: string;
   readonly cap: number | null;
 }
 
-/** The configuration with other caps. A fleet's cap is its declared slots. */
+/** The configuration with each cap replaced. A fleet's cap is its declared slots. */
 export function withCaps(
   configuration: PoolConfiguration,
   capOf: (declared: DeclaredCap) => number | null,

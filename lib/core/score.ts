@@ -27,10 +27,10 @@
 import type { PoolConfiguration, ScoreCoefficients, TierConfiguration } from './configuration.ts';
 import { PRIORITY_MAX, type WaitingJob } from './job.ts';
 
-/** What the score looks at. */
+/** The fields that the score depends on. */
 export type Scored = Pick<WaitingJob, 'priority' | 'mode' | 'readyAtMs'>;
 
-/** A score and what it is made of, in points. */
+/** A score and its parts, in points. */
 export interface ScoreParts {
   readonly priority: number;
   readonly age: number;
@@ -57,7 +57,7 @@ export function scoreParts(
   return partsOf(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients);
 }
 
-/** The same, of what is known already: the age, and the points for rarity. */
+/** The score with its parts, from the age and the points for rarity. */
 export function partsOf(
   onDemand: boolean,
   priority: number,
@@ -98,7 +98,7 @@ export function milliPoints(
   return onDemand ? queued + coefficients.onDemand * 1000 + ageMs * coefficients.onDemandAgeSec : queued;
 }
 
-/** A job's place in its line: the smaller, the sooner. Comparable only within one type and mode. */
+/** A job's position in its line: the smaller, the sooner. Only ranks of one type and mode can be compared. */
 export function rank(job: Scored, coefficients: ScoreCoefficients): number {
   const slope =
     job.mode === 'onDemand' ? coefficients.ageSec + coefficients.onDemandAgeSec : coefficients.ageSec;
@@ -106,9 +106,9 @@ export function rank(job: Scored, coefficients: ScoreCoefficients): number {
 }
 
 /**
- * The rank as text of a fixed width that sorts as the number does, then `readyAtMs`, then the id: the index key of a line.
- * Numbers are written as the 16 hexadecimal digits of their IEEE 754 bits, the sign turned so that text order is
- * numeric order: exact for fractional and negative ranks alike.
+ * The sort key of a line's index: a text that sorts by rank, then `readyAtMs`, then id. Numbers are written as the 16
+ * hexadecimal digits of their IEEE 754 bits, with the sign turned so that text order is numeric order. It is exact for
+ * fractional and negative ranks alike.
  */
 export function rankKey(job: Scored & Pick<WaitingJob, 'id'>, coefficients: ScoreCoefficients): string {
   return `${sortable(rank(job, coefficients))}/${sortable(job.readyAtMs)}/${job.id}`;
@@ -117,7 +117,7 @@ export function rankKey(job: Scored & Pick<WaitingJob, 'id'>, coefficients: Scor
 const bits = new DataView(new ArrayBuffer(8));
 
 function sortable(value: number): string {
-  // Adding 0 makes -0 and 0, which compare equal, one text.
+  // Adding 0 turns -0 into 0, which compares equal, so that both have the same text.
   bits.setFloat64(0, value + 0);
   const high = bits.getInt32(0);
   const low = bits.getInt32(4);
@@ -128,7 +128,7 @@ const SIGN_BIT = 0x8000_0000;
 const DIGITS = Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0));
 const digit = (word: number, shift: number): number => DIGITS[(word >>> shift) & 15] as number;
 
-/** The 16 digits of two words of 32 bits, at a fifth of the time that `toString(16)` takes. */
+/** The 16 hexadecimal digits of two 32-bit words, in a fifth of the time of `toString(16)`. */
 function digitsOf(high: number, low: number): string {
   return String.fromCharCode(
     digit(high, 28),
@@ -150,7 +150,7 @@ function digitsOf(high: number, low: number): string {
   );
 }
 
-/** Negative when a precedes b in their common line: by rank, then older, then the smaller id. */
+/** Negative if a comes before b in their common line: by rank, then the older, then the smaller id. */
 export function compareRanked(
   a: Scored & Pick<WaitingJob, 'id'>,
   b: Scored & Pick<WaitingJob, 'id'>,
@@ -163,7 +163,7 @@ export function compareRanked(
   );
 }
 
-/** A score as a line over the age: its value at age 0 and its slope, points and points a second. */
+/** A score as a linear function of the age: its value at age 0 and its slope, in points and points a second. */
 export interface ScoreLine {
   readonly startPoints: number;
   readonly pointsPerSec: number;
@@ -184,26 +184,29 @@ export function scoreLine(
     : { startPoints, pointsPerSec: coefficients.ageSec };
 }
 
-/** What the bound on waiting depends on besides the configuration. */
+/** The state that the bound on waiting depends on, besides the configuration. */
 export interface Load {
   readonly type: string;
   readonly fairnessKey: string;
   readonly mode: WaitingJob['mode'];
   readonly priority: number;
-  /** Fairness keys with jobs that wait or run, this one included. */
+  /** The number of fairness keys with waiting or running jobs, including this one. */
   readonly activeKeys: number;
-  /** Jobs of the same key and tier that are, or become, ready before this job's age reaches `overtakenForMs`. */
+  /**
+   * The number of jobs of the same key and tier that are ready, or become so before this job's age reaches
+   * `overtakenForMs`.
+   */
   readonly jobsAhead: number;
   /** Slots by fleet; a fleet that is not named has its configured slots. */
   readonly slotsByFleet?: ReadonlyMap<string, number> | undefined;
-  /** Jobs that wait for the same conflict key, or hold it. */
+  /** The number of jobs that wait for the same conflict key or hold it. */
   readonly conflictsAhead?: number | undefined;
 }
 
 /**
- * For how long jobs that become ready later can still be ranked before this one, within its own key, in ms.
- * A fresh job has at most Smax = 10 P + R + D points, this one P p + A a at the age a (with D + E a more on demand):
- * from the age (Smax - P p) / A on, or (Smax - P p - D) / (A + E), every fresh job is behind it.
+ * For how long jobs that become ready later can still be ranked before this one, within its own key, in ms. A fresh job
+ * has at most Smax = 10 P + R + D points, this one P p + A a at the age a (with D + E a more on demand): from the age
+ * (Smax - P p) / A on, or (Smax - P p - D) / (A + E), every fresh job is behind it.
  */
 export function overtakenForMs(
   job: Pick<WaitingJob, 'priority' | 'mode'>,
@@ -215,26 +218,29 @@ export function overtakenForMs(
 }
 
 /**
- * The latest start of a job after it became ready, in ms; Infinity where the configuration promises none.
+ * The latest start of a job after it became ready, in ms; Infinity if the configuration promises none.
  *
- * Let H be the longest an attempt can hold a slot (the greatest timeout), m the slots that this tier and type can count on,
- * c the greatest and f the least charge of an admission, w the job's weight, W the greatest other weight, K the active
- * keys, N the jobs of its own key that precede it.
- *  - Each of those N, and the job itself, is preceded only by admissions of keys that then had no greater cost over
- *    weight. While its own key is charged c once, another key of weight W is charged at most c W / w and one charge
- *    more: at most ceil(c W / (w f)) + 1 admissions. Where charges are corrected, what is in flight when the key comes, in
- *    at most R slots of the whole pool, may turn out to be f each, and others go first for what is given back: B = floor(R (c - f) / f)
- *    admissions more. A key that could not start anything when this one came may come back with a credit, and this one may be
- *    raised once more when its turn comes: C = ceil(creditMs W / f) + ceil(c W / (w f)) + 1 admissions of each other key.
- *    So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) + (K - 1) C + B precede it; alone (K = 1), N.
- *  - m slots change hands at least once in every H, each time for one of those M or for the job itself.
- * It starts within T + (floor(M / m) + 1) H, where T = `overtakenForMs` is how long N can still grow; a conflict key adds H
- * for each job that waits for it or holds it.
+ * Let H be the longest an attempt can hold a slot (the greatest timeout), m the slots that this tier and type can count
+ * on, c the greatest and f the least charge of an admission, w the job's weight, W the greatest other weight, K the
+ * active keys, N the jobs of its own key that precede it, R the slots of the whole pool.
+ * - Each of those N, and the job itself, is preceded only by admissions of keys that then had no greater cost over
+ *   weight. While its own key is charged c once, another key of weight W is charged at most c W / w and one charge
+ *   more: at most ceil(c W / (w f)) + 1 admissions.
+ * - If charges are corrected, the at most R jobs in flight when the key arrives may turn out to cost f each, and other
+ *   keys use the refunds: B = floor(R (c - f) / f) more admissions.
+ * - A key that could start nothing when this one arrived may return with a credit, and this key may be raised once more
+ *   when it comes first: C = ceil(creditMs W / f) + ceil(c W / (w f)) + 1 admissions of each other key.
+ * - So at most M = N + (N + 1) (K - 1) (ceil(c W / (w f)) + 1) + (K - 1) C + B jobs precede it; alone (K = 1), N.
+ * - m slots change hands at least once in every H, each time for one of those M or for the job itself.
  *
- * m is the least of the type's cap, the pool's cap, the slots of its fleets, and what other tiers cannot take: the
- * tier's own guarantee, or the capacity without the caps of higher tiers and the guarantees of lower ones. Without
- * either, a saturated higher tier holds a lower one back without bound: Infinity. It is a bound for a pool whose
- * learned costs stay within [f, c]; without an admission floor (f = 0), or a bound of what keys may save up, there is none.
+ * It starts within T + (floor(M / m) + 1) H, where T = `overtakenForMs` is how long N can still grow; a conflict key
+ * adds H for each job that waits for it or holds it.
+ *
+ * m is the least of the type's cap, the pool's cap, the slots of its fleets, and the capacity that other tiers cannot
+ * take: the tier's own guarantee, or the capacity without the caps of higher tiers and the guarantees of lower ones.
+ * Without either, a saturated higher tier holds a lower one back without bound: Infinity. The bound is for a pool whose
+ * learned costs stay within [f, c]. Without an admission floor (f = 0), or without a bound on keys' credit, there is
+ * none.
  */
 export function starvationBoundMs(configuration: PoolConfiguration, load: Load): number {
   const { fairness, types } = configuration;
@@ -249,18 +255,18 @@ export function starvationBoundMs(configuration: PoolConfiguration, load: Load):
   const weight = weightOf(fairness.weights, fairness.defaultWeight, load.fairnessKey);
   const heaviest = Math.max(fairness.defaultWeight, ...Object.values(fairness.weights));
   const perRound = others === 0 ? 0 : Math.ceil((mostMs * heaviest) / (weight * leastMs)) + 1;
-  const givenBack =
+  const byRefunds =
     others === 0 || !fairness.trueUp
       ? 0
       : Math.floor((slotsOfPool(configuration, load) * (mostMs - leastMs)) / leastMs);
   const { idlePolicy, creditMs } = fairness;
-  const saved =
+  const byCredit =
     others === 0 || idlePolicy === 'none'
       ? 0
       : perRound + Math.ceil(((creditMs ?? Number.POSITIVE_INFINITY) * heaviest) / leastMs);
-  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + others * saved + givenBack;
-  const turnMs = (Math.floor(before / slots) + 1) * holdMs;
-  return overtakenForMs(load, configuration.score) + turnMs + (load.conflictsAhead ?? 0) * holdMs;
+  const before = load.jobsAhead + (load.jobsAhead + 1) * others * perRound + others * byCredit + byRefunds;
+  const queueMs = (Math.floor(before / slots) + 1) * holdMs;
+  return overtakenForMs(load, configuration.score) + queueMs + (load.conflictsAhead ?? 0) * holdMs;
 }
 
 /** How many jobs can run at once. */
@@ -280,12 +286,12 @@ function slotsToCountOn(
     .filter((fleet) => fleet.types.includes(load.type))
     .reduce((sum, fleet) => sum + (load.slotsByFleet?.get(fleet.fleet) ?? fleet.slots ?? 0), 0);
   const capacity = Math.min(compatible, maxConcurrency ?? Number.POSITIVE_INFINITY);
-  const place = tiers.findIndex((tier) => tier.tier === tierName);
+  const tierIndex = tiers.findIndex((tier) => tier.tier === tierName);
   const taken = tiers.reduce((sum, tier, index) => {
-    if (index < place) return sum + (tier.maxConcurrency ?? Number.POSITIVE_INFINITY);
-    return index > place ? sum + tier.guaranteed : sum;
+    if (index < tierIndex) return sum + (tier.maxConcurrency ?? Number.POSITIVE_INFINITY);
+    return index > tierIndex ? sum + tier.guaranteed : sum;
   }, 0);
-  const tier = tiers[place] as TierConfiguration;
+  const tier = tiers[tierIndex] as TierConfiguration;
   const left = Math.max(tier.guaranteed, capacity - taken);
   return Math.min(
     left,
@@ -296,12 +302,11 @@ function slotsToCountOn(
   );
 }
 
-/** A fairness key's weight. */
 export function weightOf(
   weights: Readonly<Record<string, number>>,
   defaultWeight: number,
   fairnessKey: string,
 ): number {
-  // Keys are the callers' words: `constructor` is one of them, and names no weight.
+  // Callers choose fairness keys, so a key may be `constructor`, which is no weight.
   return (Object.hasOwn(weights, fairnessKey) ? weights[fairnessKey] : undefined) ?? defaultWeight;
 }

@@ -1,14 +1,17 @@
-/** What somebody may have meant who wrote a name that is not there. */
+/** Suggestions for misspelt names. */
 
-/** Beyond, two names have little in common. A third of the letters, and at least two of them, may differ. */
+/** The most letters that may differ between a misspelling and its name: a third of the letters, and at least two. */
 const differencesAllowed = (name: string): number => Math.max(2, Math.floor(name.length / 3));
 
-/** Names are at most 100 characters where they are declared; whoever is beyond twice that did not misspell one. */
+/**
+ * Longer texts are not compared. Declared names have at most 100 characters, and a text twice as long is no
+ * misspelling.
+ */
 const COMPARED_MAX = 200;
 
 /**
- * Letters to insert, remove, replace or swap with their neighbour until one text is the other: the optimal string
- * alignment distance.
+ * The number of letters to insert, remove, replace or swap with their neighbour until one text is the other: the
+ * optimal string alignment distance.
  */
 function differences(one: string, other: string): number {
   let before: number[] = [];
@@ -38,7 +41,7 @@ function differences(one: string, other: string): number {
 export const withArticle = (word: string): string =>
   word === 'undefined' ? word : `${/^[aeiou]/i.test(word) ? 'an' : 'a'} ${word}`;
 
-/** The name that is nearest to what was written; undefined where none is near. Case makes no difference. */
+/** The name nearest to the text; undefined if none is near. Case makes no difference. */
 export function nearest(written: string, names: Iterable<string>): string | undefined {
   if (written.length > COMPARED_MAX) return undefined;
   let found: { readonly name: string; readonly distance: number } | undefined;
@@ -51,7 +54,7 @@ export function nearest(written: string, names: Iterable<string>): string | unde
   return found?.name;
 }
 
-/** A sentence for the end of an error's message; empty where no name is near. */
+/** A sentence for the end of an error's message; empty if no name is near. */
 export function didYouMean(written: unknown, names: Iterable<string>): string {
   const name = typeof written === 'string' ? nearest(written, names) : undefined;
   return name === undefined ? '' : `Did you mean ${JSON.stringify(name)}? `;

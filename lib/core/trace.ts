@@ -1,21 +1,21 @@
 /**
- * Which trace a job belongs to: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2). It is carried
- * as it was given, and nothing is decided by it.
+ * The trace of a job: W3C Trace Context's `traceparent` (https://www.w3.org/TR/trace-context/, section 3.2). It is
+ * passed on unchanged and affects no decision.
  */
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** What one looks like, for whoever is told that theirs does not. */
+/** The rule that messages about a wrong `traceparent` state. */
 export const TRACEPARENT_RULE =
   'must be a W3C traceparent: version, trace id, parent id and flags in lower case, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-/** Whether it is a `traceparent`: of a known form, with ids that are not all zeros. */
+/** Whether a text is a `traceparent`: of a known form, with ids that are not all zeros. */
 export const isTraceparent = (text: string): boolean => TRACEPARENT.test(text);
 
 /**
- * The `traceparent` that says the same as a header of X-Ray, such as
- * `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. Undefined where that names no trace and
- * parent. What is not sampled, or not decided yet, counts as not sampled.
+ * The `traceparent` of an X-Ray header such as
+ * `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. Undefined for a header without trace or
+ * parent. A trace that is not sampled, or not decided yet, counts as not sampled.
  */
 export function traceparentOfXRay(header: string): string | undefined {
   const fields = new Map(
@@ -31,8 +31,8 @@ export function traceparentOfXRay(header: string): string | undefined {
 }
 
 /**
- * The trace that a process is part of, as its environment says: X-Ray's variable, which Lambda sets anew for each
- * invocation, else `TRACEPARENT`, as OpenTelemetry hands it to processes. What is none of either is passed over.
+ * The trace of a process, from its environment: X-Ray's variable, which Lambda sets for each invocation, or else
+ * `TRACEPARENT`, as OpenTelemetry hands it to processes. Other values are ignored.
  */
 export function traceparentIn(environment: Readonly<Record<string, string | undefined>>): string | undefined {
   const { _X_AMZN_TRACE_ID: xRay, TRACEPARENT: given } = environment;

@@ -1,39 +1,44 @@
 /**
- * Keys in turn, by share. The few with the least stand in front, in a heap; the others behind, in no order, all with a
- * share above the `bound`. A key that is admitted goes from the top of the heap to the end of what is behind, instead
- * of down through all the others; when nobody is left in front, those behind are looked over once, and a part of
- * them comes forward: O(1) for each that does.
+ * The keys of a tier by share. The few with the least shares are in a heap in front. The others are behind, unsorted,
+ * all with a share above the `bound`. An admitted key goes from the top of the heap to the end of the unsorted ones,
+ * instead of sinking through all others. When the heap is empty, the unsorted keys are looked through once and a part
+ * of them moves into the heap: O(1) for each that does.
  *
- * A share that stands here is the key's, or an older one that was less: one that falls is to be told
- * (`repriced`), one that rises is found out when the key is first at the latest.
+ * A stored share is the key's share, or an older one that was lower. A share that falls must be reported (`repriced`);
+ * one that rises is noticed when the key becomes first, if not earlier.
  *
- * In the heap, each place has eight children of 16 bytes that stand side by side in two lines of a processor's cache.
- * For that the first place is number 7, the children of place i are 8 i - 48 to 8 i - 41, and its parent is (i >> 3) + 6.
+ * In the heap, each position has eight children of 16 bytes side by side, in two cache lines of the processor. For that
+ * the first position is 7, the children of position i are 8 i - 48 to 8 i - 41, and its parent is (i >> 3) + 6.
  */
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import { NONE } from './job-table.ts';
 
-/** What a key is to those in turn. */
+/** The state of a key that is in no heap of the tier. */
 export const ABSENT = -1;
+/** The state of a key whose lines are in the class heaps (see `backlog.ts`). */
 export const ASIDE = -2;
+/** The state of a key in the tier's heap. */
 export const IN_TURN = 0;
 
-// Places: below 0 the two above, then those in the heap, then those behind.
+// One number per key has its state, if it is below 0, or its position. Heap positions begin at `FIRST`, and positions
+// among the unsorted keys at `UNSORTED`.
 const FIRST = 7;
-const BEHIND = 2 ** 30;
+const UNSORTED = 2 ** 30;
 
-/** As many come forward together, whatever their shares. */
-const ALL_MAX = 64;
-/** Of more, about a sixteenth: as many as have no greater share than the fourth of 64 that are looked at. */
+/** If at most so many keys are unsorted, all of them move into the heap. */
+const REFILL_ALL_MAX = 64;
+/** If more keys are unsorted, so many of their shares are sampled to find a bound for those that move. */
 const SAMPLES = 64;
+/** The index of that bound among the sorted samples: about a sixteenth of the keys have at most this share. */
 const QUANTILE = 3;
 
-// Places of an entry's fields, among doubles and among whole numbers: its share, its key.
+// The layout of an entry, a share and a key: indexes among the doubles, and among the 32-bit integers of the same
+// buffer.
 const DOUBLES = 2;
 const INTS = 4;
 const KEY = 2;
 
-/** Shares with their keys. */
+/** A list of shares with their keys. */
 class Entries {
   doubles = new Float64Array(16 * DOUBLES);
   ints = new Int32Array(this.doubles.buffer);
@@ -51,7 +56,7 @@ class Entries {
     this.ints[index * INTS + KEY] = key;
   }
 
-  /** Makes room for one more than `count`. */
+  /** Makes room for `count` + 1 entries. */
   ensure(count: number): void {
     if (count * DOUBLES < this.doubles.length) return;
     this.doubles = widenFloats(this.doubles, this.doubles.length * 2);
@@ -63,31 +68,30 @@ export class TurnHeap {
   readonly #ledgers: Ledgers;
   readonly #heap = new Entries();
   #end = FIRST;
-  readonly #behind = new Entries();
-  #behindCount = 0;
-  /** No share in the heap is above it, and every one behind is. */
+  readonly #unsorted = new Entries();
+  #unsortedCount = 0;
+  /** The shares in the heap are at most this, and all unsorted ones are above it. */
   #bound = Number.NEGATIVE_INFINITY;
   readonly #samples = new Float64Array(SAMPLES);
-  /** By key: `ABSENT`, `ASIDE`, its place in the heap, or `BEHIND` and its place there. */
-  #place = new Int32Array(16).fill(ABSENT);
+  /** By key: `ABSENT`, `ASIDE`, its position in the heap, or `UNSORTED` plus its index among the unsorted keys. */
+  #positions = new Int32Array(16).fill(ABSENT);
 
   constructor(ledgers: Ledgers) {
     this.#ledgers = ledgers;
   }
 
-  /** `ABSENT`, `ASIDE` or `IN_TURN`. */
   stateOf(key: number): number {
-    return key < this.#place.length ? Math.min(IN_TURN, this.#place[key] as number) : ABSENT;
+    return key < this.#positions.length ? Math.min(IN_TURN, this.#positions[key] as number) : ABSENT;
   }
 
-  /** The key with the least share; -1 when there is none. */
+  /** The key with the least share; -1 if there is none. */
   first(): number {
     for (;;) {
-      if (this.#end === FIRST && !this.#comeForward()) return NONE;
+      if (this.#end === FIRST && !this.#refill()) return NONE;
       const key = this.#heap.keyAt(FIRST);
       const share = this.#ledgers.shareOf(key);
       if (share === this.#heap.shareAt(FIRST)) return key;
-      this.#rose(FIRST, key, share);
+      this.#shareRose(FIRST, key, share);
     }
   }
 
@@ -102,166 +106,169 @@ export class TurnHeap {
       const key = this.#heap.keyAt(child);
       const share = this.#ledgers.shareOf(key);
       if (share === least) return true;
-      // It rose since; what takes its place is looked at next.
-      this.#rose(child, key, share);
+      // The key's share has risen since. The entry that replaces it is checked next.
+      this.#shareRose(child, key, share);
     }
     return false;
   }
 
-  /** Puts a key in that is absent or aside. */
+  /** Adds a key that is not in the heap. */
   push(key: number): void {
-    if (key >= this.#place.length) {
-      this.#place = widenInts(this.#place, Math.max(key + 1, this.#place.length * 2), ABSENT);
+    if (key >= this.#positions.length) {
+      this.#positions = widenInts(this.#positions, Math.max(key + 1, this.#positions.length * 2), ABSENT);
     }
     this.#add(key, this.#ledgers.shareOf(key));
   }
 
-  /** Takes the first key out. */
+  /** Removes the first key and sets its state. */
   removeFirst(state: typeof ABSENT | typeof ASIDE): void {
-    this.#place[this.#heap.keyAt(FIRST)] = state;
-    this.#leaveHeap(FIRST);
+    this.#positions[this.#heap.keyAt(FIRST)] = state;
+    this.#removeFromHeap(FIRST);
   }
 
-  /** A key that was aside is so no more. */
+  /** Called when a key has left the class heaps. */
   endAside(key: number): void {
-    this.#place[key] = ABSENT;
+    this.#positions[key] = ABSENT;
   }
 
-  /** The share of a key that is here changed. */
+  /** Called when the share of a key in this heap has changed. */
   repriced(key: number): void {
-    const place = this.#place[key] as number;
+    const position = this.#positions[key] as number;
     const share = this.#ledgers.shareOf(key);
-    if (place >= BEHIND) {
-      const index = place - BEHIND;
+    if (position >= UNSORTED) {
+      const index = position - UNSORTED;
       if (share <= this.#bound) {
-        this.#leaveBehind(index);
-        this.#enterHeap(key, share);
-      } else if (share < this.#behind.shareAt(index)) {
-        this.#behind.put(index, key, share);
+        this.#removeUnsorted(index);
+        this.#addToHeap(key, share);
+      } else if (share < this.#unsorted.shareAt(index)) {
+        this.#unsorted.put(index, key, share);
       }
-    } else if (share < this.#heap.shareAt(place)) {
-      this.#lift(place, key, share);
+    } else if (share < this.#heap.shareAt(position)) {
+      this.#siftUp(position, key, share);
     } else {
-      this.#rose(place, key, share);
+      this.#shareRose(position, key, share);
     }
   }
 
-  /** All shares may have fallen. */
+  /** Called when all shares may have fallen. */
   allRepriced(): void {
-    for (let place = FIRST; place < this.#end; place += 1) this.#enterBehind(this.#heap.keyAt(place), 0);
+    for (let position = FIRST; position < this.#end; position += 1)
+      this.#addUnsorted(this.#heap.keyAt(position), 0);
     this.#end = FIRST;
     this.#bound = Number.NEGATIVE_INFINITY;
-    for (let index = 0; index < this.#behindCount; index += 1) {
-      const key = this.#behind.keyAt(index);
-      this.#behind.put(index, key, this.#ledgers.shareOf(key));
+    for (let index = 0; index < this.#unsortedCount; index += 1) {
+      const key = this.#unsorted.keyAt(index);
+      this.#unsorted.put(index, key, this.#ledgers.shareOf(key));
     }
   }
 
   #add(key: number, share: number): void {
-    if (share <= this.#bound) this.#enterHeap(key, share);
-    else this.#enterBehind(key, share);
+    if (share <= this.#bound) this.#addToHeap(key, share);
+    else this.#addUnsorted(key, share);
   }
 
-  // The share of a key in the heap is more than what stands there.
-  #rose(place: number, key: number, share: number): void {
+  // Moves a key of the heap whose share is higher than the stored one.
+  #shareRose(position: number, key: number, share: number): void {
     if (share <= this.#bound) {
-      this.#sink(place, key, share);
+      this.#siftDown(position, key, share);
       return;
     }
-    this.#leaveHeap(place);
-    this.#enterBehind(key, share);
+    this.#removeFromHeap(position);
+    this.#addUnsorted(key, share);
   }
 
-  // Fills the empty heap with those behind that have the least shares. Answers whether there are any.
-  #comeForward(): boolean {
-    const count = this.#behindCount;
+  // Fills the empty heap with the unsorted keys of the least shares. Returns whether there are any.
+  #refill(): boolean {
+    const count = this.#unsortedCount;
     if (count === 0) return false;
     this.#bound = this.#boundFor(count);
-    for (let index = 0; index < this.#behindCount; ) {
-      if (this.#behind.shareAt(index) > this.#bound) {
+    for (let index = 0; index < this.#unsortedCount; ) {
+      if (this.#unsorted.shareAt(index) > this.#bound) {
         index += 1;
         continue;
       }
-      const key = this.#behind.keyAt(index);
+      const key = this.#unsorted.keyAt(index);
       const share = this.#ledgers.shareOf(key);
       if (share > this.#bound) {
-        this.#behind.put(index, key, share);
+        this.#unsorted.put(index, key, share);
         index += 1;
         continue;
       }
-      // The last of them is at this index now.
-      this.#leaveBehind(index);
-      this.#enterHeap(key, share);
+      // The last unsorted key has moved to this index.
+      this.#removeUnsorted(index);
+      this.#addToHeap(key, share);
     }
     return true;
   }
 
-  // A share that at least one key behind does not exceed.
+  // A bound that at least one unsorted key does not exceed.
   #boundFor(count: number): number {
-    const looked = Math.min(count, SAMPLES);
-    const samples = this.#samples.subarray(0, looked);
-    for (let sample = 0; sample < looked; sample += 1) {
-      samples[sample] = this.#ledgers.shareOf(this.#behind.keyAt(Math.floor((sample * count) / looked)));
+    const sampleCount = Math.min(count, SAMPLES);
+    const samples = this.#samples.subarray(0, sampleCount);
+    for (let sample = 0; sample < sampleCount; sample += 1) {
+      samples[sample] = this.#ledgers.shareOf(
+        this.#unsorted.keyAt(Math.floor((sample * count) / sampleCount)),
+      );
     }
     samples.sort();
-    return samples[count <= ALL_MAX ? looked - 1 : QUANTILE] as number;
+    return samples[count <= REFILL_ALL_MAX ? sampleCount - 1 : QUANTILE] as number;
   }
 
-  #enterBehind(key: number, share: number): void {
-    this.#behind.ensure(this.#behindCount);
-    this.#putBehind(this.#behindCount, key, share);
-    this.#behindCount += 1;
+  #addUnsorted(key: number, share: number): void {
+    this.#unsorted.ensure(this.#unsortedCount);
+    this.#putUnsorted(this.#unsortedCount, key, share);
+    this.#unsortedCount += 1;
   }
 
-  #leaveBehind(index: number): void {
-    this.#behindCount -= 1;
-    const last = this.#behindCount;
-    if (index < last) this.#putBehind(index, this.#behind.keyAt(last), this.#behind.shareAt(last));
+  #removeUnsorted(index: number): void {
+    this.#unsortedCount -= 1;
+    const last = this.#unsortedCount;
+    if (index < last) this.#putUnsorted(index, this.#unsorted.keyAt(last), this.#unsorted.shareAt(last));
   }
 
-  #putBehind(index: number, key: number, share: number): void {
-    this.#behind.put(index, key, share);
-    this.#place[key] = BEHIND + index;
+  #putUnsorted(index: number, key: number, share: number): void {
+    this.#unsorted.put(index, key, share);
+    this.#positions[key] = UNSORTED + index;
   }
 
-  #enterHeap(key: number, share: number): void {
+  #addToHeap(key: number, share: number): void {
     this.#heap.ensure(this.#end);
     this.#end += 1;
-    this.#lift(this.#end - 1, key, share);
+    this.#siftUp(this.#end - 1, key, share);
   }
 
-  #leaveHeap(place: number): void {
+  #removeFromHeap(position: number): void {
     this.#end -= 1;
-    if (place === this.#end) return;
+    if (position === this.#end) return;
     const key = this.#heap.keyAt(this.#end);
     const share = this.#heap.shareAt(this.#end);
-    if (share < this.#heap.shareAt(place)) this.#lift(place, key, share);
-    else this.#sink(place, key, share);
+    if (share < this.#heap.shareAt(position)) this.#siftUp(position, key, share);
+    else this.#siftDown(position, key, share);
   }
 
-  #lift(from: number, key: number, share: number): void {
-    let place = from;
-    while (place > FIRST) {
-      const parent = (place >> 3) + 6;
+  #siftUp(from: number, key: number, share: number): void {
+    let position = from;
+    while (position > FIRST) {
+      const parent = (position >> 3) + 6;
       const above = this.#heap.shareAt(parent);
       if (above <= share) break;
-      this.#putInHeap(place, this.#heap.keyAt(parent), above);
-      place = parent;
+      this.#putInHeap(position, this.#heap.keyAt(parent), above);
+      position = parent;
     }
-    this.#putInHeap(place, key, share);
+    this.#putInHeap(position, key, share);
   }
 
-  #sink(from: number, key: number, share: number): void {
+  #siftDown(from: number, key: number, share: number): void {
     const { doubles } = this.#heap;
     const end = this.#end;
-    let place = from;
+    let position = from;
     for (;;) {
-      const first = 8 * place - 48;
+      const first = 8 * position - 48;
       if (first >= end) break;
-      const behind = Math.min(first + 8, end);
+      const childrenEnd = Math.min(first + 8, end);
       let least = first;
       let leastShare = doubles[first * DOUBLES] as number;
-      for (let child = first + 1; child < behind; child += 1) {
+      for (let child = first + 1; child < childrenEnd; child += 1) {
         const childShare = doubles[child * DOUBLES] as number;
         if (childShare < leastShare) {
           least = child;
@@ -269,14 +276,14 @@ export class TurnHeap {
         }
       }
       if (leastShare >= share) break;
-      this.#putInHeap(place, this.#heap.keyAt(least), leastShare);
-      place = least;
+      this.#putInHeap(position, this.#heap.keyAt(least), leastShare);
+      position = least;
     }
-    this.#putInHeap(place, key, share);
+    this.#putInHeap(position, key, share);
   }
 
-  #putInHeap(place: number, key: number, share: number): void {
-    this.#heap.put(place, key, share);
-    this.#place[key] = place;
+  #putInHeap(position: number, key: number, share: number): void {
+    this.#heap.put(position, key, share);
+    this.#positions[key] = position;
   }
 }

@@ -1,9 +1,10 @@
 /**
- * Which fields a declaration has, and what to make of others. What a person writes is refused if it is not known. What another version has
- * declared is read without it: a version that adds a field which others may not pass over says so (`READS` of the declaration's codec).
+ * The known fields of a declaration, and the treatment of others. Unknown fields that a person writes are refused.
+ * Unknown fields in a declaration of another version are ignored; a version that adds a field which earlier ones must
+ * not ignore raises `READS` of the declaration's codec.
  */
 
-/** The fields that there are, by the object that has them. */
+/** The known fields, by the object that has them. */
 export const FIELDS = {
   pool: [
     'types',
@@ -49,41 +50,48 @@ export const FIELDS = {
   lending: ['backlogThreshold', 'lentShare', 'batch', 'maxBorrowed', 'loanMs'],
 } as const;
 
-const only = (value: unknown, names: readonly string[]): unknown =>
+const pickFields = (value: unknown, names: readonly string[]): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value).filter(([name]) => names.includes(name)))
     : value;
 
-const each = (values: unknown, change: (value: unknown) => unknown): unknown =>
+const mapValues = (values: unknown, change: (value: unknown) => unknown): unknown =>
   typeof values === 'object' && values !== null && !Array.isArray(values)
     ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]))
     : values;
 
-/** The same with one of its fields changed, if it is there. */
-function changed(value: unknown, field: string, change: (value: unknown) => unknown): unknown {
+/** The object with one of its fields changed, if it has the field. */
+function withChangedField(value: unknown, field: string, change: (value: unknown) => unknown): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) return value;
   return { ...value, [field]: change((value as Readonly<Record<string, unknown>>)[field]) };
 }
 
-const eachOf = (values: unknown, change: (value: unknown) => unknown): unknown =>
+const mapItems = (values: unknown, change: (value: unknown) => unknown): unknown =>
   Array.isArray(values) ? values.map(change) : values;
 
 /**
- * A declaration without the fields that this version does not know. For one that another version has declared, which has said that others
- * may pass them over; what a person writes is refused instead.
+ * A declaration without the fields that this version does not know. It is for declarations of another version; fields
+ * that a person writes are refused instead.
  */
 export function withoutUnknownFields(input: unknown): unknown {
   const retryOf = (retry: unknown): unknown =>
-    changed(only(retry, FIELDS.retry), 'errors', (rules) =>
-      eachOf(rules, (rule) => only(rule, FIELDS.errorRule)),
+    withChangedField(pickFields(retry, FIELDS.retry), 'errors', (rules) =>
+      mapItems(rules, (rule) => pickFields(rule, FIELDS.errorRule)),
     );
   const parts: readonly (readonly [string, (value: unknown) => unknown])[] = [
-    ['tiers', (tiers) => eachOf(tiers, (tier) => only(tier, FIELDS.tier))],
-    ['types', (types) => each(types, (type) => changed(only(type, FIELDS.type), 'retry', retryOf))],
-    ['fleets', (fleets) => each(fleets, (fleet) => only(fleet, FIELDS.fleet))],
-    ['score', (score) => only(score, FIELDS.score)],
-    ['fairness', (fairness) => only(fairness, FIELDS.fairness)],
-    ['lending', (lending) => only(lending, FIELDS.lending)],
+    ['tiers', (tiers) => mapItems(tiers, (tier) => pickFields(tier, FIELDS.tier))],
+    [
+      'types',
+      (types) =>
+        mapValues(types, (type) => withChangedField(pickFields(type, FIELDS.type), 'retry', retryOf)),
+    ],
+    ['fleets', (fleets) => mapValues(fleets, (fleet) => pickFields(fleet, FIELDS.fleet))],
+    ['score', (score) => pickFields(score, FIELDS.score)],
+    ['fairness', (fairness) => pickFields(fairness, FIELDS.fairness)],
+    ['lending', (lending) => pickFields(lending, FIELDS.lending)],
   ];
-  return parts.reduce((pool, [field, change]) => changed(pool, field, change), only(input, FIELDS.pool));
+  return parts.reduce(
+    (pool, [field, change]) => withChangedField(pool, field, change),
+    pickFields(input, FIELDS.pool),
+  );
 }

@@ -94,7 +94,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         at('tiers-in-one-batch'),
-        becomes('this.#gone.size < 2 ? $ : this.#scheduler.index.tiers.length - 1 - $'),
+        becomes('this.#inFlightIds.size < 2 ? $ : this.#scheduler.index.tiers.length - 1 - $'),
         'Identifier',
         2,
       ),
