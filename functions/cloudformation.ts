@@ -1,12 +1,12 @@
-/** CloudFormation's protocol of custom resources, for the declaration. */
+/** Decodes and answers CloudFormation's requests for the custom resource that declares. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { ownQueuesIn } from '../lib/declaration/codec.ts';
 import type { Deployment, DeploymentOutcome } from '../lib/deploy/declare.ts';
 
-/** CloudFormation takes 4 KB of an answer. */
+/** The longest reason in an answer. CloudFormation accepts 4 KB in all. */
 const REASON_CHARS_MAX = 2_000;
 
-/** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
+/** Reads the properties that the Scheduler construct set. CloudFormation turns every value in them into a string. */
 export function deploymentOf({
   ResourceProperties,
   RequestId,
@@ -33,7 +33,7 @@ function statusOf(outcome: DeploymentOutcome | { readonly kind: 'kept' }) {
   }
 }
 
-/** @throws Error - CloudFormation did not take the answer: Lambda invokes the function again, and CloudFormation waits */
+/** @throws Error if CloudFormation refuses the answer: Lambda then invokes the function again while CloudFormation waits */
 export async function answerCloudFormation(
   { StackId, RequestId, LogicalResourceId, ResponseURL }: CloudFormationCustomResourceEvent,
   outcome: DeploymentOutcome | { readonly kind: 'kept' },
@@ -42,11 +42,11 @@ export async function answerCloudFormation(
     StackId,
     RequestId,
     LogicalResourceId,
-    // One for the life of the stack: another one would be taken for a replacement.
+    // The same id for the life of the stack: CloudFormation would treat a new id as a replacement of the resource.
     PhysicalResourceId: 'declaration',
     ...statusOf(outcome),
   });
-  // The address is signed for exactly these headers.
+  // The URL's signature covers exactly these headers.
   const response = await fetch(ResponseURL, { method: 'PUT', headers: { 'content-type': '' }, body });
-  if (!response.ok) throw new Error(`CloudFormation did not take the answer: ${response.status}`);
+  if (!response.ok) throw new Error(`CloudFormation refused the answer with status ${response.status}`);
 }

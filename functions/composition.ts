@@ -1,4 +1,4 @@
-/** The composition root of the functions: the only place here that reads the environment and builds adapters. */
+/** The composition root of the functions: the only file here that reads the environment and builds adapters. */
 import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
@@ -25,7 +25,7 @@ import type { ScheduleIngestContext } from '../lib/schedules/ingest.ts';
 import { DynamoJobStore } from '../lib/store/dynamodb/store.ts';
 import type { IngestContext } from '../lib/submit/ingest.ts';
 
-/** Thrown when a function runs without what the Scheduler construct gives it. */
+/** Thrown if the environment lacks a variable that the Scheduler construct sets. */
 class FunctionEnvironmentError extends Error {
   override readonly name = 'FunctionEnvironmentError';
 }
@@ -40,19 +40,19 @@ function required(name: string): string {
   return value;
 }
 
-/** A request that hangs must not outlive a lead: it is given up, and tried again, well before. */
+/** A request that hangs must not take as long as a lead, so it times out and is retried well before the lead ends. */
 const REQUESTS = {
   maxAttempts: 4,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-/** How a function asks itself to lead; undefined: it is no function. */
+/** How a dispatcher asks the function to lead a partition; undefined outside Lambda. */
 function askToLead(): DispatchContext['askToLead'] {
   const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
   return functionName === undefined ? undefined : askingToLead({ client: lambdaForLeads(), functionName });
 }
 
-/** Where a function says what it does. */
+/** The log and the metrics of a function. */
 export interface FunctionTold {
   readonly log: Log;
   readonly metrics: Metrics;
@@ -64,19 +64,19 @@ export type FunctionContext = DispatchContext &
   JobIngestContext &
   PublishContext;
 
-/** What a function does beside what all do. */
+/** Options in which the functions differ. */
 export interface FunctionDuties {
-  /** It takes invocations that ask it to lead. */
+  /** Whether the function accepts requests to lead a partition. */
   readonly mayLead?: boolean | undefined;
 }
 
-/** What a process has, whatever is declared. */
+/** Builds what a process needs whatever the declaration says. */
 function build(
   { log, metrics }: FunctionTold,
   { mayLead = false }: FunctionDuties,
 ): {
   readonly declarations: Declarations;
-  /** One context for each version, as long as it is the newest. */
+  /** Returns the context for this version, built anew only when the version changes. */
   readonly under: (declared: Declared) => FunctionContext;
 } {
   let composed: FunctionContext | undefined;
@@ -116,7 +116,7 @@ function build(
       ...shared,
       ...deployedParts(declarations, declared, queueOf),
       outbox: new SqsOutcomeOutbox({ client: sqs, queue: declared.ownQueues.outcomes }),
-      // What was read under another declaration may stand elsewhere under this one.
+      // Items that were read under another declaration may belong in other places under this one.
       caches: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
       newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
@@ -126,7 +126,10 @@ function build(
   return { declarations, under };
 }
 
-/** What composes a function's context: from the environment at its first call, anew once something else is declared. */
+/**
+ * Returns the function's context. The first call builds it from the environment; later calls rebuild it only for a new
+ * declaration.
+ */
 export type Compose = () => Promise<FunctionContext>;
 
 export function composition(told: FunctionTold, duties: FunctionDuties = {}): Compose {
@@ -137,12 +140,12 @@ export function composition(told: FunctionTold, duties: FunctionDuties = {}): Co
   };
 }
 
-/** For the deployment: the only one that works without a declaration. */
+/** Builds the context of a deployment, which works without an earlier declaration. */
 export function declaring(log: Log): DeclareContext {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
     table: required('FAIRLEAD_TABLE'),
-    // It puts a job only where it finds a firing that somebody has decided, and not carried out.
+    // The store ranks a job here only when it completes a firing that was recorded and not carried out.
     place: (job) => declarations.place(job),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });

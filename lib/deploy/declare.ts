@@ -1,4 +1,4 @@
-/** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
+/** Carries out a deployment: validates the declaration, stores it as the next version, and notifies the partitions. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { ConfigurationError } from '../core/errors.ts';
 import { declaredCaps } from '../core/scope.ts';
@@ -23,30 +23,33 @@ export interface DeclareContext {
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly nowMs: () => number;
   readonly log: Log;
-  /** Lets the store place jobs by what is declared now. */
+  /** Refreshes the declaration by which the store ranks jobs. */
   readonly refresh?: (() => Promise<unknown>) | undefined;
 }
 
 export interface Deployment {
-  /** As `encodeConfiguration` wrote it. */
+  /** Text of `encodeConfiguration`. */
   readonly pool: string;
-  /** By fleet. */
+  /** URL of each fleet's queue, by fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
   readonly ownQueues?: OwnQueues | undefined;
-  /** As `encodeDeclaredSchedules` wrote them; absent: none. */
+  /** Text of `packDeclaredSchedules`; undefined if there are none. */
   readonly schedules?: string | undefined;
-  /** Names this deployment: repeated, it declares once, and not again what others have declared since. */
+  /** Id of this deployment. Repeating it declares once, and does not undo later declarations. */
   readonly deployment: string;
 }
 
-/** Rights that the same deployment gives spread within seconds: so long is waited after each refusal for want of one. */
+/**
+ * Milliseconds to wait after each refusal for a missing permission. Permissions granted by the same deployment take
+ * seconds to spread.
+ */
 const SPREAD_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
 
 export type DeploymentOutcome =
   | { readonly kind: 'declared'; readonly version: number }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Declares, and tries again for half a minute while a right is missing. */
+/** Declares, and retries for half a minute while a permission is missing. */
 export async function declareOnceAllowed(
   context: DeclareContext,
   deployment: Deployment,
@@ -65,7 +68,7 @@ export async function declareOnceAllowed(
   }
 }
 
-/** @throws what the last try throws, and at once an error that is not about rights */
+/** @throws the last attempt's error; an error that is not about permissions is thrown at once */
 export async function onceAllowed<Answer>(
   work: () => Promise<Answer>,
   { log, sleep }: { readonly log: Pick<Log, 'warn'>; readonly sleep: Clock['sleep'] },
@@ -75,26 +78,29 @@ export async function onceAllowed<Answer>(
       return await work();
     } catch (error) {
       if (!(error instanceof StoreMisconfigured || error instanceof QueueMisconfigured)) throw error;
-      log.warn('a right is missing; it may not have spread yet', { error: String(error), waitMs });
+      log.warn('a permission is missing; it may not have spread yet', { error: String(error), waitMs });
       await sleep(waitMs);
     }
   }
   return work();
 }
 
-/** Another deployment may declare meanwhile: as often as this. */
+/** Attempts to write the next version while other deployments write theirs. */
 const TRIES_MAX = 5;
-/** A repetition that comes after so many other deployments is taken for a new one. */
+/**
+ * How many versions are searched for an earlier write of the same deployment. A repetition after more versions counts
+ * as new.
+ */
 const LOOKED_BACK = 10;
-/** Types that are remembered when they are not declared any more. */
+/** How many types that are not declared any more a declaration lists. */
 const FORMER_TYPES_MAX = 1_000;
-/** Partitions told at once. */
+/** Partitions that are notified concurrently. */
 const TOLD_AT_ONCE = 32;
 
 /**
- * Declares what is deployed. Answers its version.
- * @throws ConfigurationError - for what cannot work; nothing was changed
- * @throws StoreThrottled - others declared at each try; nothing was changed
+ * Declares what is deployed. Returns its version.
+ * @throws ConfigurationError - the declaration cannot work; nothing was changed
+ * @throws StoreThrottled - another deployment declared during each attempt; nothing was changed
  */
 export async function declare(
   context: DeclareContext,
@@ -109,16 +115,13 @@ export async function declare(
     const newest = await store.readDeclaration();
     const before = newest === undefined ? undefined : formerDeclaration(newest.text);
     if (newest !== undefined && before?.configuration === undefined)
-      context.log.warn(
-        'what was declared before cannot be read as a whole; this declaration takes its place',
-        {
-          version: newest.version,
-        },
-      );
+      context.log.warn('the previous declaration cannot be read completely; this one replaces it', {
+        version: newest.version,
+      });
     const earlier = await versionOf(store, deployment, newest?.version ?? 0);
     // planted: declared-twice
     if (earlier !== undefined) {
-      // Whoever declared it may have died before it told anybody.
+      // The earlier attempt may have stopped before it notified the partitions.
       await tell(context, before?.partitionsEver ?? 1, earlier);
       if (earlier === newest?.version) await declareSchedules(context, configuration, recurring);
       return earlier;
@@ -143,7 +146,7 @@ export async function declare(
     return outcome.version;
   }
   throw new StoreThrottled(
-    `others declared at each of ${TRIES_MAX} tries, nothing was changed; deploy one after the other`,
+    `other deployments declared during each of ${TRIES_MAX} attempts, nothing was changed; deploy one after the other`,
   );
 }
 
@@ -160,7 +163,7 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
   }
 }
 
-/** The version that this very deployment has declared before: its request may come twice, and late. */
+/** Finds the version that this same deployment declared before. CloudFormation may repeat its request, even late. */
 async function versionOf(
   store: SubmitStore & OperateStore,
   deployment: string,
@@ -173,7 +176,7 @@ async function versionOf(
   return undefined;
 }
 
-/** What a declaration says of partitions that were, and of what those that are there share. */
+/** Computes what the declaration says about former partitions, and since when the shared settings have been the same. */
 function partitionsOver(
   configuration: PoolConfiguration,
   before: FormerDeclaration | undefined,
@@ -193,7 +196,10 @@ function partitionsOver(
   };
 }
 
-/** What partitions share, as a text: only among several, the caps that are divided and what excludes jobs. */
+/**
+ * The settings that partitions share, as a comparable text. With several partitions these are the divided caps and the
+ * conflict groups.
+ */
 function sharedBy(configuration: PoolConfiguration): string {
   const { partitions, types } = configuration;
   if (partitions === 1) return '1';
@@ -209,15 +215,15 @@ function formerTypesOf(
   if (before === undefined) return [];
   const declared = new Set(configuration.types.map(({ type }) => type));
   const former = [...before.formerTypes, ...before.types];
-  // The latest stand last, also those that come and go.
+  // Keeps each type's latest mention, so that the latest types are last, even if a type comes and goes.
   const latest = [...new Set(former.toReversed())].reverse();
   // planted: former-types
   return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);
 }
 
 /**
- * Tells the partitions. What is not told learns it all the same: processes look at the version each minute, and who plans
- * under a newer one tells its partition.
+ * Notifies the partitions. A partition that this misses learns of the declaration anyway: processes check the version
+ * each minute, and a dispatcher that plans under a newer version announces it to its partition.
  */
 async function tell(
   { store, queue, log }: DeclareContext,
@@ -233,7 +239,7 @@ async function tell(
           await store.announceDeclaration({ partition, version });
           await queue.sendWake(partition, 0);
         } catch (error) {
-          log.warn('a partition was not told of the declaration; it learns within a minute', {
+          log.warn('a partition could not be notified of the declaration; it learns of it within a minute', {
             partition,
             version,
             error: String(error),

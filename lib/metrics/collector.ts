@@ -1,6 +1,6 @@
 /**
- * Collects what one invocation has to tell, and says it in as few lines of the log as can be: what was added up is one number,
- * what has a distribution is a list, and each line stands for several sets of dimensions.
+ * Collects the metrics of one invocation, and groups them into as few log lines as possible: sums are one number,
+ * distributions are lists, and each line may cover several sets of dimensions.
  */
 import type { AskedMetrics, MetricKey, MetricScopes, Metrics } from './contract.ts';
 import {
@@ -16,12 +16,15 @@ import {
 
 /** One line: values of metrics that have the same dimensions. */
 export interface MetricLine {
-  /** Beside `Scheduler`; an empty set is the whole scheduler. */
+  /** The sets of dimensions, each in addition to `Scheduler`. An empty set means the whole scheduler. */
   readonly sets: readonly Readonly<Record<string, string>>[];
   readonly values: ReadonlyMap<MetricKey, readonly number[]>;
 }
 
-/** Of one metric in one line, less than CloudWatch takes. What comes beyond is left out: of so many, it changes no percentile much. */
+/**
+ * The most values of one metric in a line, which is below CloudWatch's limit. Further values are dropped, which changes
+ * a percentile little.
+ */
 const VALUES_MAX = 99;
 
 interface Group {
@@ -31,7 +34,10 @@ interface Group {
 
 const EVERYTHING: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
 
-/** Gauges say what is so, so the greatest counts: they are told of exactly what they are of, and of nothing around it. */
+/**
+ * Gauges show a current value, of which the maximum is reported. A gauge with named scopes is reported for those only,
+ * not for the whole scheduler as well.
+ */
 const isGauge = ({ statistic }: MetricSpec): boolean => statistic === 'Maximum';
 
 function setsOf(
@@ -59,10 +65,10 @@ export class MetricCollector implements Metrics {
   readonly #groups = new Map<string, Group>();
   readonly #asked: ReadonlySet<MetricOnRequest>;
   readonly #finerBy: ReadonlySet<MetricScope>;
-  /** Something was done, whether or not somebody asked how much: what it cost is worth a line. */
+  /** Whether a metric other than a cost was added. An invocation with nothing but costs writes no line. */
   #hasNews = false;
 
-  /** @param asked - what is told beside what always is; all, unless it is given */
+  /** @param asked - the metrics to report in addition to the standard ones; all of them by default */
   constructor({ metrics = [], by = [] }: AskedMetrics = EVERYTHING) {
     this.#asked = new Set(metrics);
     this.#finerBy = new Set(by);
@@ -70,7 +76,7 @@ export class MetricCollector implements Metrics {
 
   readonly add = (metric: MetricKey, value: number, scopes: MetricScopes = {}): void => {
     const spec: MetricSpec = METRICS[metric];
-    // Nothing is not worth a line; a gauge that is back at nothing is.
+    // A sum of zero is not reported. A gauge that returns to zero is.
     if (!Number.isFinite(value) || (value === 0 && spec.statistic === 'Sum')) return;
     if (spec.isBeside !== true) this.#hasNews = true;
     if (isOnRequest(metric) && !this.#asked.has(metric)) return;
@@ -84,7 +90,7 @@ export class MetricCollector implements Metrics {
     merge(values, value, spec);
   };
 
-  /** What was collected since the last time. */
+  /** Returns the lines that were collected since the last call. */
   take(): readonly MetricLine[] {
     const lines = this.#hasNews ? [...this.#groups.values()] : [];
     this.#groups.clear();

@@ -1,11 +1,11 @@
 /**
- * The names under which the scheduler's functions tell CloudWatch what happens: the one list of namespace, dimensions,
- * metrics and units. Who emits them, and the construct that draws and watches them, read it here.
+ * Names of the metrics that the scheduler's functions send to CloudWatch: namespace, dimensions, metrics and units.
+ * Both the functions that emit them and the construct that draws graphs and alarms use this list.
  */
 
 export const METRICS_NAMESPACE = 'Fairlead';
 
-/** Every metric has `Scheduler`, the name of the scheduler's table; the others narrow it. */
+/** Each metric has the dimension `Scheduler`, which is the name of the scheduler's table. Further dimensions narrow it. */
 export const METRIC_DIMENSION = {
   scheduler: 'Scheduler',
   type: 'Type',
@@ -14,33 +14,36 @@ export const METRIC_DIMENSION = {
   partition: 'Partition',
 } as const;
 
-/** What may narrow a metric, beside the scheduler itself. */
+/** The dimensions that may narrow a metric, except the scheduler itself. */
 export type MetricScope = Exclude<keyof typeof METRIC_DIMENSION, 'scheduler'>;
 
-/** What narrows metrics only where somebody asks for it: each type, tier and fleet would be some metrics more, billed by the hour. */
+/** Scopes that narrow metrics only on request, because each type, tier and fleet adds metrics that are billed by the hour. */
 export const FINER_SCOPES = ['type', 'tier', 'fleet'] as const satisfies readonly MetricScope[];
-/** Where the construct says so: in a variable of the environment, names with commas between them. */
+/** Environment variable in which the construct lists the requested scopes, separated by commas. */
 export const METRICS_BY = 'FAIRLEAD_METRICS_BY';
 export type FinerScope = (typeof FINER_SCOPES)[number];
-/** As `METRICS_BY`, for the metrics that are told on request: their names in `METRICS`. */
+/** Environment variable in which the construct lists the requested metrics: their keys in `METRICS`, separated by commas. */
 export const METRICS_TOLD = 'FAIRLEAD_METRICS';
 
-/** CloudWatch's own units. */
+/** Units as CloudWatch names them. */
 export type MetricUnitName = 'Count' | 'Milliseconds' | 'Seconds' | 'Percent';
 
 export interface MetricSpec {
-  /** As CloudWatch has it. */
+  /** The metric's name in CloudWatch. */
   readonly name: string;
   readonly unit: MetricUnitName;
-  /** The statistic that answers the question which the metric is for. */
+  /** The statistic that a user of this metric should look at. */
   readonly statistic: 'Sum' | 'Maximum' | 'p99';
-  /** Emitted for the whole scheduler, and once more narrowed by each of these. */
+  /** The metric is emitted for the whole scheduler, and once more for each of these scopes. */
   readonly by: readonly MetricScope[];
-  /** Of those: by what it is told only where somebody asks for it. @default - by all of them, always */
+  /** The scopes in `by` that are emitted only on request. @default - none */
   readonly finer?: readonly FinerScope[];
-  /** Told only where somebody asks for it, of the whole and of what narrows it: each metric is billed by the hour. @default - told always */
+  /** Whether the metric is emitted only on request, because each metric is billed by the hour. @default - emitted always */
   readonly isOnRequest?: true;
-  /** What work costs, told beside what was done: an invocation that has nothing else to tell is silent, and costs no metric. */
+  /**
+   * Whether the metric is a cost, which is emitted only together with metrics that are none. An invocation that has
+   * nothing else to report emits nothing, and costs nothing.
+   */
   readonly isBeside?: true;
   readonly description: string;
 }
@@ -202,7 +205,7 @@ export const METRICS = {
   },
 } as const satisfies Readonly<Record<string, MetricSpec>>;
 
-/** Those that are told only where somebody asks for them. */
+/** Keys of the metrics that are emitted only on request. */
 export type MetricOnRequest = {
   [Key in keyof typeof METRICS]: (typeof METRICS)[Key] extends { readonly isOnRequest: true } ? Key : never;
 }[keyof typeof METRICS];

@@ -1,6 +1,7 @@
 /**
- * From messages of the ingest queue to jobs that are moved or cancelled. The bus knows no order: of two moves of one job that are sent
- * close together, either may come last. A producer that needs their order uses the client, or waits between them.
+ * Turns messages of the ingest queue into moves and cancellations of jobs. The bus keeps no order: of two moves of one
+ * job that are sent close together, either may be carried out last. A producer that needs their order uses the client,
+ * or waits between them.
  */
 import { z } from 'zod';
 import { inWords } from '../core/issues.ts';
@@ -24,14 +25,17 @@ export interface JobIngestContext extends RetimeContext {
   readonly log: Log;
 }
 
-/** One message that asks for something of a job that is there. */
+/** One message about an existing job. */
 export type JobMessage = AskedEvent<JobVerb>;
 
-/** What a message says, if it is an event that moves or cancels a job; undefined: it is something else. */
+/** Parses a message; undefined if it is not an event that moves or cancels a job. */
 export const jobMessageOf = (messageId: string, body: string): JobMessage | undefined =>
   askedEventOf(JOB_REQUESTS, messageId, body);
 
-/** The job may be on its way still, in a message behind this one: for so long its absence proves nothing. */
+/**
+ * Milliseconds after the event during which a missing job may still arrive, because the message that submits it may be
+ * behind this one.
+ */
 const ON_ITS_WAY_MS = 60_000;
 
 const named = {
@@ -51,7 +55,7 @@ const DETAILS = {
 
 type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
 
-/** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
+/** Carries out the messages in their order. Returns those that must be delivered again. */
 export const ingestJobRequests = (
   context: JobIngestContext,
   messages: readonly JobMessage[],
@@ -68,17 +72,17 @@ async function carryOut(context: JobIngestContext, message: JobMessage): Promise
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
   }
   const by = `event ${message.eventId}`.slice(0, 100);
-  // A second delivery must not undo what was asked for since.
+  // A second delivery must not undo what was requested after the first.
   if (isDone(job, by)) return undefined;
   return runAtMs === undefined ? cancel(context, jobId, by) : move(context, jobId, runAtMs, by);
 }
 
-/** The message of its request may come behind this one. */
+/** Thrown while the message that submits the job may still arrive. The request is then delivered again. */
 class JobNotThereYet extends Error {
   override readonly name = 'JobNotThereYet';
 
   constructor(jobId: string) {
-    super(`job ${jobId} is not there, and may be on its way`);
+    super(`job ${jobId} does not exist yet; the message that submits it may still arrive`);
   }
 }
 
@@ -96,7 +100,7 @@ async function move(
   if (outcome.kind === 'moved') return undefined;
   if (outcome.kind === 'missing')
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
-  return { field: 'id', reason: `job ${jobId} is ${outcome.job.state}: only jobs that wait are moved` };
+  return { field: 'id', reason: `job ${jobId} is ${outcome.job.state}: only waiting jobs can be moved` };
 }
 
 async function cancel(
@@ -108,7 +112,7 @@ async function cancel(
   const outcome = await store.cancelJob({ jobId, nowMs: atMs, expiresAtMs: atMs + TERMINAL_TTL_MS, by });
   if (outcome.kind !== 'ended' || outcome.job.state === 'cancelled' || !isTerminal(outcome.job.state))
     return undefined;
-  return { field: 'id', reason: `job ${jobId} has ${outcome.job.state} already` };
+  return { field: 'id', reason: `job ${jobId} has already ${outcome.job.state}` };
 }
 
 function askedOf({ verb, detail }: JobMessage): Asked {
@@ -124,7 +128,7 @@ function askedOf({ verb, detail }: JobMessage): Asked {
   }
   const { id, idempotencyKey } = parsed.data;
   if ((id === undefined) === (idempotencyKey === undefined))
-    return { field: 'id', reason: 'name the job by id or by idempotencyKey, one of the two' };
+    return { field: 'id', reason: 'name the job either by id or by idempotencyKey' };
   return {
     jobId: id ?? jobIdOf(idempotencyKey ?? ''),
     runAtMs: 'runAt' in parsed.data ? Date.parse(String(parsed.data.runAt)) : undefined,

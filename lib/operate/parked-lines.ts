@@ -1,6 +1,6 @@
 /**
- * What operators see of parked jobs: by conflict key, whatever fairness keys say of where their jobs are parked. Those names are bounded, and
- * not made of every line. Reads only, of the index, which may lag.
+ * What operators see of parked jobs, read by conflict key. The fairness keys' own records of parked jobs are bounded
+ * and incomplete, so they are not used. All of this reads the index, which may lag.
  */
 
 import { type HeldJobs, isHeld } from '../dispatch/partition/depth.ts';
@@ -14,16 +14,16 @@ import type { PassStore } from '../store/contract/verbs.ts';
 type ParkedStore = Pick<PassStore, 'listParked' | 'readLine' | 'readBlocked'>;
 
 const PAGE = 100;
-/** Of a partition: so many conflict keys are looked at. */
+/** The most conflict keys of a partition that are read. */
 const MARKS_MAX = 1_000;
-/** Of a conflict key that more than a page of jobs wait for: so many groups are looked at. */
+/** The most groups that are read for a conflict key with more than one page of parked jobs. */
 const GROUPS_MAX = 1_000;
 
 /** Pages of conflict keys that may have parked jobs. */
 const marksOf = (store: ParkedStore, partition: number) =>
   pagesOf((after: string | undefined) => store.listParked({ partition, limit: PAGE, after }));
 
-/** All parked jobs of a partition, page by page, conflict key by conflict key. */
+/** All parked jobs of a partition, page by page, one conflict key after the other. */
 export async function* parkedIn(store: ParkedStore, partition: number): AsyncGenerator<readonly JobHead[]> {
   for await (const { marks } of marksOf(store, partition)) {
     for (const { conflictKey } of marks) {
@@ -37,7 +37,7 @@ export async function* parkedIn(store: ParkedStore, partition: number): AsyncGen
 
 export interface ParkedCount {
   readonly waiting: number;
-  /** There may be others. */
+  /** There may be more. */
   readonly more: boolean;
 }
 
@@ -48,8 +48,8 @@ export interface ParkedCounts {
 }
 
 /**
- * Counts what is parked in a partition, by type and fairness key. Where up to a page of jobs waits for a conflict key, these; of the others
- * the first ones of each type and fairness key.
+ * Counts a partition's parked jobs by type and fairness key. If up to a page of jobs is parked for a conflict key, all
+ * of them count; otherwise only the first ones of each type and fairness key.
  */
 export async function countParked(
   store: ParkedStore,
@@ -57,7 +57,7 @@ export async function countParked(
   held: HeldJobs,
 ): Promise<ParkedCounts> {
   const counts = new Map<string, Map<string, ParkedCount>>();
-  // Where something was left out, any key may have more.
+  // False if a bound was reached. Any key may then have more.
   let isWhole = true;
   const add = (jobs: readonly JobHead[], more: boolean): void => {
     for (const job of jobs) {

@@ -1,4 +1,4 @@
-/** What a schedule may be asked to be. One rule for the client, the CLI, events and deployments. */
+/** Validates schedules as users request them. The client, the CLI, events and deployments share these rules. */
 import { z } from 'zod';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
@@ -28,10 +28,10 @@ import { isDeeperThan, keyText, missingOf, REQUEST_LIMITS, wholeNumber } from '.
 export const SCHEDULE_LIMITS = {
   idBytes: 128,
   blackouts: 20,
-  /** Missed firings that `all` makes up for. */
+  /** The most missed firings that misfire `all` makes up for. */
   misfireMax: 100,
   maxFailures: 1_000,
-  /** Beside each other in one declaration. */
+  /** The most schedules in one declaration. */
   declared: 500,
 } as const;
 
@@ -87,7 +87,7 @@ const blackout = z.union(
   },
 );
 
-/** When a schedule fires; by itself what `next` of an expression takes. */
+/** The fields that say when a schedule fires. `parseTimes` accepts only these. */
 const timeShape = {
   cron: z.string().max(256, 'must be at most 256 characters').optional(),
   every: duration(UNITS_MS.s, '30s, 5m, 1h or 1d').optional(),
@@ -117,25 +117,28 @@ const scheduleShape = z.strictObject({
   maxFailures: wholeNumber(1, SCHEDULE_LIMITS.maxFailures).optional(),
 });
 
-/** A schedule as it is asked for. */
+/** A schedule as a user requests it. */
 export interface ScheduleRequest {
-  /** Five fields from minutes, or six from seconds; or a nickname such as `@daily`. Either this or `every`. */
+  /**
+   * A pattern of five fields beginning with minutes, or six beginning with seconds; or a nickname such as `@daily`.
+   * Give either this or `every`.
+   */
   readonly cron?: string | undefined;
-  /** Elapsed time between two firings: `30s`, `5m`, `1h`, `1d`. Counts from `start`, or from when the schedule was made. */
+  /** Elapsed time between two firings: `30s`, `5m`, `1h`, `1d`. It counts from `start`, or from the creation of the schedule. */
   readonly every?: string | undefined;
-  /** IANA name. @default UTC */
+  /** Time zone, as an IANA name. @default UTC */
   readonly zone?: string | undefined;
-  /** False: a pattern with a field for seconds is refused. @default true */
+  /** If false, a pattern with a field for seconds is refused. @default true */
   readonly seconds?: boolean | undefined;
-  /** A local time that is skipped. @default next; for patterns of every hour, elapsed time */
+  /** How to treat a local time that the clock skips. @default next; for patterns of every hour, elapsed time */
   readonly gap?: ScheduleSpec['gap'];
-  /** A local time that comes twice. @default once; for patterns of every hour, elapsed time */
+  /** How to treat a local time that occurs twice. @default once; for patterns of every hour, elapsed time */
   readonly overlap?: ScheduleSpec['overlap'];
-  /** ISO 8601 with a zone: not before. */
+  /** ISO 8601 instant with a zone. No firing is before it. */
   readonly start?: string | undefined;
-  /** ISO 8601 with a zone: not at or after. */
+  /** ISO 8601 instant with a zone. No firing is at or after it. */
   readonly end?: string | undefined;
-  /** Between two instants, or between two local times of each day, or of some. */
+  /** Times without firings: between two instants, or between two local times on each day or on the given days. */
   readonly blackouts?:
     | readonly {
         readonly from: string;
@@ -143,29 +146,29 @@ export interface ScheduleRequest {
         readonly days?: readonly (typeof DAYS)[number][] | undefined;
       }[]
     | undefined;
-  /** Each firing comes later by a part of this which follows from the schedule's id. @default 0ms */
+  /** Each firing is delayed by a part of this, which is derived from the schedule's id. @default 0ms */
   readonly jitter?: string | undefined;
   readonly type: string;
   readonly payload?: unknown;
-  /** In its stead: texts in it may name {{scheduleId}}, {{scheduledAt}}, {{scheduledLocal}} and {{previousAt}}. */
+  /** Replaces `payload`. Strings in it may contain {{scheduleId}}, {{scheduledAt}}, {{scheduledLocal}} and {{previousAt}}. */
   readonly payloadTemplate?: unknown;
   readonly priority?: number | undefined;
   readonly mode?: ScheduleSpec['job']['mode'] | undefined;
   readonly fairnessKey?: string | undefined;
   readonly resourceId?: string | undefined;
-  /** Of firings that were noticed late: none, the latest for all, or each. @default once */
+  /** Which missed firings are made up for: none, one for all of them, or each. @default once */
   readonly misfire?: ScheduleSpec['misfire'] | undefined;
-  /** Noticed later than this, a firing was missed. @default 1m */
+  /** A firing that is noticed later than this counts as missed. @default 1m */
   readonly misfireGrace?: string | undefined;
-  /** Missed firings that `all` makes up for, the oldest first. @default 10 */
+  /** The most missed firings that `all` makes up for, the oldest first. @default 10 */
   readonly misfireMax?: number | undefined;
-  /** While its last job has not ended. @default allow */
+  /** What a firing does while the schedule's last job has not ended. @default allow */
   readonly ifRunning?: ScheduleSpec['ifRunning'] | undefined;
-  /** It pauses itself after so many failed jobs in a row. @default - never */
+  /** The schedule pauses after this many failed jobs in a row. @default - never */
   readonly maxFailures?: number | undefined;
 }
 
-/** When something fires, without what it makes. */
+/** The fields that say when something fires, without the job. */
 export type TimeRequest = Pick<
   ScheduleRequest,
   'cron' | 'every' | 'zone' | 'seconds' | 'gap' | 'overlap' | 'start' | 'end' | 'blackouts' | 'jitter'
@@ -173,18 +176,18 @@ export type TimeRequest = Pick<
 
 /** Why a schedule was refused. */
 export interface ScheduleRefusal {
-  /** Path of the wrong field, such as `blackouts[0]`; empty for the whole. */
+  /** Path of the invalid field, such as `blackouts[0]`; empty for the schedule as a whole. */
   readonly field: string;
-  /** All that is to be said: the problem, the value, and what is allowed. */
+  /** The full message: the problem, the value, and what is allowed. */
   readonly reason: string;
   readonly problem: string;
-  /** What stood there; undefined: nothing. */
+  /** The invalid value; undefined if the field is missing. */
   readonly value: unknown;
-  /** What is allowed, where the problem does not say it; empty: it does. */
+  /** What is allowed; empty if `problem` says it already. */
   readonly wayOut: string;
 }
 
-/** A delayed wake comes by whole seconds, and clocks may differ by some. */
+/** The least grace with misfire `skip`. A delayed wake arrives within whole seconds, and clocks may differ by some seconds. */
 const SKIP_GRACE_LEAST_MS = 5_000;
 
 export type ParsedSchedule = { readonly spec: ScheduleSpec } | Refused;
@@ -199,7 +202,7 @@ function refused(field: string, problem: string, value: unknown, wayOut = ''): R
   return { refusal: { field, reason: reason.slice(0, 1_000).toWellFormed(), problem, value, wayOut } };
 }
 
-/** A value in one line; what is in an object, too. */
+/** Shows a value in one line, with the content of small objects. */
 function shown(value: unknown): string {
   if (typeof value !== 'object' || value === null) return show(value);
   const isJson = !isDeeperThan(value as Json, 10) && unlikeJson(value).next().done === true;
@@ -209,7 +212,7 @@ function shown(value: unknown): string {
 
 const isEmpty = (text: string): boolean => text.trim() === '';
 
-/** The name of a schedule: what stands in its key, in addresses and in commands. */
+/** The id of a schedule, which is part of its key, of URLs and of commands. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$/;
 export const scheduleIdProblem = (id: unknown): string | undefined =>
   typeof id === 'string' && id.length <= SCHEDULE_LIMITS.idBytes && ID.test(id)
@@ -217,9 +220,9 @@ export const scheduleIdProblem = (id: unknown): string | undefined =>
     : `must be 1 to ${SCHEDULE_LIMITS.idBytes} letters, digits and ._:@/+-, beginning with a letter or digit (got ${show(id)})`;
 
 /**
- * Reads what is asked for. What can never fire is refused, too.
+ * Parses a requested schedule. It refuses schedules that can never fire.
  *
- * @param types - those that exist; undefined: they are not known here
+ * @param types - the pool's job types; undefined if the caller does not know them
  */
 export function parseSchedule(
   given: unknown,
@@ -237,9 +240,9 @@ export function parseSchedule(
   if (data.misfire === 'skip' && misfireGrace !== undefined && misfireGrace < SKIP_GRACE_LEAST_MS) {
     return refused(
       'misfireGrace',
-      `must be at least ${SKIP_GRACE_LEAST_MS} ms with misfire skip: passes come up to some seconds late, and would skip what they came for`,
+      `must be at least ${SKIP_GRACE_LEAST_MS} ms with misfire skip: passes may run some seconds late, and would skip the firing that they are due for`,
       (given as { readonly misfireGrace?: unknown }).misfireGrace,
-      'Leave it out for a minute',
+      'Leave it out for the default of one minute',
     );
   }
   const spec: ScheduleSpec = {
@@ -255,7 +258,7 @@ export function parseSchedule(
   return 'refusal' in fires ? fires : { spec };
 }
 
-/** The firings of an expression, counted from an instant. */
+/** Parses the time fields alone, and returns their firings after `fromMs`. */
 export function parseTimes(
   given: unknown,
   fromMs: number,
@@ -274,7 +277,7 @@ export type TimeSpec = Pick<
 >;
 
 function issueOf(error: z.ZodError, given: unknown): Refused {
-  // A field that is misspelt is missing, too: what was written says more.
+  // A misspelt field also leaves the intended one missing. The misspelt name is the more helpful issue.
   const issue = error.issues.find(({ code }) => code === 'unrecognized_keys') ?? error.issues[0];
   const path = issue?.path ?? [];
   const at = path.reduce<unknown>(
@@ -330,7 +333,7 @@ function timesOf(data: TimeData): { readonly spec: TimeSpec } | Refused {
   };
 }
 
-/** What fields that are well by themselves do not allow together. */
+/** Checks fields that are valid by themselves but exclude each other. */
 function timesRefusal(data: TimeData): Refused | undefined {
   const { cron, every, gap, overlap, start, end } = data;
   if ((cron === undefined) === (every === undefined))
@@ -340,7 +343,7 @@ function timesRefusal(data: TimeData): Refused | undefined {
   if (every !== undefined && (gap !== undefined || overlap !== undefined))
     return refused(
       gap === undefined ? 'overlap' : 'gap',
-      'is for cron: every counts elapsed time, whatever clocks do',
+      'is for cron: every counts elapsed time, which clock changes do not affect',
       gap ?? overlap,
       'Leave it out.',
     );
@@ -362,7 +365,7 @@ function timesRefusal(data: TimeData): Refused | undefined {
   return undefined;
 }
 
-/** Fails for what no clock ever shows. */
+/** Returns the firings, or a refusal if there is none after `fromMs`. */
 function checkedFires(spec: TimeSpec, fromMs: number): { readonly fires: Fires } | Refused {
   try {
     const fires = firesOf(rulesOf(spec as ScheduleSpec, fromMs), readCron);
@@ -384,7 +387,7 @@ function checkedFires(spec: TimeSpec, fromMs: number): { readonly fires: Fires }
 
 const isoOf = (atMs: number): string => new Date(atMs).toISOString();
 
-/** The first thing in it that JSON would change or lose. */
+/** Finds values that JSON would change or lose. */
 function* unlikeJson(value: unknown): Generator {
   if (typeof value === 'object' && value !== null)
     for (const each of Object.values(value)) yield* unlikeJson(each);
@@ -396,23 +399,23 @@ function* unlikeJson(value: unknown): Generator {
     yield value;
 }
 
-/** The longest that each name stands for. */
+/** The longest value of each name in a template. */
 const LONGEST_VALUES = {
   scheduleId: 'x'.repeat(SCHEDULE_LIMITS.idBytes),
   scheduledAt: new Date(LAST_FIRING_MS).toISOString(),
-  // Offsets of former times have seconds.
+  // Some historical zone offsets have seconds.
   scheduledLocal: '2199-12-31T23:59:59.999+12:34:56',
   previousAt: new Date(LAST_FIRING_MS).toISOString(),
 } as const satisfies Readonly<Record<(typeof TEMPLATE_NAMES)[number], string>>;
 
-/** A name that nothing stands for, or more names than the payload has room for what stands for them. */
+/** Refuses an unknown name in a template, and a template whose payload may become too large. */
 function templateRefusal(template: Json): Refused | undefined {
   const field = 'payloadTemplate';
   const [unknown] = unknownNames(template);
   if (unknown !== undefined)
     return refused(
       field,
-      'names what nothing stands for',
+      'contains an unknown name',
       `{{${unknown}}}`,
       `There are ${TEMPLATE_NAMES.join(', ')}.`,
     );
@@ -451,7 +454,7 @@ function jobPartOf(
       content,
     );
   for (const odd of unlikeJson(content))
-    return refused(field, 'holds what is no JSON', odd, 'Send null or text instead.');
+    return refused(field, 'contains a value that JSON cannot represent', odd, 'Send null or text instead.');
   const text = JSON.stringify(content);
   const size = Buffer.byteLength(text, 'utf8');
   if (size > REQUEST_LIMITS.payloadBytes)
