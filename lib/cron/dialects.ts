@@ -30,10 +30,7 @@ export function foreignDialect(pattern: string): Foreign | undefined {
   if (verb !== '') return eventBridge(verb.toLowerCase(), inner.trim());
   const [, duration] = /^@every\s+(\S+)$/i.exec(text) ?? [];
   if (duration !== undefined)
-    return foreign(
-      'is an interval, not a pattern',
-      `Write every: ${JSON.stringify(duration)} instead.`,
-    );
+    return foreign('is an interval, not a pattern', `Write every: ${JSON.stringify(duration)} instead.`);
   const fields = text.split(/\s+/);
   if (fields.length === 7 && YEAR.test(fields[6] ?? '')) return quartz(fields, fields[6]);
   if (fields.length === 6 && (isAny(fields[2]) || isAny(fields[4]) || isYear(fields[5]))) {
@@ -51,8 +48,7 @@ function eventBridge(verb: string, inner: string): Foreign {
     if (fields.length === 6) return ofEventBridge(fields);
     return written(EVENTBRIDGE, 'cron(…)', undefined);
   }
-  if (verb === 'at')
-    return written(EVENTBRIDGE, 'at(…), a single time', 'Submit a job with runAt instead.');
+  if (verb === 'at') return written(EVENTBRIDGE, 'at(…), a single time', 'Submit a job with runAt instead.');
   const [, amount = '', unit = ''] = /^(\d+)\s+(\w+?)s?$/.exec(inner) ?? [];
   const short = UNITS[unit.toLowerCase()];
   const every = short === undefined ? undefined : `Write every: "${amount}${short}" instead.`;

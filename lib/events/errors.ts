@@ -1,6 +1,6 @@
-/** What can go wrong with the bus. An event that was not accepted is a value in the answer. */
+/** Errors of the bus. An event that was not accepted is not an error but a returned value. */
 
-/** The bus, or the right to put events on it, is missing: waiting does not help. */
+/** The bus, or the permission to put events on it, is missing. Waiting does not help. */
 export class BusMisconfigured extends Error {
   override readonly name = 'BusMisconfigured';
 }

@@ -1,6 +1,6 @@
-/** What can go wrong with a queue. A message that was not accepted is a value in the answer. */
+/** Errors of the queues. A message that was not accepted is not an error but a returned value. */
 
-/** The fleet has no queue here. */
+/** The fleet has no queue in this deployment. */
 export class UnknownFleet extends Error {
   override readonly name = 'UnknownFleet';
 
@@ -11,17 +11,17 @@ export class UnknownFleet extends Error {
   }
 }
 
-/** The queue, or the right to use it, is missing: waiting does not help. */
+/** The queue, or the permission to use it, is missing. Waiting does not help. */
 export class QueueMisconfigured extends Error {
   override readonly name = 'QueueMisconfigured';
 }
 
-/** No answer, or too many requests. The request may have been applied: repeat it, messages bear that. */
+/** The queue did not answer, or throttled the request. The request may have been carried out; repeating it is safe. */
 export class QueueUnavailable extends Error {
   override readonly name = 'QueueUnavailable';
 }
 
-/** The queue does not take such a request. */
+/** The queue refuses this request. */
 export class QueueRefused extends Error {
   override readonly name = 'QueueRefused';
 }

@@ -1,56 +1,54 @@
-/** Messages as text: to a fleet's queue, and to the wake queue. */
+/** Encodes and decodes the messages of fleets' queues, of the wake queue and of the outcomes queue. */
 import { isClaimId, isJobId } from '../core/job.ts';
 import type { PlannedClaim } from '../core/life-cycle.ts';
 import { type DispatchMessage, TOLD_JOBS_MAX, type UnpublishedOutcomes } from './contract.ts';
 
-/** Thrown for a message that no dispatcher of ours has sent. */
+/** Thrown for a message that was not sent by a dispatcher. */
 export class MalformedMessageError extends Error {
   override readonly name = 'MalformedMessageError';
 }
 
-/** One job as it is, several as a list. */
+/** Encodes a single job as an object, and several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
   const named = jobs.map(({ jobId, claimId, toClaim }) => ({ jobId, claimId, toClaim }));
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
 
-/** In groups of at most so many, in their order: jobs of a message, or messages of a request. */
+/** Splits into groups of at most `most`, in their order: jobs of a message, or messages of a request. */
 export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonly T[]> {
   for (let from = 0; from < all.length; from += most) yield all.slice(from, from + most);
 }
 
-/** Who does not know of jobs takes it for a wake as any other. */
 export const encodeWake = (partition: number, dueAtMs?: number, jobIds?: readonly string[]): string =>
   JSON.stringify({ partition, dueAtMs, jobIds });
 
-/** Who does not know looks takes it for a wake, which finds the same. */
 export const encodeLook = (partition: number, atMs: number): string =>
   JSON.stringify({ partition, asks: 'look', atMs });
 
-/** Ids of jobs, and of schedules: whoever may send a message may name anything. */
+/** Valid ids of jobs or schedules. The sender is not trusted, so anything else is dropped. */
 const idsIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each) => typeof each === 'string' && isJobId(each)) : [];
 
-/** What a message of the wake queue asks for: a look at the workers, or a pass. */
+/** The request in a wake message: a check of the workers, or a pass. */
 export type Wake = LookWake | PassWake;
 
 export interface LookWake {
   readonly partition: number;
   readonly asks: 'look';
-  /** Epoch ms for which it was noted (`Lookout.nextAtMs`). */
+  /** Epoch ms that was recorded for this check (`Lookout.nextAtMs`). */
   readonly atMs: number;
 }
 
 export interface PassWake {
   readonly partition: number;
   readonly asks: 'pass';
-  /** What a pass is for becomes due then; undefined: it is due. */
+  /** Epoch ms when the pass's work becomes due; undefined if it is due already. */
   readonly dueAtMs?: number | undefined;
-  /** What a pass is for was being stored when it was sent; undefined: it does not say. */
+  /** Jobs that were being stored when the wake was sent; undefined if it names none. */
   readonly jobIds?: readonly string[] | undefined;
 }
 
-/** Undefined for what names no partition: it wakes them all. */
+/** Decodes a message; undefined if it names no partition. Such a message wakes all partitions. */
 export function decodeWake(body: string): Wake | undefined {
   try {
     return wakeIn(JSON.parse(body));
@@ -59,12 +57,12 @@ export function decodeWake(body: string): Wake | undefined {
   }
 }
 
-/** The same of what is not text any more. */
+/** Reads a wake from a parsed value. */
 export function wakeIn(value: unknown): Wake | undefined {
   if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
   const { partition } = value;
   if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
-  // A look that does not say which one it is goes on as a pass, as with who does not know looks.
+  // A check without its `atMs` is handled as a pass, which checks the workers too.
   if ('asks' in value && value.asks === 'look' && 'atMs' in value && Number.isFinite(value.atMs))
     return { partition: Number(partition), asks: 'look', atMs: Number(value.atMs) };
   const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
@@ -83,7 +81,7 @@ export const encodeOutcomes = (
   reason?: string,
 ): string => JSON.stringify({ jobIds, scheduleIds, tries, reason });
 
-/** Of a message that names nothing: nothing. */
+/** Decodes a message. An unreadable one gives empty lists. */
 export function decodeOutcomes(body: string): UnpublishedOutcomes {
   let value: unknown;
   try {
@@ -101,7 +99,7 @@ export function decodeOutcomes(body: string): UnpublishedOutcomes {
 }
 
 /**
- * The jobs that a message names, one at least.
+ * Decodes the jobs of a message, at least one.
  * @throws MalformedMessageError
  */
 export function decodeDispatchMessage(body: string): readonly DispatchMessage[] {
@@ -121,7 +119,7 @@ export function decodeDispatchMessage(body: string): readonly DispatchMessage[] 
   return jobs;
 }
 
-/** Undefined for what names no job, or something else beside jobs. */
+/** Undefined if the value names no job, or has an entry that is not a job. */
 function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
   const named =
     typeof value === 'object' && value !== null && 'jobs' in value && Array.isArray(value.jobs)
@@ -138,7 +136,7 @@ function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
 }
 
-/** Undefined for what is no planned claim. */
+/** Undefined if the value is not a planned claim. */
 function plannedIn(value: unknown): PlannedClaim | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { version, fleet, claimedAtMs, declared } = value as Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
 /**
- * The product in memory, under virtual time: the code that submits, makes passes, works and settles in production, over
- * the memory adapters. What the cloud does around it is here, at its best: messages arrive at once, the stream of changed
- * jobs and all wakes of an instant reach one dispatcher together, after everything else that happens at that instant.
+ * Runs the product in memory, under virtual time: the production code that submits, makes passes, works and settles, on
+ * the memory adapters. It imitates the surrounding cloud without delays: messages arrive at once. The stream's records
+ * and the wakes of one instant reach one dispatcher together, after everything else that happens at that instant.
  */
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
@@ -32,21 +32,21 @@ import type { WorkerProcessOptions } from '../worker/process/options.ts';
 import { runWorker } from '../worker/process/process.ts';
 import type { JobContext, JobHandlers } from '../worker/run-job.ts';
 
-/** What an attempt does, as only the scenario knows. */
+/** The behaviour of one attempt, which the scenario defines. */
 export interface Work {
   readonly takesMs: number;
-  /** The name of the error that it ends with; undefined: it succeeds. */
+  /** The name of the error that it ends with; undefined if it succeeds. */
   readonly error?: string | undefined;
 }
 
-/** A long-running process of a fleet, with as many slots. */
+/** A long-running worker process of a fleet. */
 export interface WorkerPlan {
   readonly workerId: string;
   readonly fleet: string;
   readonly slots: number;
 }
 
-/** A worker process's own settings, as `runFleetWorker` takes them. */
+/** Settings of a worker process, as `runFleetWorker` takes them. */
 export interface WorkerLease {
   readonly leaseMs: number;
   readonly heartbeatMs: number;
@@ -57,29 +57,29 @@ export interface SimulatedPoolOptions {
   /** Epoch milliseconds. */
   readonly startMs: number;
   readonly seed: number;
-  /** Undefined: the product's own. */
+  /** Undefined for the product's default. */
   readonly workerLease: WorkerLease | undefined;
   readonly workOf: (jobId: string, attempt: number) => Work;
-  /** Hears of every change in the store, in the moment. */
+  /** Called for every change in the store, when it happens. */
   readonly observe: (event: StoreEvent<Job>) => void;
-  /** A scheduled job's time comes then. */
+  /** Called when a job is scheduled for later. */
   readonly onScheduled: (job: Job) => void;
 }
 
 const TICK_MS = 60_000;
-/** A whole number of heartbeats, whatever the lease is. */
+/** Idle time that is skipped is a multiple of this: a whole number of heartbeats for any lease. */
 const HEARTBEATS_MS = 10_000;
-/** So long before something happens an idle time is over: the tick before it looks ahead of it. */
+/** Skipped time ends this long before the next event, because a tick looks one minute ahead. */
 const AWAKE_BEFORE_MS = 2 * TICK_MS;
-/** What the function of a fleet has left after its slowest type's timeout. The most that the construct keeps is 30 s. */
+/** Time that a fleet's function has beyond the timeout of its slowest type. The construct keeps at most 30 s. */
 const FUNCTION_MARGIN_MS = 30_000;
-/** As the construct declares a fleet's queue: so much more than the function's timeout. */
+/** How much longer than the function's timeout a message stays hidden, as the construct configures the queue. */
 const BEHIND_FUNCTION_MS = 20_000;
 const RECEIVE_MAX = 10;
 
 const SILENT: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
-/** One life of a worker process: it ends without a word. */
+/** One incarnation of a worker process. It can vanish without notice. */
 class Life {
   isOver = false;
   readonly #end = new AbortController();
@@ -90,13 +90,13 @@ class Life {
     this.#end.abort();
   }
 
-  /** Whatever a life that is over waits for never comes. */
+  /** Returns the answer, or never resolves if the process has vanished. */
   async ifAlive<T>(answer: T): Promise<T> {
     return this.isOver ? NEVER : answer;
   }
 }
 
-/** What vanished is waited for by nobody. */
+/** A promise that never resolves. */
 const NEVER = new Promise<never>(() => {});
 
 interface Process {
@@ -124,14 +124,15 @@ export class SimulatedPool {
   readonly #client: OperateContext;
   readonly #workerRandom: Random;
   readonly #functions: readonly FunctionFleet[];
-  /** Attempts in functions that have vanished, by claim. */
+  /** Claims of the attempts whose function has vanished. */
   readonly #vanished = new Set<string>();
   readonly #processes = new Map<string, Process>();
-  /** Changed jobs whose outcomes the bus was not told of yet, and those that no pass was shown. */
-  #untold: Job[] = [];
+  /** Changed jobs whose outcomes are not published yet. */
+  #unpublished: Job[] = [];
+  /** Changed jobs that no pass has been given yet. */
   #images: Job[] = [];
   readonly #woken = new Set<number>();
-  /** Looks at workers that have come. */
+  /** Requested checks of workers that are due. */
   readonly #looks: { readonly partition: number; readonly atMs: number }[] = [];
   #isTick = false;
   #invocations = 0;
@@ -174,7 +175,7 @@ export class SimulatedPool {
     };
     this.#functions = configuration.fleets.flatMap((fleet) => this.#functionOf(fleet));
     this.store.subscribe(({ newJob }) => {
-      if (isAwaited(newJob)) this.#untold.push(newJob);
+      if (isAwaited(newJob)) this.#unpublished.push(newJob);
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
     this.#queue.onWake((partition) => this.#woken.add(partition));
@@ -182,7 +183,7 @@ export class SimulatedPool {
     this.#tickOn();
   }
 
-  /** What the dispatcher remembers between its passes. */
+  /** What the dispatcher remembers between passes. */
   get caches(): DispatchContext['caches'] {
     return this.#dispatcher.caches;
   }
@@ -201,12 +202,12 @@ export class SimulatedPool {
     await submit(this.#client, jobs);
   }
 
-  /** Puts a schedule as the client does. @param putAtMs - it may fire after this instant */
+  /** Puts a schedule as the client does. @param putAtMs - the schedule may fire after this instant */
   async putSchedule(id: string, spec: ScheduleSpec, putAtMs: number): Promise<void> {
     await putSchedule({ ...this.#client, nowMs: () => putAtMs }, id, spec, false);
   }
 
-  /** A schedule may be due: its partition is looked at in this very moment, as for jobs. */
+  /** Requests a pass if the schedule is due. The pass is made at this instant, not at the next whole second. */
   wakeForSchedule(id: string): void {
     const state = this.store.inspectSchedule(id)?.state;
     if (state?.dueMs !== undefined && state.dueMs <= this.time.nowMs) this.#woken.add(state.partition);
@@ -225,7 +226,7 @@ export class SimulatedPool {
     return changeControl(this.#client, scope, change);
   }
 
-  /** A job's time has come: its partition is looked at in this very moment, not at the next whole second. */
+  /** Requests a pass if the job is due. The pass is made at this instant, not at the next whole second. */
   wakeFor(jobId: string): void {
     const job = this.store.inspectJob(jobId);
     if (job?.state === 'scheduled' && job.runAtMs <= this.time.nowMs) this.#woken.add(job.partition);
@@ -233,7 +234,7 @@ export class SimulatedPool {
 
   // Workers
 
-  /** A process begins to work, as a new life of its name. */
+  /** Starts a worker process, as a new incarnation of its id. */
   join(plan: WorkerPlan): void {
     const life = new Life();
     this.#processes.set(plan.workerId, { plan, life, joinedAtMs: this.time.nowMs });
@@ -242,16 +243,16 @@ export class SimulatedPool {
       ...this.#clock,
       sleep: async (ms, signal) => life.ifAlive(await this.time.sleep(ms, signal)),
     };
-    const { send, delete: remove, handBack, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
+    const { send, delete: remove, handBack, sendWake, sendLook } = whileAlive(this.#queue, life);
     const options: WorkerProcessOptions = {
-      store: heardWhileAlive(this.store, life),
+      store: whileAlive(this.store, life),
       queue: {
         send,
         delete: remove,
         handBack,
         sendWake,
         sendLook,
-        // Who has vanished takes no more messages.
+        // A vanished process receives no more messages.
         receive: async (fleet, max, waitMs, hideMs, signal) => {
           const heard = signal === undefined ? life.signal : AbortSignal.any([signal, life.signal]);
           return life.ifAlive(await this.#queue.receive(fleet, max, waitMs, hideMs, heard));
@@ -270,15 +271,15 @@ export class SimulatedPool {
     runWorker(options).catch((error: unknown) => this.fail(error));
   }
 
-  /** A process vanishes without a word, and what it runs with it. */
+  /** Makes a process vanish without notice, together with its running jobs. */
   vanish(workerId: string): void {
     this.#processes.get(workerId)?.life.vanish();
     this.#processes.delete(workerId);
   }
 
   /**
-   * What runs this job vanishes: the function; or the process, with all that it runs, and its supervisor starts it again
-   * at once.
+   * Makes the function or process that runs this job vanish. A process vanishes with all its jobs, and its supervisor
+   * starts it again at once.
    */
   lose(jobId: string): void {
     const job = this.store.inspectJob(jobId);
@@ -297,20 +298,21 @@ export class SimulatedPool {
     this.#trouble ??= error;
   }
 
-  /** Does all that is due by now, then passes until nothing is left to decide at this instant. */
+  /** Does everything that is due by now, then makes passes until nothing is left to decide at this instant. */
   async act(): Promise<void> {
     for (;;) {
       await this.time.runDue();
       if (this.#trouble !== undefined) throw this.#trouble;
       if (await this.#deliver()) continue;
       if (this.#looks.length > 0) {
-        // One may wait for the end of a lease, and time goes on only when all is done.
+        // A check may wait for the end of a lease. It is not awaited, because time goes on only after all actions of this
+        // instant.
         for (const { partition, atMs } of this.#looks.splice(0))
           lookAtWorkers(this.#dispatcher, partition, atMs).catch((error: unknown) => this.fail(error));
         continue;
       }
-      if (this.#untold.length > 0) {
-        // Whoever hears of an outcome may ask for more, at this very instant.
+      if (this.#unpublished.length > 0) {
+        // Consumers of outcomes may submit jobs at this same instant.
         await this.#publish();
         continue;
       }
@@ -320,11 +322,11 @@ export class SimulatedPool {
   }
 
   /**
-   * Leaves time out up to shortly before an instant, if no job waits, runs or is due until then: each minute of it is
-   * like the one before, with its tick and its heartbeats, so whole minutes can be missing. To a process it would look as if
-   * its machine had been suspended, and it would end; so each begins again.
+   * Skips time up to shortly before an instant, if no job waits, runs or is due until then. Each minute of it equals
+   * the one before, with its tick and its heartbeats, so whole minutes can be skipped. A worker process would take the
+   * jump for a suspended machine and end, so each process is started anew.
    *
-   * @param hasOpenJobs - a job is pending, claimed or running
+   * @param hasOpenJobs - whether a job is pending, claimed or running
    */
   skipIdle(untilMs: number, hasOpenJobs: boolean): void {
     if (hasOpenJobs) return;
@@ -337,7 +339,7 @@ export class SimulatedPool {
     this.time.skip(Math.floor(idleMs / TICK_MS) * TICK_MS);
     for (const { plan, life, joinedAtMs } of [...this.#processes.values()]) {
       life.vanish();
-      // Its heartbeats come as they would have come: when its loss is noticed depends on the last one.
+      // Its heartbeats keep their times, because the last one decides when its loss is noticed.
       const sinceBeatMs = (this.time.nowMs - joinedAtMs) % HEARTBEATS_MS;
       this.time.after(sinceBeatMs === 0 ? 0 : HEARTBEATS_MS - sinceBeatMs, () => this.join(plan));
     }
@@ -351,13 +353,13 @@ export class SimulatedPool {
   }
 
   async #publish(): Promise<void> {
-    const jobs = this.#untold;
-    this.#untold = [];
+    const jobs = this.#unpublished;
+    this.#unpublished = [];
     for (const job of jobs) this.#images.push(job);
     await publishOutcomes(this.#bus, jobs);
   }
 
-  /** Passes of every partition that something happened in. */
+  /** Makes passes of every partition in which something happened. */
   async #dispatch(): Promise<void> {
     const jobs = this.#images;
     const woken = [...this.#woken];
@@ -373,7 +375,7 @@ export class SimulatedPool {
     );
   }
 
-  /** Invokes a function for each message that a fleet's queue shows. Answers whether there was one. */
+  /** Invokes a function for each visible message of a fleet's queue. Returns whether there was one. */
   async #deliver(): Promise<boolean> {
     let isAny = false;
     for (const fleet of this.#functions) {
@@ -404,7 +406,7 @@ export class SimulatedPool {
     );
   }
 
-  /** The store of functions: one that has vanished does not say that its handler goes on. */
+  /** The store of functions. A vanished function does not report that its handler hangs. */
   #untilVanished(store: MemoryJobStore): MemoryJobStore {
     return new Proxy(store, {
       get: (target, name) => {
@@ -437,9 +439,9 @@ export class SimulatedPool {
   }
 
   /**
-   * The users' code: it works for a while, heeds its signal, and succeeds or throws.
+   * The users' handlers: each works for a while, obeys its signal, and succeeds or throws.
    *
-   * @param vanishing - of a job that begins: whether what runs it has vanished
+   * @param vanishing - is called when a job starts; returns a function that says whether its process has vanished
    */
   #handlers(vanishing: (jobId: string) => () => boolean): JobHandlers {
     const handle = async (_payload: Json, run: JobContext): Promise<Json> => {
@@ -448,7 +450,7 @@ export class SimulatedPool {
       const endsMs = this.time.nowMs + takesMs;
       await this.time.sleep(takesMs, run.signal);
       if (hasVanished()) return NEVER;
-      // Work that is done at the very instant of the deadline is done in time.
+      // Work that ends at the very instant of the deadline is in time.
       if (this.time.nowMs < endsMs) run.signal.throwIfAborted();
       if (error !== undefined) throw named(error);
       return null;
@@ -458,13 +460,13 @@ export class SimulatedPool {
 }
 
 function named(name: string): Error {
-  const error = new Error('the scenario says so');
+  const error = new Error('the scenario makes this attempt fail');
   error.name = name;
   return error;
 }
 
-/** Every verb of an adapter for one life: once that is over, it asks nothing more and hears no answer. */
-function heardWhileAlive<Adapter extends object>(adapter: Adapter, life: Life): Adapter {
+/** Wraps an adapter for one process. After the process has vanished, no call is made and none returns. */
+function whileAlive<Adapter extends object>(adapter: Adapter, life: Life): Adapter {
   return new Proxy(adapter, {
     get: (target, name) => {
       const verb: unknown = Reflect.get(target, name, target);
@@ -477,7 +479,7 @@ function heardWhileAlive<Adapter extends object>(adapter: Adapter, life: Life): 
   });
 }
 
-/** A message as the function's event source hands it over. */
+/** A message as the event source passes it to the function. */
 const recordOf = (receipt: string, body: string): SQSRecord => ({
   messageId: receipt,
   receiptHandle: receipt,
@@ -495,7 +497,7 @@ const recordOf = (receipt: string, body: string): SQSRecord => ({
   awsRegion: '',
 });
 
-/** Even numbers from [0, 1), the same for the same seed. */
+/** Evenly distributed numbers in [0, 1), the same for the same seed. */
 function seeded(seed: string): Random {
   let drawn = 0;
   return () => {

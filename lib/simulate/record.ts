@@ -1,9 +1,12 @@
-/** What happened in a simulated pool: attempts as they start and end in the store, and what keys, types and fleets got. */
+/**
+ * Records what happens in a simulated pool: attempts as they start and end in the store, and the shares of keys, types
+ * and fleets.
+ */
 import { isTerminal, type Job } from '../core/job.ts';
 import type { StoreEvent } from '../store/memory/imitation/imitation.ts';
 import type { Run } from './fairness.ts';
 
-/** How one attempt went. */
+/** How one attempt ended. */
 export type AttemptOutcome = 'succeeded' | 'failed' | 'retry' | 'workerLost' | 'cancelled' | 'running';
 
 export interface Attempt {
@@ -13,11 +16,11 @@ export interface Attempt {
   readonly startMs: number;
   readonly endMs: number | null;
   readonly outcome: AttemptOutcome;
-  /** The error's name, where there was one. */
+  /** The error's name, if there was one. */
   readonly error?: string;
 }
 
-/** What a fairness key got, or a type. */
+/** What a fairness key or a type got. */
 export interface Share {
   readonly submitted: number;
   readonly started: number;
@@ -26,17 +29,17 @@ export interface Share {
   readonly cancelled: number;
   readonly waiting: number;
   readonly running: number;
-  /** Of slots. */
+  /** Slot time used, in ms. */
   readonly busyMs: number;
-  /** From ready to start, over all attempts that started. */
+  /** Time from ready to start, over all started attempts. */
   readonly waitMeanMs: number;
   readonly waitMaxMs: number;
 }
 
 export interface FleetUse {
-  /** When the scenario ends. */
+  /** Number of slots when the scenario ends. */
   readonly slots: number;
-  /** Slots over time. A vanished worker's busy slots count until it is missed. */
+  /** Slots times their duration. Busy slots of a vanished worker count until its loss is noticed. */
   readonly slotMs: number;
   readonly busyMs: number;
   readonly peak: number;
@@ -59,16 +62,16 @@ interface OpenAttempt {
   readonly job: Job;
   readonly fleet: string;
   readonly startMs: number;
-  /** Its worker process vanished, and its slots with it, but for those that are still counted. */
+  /** The worker process vanished, and its loss is not noticed yet, so the slot still counts. */
   isGhost: boolean;
 }
 
 export interface RecordOptions {
-  /** Since the scenario's beginning. */
+  /** Milliseconds since the scenario's beginning. */
   readonly nowMs: () => number;
   readonly startEpochMs: number;
   readonly untilMs: number;
-  /** More than this is no scenario but a mistake, such as endless retries without a delay. */
+  /** The most starts. More indicate a mistake, such as endless retries without a delay. */
   readonly startsMax: number;
   readonly onTooManyStarts: () => void;
 }
@@ -85,9 +88,9 @@ export class SimulationRecord {
   readonly #byFleet = new Map<string, Tally>();
   readonly #slotsOf = new Map<string, number>();
   readonly #slotMsOf = new Map<string, number>();
-  /** Types and resources of what succeeded. */
+  /** Types and resources of the jobs that succeeded. */
   readonly #learned = new Map<string, Pick<Job, 'type' | 'resourceId'>>();
-  /** Pending, claimed or running. */
+  /** Number of jobs that are pending, claimed or running. */
   #open = 0;
   #peak = 0;
 
@@ -126,14 +129,14 @@ export class SimulationRecord {
     if (isTerminal(job.state) && before?.state !== job.state) this.#over(job);
   };
 
-  /** A fleet has so many slots more. */
+  /** Adds slots to a fleet from now on; a negative number removes them. */
   addSlots(fleet: string, slots: number): void {
     const { untilMs, nowMs } = this.#options;
     this.#slotMsOf.set(fleet, (this.#slotMsOf.get(fleet) ?? 0) + slots * (untilMs - nowMs()));
     this.#slotsOf.set(fleet, (this.#slotsOf.get(fleet) ?? 0) + slots);
   }
 
-  /** A worker process vanishes: slots in which its jobs are still counted go when they are missed. */
+  /** Removes a vanished worker's free slots. Its busy slots count until the loss of their jobs is noticed. */
   vanish(workerId: string, fleet: string, slots: number): void {
     let counted = 0;
     for (const open of this.#running.values()) {
@@ -144,7 +147,7 @@ export class SimulationRecord {
     this.addSlots(fleet, counted - slots);
   }
 
-  /** In order of start. */
+  /** Attempts in the order of their starts. */
   attempts(): readonly Attempt[] {
     const running = [...this.#running.values()].map((open) => attemptOf(open, null, 'running', open.job));
     return [...this.#attempts, ...running].sort(
@@ -169,7 +172,7 @@ export class SimulationRecord {
     });
   }
 
-  /** Ids of jobs that wait, in order. */
+  /** Ids of waiting jobs, sorted. */
   waiting(): readonly string[] {
     return [...this.#jobs.values()]
       .filter(({ state }) => state === 'pending' || state === 'scheduled' || state === 'claimed')
@@ -177,7 +180,7 @@ export class SimulationRecord {
       .sort(compareText);
   }
 
-  /** For a chart: attempts, and how long each job waited before its first. */
+  /** Data for a chart: attempts, and how long each job waited before its first one. */
   runs(attempts: readonly Attempt[]): readonly Run[] {
     const ran: Run[] = attempts.map(({ id, startMs, endMs }) => ({
       group: this.#jobs.get(id)?.fairnessKey ?? '',
@@ -210,7 +213,8 @@ export class SimulationRecord {
       tally.peak = Math.max(tally.peak, tally.running);
       tally.waitMs += waitMs;
       tally.waitMaxMs = Math.max(tally.waitMaxMs, waitMs);
-      // What runs at the end is busy until then: its start is taken back now, its end added when it is known.
+      // Busy time is the end minus the start. The start is subtracted now, and the end is added when it is known, or
+      // `untilMs` if the job still runs then.
       tally.busyMs -= startMs;
     }
     this.#peak = Math.max(this.#peak, this.#running.size);

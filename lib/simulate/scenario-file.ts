@@ -1,18 +1,18 @@
 /**
- * The scenario formats that `fairlead simulate` reads, and the errors for files that are none.
+ * The scenario formats that `fairlead simulate` reads, and the errors for invalid files.
  *
- * Four formats stand for the reference texts (fairness, scoring, timers, partitions), the fifth (`fairlead/1`, see
- * `product-scenario.ts`) for the product's own configuration. A field that a format does not know is refused: it is a
- * misspelt setting, or one that would not be honoured.
+ * Four formats belong to the reference texts (fairness, scoring, timers, partitions). The fifth (`fairlead/1`, see
+ * `product-scenario.ts`) is for the product's own configuration. Unknown fields are refused, because they are misspelt
+ * settings, or settings that would have no effect.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { inWords } from '../core/issues.ts';
 
-/** Files beyond this are refused unread: a simulation keeps its scenario in memory. */
+/** The largest file that is read. A simulation keeps its scenario in memory. */
 export const LARGEST_FILE_BYTES = 64 * 1024 * 1024;
 
-/** Arrays beyond this are refused: results would not be looked at by anyone. */
+/** The longest array that is accepted. Results of more entries are too many to look at. */
 export const LONGEST_ARRAY = 200_000;
 
 const DEEPEST = 32;
@@ -20,7 +20,7 @@ const DEEPEST = 32;
 /** A file that cannot be simulated. The command ends with exit code 2. */
 export class ScenarioError extends Error {
   override readonly name = 'ScenarioError';
-  /** Path of the wrong field, such as `cases[3].input.slots[0].id`; empty for the whole file. */
+  /** Path of the invalid field, such as `cases[3].input.slots[0].id`; empty for the whole file. */
   readonly field: string;
 
   constructor(field: string, problem: string) {
@@ -30,8 +30,8 @@ export class ScenarioError extends Error {
 }
 
 /**
- * The file's JSON.
- * @throws ScenarioError if there is no such file, or what it holds is not JSON that a scenario could be.
+ * Reads and parses a scenario file.
+ * @throws ScenarioError if the file cannot be read, or its content cannot be a scenario.
  */
 export function readScenarioFile(path: string): unknown {
   let text: string;
@@ -48,12 +48,12 @@ export function readScenarioFile(path: string): unknown {
   return parseScenarioText(text);
 }
 
-/** @throws ScenarioError if the text is not JSON that a scenario could be. */
+/** @throws ScenarioError if the text is not JSON, or cannot be a scenario. */
 export function parseScenarioText(text: string): unknown {
   if (text.trim() === '') throw new ScenarioError('', 'the file is empty');
   let value: unknown;
   try {
-    // A byte order mark is no part of JSON, but editors write it.
+    // A byte order mark is not part of JSON, but some editors write one.
     value = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new ScenarioError('', `the file is not JSON (${messageOf(cause)})`);
@@ -63,9 +63,9 @@ export function parseScenarioText(text: string): unknown {
 }
 
 /**
- * The value, checked against a schema.
- * @param path Where the value stands in the file.
- * @throws ScenarioError for the first field that is wrong.
+ * Checks a value against a schema.
+ * @param path - path of the value in the file
+ * @throws ScenarioError for the first invalid field.
  */
 export function check<Schema extends z.ZodType>(
   schema: Schema,
@@ -76,7 +76,7 @@ export function check<Schema extends z.ZodType>(
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue === undefined) throw new ScenarioError(path, 'is malformed');
-  // An unknown field is reported for the object that has it; name the field itself.
+  // Zod reports an unknown field for the object that has it, so its name is added to the path.
   const unknown = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
   const field = pathOf([...issue.path, ...unknown], path);
   throw new ScenarioError(field, unknown.length > 0 ? 'is not a known field' : lowerFirst(issue.message));
@@ -90,15 +90,12 @@ export function pathOf(parts: readonly PropertyKey[], base = ''): string {
   }, base);
 }
 
-/** Refuses a list in which two entries have one name; `path` is the list's. */
+/** Refuses a list in which two entries have the same name; `path` is the list's. */
 export function refuseDuplicates(names: readonly (string | number)[], path: string, field: string): void {
   const seen = new Set<string | number>();
   names.forEach((name, index) => {
     if (seen.has(name)) {
-      throw new ScenarioError(
-        `${path}[${index}]${field === '' ? '' : `.${field}`}`,
-        `${name} is there twice`,
-      );
+      throw new ScenarioError(`${path}[${index}]${field === '' ? '' : `.${field}`}`, `${name} is used twice`);
     }
     seen.add(name);
   });
@@ -112,8 +109,8 @@ function lowerFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-// One walk before any schema looks: a `__proto__` field would vanish silently from copies, and very deep or very long
-// values have no place in a scenario. A loop, because depth is what it guards against.
+// Runs before any schema: a copy would silently drop a `__proto__` field, and very deep or very long values cannot be a
+// scenario. It is a loop, because recursion would overflow the stack on deep values.
 function refuseUnsafe(root: unknown): void {
   const open: { readonly value: unknown; readonly path: readonly PropertyKey[] }[] = [
     { value: root, path: [] },
@@ -137,19 +134,19 @@ function refuseUnsafeNode(value: object, path: readonly PropertyKey[]): void {
     throw new ScenarioError(pathOf([...path, '__proto__']), 'is not a known field');
 }
 
-// Building blocks. Instants and durations are whole milliseconds, so results can be compared exactly.
+// Building blocks of the schemas. Instants and durations are whole milliseconds, so that results can be compared exactly.
 
 export const instantMs = z.int();
 export const durationMs = z.int().min(0);
 export const intervalMs = z.int().min(1);
 export const count = z.int().min(0);
-/** Ids come as text or as whole numbers; numbers sort as numbers. */
+/** Ids are strings or whole numbers. */
 export const anyId = z.union([z.string(), z.int()], { error: 'expected text or a whole number' });
 export const caseId = z.string().min(1);
 
 export type AnyId = z.output<typeof anyId>;
 
-/** Numbers before texts, numbers by value, texts by code unit. */
+/** Numbers come before strings; numbers sort by value, strings by code unit. */
 export function compareIds(one: AnyId, other: AnyId): number {
   if (typeof one === 'number' && typeof other === 'number') return one - other;
   if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1;

@@ -12,10 +12,10 @@ import { type AnyId, compareIds, refuseDuplicates, ScenarioError } from './scena
 
 type Input<Kind extends ScoringCase['kind']> = Extract<ScoringCase, { kind: Kind }>['input'];
 
-/** A crossover later than this is none. */
+/** The latest crossover that is searched for, in seconds. */
 const LAST_CROSSOVER_SEC = 20_000;
 
-/** @throws ScenarioError with a path below `path`, the case's, for what no schema can see. */
+/** @throws ScenarioError with a path that begins with `path`, the case's, for errors that the schemas cannot find. */
 export function simulateScoring(
   scenario: ScoringCase,
   path: string,
@@ -51,7 +51,7 @@ function points(priority: number, onDemand: boolean, ageMs: number, compatible: 
 
 type Contender = Input<'crossover'>['a'];
 
-/** The first whole seconds at which a's score equals b's, and exceeds it. */
+/** The first whole second at which a's score equals b's, and the first at which it exceeds it. */
 function crossover({ a, b, mode }: Input<'crossover'>): {
   readonly tieAtSec: number | null;
   readonly firstStrictSec: number | null;
@@ -120,14 +120,14 @@ function operate(slots: SlotPool, op: Input<'pool'>['ops'][number]): Readonly<Re
 
 function refuseUsedSlots(used: Set<number>, slots: readonly ScoredSlot[], path: string): void {
   slots.forEach(({ id }, index) => {
-    if (used.has(id)) throw new ScenarioError(`${path}[${index}].id`, `slot ${id} was there before`);
+    if (used.has(id)) throw new ScenarioError(`${path}[${index}].id`, `slot ${id} was registered before`);
     used.add(id);
   });
 }
 
 /**
- * The text's scheduler in the product's terms: each slot is a fleet of its own, in the order of the ids, and one
- * fairness key in one tier leaves the order to the score.
+ * A scheduler for the reference text: each slot is a fleet of its own, in the order of the ids. All jobs share one tier
+ * and one fairness key, so only the score decides the order.
  */
 function schedulerFor(slots: readonly ScoredSlot[], types: Iterable<AnyId>): Scheduler {
   const base = resolveConfiguration({ types: { none: {} } });
@@ -161,7 +161,7 @@ function waiting(
   };
 }
 
-/** Decides until nothing may start. Only queued jobs are claimed, so only they can be lost. */
+/** Makes decisions until no more job can start. Only queued jobs are claimed, so only they can be lost. */
 function decide(
   scheduler: Scheduler,
   nowMs: number,
@@ -213,7 +213,7 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
     free,
     jobs.map(({ job }) => job.type),
   );
-  // A job from the future has the age 0, and is still younger than one of this instant.
+  // A job created in the future has age 0, and ranks behind one that was created now.
   const byAge = jobs.toSorted(
     (one, other) => one.job.createdAt - other.job.createdAt || compareIds(one.job.id, other.job.id),
   );
@@ -242,7 +242,10 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
   return { assignments, freeSlots: freeSlots.sort((one, other) => one - other) };
 }
 
-/** A long run: jobs come, run on a slot for their time, and free it; one pass at each instant at which something happens. */
+/**
+ * Runs a stream of jobs: each arrives, runs on a slot for its duration, and frees it. There is one pass at each instant
+ * at which something happens.
+ */
 function stream(input: Input<'stream'>, path: string): ReturnType<typeof simulateScoring> {
   refuseDuplicates(
     input.slots.map(({ id }) => id),
@@ -264,7 +267,7 @@ function stream(input: Input<'stream'>, path: string): ReturnType<typeof simulat
   const starts: [number, AnyId, number][] = [];
   const ends = new Ends();
   let arrived = 0;
-  // Each round takes at least one arrival or one end.
+  // Each round handles at least one arrival or one end.
   for (;;) {
     const nowMs = Math.min(arrivals[arrived]?.arrivesMs ?? Infinity, ends.nextMs);
     if (nowMs > untilMs || nowMs === Infinity) break;
@@ -319,7 +322,7 @@ function streamJobs(input: Input<'stream'>, path: string): readonly Arrival[] {
   return lists.flatMap(([name, list, isOnDemand]) =>
     (list ?? []).map((job, index) => {
       if (seen.has(job.id)) {
-        throw new ScenarioError(`${path}.input.${name}[${index}].id`, `${job.id} is there twice`);
+        throw new ScenarioError(`${path}.input.${name}[${index}].id`, `${job.id} is used twice`);
       }
       seen.add(job.id);
       return arrivalOf(job, isOnDemand);

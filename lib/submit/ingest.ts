@@ -207,7 +207,9 @@ async function submitIntakes(
       }),
     );
   } catch (error) {
-    context.log.warn('jobs could not be stored; their messages will be delivered again', { error: messageOf(error) });
+    context.log.warn('jobs could not be stored; their messages will be delivered again', {
+      error: messageOf(error),
+    });
     if (!(error instanceof StoreRefused) || asking.length <= 1)
       return new Map(asking.map((intake) => [intake, undefined]));
   }

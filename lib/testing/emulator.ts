@@ -1,8 +1,8 @@
 /**
- * Starts MiniStack, the embedded AWS emulator, and stops it with everything it has spawned.
+ * Starts MiniStack, the embedded AWS emulator, and stops it together with everything that it has started.
  *
- * It is installed into a Python environment of the project on first use. It listens on one loopback port, keeps
- * everything in memory, and ends when `stop` is called, when this process ends, or when this process is killed.
+ * On first use it is installed into a Python environment of the project. It listens on one loopback port and keeps
+ * everything in memory. It ends when `stop` is called, or when this process ends or is killed.
  */
 import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
@@ -18,42 +18,42 @@ import { withLock } from './lock.mjs';
 import { newLogFile } from './log-files.ts';
 
 export interface EmulatorOptions {
-  /** A port of 127.0.0.1. Default: one that is free. */
+  /** A port of 127.0.0.1. Default: a free one. */
   readonly port?: number | undefined;
-  /** Holds the Python environment, logs and temporary files. Default: `.fairlead` in the working directory. */
+  /** Folder of the Python environment, logs and temporary files. Default: `.fairlead` in the working directory. */
   readonly dataDir?: string | undefined;
-  /** Told what takes long: a sentence without a line end. */
+  /** Called with a sentence, without a line break, before each step that takes long. */
   readonly log?: ((line: string) => void) | undefined;
-  /** Stops the emulator, at whatever stage it is. */
+  /** Stops the emulator at any stage. */
   readonly signal?: AbortSignal | undefined;
-  /** Where python3 is looked for. Default: the `PATH`. */
+  /** Where to look for python3. Default: the `PATH`. */
   readonly path?: string | undefined;
 }
 
-/** How the emulator came to its end. */
+/** How the emulator ended. */
 export interface EmulatorExit {
   /** True after `stop`, or after the signal. */
   readonly expected: boolean;
-  /** One sentence, with where the log is. */
+  /** One sentence, with the path of the log. */
   readonly reason: string;
 }
 
 export interface Emulator {
-  /** Such as `http://127.0.0.1:40123`; for `AWS_ENDPOINT_URL`. */
+  /** The URL to use as `AWS_ENDPOINT_URL`, such as `http://127.0.0.1:40123`. */
   readonly endpoint: string;
   readonly port: number;
-  /** Of the process that guards it: ends it when terminated. */
+  /** Id of the guard process, which ends the emulator when it is terminated. */
   readonly pid: number;
   readonly logFile: string;
-  /** Ends it and all that it spawned, and removes its temporary files. May be called more than once. */
+  /** Stops the emulator and everything that it started, and removes its temporary files. May be called more than once. */
   readonly stop: () => Promise<void>;
-  /** Lets it run on when this process ends. `kill <pid>` stops it then. */
+  /** Lets the emulator run on when this process ends. `kill <pid>` then stops it. */
   readonly release: () => void;
-  /** Settles when it has ended, for whatever reason; never rejects. */
+  /** Resolves when the emulator has ended for any reason; never rejects. */
   readonly exited: Promise<EmulatorExit>;
 }
 
-/** The emulator cannot be installed or started, or has died. The message says what to do. */
+/** The emulator cannot be installed or started, or it ended unexpectedly. The message says what to do. */
 export class EmulatorError extends Error {
   override readonly name = 'EmulatorError';
 }
@@ -66,12 +66,12 @@ const PYTHONS = ['python3', 'python3.13', 'python3.12', 'python3.11', 'python3.1
 const INSTALL_WAIT_MS = 10 * 60_000;
 const START_MS = 60_000;
 const POLL_MS = 50;
-/** Names the process group that a folder of temporary files belongs to. */
+/** Name of the file with the process group that a folder of temporary files belongs to. */
 const OWNER = 'owner';
-/** A folder without an owner is about to get one, unless it is that old. */
+/** Age at which a folder without an owner file counts as abandoned. A younger one may be about to get its owner. */
 const ABANDONED_MS = 10 * 60_000;
 
-/** The emulator's functions inherit its environment: nothing of the caller's but what a program needs to run. */
+/** The emulator's functions inherit its environment, so it gets only the variables that any program needs. */
 function environment(path: string, more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const passed = ['HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'SSL_CERT_FILE'];
   const kept = Object.fromEntries(
@@ -80,7 +80,7 @@ function environment(path: string, more: Readonly<Record<string, string>> = {}):
   return { ...kept, PATH: path, PYTHONUNBUFFERED: '1', ...more };
 }
 
-/** Runs a command that ends with this process, however this process ends. */
+/** Runs a command that ends when this process ends for any reason. */
 const runGuarded = (
   python: string,
   command: readonly string[],
@@ -88,7 +88,7 @@ const runGuarded = (
   signal: AbortSignal | undefined,
 ): Promise<Finished> => runCommand(python, ['-I', GUARD, ...command], { env, signal, endsWithInput: true });
 
-/** The version of an interpreter, such as [3, 11]; undefined if there is none of that name. */
+/** The version of an interpreter, such as [3, 11]; undefined if there is no interpreter of this name. */
 async function pythonVersion(python: string, path: string): Promise<readonly [number, number] | undefined> {
   const child = spawn(python, ['-I', '-c', 'import sys; print(*sys.version_info[:2])'], {
     env: environment(path),
@@ -125,7 +125,7 @@ const isThere = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** Makes sure of the Python environment. Several processes may do so at once. */
+/** Installs the Python environment unless it is installed. Several processes may call this at once. */
 async function ensurePython(dataDir: string, path: string, options: EmulatorOptions): Promise<string> {
   const { signal } = options;
   const say = options.log ?? (() => {});
@@ -150,7 +150,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
     const made = await runGuarded(system, [system, '-m', 'venv', home], env, signal);
     if (made.code !== 0) {
       throw new EmulatorError(
-        `${system} cannot make a virtual environment: ${lastLine(made.output)}. ` +
+        `${system} cannot create a virtual environment: ${lastLine(made.output)}. ` +
           'Install its venv module (on Debian and Ubuntu: apt install python3-venv)',
       );
     }
@@ -162,7 +162,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
       const reason =
         installed.output.split('\n').find((line) => line.startsWith('ERROR:')) ?? lastLine(installed.output);
       throw new EmulatorError(
-        `pip could not install the emulator: ${reason.replace(/^ERROR:\s*/, '')} (all of it: ${log}). ` +
+        `pip could not install the emulator: ${reason.replace(/^ERROR:\s*/, '')} (full output: ${log}). ` +
           'Check the network and run it again',
       );
     }
@@ -173,16 +173,16 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
 }
 
 const SETTINGS = {
-  // In queue URLs: an address needs no name to be resolved.
+  // The host in queue URLs. An IP address needs no name resolution.
   MINISTACK_HOST: '127.0.0.1',
   LOG_LEVEL: 'WARNING',
   LAMBDA_EXECUTOR: 'local',
-  // Listeners and services that nothing here uses; some would listen on every interface.
+  // Switches off listeners and services that we do not use. Some would listen on every interface.
   IOT_MTLS_ENABLED: '0',
   SFTP_ENABLED: '0',
   PERSIST_STATE: '0',
   S3_PERSIST: '0',
-  // Never touches the containers of a Docker that happens to run here.
+  // Keeps MiniStack away from the containers of a Docker on this machine.
   DOCKER_HOST: 'unix:///nonexistent/docker.sock',
 } as const;
 
@@ -195,7 +195,7 @@ const groupExists = (pid: number): boolean => {
   }
 };
 
-/** Temporary files of emulators that were killed together with whoever should have removed them. */
+/** Removes temporary files of emulators that were killed together with the process that should have removed them. */
 async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     const owner = Number(await readFile(join(folder, name, OWNER), 'utf8').catch(() => ''));
@@ -205,7 +205,7 @@ async function removeAbandoned(folder: string): Promise<void> {
   }
 }
 
-/** The number in a line such as `port=4566`; undefined if the next line is another one, or there is none. */
+/** The number in a line such as `port=4566`; undefined if the next line is different, or there is none. */
 async function numberIn(lines: AsyncIterator<string>, name: string): Promise<number | undefined> {
   const { value, done } = await lines.next();
   const [before, number] = done ? [] : value.split('=');
@@ -225,7 +225,7 @@ async function isHealthy(endpoint: string): Promise<boolean> {
 async function makeTemporary(dataDir: string): Promise<string> {
   const folder = join(dataDir, 'tmp', randomUUID());
   await mkdir(folder, { recursive: true });
-  // The emulator puts CommonJS files there, and a project around them may say that its files are something else.
+  // The emulator puts CommonJS files there, but the surrounding project may declare its files as ES modules.
   await writeFile(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
   return folder;
 }
@@ -253,9 +253,10 @@ function requireOptions(options: unknown): void {
 }
 
 /**
- * Starts an emulator; several may run at once.
+ * Starts an emulator. Several may run at once.
  *
- * @throws EmulatorError when an option is wrong, Python is missing, the installation fails, the port is taken, or it does not come up
+ * @throws EmulatorError if an option is invalid, Python is missing, the installation fails, the port is taken, or the
+ * emulator does not start
  */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
   requireOptions(options);
@@ -269,17 +270,17 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   signal?.throwIfAborted();
 
   const command = [python, '-I', join(here, 'emulator.py'), String(options.port ?? 0)];
-  // A file, not a pipe: what writes into it may outlive this process.
+  // The log is a file, not a pipe, because processes that write to it may outlive this process.
   const log = await open(logFile, 'a');
   const child = spawn(python, ['-I', GUARD, ...command], {
-    // Its functions run on the `node` that is found first.
+    // The emulator runs functions on the first `node` in the PATH.
     env: environment([dirname(process.execPath), path].join(delimiter), { ...SETTINGS, TMPDIR: temporary }),
     detached: true,
     stdio: ['pipe', 'pipe', log.fd],
   });
   const { stdin, stdout } = child;
   if (stdin === null || stdout === null)
-    throw new EmulatorError('the emulator was started without its pipes');
+    throw new EmulatorError('the emulator was started without pipes for its standard input and output');
   const ended = new Promise<number | null>((done) => {
     child.once('error', () => done(null));
     child.once('exit', (code) => done(code));
@@ -290,11 +291,11 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   let group: number | undefined;
 
   let stopping = false;
-  // At this process's exit nothing else can be waited for.
+  // An exit handler cannot wait, so it kills the group.
   const kill = (): void => killGroup(group);
   const onAbort = (): void => {
     stopping = true;
-    // The guard kills the group and waits for the last of it.
+    // Closing its input makes the guard kill the group, and wait until all of it has ended.
     stdin.destroy();
   };
   process.once('exit', kill);
@@ -304,7 +305,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     signal?.removeEventListener('abort', onAbort);
   };
   const exited = ended.then(async (code): Promise<EmulatorExit> => {
-    // The guard may have been killed, and could do nothing.
+    // If the guard was killed, the group may still run.
     kill();
     leave();
     await rm(temporary, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
@@ -336,7 +337,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
       signal?.throwIfAborted();
       throw new EmulatorError(
         options.port !== undefined && reason.includes('EADDRINUSE')
-          ? `port ${options.port} of 127.0.0.1 is taken by another program: end it, or choose another port`
+          ? `port ${options.port} of 127.0.0.1 is used by another program: end it, or choose another port`
           : reason,
       );
     }
@@ -359,9 +360,7 @@ async function untilHealthy(endpoint: string, exited: Promise<EmulatorExit>, log
   while (!(await Promise.race([isHealthy(endpoint), exited.then(() => false)]))) {
     if (over !== undefined) throw new EmulatorError(over.reason);
     if (Date.now() > giveUpAtMs) {
-      throw new EmulatorError(
-        `the emulator did not come up within ${START_MS / 1000} s (its log: ${logFile})`,
-      );
+      throw new EmulatorError(`the emulator did not start within ${START_MS / 1000} s (its log: ${logFile})`);
     }
     await sleep(POLL_MS);
   }

@@ -1,4 +1,4 @@
-/** What SQS answers, as errors of the queue contract. */
+/** Translates SQS's errors into those of the queue contract. */
 import { QueueMisconfigured, QueueRefused, QueueUnavailable } from '../errors.ts';
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
@@ -16,7 +16,6 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
 
 const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
 
-/** An error of SQS as one of ours. */
 export function translated(error: unknown, verb: string, queueUrl: string): Error {
   const name = error instanceof Error ? error.name : '';
   const message = error instanceof Error ? error.message : String(error);
