@@ -70,7 +70,7 @@ export interface FunctionDuties {
   readonly mayLead?: boolean | undefined;
 }
 
-/** Builds what a process needs whatever the declaration says. */
+/** Builds the parts of a process that do not depend on the declaration. */
 function build(
   { log, metrics }: FunctionTold,
   { mayLead = false }: FunctionDuties,

@@ -1,4 +1,4 @@
-/** What an operator changes while the pool runs: pauses, caps, weights. A control takes effect in the next pass. */
+/** Controls: pauses, caps and weights that an operator changes while the pool runs. A control takes effect in the next pass. */
 
 import type { Control } from '../core/capacity.ts';
 import { homesOf } from '../core/partition.ts';

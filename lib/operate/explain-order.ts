@@ -1,7 +1,7 @@
 /**
- * What a pass does besides planning, for an explanation of which jobs come first: it moves due jobs to their ready
- * lines, and skips jobs that another partition's lock keeps from starting. The reads are bounded; if more jobs may come
- * first than were read, the answer says so.
+ * Reads the jobs that a pass would move or skip, for an explanation of which jobs come first: due jobs, which a pass moves to their
+ * ready lines, and jobs that another partition's lock keeps from starting. The reads are bounded; if more jobs may come first
+ * than were read, the answer says so.
  */
 
 import { lockOf } from '../dispatch/partitions/locks.ts';

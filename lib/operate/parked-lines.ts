@@ -1,5 +1,5 @@
 /**
- * What operators see of parked jobs, read by conflict key. The fairness keys' own records of parked jobs are bounded
+ * Reads parked jobs for operators, by conflict key. The fairness keys' own records of parked jobs are bounded
  * and incomplete, so they are not used. All of this reads the index, which may lag.
  */
 

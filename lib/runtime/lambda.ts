@@ -9,7 +9,7 @@ import type { Metrics } from '../metrics/contract.ts';
 import type { Log } from './contract.ts';
 import { askedMetricsOf, emfWriter } from './emf.ts';
 
-/** What middy passes to a middleware, which may change it. */
+/** One invocation, as middy passes it to a middleware, which may change it. */
 export interface MiddlewareRequest<Event, Answer> {
   event: Event;
   context: Context;

@@ -162,7 +162,7 @@ export interface ScheduleRequest {
   readonly misfireGrace?: string | undefined;
   /** The most missed firings that `all` makes up for, the oldest first. @default 10 */
   readonly misfireMax?: number | undefined;
-  /** What a firing does while the schedule's last job has not ended. @default allow */
+  /** How a firing is handled while the schedule's last job has not ended. @default allow */
   readonly ifRunning?: ScheduleSpec['ifRunning'] | undefined;
   /** The schedule pauses after this many failed jobs in a row. @default - never */
   readonly maxFailures?: number | undefined;
@@ -183,7 +183,7 @@ export interface ScheduleRefusal {
   readonly problem: string;
   /** The invalid value; undefined if the field is missing. */
   readonly value: unknown;
-  /** What is allowed; empty if `problem` says it already. */
+  /** Says what is allowed; empty if `problem` says it already. */
   readonly wayOut: string;
 }
 

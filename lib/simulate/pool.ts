@@ -183,7 +183,7 @@ export class SimulatedPool {
     this.#tickOn();
   }
 
-  /** What the dispatcher remembers between passes. */
+  /** The caches that the dispatcher keeps between passes. */
   get caches(): DispatchContext['caches'] {
     return this.#dispatcher.caches;
   }

@@ -408,7 +408,7 @@ class Simulation {
     };
   }
 
-  /** What the dispatcher knows of keys and costs, as at the beginning of a pass. */
+  /** The costs, weights and estimates that a pass would begin with. */
   async #ledgers(): Promise<{
     readonly costs: ReadonlyMap<string, number>;
     readonly weights: ReadonlyMap<string, number>;

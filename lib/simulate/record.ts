@@ -20,7 +20,7 @@ export interface Attempt {
   readonly error?: string;
 }
 
-/** What a fairness key or a type got. */
+/** The jobs, slot time and waits of a fairness key or a type. */
 export interface Share {
   readonly submitted: number;
   readonly started: number;

@@ -26,7 +26,7 @@ export interface EmulatorOptions {
   readonly log?: ((line: string) => void) | undefined;
   /** Stops the emulator at any stage. */
   readonly signal?: AbortSignal | undefined;
-  /** Where to look for python3. Default: the `PATH`. */
+  /** Directories in which python3 is looked for. Default: the `PATH`. */
   readonly path?: string | undefined;
 }
 

@@ -40,7 +40,7 @@ describe('why a schedule is refused', () => {
     [{ priority: '5' }, 'must be a whole number from 0 to 10 (got "5")'],
     [
       { cron: '30 2 * *' },
-      'is no cron pattern (it has 4 fields) (got "30 2 * *"). Write five fields, or six from seconds on: minute 0-59, hour 0-23, day of month 1-31 or L, month 1-12 or JAN-DEC, day of week 0-7 or SUN-SAT; or @daily and the like.',
+      'is not a cron pattern (it has 4 fields) (got "30 2 * *"). Write five fields, or six that begin with seconds: minute 0-59, hour 0-23, day of month 1-31 or L, month 1-12 or JAN-DEC, day of week 0-7 or SUN-SAT; or @daily and the like.',
     ],
     [
       { blackouts: [{ from: '24:00', until: '06:00' }] },
