@@ -30,7 +30,7 @@ class FunctionEnvironmentError extends Error {
   override readonly name = 'FunctionEnvironmentError';
 }
 
-function required(name: string): string {
+function requiredVariable(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
     throw new FunctionEnvironmentError(
@@ -82,10 +82,10 @@ function build(
   let composed: FunctionContext | undefined;
   const client = new DynamoDBClient(REQUESTS);
   const sqs = new SQSClient(REQUESTS);
-  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
+  const wakeQueueUrl = requiredVariable('FAIRLEAD_WAKE_QUEUE');
   const store = new DynamoJobStore({
     client,
-    table: required('FAIRLEAD_TABLE'),
+    table: requiredVariable('FAIRLEAD_TABLE'),
     place: (job) => declarations.place(job),
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
     meter: (_, { writeUnits }) => metrics.add('writeUnits', writeUnits),
@@ -95,7 +95,7 @@ function build(
     store,
     events: new EventBridgeBus({
       client: new EventBridgeClient(REQUESTS),
-      busName: required('FAIRLEAD_BUS'),
+      busName: requiredVariable('FAIRLEAD_BUS'),
     }),
     clock: systemClock,
     nowMs: systemClock.nowMs,
@@ -144,7 +144,7 @@ export function composition(told: FunctionTold, duties: FunctionDuties = {}): Co
 export function declaring(log: Log): DeclareContext {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
-    table: required('FAIRLEAD_TABLE'),
+    table: requiredVariable('FAIRLEAD_TABLE'),
     // The store ranks a job here only when it completes a firing that was recorded and not carried out.
     place: (job) => declarations.place(job),
   });
@@ -155,7 +155,7 @@ export function declaring(log: Log): DeclareContext {
     queue: new SqsJobQueue({
       client: new SQSClient(REQUESTS),
       queueUrls: {},
-      wakeQueueUrl: required('FAIRLEAD_WAKE_QUEUE'),
+      wakeQueueUrl: requiredVariable('FAIRLEAD_WAKE_QUEUE'),
     }),
     nowMs: systemClock.nowMs,
     log,

@@ -19,7 +19,7 @@ const FIELDS =
 
 /** Croner counts days and months from 0, and so do its messages. */
 const OUT_OF_RANGE = /^Invalid value for (month|day|nearestWeekdays): (-?\d+)$/;
-const asWritten = (_: string, field: string, value: string): string =>
+const outOfRange = (_: string, field: string, value: string): string =>
   `${field === 'month' ? 'month' : 'day of month'} ${Number(value) + 1} does not exist`;
 
 function parse(expression: string): Cron {
@@ -32,7 +32,7 @@ function parse(expression: string): Cron {
     if (count !== 5 && count !== 6) throw new RangeError(`it has ${count} field${count === 1 ? '' : 's'}`);
     return new Cron(expression, { mode: '5-or-6-parts', timezone: 'UTC', paused: true });
   } catch (cause) {
-    const problem = (cause as Error).message.replace(/^CronPattern: /, '').replace(OUT_OF_RANGE, asWritten);
+    const problem = (cause as Error).message.replace(/^CronPattern: /, '').replace(OUT_OF_RANGE, outOfRange);
     throw new ConfigurationError('schedule', expression, `is not a cron pattern (${problem})`, FIELDS);
   }
 }

@@ -67,7 +67,7 @@ const FORMAT = '1.';
  * The format that this version of fairlead reads; it refuses declarations whose `readableBy` is higher. Raise it
  * together with a field that older readers must not ignore.
  */
-const READS = 1;
+const READABLE_FORMAT = 1;
 
 /** The most bytes that a text may inflate to. A valid declaration is far smaller. */
 const DECODED_MAX_BYTES = 16 * 1_024 * 1_024;
@@ -96,7 +96,7 @@ export function encodeConfiguration(configuration: PoolConfiguration): string {
 export const decodeConfiguration = (encoded: string): PoolConfiguration => configurationIn(inflate(encoded));
 
 export const packDeclaration = (declared: DeclaredPool): string =>
-  compress({ ...declared, readableBy: READS });
+  compress({ ...declared, readableBy: READABLE_FORMAT });
 
 /**
  * Decodes a text of `packDeclaration`.
@@ -105,12 +105,17 @@ export const packDeclaration = (declared: DeclaredPool): string =>
 export function unpackDeclaration(text: string): DeclaredPool {
   const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
   // These fields are optional; the defaults describe a pool whose number of partitions never changed.
-  const { partitionNumbers = [partitionsEver], sharedSince = 0, ownQueues, readableBy = READS } = rest;
-  if (!(typeof readableBy === 'number' && readableBy <= READS)) {
+  const {
+    partitionNumbers = [partitionsEver],
+    sharedSince = 0,
+    ownQueues,
+    readableBy = READABLE_FORMAT,
+  } = rest;
+  if (!(typeof readableBy === 'number' && readableBy <= READABLE_FORMAT)) {
     throw new ConfigurationError(
       'readableBy',
       readableBy,
-      `was set by a later version of fairlead, whose declarations this version (which reads up to ${READS}) cannot read`,
+      `was set by a later version of fairlead, whose declarations this version (which reads up to ${READABLE_FORMAT}) cannot read`,
       'Update fairlead in this process.',
     );
   }

@@ -21,7 +21,7 @@ export const DECLARATION_AGE_MS = 60_000;
 export const DECLARATION_AGAIN_MS = 1_000;
 
 /** How many versions a process caches. Running jobs may have been claimed under older ones. */
-const CACHED_MAX = 20;
+const CACHED_VERSIONS_MAX = 20;
 
 /** Thrown if the table holds no declaration: nothing was deployed yet, or the deployment has no Scheduler construct. */
 export class DeclarationMissing extends Error {
@@ -50,7 +50,7 @@ export class Declarations {
   readonly #log: DeclarationsOptions['log'];
   /** The newest declaration that was read. */
   #known: Declared | undefined;
-  #lookedAtMonotonicMs = -Infinity;
+  #checkedAtMonotonicMs = -Infinity;
   readonly #versions = new Map<number, Declared>();
 
   constructor({ store, clock, log }: DeclarationsOptions) {
@@ -76,10 +76,10 @@ export class Declarations {
     const askedAtMonotonicMs = this.#clock.monotonicMs();
     const known = this.#known;
     if (known === undefined) return this.#readNewest(askedAtMonotonicMs);
-    if (askedAtMonotonicMs - this.#lookedAtMonotonicMs < maxAgeMs) return known;
+    if (askedAtMonotonicMs - this.#checkedAtMonotonicMs < maxAgeMs) return known;
     try {
       const version = await this.#store.readDeclaredVersion();
-      this.#lookedAtMonotonicMs = askedAtMonotonicMs;
+      this.#checkedAtMonotonicMs = askedAtMonotonicMs;
       return version > known.version ? await this.#readNewest(askedAtMonotonicMs) : this.known;
     } catch (error) {
       this.#log?.warn('could not check for a newer declaration; the known one stays in use', {
@@ -117,13 +117,13 @@ export class Declarations {
         'nothing is declared in the table: deploy the stack with the Scheduler construct, which declares what it deploys',
       );
     }
-    this.#lookedAtMonotonicMs = Math.max(this.#lookedAtMonotonicMs, askedAtMonotonicMs);
+    this.#checkedAtMonotonicMs = Math.max(this.#checkedAtMonotonicMs, askedAtMonotonicMs);
     return this.#remember(record);
   }
 
   #remember({ version, text, declaredAtMs }: DeclarationRecord): Declared {
     const declared = { ...unpackDeclaration(text), version, declaredAtMs };
-    if (this.#versions.size >= CACHED_MAX) this.#versions.clear();
+    if (this.#versions.size >= CACHED_VERSIONS_MAX) this.#versions.clear();
     this.#versions.set(version, declared);
     // Two concurrent reads may return in either order.
     if (this.#known === undefined || this.#known.version < version) this.#known = declared;

@@ -43,7 +43,7 @@ export interface Deployment {
  * Milliseconds to wait after each refusal for a missing permission. Permissions granted by the same deployment take
  * seconds to spread.
  */
-const SPREAD_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
+const PERMISSION_WAITS_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
 
 export type DeploymentOutcome =
   | { readonly kind: 'declared'; readonly version: number }
@@ -73,7 +73,7 @@ export async function onceAllowed<Answer>(
   work: () => Promise<Answer>,
   { log, sleep }: { readonly log: Pick<Log, 'warn'>; readonly sleep: Clock['sleep'] },
 ): Promise<Answer> {
-  for (const waitMs of SPREAD_MS) {
+  for (const waitMs of PERMISSION_WAITS_MS) {
     try {
       return await work();
     } catch (error) {
@@ -91,11 +91,11 @@ const TRIES_MAX = 5;
  * How many versions are searched for an earlier write of the same deployment. A repetition after more versions counts
  * as new.
  */
-const LOOKED_BACK = 10;
+const VERSIONS_SEARCHED = 10;
 /** How many types that are not declared any more a declaration lists. */
 const FORMER_TYPES_MAX = 1_000;
 /** Partitions that are notified concurrently. */
-const TOLD_AT_ONCE = 32;
+const NOTIFIED_AT_ONCE = 32;
 
 /**
  * Declares what is deployed. Returns its version.
@@ -118,11 +118,11 @@ export async function declare(
       context.log.warn('the previous declaration cannot be read completely; this one replaces it', {
         version: newest.version,
       });
-    const earlier = await versionOf(store, deployment, newest?.version ?? 0);
+    const earlier = await versionDeclaredBy(store, deployment, newest?.version ?? 0);
     // planted: declared-twice
     if (earlier !== undefined) {
       // The earlier attempt may have stopped before it notified the partitions.
-      await tell(context, before?.partitionsEver ?? 1, earlier);
+      await notifyPartitions(context, before?.partitionsEver ?? 1, earlier);
       if (earlier === newest?.version) await declareSchedules(context, configuration, recurring);
       return earlier;
     }
@@ -131,7 +131,7 @@ export async function declare(
       queueUrls,
       ownQueues,
       formerTypes: formerTypesOf(configuration, before),
-      ...partitionsOver(configuration, before, (newest?.version ?? 0) + 1),
+      ...partitionHistory(configuration, before, (newest?.version ?? 0) + 1),
       deployment,
     };
     const outcome = await store.putDeclaration({
@@ -140,7 +140,7 @@ export async function declare(
       nowMs: nowMs(),
     });
     if (outcome.kind === 'outdated') continue;
-    await tell(context, declared.partitionsEver, outcome.version);
+    await notifyPartitions(context, declared.partitionsEver, outcome.version);
     await context.refresh?.();
     await declareSchedules(context, configuration, recurring);
     return outcome.version;
@@ -164,12 +164,12 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
 }
 
 /** Finds the version that this same deployment declared before. CloudFormation may repeat its request, even late. */
-async function versionOf(
+async function versionDeclaredBy(
   store: SubmitStore & OperateStore,
   deployment: string,
   newest: number,
 ): Promise<number | undefined> {
-  for (let version = newest; version > Math.max(0, newest - LOOKED_BACK); version -= 1) {
+  for (let version = newest; version > Math.max(0, newest - VERSIONS_SEARCHED); version -= 1) {
     const record = await store.readDeclaration(version);
     if (record !== undefined && formerDeclaration(record.text)?.deployment === deployment) return version;
   }
@@ -177,7 +177,7 @@ async function versionOf(
 }
 
 /** Computes what the declaration says about former partitions, and since when the shared settings have been the same. */
-function partitionsOver(
+function partitionHistory(
   configuration: PoolConfiguration,
   before: FormerDeclaration | undefined,
   version: number,
@@ -188,7 +188,8 @@ function partitionsOver(
   const partitionNumbers = [...new Set([...numbers, partitions])].sort((one, other) => one - other);
   const isSame =
     before === undefined ||
-    (before.configuration !== undefined && sharedBy(configuration) === sharedBy(before.configuration));
+    (before.configuration !== undefined &&
+      sharedSettings(configuration) === sharedSettings(before.configuration));
   return {
     partitionsEver: Math.max(before?.partitionsEver ?? 1, partitions),
     partitionNumbers,
@@ -200,7 +201,7 @@ function partitionsOver(
  * The settings that partitions share, as a comparable text. With several partitions these are the divided caps and the
  * conflict groups.
  */
-function sharedBy(configuration: PoolConfiguration): string {
+function sharedSettings(configuration: PoolConfiguration): string {
   const { partitions, types } = configuration;
   if (partitions === 1) return '1';
   const caps = declaredCaps(configuration).map(({ scope, cap }) => [scope, cap]);
@@ -225,13 +226,13 @@ function formerTypesOf(
  * Notifies the partitions. A partition that this misses learns of the declaration anyway: processes check the version
  * each minute, and a dispatcher that plans under a newer version announces it to its partition.
  */
-async function tell(
+async function notifyPartitions(
   { store, queue, log }: DeclareContext,
   partitions: number,
   version: number,
 ): Promise<void> {
-  for (let from = 0; from < partitions; from += TOLD_AT_ONCE) {
-    const some = Array.from({ length: Math.min(TOLD_AT_ONCE, partitions - from) }, (_, at) => from + at);
+  for (let from = 0; from < partitions; from += NOTIFIED_AT_ONCE) {
+    const some = Array.from({ length: Math.min(NOTIFIED_AT_ONCE, partitions - from) }, (_, at) => from + at);
     await Promise.all(
       some.map(async (partition) => {
         try {

@@ -50,8 +50,9 @@ export function checkDeclaredSchedules(
     );
   return new Map(
     Object.entries(schedules).map(([id, request]) => {
-      const ofName = scheduleIdProblem(id);
-      if (ofName !== undefined) throw new ConfigurationError('schedules', id, ofName, 'Choose another id.');
+      const idProblem = scheduleIdProblem(id);
+      if (idProblem !== undefined)
+        throw new ConfigurationError('schedules', id, idProblem, 'Choose another id.');
       // From time 0: a schedule whose end has passed may stay declared, and never fires again.
       const parsed = parseSchedule(request, 0, configuration.types);
       if ('spec' in parsed) return [id, parsed.spec] as const;

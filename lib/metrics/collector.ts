@@ -32,7 +32,7 @@ interface Group {
   readonly values: Map<MetricKey, number[]>;
 }
 
-const EVERYTHING: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
+const ALL_METRICS: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
 
 /**
  * Gauges show a current value, of which the maximum is reported. A gauge with named scopes is reported for those only,
@@ -47,11 +47,11 @@ function setsOf(
 ): MetricLine['sets'] {
   const finer: readonly MetricScope[] = spec.finer ?? [];
   const named = spec.by.filter((scope) => scopes[scope] !== undefined);
-  const told = named.filter((scope) => !finer.includes(scope) || finerBy.has(scope));
+  const reported = named.filter((scope) => !finer.includes(scope) || finerBy.has(scope));
   const setOf = (scope: MetricScope): Readonly<Record<string, string>> => ({
     [METRIC_DIMENSION[scope]]: scopes[scope] ?? '',
   });
-  return isGauge(spec) && named.length > 0 ? told.map(setOf) : [{}, ...told.map(setOf)];
+  return isGauge(spec) && named.length > 0 ? reported.map(setOf) : [{}, ...reported.map(setOf)];
 }
 
 function merge(values: number[], value: number, { statistic }: MetricSpec): void {
@@ -66,10 +66,10 @@ export class MetricCollector implements Metrics {
   readonly #asked: ReadonlySet<MetricOnRequest>;
   readonly #finerBy: ReadonlySet<MetricScope>;
   /** Whether a metric other than a cost was added. An invocation with nothing but costs writes no line. */
-  #hasNews = false;
+  #hasMoreThanCosts = false;
 
   /** @param asked - the metrics to report in addition to the standard ones; all of them by default */
-  constructor({ metrics = [], by = [] }: AskedMetrics = EVERYTHING) {
+  constructor({ metrics = [], by = [] }: AskedMetrics = ALL_METRICS) {
     this.#asked = new Set(metrics);
     this.#finerBy = new Set(by);
   }
@@ -78,7 +78,7 @@ export class MetricCollector implements Metrics {
     const spec: MetricSpec = METRICS[metric];
     // A sum of zero is not reported. A gauge that returns to zero is.
     if (!Number.isFinite(value) || (value === 0 && spec.statistic === 'Sum')) return;
-    if (spec.isBeside !== true) this.#hasNews = true;
+    if (spec.isBeside !== true) this.#hasMoreThanCosts = true;
     if (isOnRequest(metric) && !this.#asked.has(metric)) return;
     const sets = setsOf(spec, scopes, this.#finerBy);
     if (sets.length === 0) return;
@@ -92,9 +92,9 @@ export class MetricCollector implements Metrics {
 
   /** Returns the lines that were collected since the last call. */
   take(): readonly MetricLine[] {
-    const lines = this.#hasNews ? [...this.#groups.values()] : [];
+    const lines = this.#hasMoreThanCosts ? [...this.#groups.values()] : [];
     this.#groups.clear();
-    this.#hasNews = false;
+    this.#hasMoreThanCosts = false;
     return lines;
   }
 }

@@ -46,11 +46,11 @@ export async function awaitEnd(
   let cause: unknown;
   for (;;) {
     if (isTerminal(job.state)) return { kind: 'ended', job };
-    const trouble = cause === undefined ? {} : { cause };
-    if (signal?.aborted === true) return { kind: 'aborted', job, ...trouble };
+    const lastError = cause === undefined ? {} : { cause };
+    if (signal?.aborted === true) return { kind: 'aborted', job, ...lastError };
     const nowMs = clock.monotonicMs();
     const leftMs = untilMonotonicMs - nowMs;
-    if (leftMs <= 0) return { kind: 'timedOut', job, ...trouble };
+    if (leftMs <= 0) return { kind: 'timedOut', job, ...lastError };
     await clock.sleep(Math.min(leftMs, pauseMs(nowMs - startedMs)), signal);
     try {
       const [seen] = await store.lookUpJobs({ ids: [submitted.id] });

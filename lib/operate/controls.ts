@@ -103,12 +103,12 @@ export function combinedControl(scope: string, parts: readonly Control[]): Contr
   return {
     scope,
     paused: parts.some((part) => part.paused),
-    ...present('maxConcurrency', caps.length === 0 ? undefined : Math.max(...caps)),
-    ...present('weight', parts.find((part) => part.weight !== undefined)?.weight),
+    ...optionalField('maxConcurrency', caps.length === 0 ? undefined : Math.max(...caps)),
+    ...optionalField('weight', parts.find((part) => part.weight !== undefined)?.weight),
   };
 }
 
-function present<Name extends string>(
+function optionalField<Name extends string>(
   name: Name,
   value: number | undefined,
 ): { readonly [Key in Name]?: number } {

@@ -30,12 +30,12 @@ export async function lockedElsewhere(
   jobs: readonly JobHead[],
 ): Promise<ReadonlySet<string>> {
   const keys = new Set(jobs.flatMap((job) => lockOf(context, job) ?? []));
-  const asked = [...keys].slice(0, LOCKS_MAX);
-  if (asked.length === 0) return new Set();
-  const locks = await context.store.readLocks(asked);
+  const conflictKeys = [...keys].slice(0, LOCKS_MAX);
+  if (conflictKeys.length === 0) return new Set();
+  const locks = await context.store.readLocks(conflictKeys);
   const nowMs = context.clock.nowMs();
   const taken = new Set(
-    asked.filter(
+    conflictKeys.filter(
       (_, at) => locks[at]?.holder?.partition !== partition && !isOpenTo(locks[at], partition, nowMs),
     ),
   );

@@ -106,7 +106,7 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
 }
 
 /** The state that an explanation is based on. */
-interface Seen {
+interface LiveState {
   readonly job: MovingJob;
   readonly nowMs: number;
   readonly state: PartitionState;
@@ -130,7 +130,7 @@ export async function explainJob(
 ): Promise<LiveExplanation | undefined> {
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) return undefined;
-  const seen = await look(context, job);
+  const seen = await readLiveState(context, job);
   const { nowMs, state, configuration, overrides, inFlight, fleets, ledgerCache, read } = seen;
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (seen.isReady)
@@ -157,7 +157,7 @@ export async function explainJob(
     },
     nowMs,
   );
-  const waitsFor = await allThatItWaitsFor(context, seen, explanation);
+  const waitsFor = await allWaits(context, seen, explanation);
   return {
     ...explanation,
     job,
@@ -167,25 +167,25 @@ export async function explainJob(
       explanation.blocker ?? waitsFor.flatMap((each) => (each.why === 'conflict' ? [each.holder] : []))[0],
     positionIsLeast: read.positionIsLeast,
     latestStartAtMs: read.hasParked ? undefined : explanation.latestStartAtMs,
-    estimatedStartAtMs: waitsFor.every((each) => isOfPolicy(each, explanation))
+    estimatedStartAtMs: waitsFor.every((each) => endsWithOthers(each, explanation))
       ? explanation.estimatedStartAtMs
       : undefined,
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
-    keysBefore: keysFirst(seen, waitsFor, raisedMs),
-    runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
+    keysBefore: keysServedBefore(seen, waitsFor, raisedMs),
+    runs: await withOrdinaryDuration(context, job, runsOf(job, state, nowMs), nowMs),
     partial: read.partial,
   };
 }
 
 /** Whether the wait ends when other jobs of the partition end. Only then can the start be estimated. */
-const isOfPolicy = (waits: LiveWaitsFor, { blocker }: Explanation): boolean =>
+const endsWithOthers = (waits: LiveWaitsFor, { blocker }: Explanation): boolean =>
   waits.why === 'conflict'
     ? waits.holder === blocker
     : waits.why === 'cap' || waits.why === 'noSlot' || waits.why === 'turn';
 
-async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
+async function readLiveState(context: OperateContext, job: MovingJob): Promise<LiveState> {
   const { store, clock } = context;
   const nowMs = clock.nowMs();
   const { partition } = job;
@@ -242,24 +242,24 @@ const NOTHING_READ: Waiting = {
 };
 
 /** Combines what the policy says that the job waits for with what only the live state shows. */
-async function allThatItWaitsFor(
+async function allWaits(
   context: OperateContext,
-  { job, nowMs, state, isBeingSettled, isReady, read }: Seen,
+  { job, nowMs, state, isBeingSettled, isReady, read }: LiveState,
   explanation: Explanation,
 ): Promise<readonly LiveWaitsFor[]> {
-  const told = toldOf(context, job, state);
-  if (told !== undefined) return [told];
+  const withFleet = toldOf(context, job, state);
+  if (withFleet !== undefined) return [withFleet];
   if (isBeingSettled) return [{ why: 'pass' }];
   // A job of an undeclared type waits for the declaration of its type, in any partition.
   const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
-  const others = isReady && isOfType ? await handover(context, job, state) : [];
+  const others = isReady && isOfType ? await handoverWaits(context, job, state) : [];
   if (others.some(({ why }) => why === 'move')) return others;
   const waitsFor = [
     ...others,
-    ...(isReady ? await otherPartition(context, job, nowMs) : []),
+    ...(isReady ? await lockWaits(context, job, nowMs) : []),
     ...explanation.waitsFor
       .filter(({ why }) => why !== 'pass')
-      .map((each) => withSplit(context.configuration, state.controls, job, each)),
+      .map((each) => withWholeCap(context.configuration, state.controls, job, each)),
   ];
   if (waitsFor.length > 0 || explanation.waitsFor.every(({ why }) => why !== 'pass')) return waitsFor;
   const { declared } = state;
@@ -273,8 +273,8 @@ const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
   parks && !(carried?.version === declared && carried?.isDone === true);
 
 /** The keys of the job's tier whose jobs come first, with their costs. */
-function keysFirst(
-  { job, configuration, inFlight, ledgerCache, read }: Seen,
+function keysServedBefore(
+  { job, configuration, inFlight, ledgerCache, read }: LiveState,
   waitsFor: readonly LiveWaitsFor[],
   raisedMs: ReadonlyMap<string, number>,
 ): readonly KeyShare[] {
@@ -294,7 +294,7 @@ function keysFirst(
 }
 
 /** Adds how long attempts of its type ordinarily take. */
-async function withOrdinary(
+async function withOrdinaryDuration(
   { store, configuration }: OperateContext,
   { partition, type }: MovingJob,
   runs: LiveExplanation['runs'],
@@ -307,7 +307,7 @@ async function withOrdinary(
 }
 
 /** Waits that come from a change of the settings that partitions share. */
-async function handover(
+async function handoverWaits(
   context: OperateContext,
   job: MovingJob,
   state: PartitionState,
@@ -322,7 +322,7 @@ async function handover(
 const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 };
 
 /** A wait for another partition that holds the lock of the job's conflict key, or may take it next. */
-async function otherPartition(
+async function lockWaits(
   context: OperateContext,
   job: MovingJob,
   nowMs: number,
@@ -336,7 +336,7 @@ async function otherPartition(
 }
 
 /** Adds the pool's whole cap if the cap is divided among partitions. */
-function withSplit(
+function withWholeCap(
   configuration: PoolConfiguration,
   controls: readonly Control[],
   job: MovingJob,
@@ -358,14 +358,14 @@ function runsOf(
 ): LiveExplanation['runs'] {
   const { worker, claim, startedAtMs } = job;
   if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
-  const ofName = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
+  const workerRecord = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
   // The record of a later incarnation only says until when the former one may run.
-  const record = ofName?.incarnation === worker.incarnation ? ofName : undefined;
+  const record = workerRecord?.incarnation === worker.incarnation ? workerRecord : undefined;
   const progress =
     record?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress ?? job.progress;
   const givenUpAtMs =
     job.runUntilMs === undefined
-      ? (record?.expiresAtMs ?? ofName?.formerUntilMs ?? nowMs)
+      ? (record?.expiresAtMs ?? workerRecord?.formerUntilMs ?? nowMs)
       : job.runUntilMs + CLOCK_SKEW_MAX_MS;
   const heardAtMs = job.runUntilMs === undefined ? record?.heardAtMs : undefined;
   return {
@@ -483,7 +483,7 @@ async function readOwnLine(
     jobs.push(...page.jobs);
     const last = page.jobs.at(-1);
     if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0)) {
-      if (job.state === 'scheduled') return { jobs, cut: false, unseen: await unseenDue(context, job) };
+      if (job.state === 'scheduled') return { jobs, cut: false, unseen: await whyNotPromoted(context, job) };
       if (!isAnnounced) return { jobs, cut: false, unseen: { why: 'announcement', fairnessKey } };
       return { jobs, cut: false, unseen: isAmong(jobs, job) ? undefined : { why: 'index' } };
     }
@@ -495,7 +495,7 @@ async function readOwnLine(
 const isAmong = (jobs: readonly JobHead[], job: MovingJob): boolean => jobs.some(({ id }) => id === job.id);
 
 /** Why no pass has moved a due job to its ready line yet. This reads many more due jobs than one pass moves. */
-async function unseenDue({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
+async function whyNotPromoted({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
   const { partition, runAtMs } = job;
   const { jobs, next } = await store.readDue({
     partition,

@@ -36,24 +36,24 @@ export const jobMessageOf = (messageId: string, body: string): JobMessage | unde
  * Milliseconds after the event during which a missing job may still arrive, because the message that submits it may be
  * behind this one.
  */
-const ON_ITS_WAY_MS = 60_000;
+const ARRIVES_WITHIN_MS = 60_000;
 
-const named = {
+const idFields = {
   id: keyText.min(1, 'must not be empty').optional(),
   idempotencyKey: keyText.min(1, 'must not be empty').optional(),
 };
 const DETAILS = {
   move: z.strictObject({
-    ...named,
+    ...idFields,
     runAt: z.iso.datetime({
       offset: true,
       error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
     }),
   }),
-  cancel: z.strictObject(named),
+  cancel: z.strictObject(idFields),
 } as const;
 
-type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
+type ParsedRequest = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
 
 /** Carries out the messages in their order. Returns those that must be delivered again. */
 export const ingestJobRequests = (
@@ -63,17 +63,17 @@ export const ingestJobRequests = (
   carryOutEach(context, messages, 'a request about a job', (message) => carryOut(context, message));
 
 async function carryOut(context: JobIngestContext, message: JobMessage): Promise<AskedRefusal | undefined> {
-  const asked = askedOf(message);
+  const asked = parseRequest(message);
   if ('reason' in asked) return asked;
   const { jobId, runAtMs } = asked;
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) {
-    if (context.nowMs() - (message.sentAtMs ?? 0) < ON_ITS_WAY_MS) throw new JobNotThereYet(jobId);
+    if (context.nowMs() - (message.sentAtMs ?? 0) < ARRIVES_WITHIN_MS) throw new JobNotThereYet(jobId);
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
   }
   const by = `event ${message.eventId}`.slice(0, 100);
   // A second delivery must not undo what was requested after the first.
-  if (isDone(job, by)) return undefined;
+  if (wasCarriedOut(job, by)) return undefined;
   return runAtMs === undefined ? cancel(context, jobId, by) : move(context, jobId, runAtMs, by);
 }
 
@@ -86,7 +86,7 @@ class JobNotThereYet extends Error {
   }
 }
 
-const isDone = ({ history, cancelRequestedBy }: MovingJob, by: string): boolean =>
+const wasCarriedOut = ({ history, cancelRequestedBy }: MovingJob, by: string): boolean =>
   cancelRequestedBy === by ||
   history?.entries.some((entry) => entry.kind === 'moved' && entry.by === by) === true;
 
@@ -115,7 +115,7 @@ async function cancel(
   return { field: 'id', reason: `job ${jobId} has already ${outcome.job.state}` };
 }
 
-function askedOf({ verb, detail }: JobMessage): Asked {
+function parseRequest({ verb, detail }: JobMessage): ParsedRequest {
   const parsed = DETAILS[verb].safeParse(detail, { error: inWords });
   if (!parsed.success) {
     const [issue] = parsed.error.issues;

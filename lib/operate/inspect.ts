@@ -92,7 +92,7 @@ async function* jobsOf(
     case 'pending': {
       const held = await heldJobs(context, partition);
       const shown = async (heads: readonly JobHead[]): Promise<readonly Job[]> =>
-        (await wholeJobs(store, filter, heads)).map((job) => asCounted(job, held));
+        (await wholeJobs(store, filter, heads)).map((job) => asClaimed(job, held));
       for await (const line of linesOf(context, partition, filter)) {
         for await (const { jobs } of pagesOf((after: string | undefined) =>
           store.readLine({ partition, line, limit: PAGE, after }),
@@ -107,8 +107,8 @@ async function* jobsOf(
       const held = await heldJobs(context, partition);
       const ids = [...held.places.keys()];
       for (let from = 0; from < ids.length; from += PAGE) {
-        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: leftOut });
-        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, held)));
+        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: ignoreUnreadable });
+        yield jobs.flatMap((job) => (job === undefined ? [] : asClaimed(job, held)));
       }
       return;
     }
@@ -123,11 +123,11 @@ async function heldJobs(
 }
 
 /** Shows a job in flight as `claimed`, even if its item is still `pending`. */
-const asCounted = (job: Job, held: HeldJobs): Job =>
+const asClaimed = (job: Job, held: HeldJobs): Job =>
   job.state === 'pending' && isHeld(held, job) ? { ...job, state: 'claimed' } : job;
 
 /** Unreadable jobs are left out; they have a list of their own. */
-const leftOut = (): void => {};
+const ignoreUnreadable = (): void => {};
 
 /** Reads the jobs that match, as they are now, because lines show only their heads. */
 async function wholeJobs(
@@ -136,7 +136,7 @@ async function wholeJobs(
   heads: readonly JobHead[],
 ): Promise<readonly Job[]> {
   const ids = heads.filter((head) => matches(filter, head)).map((head) => head.id);
-  const jobs = await store.getJobs({ ids, unreadable: leftOut });
+  const jobs = await store.getJobs({ ids, unreadable: ignoreUnreadable });
   return jobs.filter((job) => job !== undefined);
 }
 
@@ -208,7 +208,7 @@ export interface KeyView {
   readonly maxConcurrency?: number | undefined;
 }
 
-interface Held {
+interface InFlight {
   readonly count: number;
   readonly costMs: number;
 }
@@ -220,7 +220,7 @@ interface ShownType {
 }
 
 /** The declared types, tier by tier, then the former ones. */
-function typesInTurn(context: OperateContext): readonly ShownType[] {
+function typesByTier(context: OperateContext): readonly ShownType[] {
   const { tiers, types } = context.configuration;
   const declared = tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier));
   return [...declared, ...formerTypesOf(context)];
@@ -236,7 +236,7 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
       partition,
       nowMs: context.clock.nowMs(),
     });
-    const held = new Map<string, Held>();
+    const held = new Map<string, InFlight>();
     const inFlight = heldIn({ reservations });
     const { fairness } = context.configuration;
     for (const entry of chargedOf(reservations, fairness, context.clock.nowMs())) {
@@ -251,7 +251,7 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
       controls,
       parked: await countParked(context.store, partition, inFlight),
     };
-    for (const type of typesInTurn(context)) {
+    for (const type of typesByTier(context)) {
       for await (const view of keysOfType(context, type, load, countUpTo)) {
         seen.add(view.fairnessKey);
         yield view;
@@ -264,7 +264,7 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
 
 interface KeysLoad {
   readonly partition: number;
-  readonly held: ReadonlyMap<string, Held>;
+  readonly held: ReadonlyMap<string, InFlight>;
   readonly inFlight: HeldJobs;
   readonly controls: readonly Control[];
   readonly parked: ParkedCounts;
@@ -278,14 +278,14 @@ async function* keysOfType(
   countUpTo: number,
 ): AsyncGenerator<KeyView> {
   const seen = new Set<string>();
-  for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
+  for await (const { key, view } of keysByShare(context, partition, type, held, controls)) {
     seen.add(key.fairnessKey);
     const line = { partition, type, key };
     yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, parked, countUpTo)) };
   }
-  const behind = parked.keysOf(type).filter((fairnessKey) => !seen.has(fairnessKey));
-  for await (const view of viewsByPage(context, partition, behind, held, controls))
-    yield { ...view, type, tier, ...cutAt(countUpTo, parked.of(type, view.fairnessKey)) };
+  const parkedOnly = parked.keysOf(type).filter((fairnessKey) => !seen.has(fairnessKey));
+  for await (const view of viewsByPage(context, partition, parkedOnly, held, controls))
+    yield { ...view, type, tier, ...boundedCount(countUpTo, parked.of(type, view.fairnessKey)) };
 }
 
 interface SeenKey {
@@ -297,11 +297,11 @@ interface SeenKey {
  * Keys with backlog of a type, the least settled share first. The store orders keys of ordinary weight; keys with a
  * weight of their own are merged in.
  */
-async function* keysInTurn(
+async function* keysByShare(
   context: OperateContext,
   partition: number,
   type: string,
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, InFlight>,
   controls: readonly Control[],
 ): AsyncGenerator<SeenKey> {
   const { store, configuration } = context;
@@ -335,7 +335,7 @@ async function* viewsByPage(
   context: OperateContext,
   partition: number,
   fairnessKeys: readonly string[],
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, InFlight>,
   controls: readonly Control[],
 ): AsyncGenerator<KeyView> {
   const keys = fairnessKeys.map((fairnessKey) => ({ fairnessKey }));
@@ -347,7 +347,7 @@ async function viewsOf(
   context: OperateContext,
   partition: number,
   keys: readonly Pick<KeyBacklog, 'fairnessKey'>[],
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, InFlight>,
   controls: readonly Control[],
 ): Promise<readonly KeyView[]> {
   const { store, clock, configuration } = context;
@@ -406,10 +406,10 @@ async function waitingOf(
     if (next !== undefined) return { waiting, more: true };
   }
   const ofParked = parked.of(type, key.fairnessKey);
-  return cutAt(countUpTo, { ...ofParked, waiting: waiting + ofParked.waiting });
+  return boundedCount(countUpTo, { ...ofParked, waiting: waiting + ofParked.waiting });
 }
 
-const cutAt = (countUpTo: number, { waiting, more }: ParkedCount): ParkedCount => ({
+const boundedCount = (countUpTo: number, { waiting, more }: ParkedCount): ParkedCount => ({
   waiting: Math.min(waiting, countUpTo),
   more: more || waiting > countUpTo,
 });

@@ -20,12 +20,12 @@ const MARKS_MAX = 1_000;
 const GROUPS_MAX = 1_000;
 
 /** Pages of conflict keys that may have parked jobs. */
-const marksOf = (store: ParkedStore, partition: number) =>
+const parkedKeyPages = (store: ParkedStore, partition: number) =>
   pagesOf((after: string | undefined) => store.listParked({ partition, limit: PAGE, after }));
 
 /** All parked jobs of a partition, page by page, one conflict key after the other. */
 export async function* parkedIn(store: ParkedStore, partition: number): AsyncGenerator<readonly JobHead[]> {
-  for await (const { marks } of marksOf(store, partition)) {
+  for await (const { marks } of parkedKeyPages(store, partition)) {
     for (const { conflictKey } of marks) {
       for await (const { jobs } of pagesOf((after: string | undefined) =>
         store.readLine({ partition, line: { conflictKey }, limit: PAGE, after }),
@@ -58,7 +58,7 @@ export async function countParked(
 ): Promise<ParkedCounts> {
   const counts = new Map<string, Map<string, ParkedCount>>();
   // False if a bound was reached. Any key may then have more.
-  let isWhole = true;
+  let isComplete = true;
   const add = (jobs: readonly JobHead[], more: boolean): void => {
     for (const job of jobs) {
       const waits = isHeld(held, job) ? 0 : 1;
@@ -86,22 +86,22 @@ export async function countParked(
       add(jobs, true);
       for (const job of jobs) groups.add(blockedGroup(job));
       if (groups.size < GROUPS_MAX) continue;
-      isWhole = false;
+      isComplete = false;
       break;
     }
   };
   let marks = 0;
-  for await (const page of marksOf(store, partition)) {
+  for await (const page of parkedKeyPages(store, partition)) {
     await Promise.all(page.marks.map(count));
     marks += page.marks.length;
     if (page.next === undefined || marks < MARKS_MAX) continue;
-    isWhole = false;
+    isComplete = false;
     break;
   }
   return {
     of: (type, fairnessKey) => {
       const { waiting, more } = counts.get(type)?.get(fairnessKey) ?? { waiting: 0, more: false };
-      return { waiting, more: more || !isWhole };
+      return { waiting, more: more || !isComplete };
     },
     keysOf: (type) => [...(counts.get(type)?.keys() ?? [])],
   };

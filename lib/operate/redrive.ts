@@ -28,7 +28,7 @@ const redriveIdOf = (jobId: string): string =>
  * Makes a job with the same work from its beginning, at once: first attempt, no checkpoint. It is queued, because a
  * caller that waited for the failed job has given up.
  */
-function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
+function redrivenJob(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
   return {
     ...takenOver(deadLetter),
     id: redriveIdOf(deadLetter.id),
@@ -67,7 +67,7 @@ export async function redriveJob(
     return { kind: 'unknownType', job: deadLetter };
   }
   if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
-  const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs(), by);
+  const job = redrivenJob(deadLetter, configuration.partitions, context.nowMs(), by);
   const outcome = await putAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();

@@ -114,13 +114,13 @@ export function decodeDispatchMessage(body: string): readonly DispatchMessage[] 
   } catch (cause) {
     throw broken(cause);
   }
-  const jobs = namedIn(value);
+  const jobs = jobsIn(value);
   if (jobs === undefined) throw broken();
   return jobs;
 }
 
 /** Undefined if the value names no job, or has an entry that is not a job. */
-function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
+function jobsIn(value: unknown): readonly DispatchMessage[] | undefined {
   const named =
     typeof value === 'object' && value !== null && 'jobs' in value && Array.isArray(value.jobs)
       ? value.jobs
@@ -130,14 +130,14 @@ function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
     const { jobId, claimId } = each;
     if (typeof jobId !== 'string' || typeof claimId !== 'string') return [];
     if (!('toClaim' in each)) return [{ jobId, claimId }];
-    const toClaim = plannedIn(each.toClaim);
+    const toClaim = plannedClaimIn(each.toClaim);
     return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim }];
   });
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
 }
 
 /** Undefined if the value is not a planned claim. */
-function plannedIn(value: unknown): PlannedClaim | undefined {
+function plannedClaimIn(value: unknown): PlannedClaim | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { version, fleet, claimedAtMs, declared } = value as Readonly<Record<string, unknown>>;
   const isWhole = (each: unknown): each is number => Number.isSafeInteger(each);

@@ -37,7 +37,7 @@ export const abortOf = (signal: AbortSignal): Promise<void> =>
  *
  * @param look - checks the clock, and aborts the signal if it is time
  */
-function lookingFirst(signal: AbortSignal, look: () => void): void {
+function checkingFirst(signal: AbortSignal, look: () => void): void {
   const { prototype } = AbortSignal;
   Object.defineProperties(signal, {
     aborted: {
@@ -60,21 +60,21 @@ function lookingFirst(signal: AbortSignal, look: () => void): void {
  * most handlers never use it.
  */
 export class LazyAbort {
-  readonly #look: () => void;
+  readonly #check: () => void;
   #controller: AbortController | undefined;
   /** The reason of the first abort. */
   reason: Error | undefined;
 
   /** @param look - is called before each read of the signal, and aborts if it is time */
   constructor(look: () => void) {
-    this.#look = look;
+    this.#check = look;
   }
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.reason !== undefined) this.#controller.abort(this.reason);
-      lookingFirst(this.#controller.signal, this.#look);
+      checkingFirst(this.#controller.signal, this.#check);
     }
     return this.#controller.signal;
   }

@@ -139,7 +139,7 @@ async function carryOut(
   };
   switch (verb) {
     case 'put': {
-      const { context, parsed } = await parsedByNewest(given, schedule);
+      const { context, parsed } = await parseByNewest(given, schedule);
       if ('refusal' in parsed) return refusalOf(scheduleId, parsed.refusal);
       const outcome = await putSchedule(context, scheduleId, parsed.spec, false);
       return outcome.kind === 'owned' ? owned : undefined;
@@ -189,18 +189,18 @@ const refusalOf = (scheduleId: string, { field, reason }: AskedRefusal): AskedRe
 type Parsed = ReturnType<typeof parseSchedule>;
 
 /** Parses the schedule. If its type is unknown here, parses it again under the newest declaration. */
-async function parsedByNewest(
+async function parseByNewest(
   given: ScheduleIngestContext,
   schedule: unknown,
 ): Promise<{ readonly context: ScheduleIngestContext; readonly parsed: Parsed }> {
-  const parsed = parsedBy(given, schedule);
+  const parsed = parseBy(given, schedule);
   if (!('refusal' in parsed) || !isByDeclaration(parsed.refusal) || given.newest === undefined)
     return { context: given, parsed };
   const context = { ...given, ...(await given.newest()) };
-  return { context, parsed: parsedBy(context, schedule) };
+  return { context, parsed: parseBy(context, schedule) };
 }
 
-const parsedBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
+const parseBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
   parseSchedule(schedule, context.nowMs(), context.configuration.types);
 
 type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {

@@ -50,16 +50,17 @@ const duration = (leastMs: number, example: string) => {
     .refine((ms) => ms >= leastMs && ms <= YEAR_MS, error);
 };
 
-const INSTANT = 'must be an ISO 8601 instant with a zone before the year 2200, such as 2027-01-31T08:00:00Z';
+const INSTANT_RULE =
+  'must be an ISO 8601 instant with a zone before the year 2200, such as 2027-01-31T08:00:00Z';
 const instant = z.iso
-  .datetime({ offset: true, error: INSTANT })
+  .datetime({ offset: true, error: INSTANT_RULE })
   .transform((text) => Date.parse(text))
-  .refine((atMs) => atMs >= 0 && atMs <= LAST_FIRING_MS, INSTANT);
+  .refine((atMs) => atMs >= 0 && atMs <= LAST_FIRING_MS, INSTANT_RULE);
 
-const CLOCK = 'must be a time of day, such as 22:30';
+const TIME_OF_DAY_RULE = 'must be a time of day, such as 22:30';
 const minuteOfDay = z
-  .string({ error: CLOCK })
-  .regex(/^([01]\d|2[0-3]):[0-5]\d$/, CLOCK)
+  .string({ error: TIME_OF_DAY_RULE })
+  .regex(/^([01]\d|2[0-3]):[0-5]\d$/, TIME_OF_DAY_RULE)
   .transform((text) => Number(text.slice(0, 2)) * 60 + Number(text.slice(3)));
 
 const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const;
@@ -196,16 +197,16 @@ interface Refused {
   readonly refusal: ScheduleRefusal;
 }
 
-function refused(field: string, problem: string, value: unknown, wayOut = ''): Refused {
-  const got = value === undefined ? '' : ` (got ${shown(value)})`;
+function refuse(field: string, problem: string, value: unknown, wayOut = ''): Refused {
+  const got = value === undefined ? '' : ` (got ${inOneLine(value)})`;
   const reason = `${problem}${got}${wayOut === '' ? '' : `. ${wayOut}`}`;
   return { refusal: { field, reason: reason.slice(0, 1_000).toWellFormed(), problem, value, wayOut } };
 }
 
 /** Shows a value in one line, with the content of small objects. */
-function shown(value: unknown): string {
+function inOneLine(value: unknown): string {
   if (typeof value !== 'object' || value === null) return show(value);
-  const isJson = !isDeeperThan(value as Json, 10) && unlikeJson(value).next().done === true;
+  const isJson = !isDeeperThan(value as Json, 10) && nonJsonValues(value).next().done === true;
   const text = isJson ? JSON.stringify(value) : '';
   return text === '' || text.length > 80 ? show(value) : text;
 }
@@ -238,7 +239,7 @@ export function parseSchedule(
   if ('refusal' in job) return job;
   const { misfireGrace } = data;
   if (data.misfire === 'skip' && misfireGrace !== undefined && misfireGrace < SKIP_GRACE_LEAST_MS) {
-    return refused(
+    return refuse(
       'misfireGrace',
       `must be at least ${SKIP_GRACE_LEAST_MS} ms with misfire skip: passes may run some seconds late, and would skip the firing that they are due for`,
       (given as { readonly misfireGrace?: unknown }).misfireGrace,
@@ -254,7 +255,7 @@ export function parseSchedule(
     ...(data.maxFailures === undefined ? {} : { maxFailures: data.maxFailures }),
     job: job.job,
   };
-  const fires = checkedFires(spec, nowMs);
+  const fires = firesOrRefusal(spec, nowMs);
   return 'refusal' in fires ? fires : { spec };
 }
 
@@ -267,7 +268,7 @@ export function parseTimes(
   if (!parsed.success) return issueOf(parsed.error, given);
   const times = timesOf(parsed.data);
   if ('refusal' in times) return times;
-  const fires = checkedFires(times.spec, fromMs);
+  const fires = firesOrRefusal(times.spec, fromMs);
   return 'refusal' in fires ? fires : { fires: fires.fires, spec: times.spec };
 }
 
@@ -292,7 +293,7 @@ function issueOf(error: z.ZodError, given: unknown): Refused {
   if (issue?.code === 'unrecognized_keys') {
     const name = issue.keys[0] ?? '';
     const meant = didYouMean(name, Object.keys(field === '' ? scheduleShape.shape : {}));
-    return refused(
+    return refuse(
       field === '' ? name : `${field}.${name}`,
       'is no field of a schedule',
       undefined,
@@ -300,14 +301,10 @@ function issueOf(error: z.ZodError, given: unknown): Refused {
     );
   }
   if (field === '')
-    return refused(field, 'must be an object with cron or every, and the type of its jobs', at ?? null);
+    return refuse(field, 'must be an object with cron or every, and the type of its jobs', at ?? null);
   if (at === undefined)
-    return refused(
-      field,
-      field === 'type' ? 'is missing: name the job type that it makes' : 'is missing',
-      at,
-    );
-  return refused(field, issue?.message ?? 'is invalid', at);
+    return refuse(field, field === 'type' ? 'is missing: name the job type that it makes' : 'is missing', at);
+  return refuse(field, issue?.message ?? 'is invalid', at);
 }
 
 type TimeData = z.output<z.ZodObject<typeof timeShape>>;
@@ -338,46 +335,46 @@ function timesRefusal(data: TimeData): Refused | undefined {
   const { cron, every, gap, overlap, start, end } = data;
   if ((cron === undefined) === (every === undefined))
     return cron === undefined
-      ? refused('cron', 'is missing, and so is every: give exactly one of the two', cron)
-      : refused('every', `stands beside cron ${show(cron)}: give exactly one of the two`, `${data.every}ms`);
+      ? refuse('cron', 'is missing, and so is every: give exactly one of the two', cron)
+      : refuse('every', `stands beside cron ${show(cron)}: give exactly one of the two`, `${data.every}ms`);
   if (every !== undefined && (gap !== undefined || overlap !== undefined))
-    return refused(
+    return refuse(
       gap === undefined ? 'overlap' : 'gap',
       'is for cron: every counts elapsed time, which clock changes do not affect',
       gap ?? overlap,
       'Leave it out.',
     );
   if (cron !== undefined && isEmpty(cron))
-    return refused(
+    return refuse(
       'cron',
       'must be a pattern of five fields: minute, hour, day of month, month, day of week',
       cron,
     );
   if (cron !== undefined && data.seconds === false && cron.trim().split(/\s+/).length > 5)
-    return refused(
+    return refuse(
       'cron',
       'has a field for seconds, which is not wanted here',
       cron,
       'Write five fields, from minutes.',
     );
   if (start !== undefined && end !== undefined && start >= end)
-    return refused('end', `must be after the start, ${isoOf(start)}`, isoOf(end));
+    return refuse('end', `must be after the start, ${isoOf(start)}`, isoOf(end));
   return undefined;
 }
 
 /** Returns the firings, or a refusal if there is none after `fromMs`. */
-function checkedFires(spec: TimeSpec, fromMs: number): { readonly fires: Fires } | Refused {
+function firesOrRefusal(spec: TimeSpec, fromMs: number): { readonly fires: Fires } | Refused {
   try {
     const fires = firesOf(rulesOf(spec as ScheduleSpec, fromMs), readCron);
     if (fires.next(fromMs) !== undefined) return { fires };
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const field = error.field === 'timeZone' ? 'zone' : 'cron';
-    return refused(field, error.problem, error.value, error.wayOut);
+    return refuse(field, error.problem, error.value, error.wayOut);
   }
   if (spec.endMs !== undefined && spec.endMs <= fromMs)
-    return refused('end', `is in the past: it must be after ${isoOf(fromMs)}`, isoOf(spec.endMs));
-  return refused(
+    return refuse('end', `is in the past: it must be after ${isoOf(fromMs)}`, isoOf(spec.endMs));
+  return refuse(
     spec.when.kind,
     'never fires: none of its times is left between start, end and blackouts, or its date does not exist, such as 30 February',
     spec.when.kind === 'cron' ? spec.when.expression : `${spec.when.everyMs}ms`,
@@ -388,9 +385,9 @@ function checkedFires(spec: TimeSpec, fromMs: number): { readonly fires: Fires }
 const isoOf = (atMs: number): string => new Date(atMs).toISOString();
 
 /** Finds values that JSON would change or lose. */
-function* unlikeJson(value: unknown): Generator {
+function* nonJsonValues(value: unknown): Generator {
   if (typeof value === 'object' && value !== null)
-    for (const each of Object.values(value)) yield* unlikeJson(each);
+    for (const each of Object.values(value)) yield* nonJsonValues(each);
   else if (
     typeof value === 'number'
       ? !Number.isFinite(value)
@@ -413,7 +410,7 @@ function templateRefusal(template: Json): Refused | undefined {
   const field = 'payloadTemplate';
   const [unknown] = unknownNames(template);
   if (unknown !== undefined)
-    return refused(
+    return refuse(
       field,
       'contains an unknown name',
       `{{${unknown}}}`,
@@ -422,7 +419,7 @@ function templateRefusal(template: Json): Refused | undefined {
   const size = Buffer.byteLength(JSON.stringify(filled(template, LONGEST_VALUES)), 'utf8');
   // planted: outgrown-template
   if (size <= REQUEST_LIMITS.payloadBytes) return undefined;
-  return refused(
+  return refuse(
     field,
     `has up to ${size} bytes once its names are filled in, at most ${REQUEST_LIMITS.payloadBytes} are accepted; name fewer, or store it elsewhere and send a reference`,
     undefined,
@@ -438,27 +435,27 @@ function jobPartOf(
   if (types !== undefined && declared === undefined) {
     const names = types.map((each) => each.type);
     const wayOut = `${didYouMean(type, names)}It has: ${names.join(', ')}.`;
-    return refused('type', 'is no job type of this pool', type, wayOut);
+    return refuse('type', 'is no job type of this pool', type, wayOut);
   }
   const missing = declared === undefined ? undefined : missingOf(declared, data);
-  if (missing !== undefined) return refused(missing.field, missing.reason, undefined);
+  if (missing !== undefined) return refuse(missing.field, missing.reason, undefined);
   const isTemplate = payloadTemplate !== undefined;
   if (isTemplate && payload !== undefined)
-    return refused('payloadTemplate', 'stands beside payload: give one of the two', payloadTemplate);
+    return refuse('payloadTemplate', 'stands beside payload: give one of the two', payloadTemplate);
   const field = isTemplate ? 'payloadTemplate' : 'payload';
   const content = (isTemplate ? payloadTemplate : (payload ?? null)) as Json;
   if (isDeeperThan(content, REQUEST_LIMITS.payloadLevels))
-    return refused(
+    return refuse(
       field,
       `is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted`,
       content,
     );
-  for (const odd of unlikeJson(content))
-    return refused(field, 'contains a value that JSON cannot represent', odd, 'Send null or text instead.');
+  for (const value of nonJsonValues(content))
+    return refuse(field, 'contains a value that JSON cannot represent', value, 'Send null or text instead.');
   const text = JSON.stringify(content);
   const size = Buffer.byteLength(text, 'utf8');
   if (size > REQUEST_LIMITS.payloadBytes)
-    return refused(
+    return refuse(
       field,
       `has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
       undefined,

@@ -50,7 +50,7 @@ const TRIES_MAX = 10;
  *
  * @param change - returns the answer, and the write unless there is nothing to write
  */
-async function changing<T>(
+async function changeSchedule<T>(
   context: FiringContext,
   id: string,
   change: (record: ScheduleRecord | undefined) => {
@@ -101,11 +101,11 @@ export async function putSchedule(
   isDeclared: boolean,
 ): Promise<PutOutcome> {
   let put: ScheduleRecord | undefined;
-  const outcome = await changing<PutOutcome>(context, id, (read) => {
+  const outcome = await changeSchedule<PutOutcome>(context, id, (read) => {
     if (read !== undefined && read.state.isDeclared !== isDeclared)
       return { answer: { kind: 'owned', record: read } };
     if (read !== undefined && isSame(read.spec, spec)) return { answer: { kind: 'unchanged', record: read } };
-    const record = { spec, state: stateOf(context, id, spec, isDeclared, read) };
+    const record = { spec, state: nextState(context, id, spec, isDeclared, read) };
     put = record;
     return {
       answer: { kind: read === undefined ? 'created' : 'changed', record },
@@ -128,7 +128,7 @@ const firstRevision = (nowMs: number): number => Math.floor(nowMs) * 1_000 + 1;
  * The history entries for firings that were skipped while the schedule was stopped. They are added when a change
  * restarts a schedule that stopped by itself, or changes the times of a paused one.
  */
-function leftOut(
+function skippedEntries(
   read: ScheduleRecord | undefined,
   keepsTimes: boolean,
   nowMs: number,
@@ -138,7 +138,7 @@ function leftOut(
   return withEntries(read, pausedEntries(read, fires, nowMs), fires);
 }
 
-function stateOf(
+function nextState(
   context: FiringContext,
   id: string,
   spec: ScheduleSpec,
@@ -160,7 +160,7 @@ function stateOf(
     history: [],
     createdAtMs: nowMs,
     ...before,
-    ...leftOut(read, keepsTimes, nowMs),
+    ...skippedEntries(read, keepsTimes, nowMs),
     id,
     revision: read === undefined ? firstRevision(nowMs) : read.state.revision + 1,
     partition: context.partitionOf(spec.job.fairnessKey),
@@ -188,7 +188,7 @@ export async function pauseSchedule(
   context: SchedulesContext,
   id: string,
 ): Promise<ScheduleRecord | undefined> {
-  return steered(context, id, (record, nowMs) =>
+  return changeState(context, id, (record, nowMs) =>
     record.state.stopped === 'asked' ? undefined : stoppedBy(record, 'asked', nowMs),
   );
 }
@@ -198,28 +198,28 @@ export async function resumeSchedule(
   context: SchedulesContext,
   id: string,
 ): Promise<ScheduleRecord | undefined> {
-  return steered(context, id, (record, nowMs) =>
+  return changeState(context, id, (record, nowMs) =>
     record.state.stopped === undefined ? undefined : resumed(record, firesOfRecord(record), nowMs),
   );
 }
 
-async function steered(
+async function changeState(
   context: SchedulesContext,
   id: string,
   next: (record: ScheduleRecord, nowMs: number) => ScheduleState | undefined,
 ): Promise<ScheduleRecord | undefined> {
-  let steeredTo: ScheduleRecord | undefined;
-  const record = await changing<ScheduleRecord | undefined>(context, id, (read) => {
+  let changed: ScheduleRecord | undefined;
+  const record = await changeSchedule<ScheduleRecord | undefined>(context, id, (read) => {
     const state = read === undefined ? undefined : next(read, context.nowMs());
     if (read === undefined || state === undefined) return { answer: read };
-    steeredTo = { spec: read.spec, state: { ...state, revision: read.state.revision + 1 } };
+    changed = { spec: read.spec, state: { ...state, revision: read.state.revision + 1 } };
     return {
-      answer: steeredTo,
+      answer: changed,
       write: async () => (await written(context, read, state)) !== undefined,
     };
   });
   // planted: resumed-unheard
-  if (steeredTo !== undefined) await wake(context, steeredTo);
+  if (changed !== undefined) await wake(context, changed);
   return record;
 }
 
@@ -243,7 +243,7 @@ async function deleteReadable(
   id: string,
   isDeclared: boolean,
 ): Promise<'deleted' | 'missing' | 'owned'> {
-  return changing(context, id, (read) => {
+  return changeSchedule(context, id, (read) => {
     if (read === undefined) return { answer: 'missing' };
     // planted: declared-takes-all
     if (read.state.isDeclared !== isDeclared) return { answer: 'owned' };
@@ -321,16 +321,16 @@ export async function* listSchedules(
   { store }: { readonly store: ScheduleStore },
   partitions: readonly number[],
 ): AsyncGenerator<ScheduleRecord> {
-  const told = new Set<string>();
+  const listed = new Set<string>();
   for (const partition of partitions) {
     for (const read of [
       (after?: string) =>
-        store.readDueSchedules({ partition, fromMs: -1, untilMs: LAST_MS, limit: PAGE, after }),
+        store.readDueSchedules({ partition, fromMs: -1, untilMs: LAST_DUE_MS, limit: PAGE, after }),
       (after?: string) => store.readStoppedSchedules({ partition, limit: PAGE, after }),
     ]) {
       for await (const { schedules } of pagesOf(read)) {
-        const ids = schedules.flatMap(({ id }) => (told.has(id) ? [] : [id]));
-        for (const id of ids) told.add(id);
+        const ids = schedules.flatMap(({ id }) => (listed.has(id) ? [] : [id]));
+        for (const id of ids) listed.add(id);
         // The store logs schedules that it cannot read; the list leaves them out.
         const records = await store.getSchedules({ ids, unreadable: () => {} });
         for (const record of records) if (record !== undefined) yield record;
@@ -339,4 +339,4 @@ export async function* listSchedules(
   }
 }
 
-const LAST_MS = 999_999_999_999_998;
+const LAST_DUE_MS = 999_999_999_999_998;

@@ -48,7 +48,7 @@ export function simulateFairness(
     `${path}.arrivals`,
     'id',
   );
-  refuseOtherTerms(scenario, path);
+  refuseConflictingTerms(scenario, path);
   const pool = poolOf(config);
   const scheduler = new Scheduler(pool, { explains: false });
   const expiry = new Expiry(scheduler, pool.fairness);
@@ -77,7 +77,7 @@ export function simulateFairness(
     for (let next = arrivals[arrived]; next !== undefined && next.atMs <= nowMs; next = arrivals[arrived]) {
       // An arrival of an undeclared type has no effect, not even on the time of its key's last arrival.
       if (types.has(next.type)) expiry.arrive(next.fairnessKey, next.type, resourceOf(next.jobId), nowMs);
-      arrive(scheduler, nameOf(names, next.id), next);
+      addArrival(scheduler, nameOf(names, next.id), next);
       arrived += 1;
     }
     for (const name of ends.take(nowMs)) {
@@ -98,7 +98,7 @@ export function simulateFairness(
   return {
     result: {
       dispatch,
-      accumulated: accumulated(scheduler, arrivals.slice(0, arrived)),
+      accumulated: accumulatedCosts(scheduler, arrivals.slice(0, arrived)),
       estimates: scheduler.estimates
         .list()
         .map(({ type, resourceId, meanMs }) => [type, jobIdOf(resourceId), meanMs / 1_000]),
@@ -108,7 +108,7 @@ export function simulateFairness(
 }
 
 /** Priorities and conflict groups that an arrival repeats must equal those of its type. */
-function refuseOtherTerms({ config, arrivals }: FairnessScenario, path: string): void {
+function refuseConflictingTerms({ config, arrivals }: FairnessScenario, path: string): void {
   const types = new Map(config.types.map((type) => [type.type, type]));
   arrivals.forEach((arrival, index) => {
     const type = types.get(arrival.type);
@@ -160,7 +160,7 @@ function poolOf(config: FairnessScenario['config']): PoolConfiguration {
   };
 }
 
-function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
+function addArrival(scheduler: Scheduler, name: string, arrival: Arrival): void {
   scheduler.arrive(
     {
       id: name,
@@ -177,7 +177,10 @@ function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
   );
 }
 
-function accumulated(scheduler: Scheduler, arrivals: readonly Arrival[]): Readonly<Record<string, number>> {
+function accumulatedCosts(
+  scheduler: Scheduler,
+  arrivals: readonly Arrival[],
+): Readonly<Record<string, number>> {
   const costs = new Map(arrivals.map(({ fairnessKey }) => [fairnessKey, 0]));
   for (const { fairnessKey, costMs } of scheduler.costs()) costs.set(fairnessKey, costMs / 1_000);
   return Object.fromEntries(costs);

@@ -68,19 +68,19 @@ export interface SimulatedPoolOptions {
 
 const TICK_MS = 60_000;
 /** Idle time that is skipped is a multiple of this: a whole number of heartbeats for any lease. */
-const HEARTBEATS_MS = 10_000;
+const HEARTBEAT_MULTIPLE_MS = 10_000;
 /** Skipped time ends this long before the next event, because a tick looks one minute ahead. */
-const AWAKE_BEFORE_MS = 2 * TICK_MS;
+const SKIP_MARGIN_MS = 2 * TICK_MS;
 /** Time that a fleet's function has beyond the timeout of its slowest type. The construct keeps at most 30 s. */
 const FUNCTION_MARGIN_MS = 30_000;
 /** How much longer than the function's timeout a message stays hidden, as the construct configures the queue. */
-const BEHIND_FUNCTION_MS = 20_000;
+const HIDE_MARGIN_MS = 20_000;
 const RECEIVE_MAX = 10;
 
-const SILENT: Log = { info: () => {}, warn: () => {}, error: () => {} };
+const SILENT_LOG: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** One incarnation of a worker process. It can vanish without notice. */
-class Life {
+class Incarnation {
   isOver = false;
   readonly #end = new AbortController();
   readonly signal = this.#end.signal;
@@ -101,7 +101,7 @@ const NEVER = new Promise<never>(() => {});
 
 interface Process {
   readonly plan: WorkerPlan;
-  readonly life: Life;
+  readonly incarnation: Incarnation;
   readonly joinedAtMs: number;
 }
 
@@ -131,12 +131,12 @@ export class SimulatedPool {
   #unpublished: Job[] = [];
   /** Changed jobs that no pass has been given yet. */
   #images: Job[] = [];
-  readonly #woken = new Set<number>();
+  readonly #wokenPartitions = new Set<number>();
   /** Requested checks of workers that are due. */
-  readonly #looks: { readonly partition: number; readonly atMs: number }[] = [];
+  readonly #dueChecks: { readonly partition: number; readonly atMs: number }[] = [];
   #isTick = false;
   #invocations = 0;
-  #trouble: unknown;
+  #failure: unknown;
 
   constructor(options: SimulatedPoolOptions) {
     const { configuration, startMs, seed, observe } = options;
@@ -157,7 +157,7 @@ export class SimulatedPool {
       configuration,
       clock: this.#clock,
       random,
-      log: SILENT,
+      log: SILENT_LOG,
       holder: 'dispatcher',
       budget: DISPATCH_BUDGET,
       announced: new Map(),
@@ -178,9 +178,9 @@ export class SimulatedPool {
       if (isAwaited(newJob)) this.#unpublished.push(newJob);
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
-    this.#queue.onWake((partition) => this.#woken.add(partition));
-    this.#queue.onLook((partition, atMs) => this.#looks.push({ partition, atMs }));
-    this.#tickOn();
+    this.#queue.onWake((partition) => this.#wokenPartitions.add(partition));
+    this.#queue.onLook((partition, atMs) => this.#dueChecks.push({ partition, atMs }));
+    this.#scheduleTicks();
   }
 
   /** The caches that the dispatcher keeps between passes. */
@@ -210,7 +210,8 @@ export class SimulatedPool {
   /** Requests a pass if the schedule is due. The pass is made at this instant, not at the next whole second. */
   wakeForSchedule(id: string): void {
     const state = this.store.inspectSchedule(id)?.state;
-    if (state?.dueMs !== undefined && state.dueMs <= this.time.nowMs) this.#woken.add(state.partition);
+    if (state?.dueMs !== undefined && state.dueMs <= this.time.nowMs)
+      this.#wokenPartitions.add(state.partition);
   }
 
   async cancel(jobId: string): Promise<void> {
@@ -229,23 +230,24 @@ export class SimulatedPool {
   /** Requests a pass if the job is due. The pass is made at this instant, not at the next whole second. */
   wakeFor(jobId: string): void {
     const job = this.store.inspectJob(jobId);
-    if (job?.state === 'scheduled' && job.runAtMs <= this.time.nowMs) this.#woken.add(job.partition);
+    if (job?.state === 'scheduled' && job.runAtMs <= this.time.nowMs)
+      this.#wokenPartitions.add(job.partition);
   }
 
   // Workers
 
   /** Starts a worker process, as a new incarnation of its id. */
   join(plan: WorkerPlan): void {
-    const life = new Life();
-    this.#processes.set(plan.workerId, { plan, life, joinedAtMs: this.time.nowMs });
+    const incarnation = new Incarnation();
+    this.#processes.set(plan.workerId, { plan, incarnation: incarnation, joinedAtMs: this.time.nowMs });
     const { configuration } = this;
     const clock: Clock = {
       ...this.#clock,
-      sleep: async (ms, signal) => life.ifAlive(await this.time.sleep(ms, signal)),
+      sleep: async (ms, signal) => incarnation.ifAlive(await this.time.sleep(ms, signal)),
     };
-    const { send, delete: remove, handBack, sendWake, sendLook } = whileAlive(this.#queue, life);
+    const { send, delete: remove, handBack, sendWake, sendLook } = whileAlive(this.#queue, incarnation);
     const options: WorkerProcessOptions = {
-      store: whileAlive(this.store, life),
+      store: whileAlive(this.store, incarnation),
       queue: {
         send,
         delete: remove,
@@ -254,26 +256,27 @@ export class SimulatedPool {
         sendLook,
         // A vanished process receives no more messages.
         receive: async (fleet, max, waitMs, hideMs, signal) => {
-          const heard = signal === undefined ? life.signal : AbortSignal.any([signal, life.signal]);
-          return life.ifAlive(await this.#queue.receive(fleet, max, waitMs, hideMs, heard));
+          const eitherSignal =
+            signal === undefined ? incarnation.signal : AbortSignal.any([signal, incarnation.signal]);
+          return incarnation.ifAlive(await this.#queue.receive(fleet, max, waitMs, hideMs, eitherSignal));
         },
       },
       configuration,
       clock,
       random: this.#workerRandom,
-      log: SILENT,
+      log: SILENT_LOG,
       ...plan,
       ...this.#options.workerLease,
-      handlers: this.#handlers(() => () => life.isOver),
+      handlers: this.#handlers(() => () => incarnation.isOver),
       signal: new AbortController().signal,
-      exit: () => life.vanish(),
+      exit: () => incarnation.vanish(),
     };
     runWorker(options).catch((error: unknown) => this.fail(error));
   }
 
   /** Makes a process vanish without notice, together with its running jobs. */
   vanish(workerId: string): void {
-    this.#processes.get(workerId)?.life.vanish();
+    this.#processes.get(workerId)?.incarnation.vanish();
     this.#processes.delete(workerId);
   }
 
@@ -286,7 +289,7 @@ export class SimulatedPool {
     if (job?.state !== 'running') return;
     const process = this.#processes.get(job.worker?.workerId ?? '');
     if (process !== undefined) {
-      process.life.vanish();
+      process.incarnation.vanish();
       this.join(process.plan);
     } else if (job.claim !== undefined) this.#vanished.add(job.claim.claimId);
   }
@@ -295,19 +298,19 @@ export class SimulatedPool {
 
   /** Ends the simulation with this error. */
   fail(error: unknown): void {
-    this.#trouble ??= error;
+    this.#failure ??= error;
   }
 
   /** Does everything that is due by now, then makes passes until nothing is left to decide at this instant. */
   async act(): Promise<void> {
     for (;;) {
       await this.time.runDue();
-      if (this.#trouble !== undefined) throw this.#trouble;
+      if (this.#failure !== undefined) throw this.#failure;
       if (await this.#deliver()) continue;
-      if (this.#looks.length > 0) {
+      if (this.#dueChecks.length > 0) {
         // A check may wait for the end of a lease. It is not awaited, because time goes on only after all actions of this
         // instant.
-        for (const { partition, atMs } of this.#looks.splice(0))
+        for (const { partition, atMs } of this.#dueChecks.splice(0))
           lookAtWorkers(this.#dispatcher, partition, atMs).catch((error: unknown) => this.fail(error));
         continue;
       }
@@ -316,7 +319,7 @@ export class SimulatedPool {
         await this.#publish();
         continue;
       }
-      if (this.#images.length === 0 && this.#woken.size === 0 && !this.#isTick) return;
+      if (this.#images.length === 0 && this.#wokenPartitions.size === 0 && !this.#isTick) return;
       await this.#dispatch();
     }
   }
@@ -334,21 +337,21 @@ export class SimulatedPool {
       const { reservations, loans } = this.store.inspect(partition);
       if (reservations.size + loans.size > 0) return;
     }
-    const idleMs = untilMs - this.time.nowMs - AWAKE_BEFORE_MS;
+    const idleMs = untilMs - this.time.nowMs - SKIP_MARGIN_MS;
     if (idleMs < TICK_MS) return;
     this.time.skip(Math.floor(idleMs / TICK_MS) * TICK_MS);
-    for (const { plan, life, joinedAtMs } of [...this.#processes.values()]) {
-      life.vanish();
+    for (const { plan, incarnation, joinedAtMs } of [...this.#processes.values()]) {
+      incarnation.vanish();
       // Its heartbeats keep their times, because the last one decides when its loss is noticed.
-      const sinceBeatMs = (this.time.nowMs - joinedAtMs) % HEARTBEATS_MS;
-      this.time.after(sinceBeatMs === 0 ? 0 : HEARTBEATS_MS - sinceBeatMs, () => this.join(plan));
+      const sinceBeatMs = (this.time.nowMs - joinedAtMs) % HEARTBEAT_MULTIPLE_MS;
+      this.time.after(sinceBeatMs === 0 ? 0 : HEARTBEAT_MULTIPLE_MS - sinceBeatMs, () => this.join(plan));
     }
   }
 
-  #tickOn(): void {
+  #scheduleTicks(): void {
     this.time.after(TICK_MS, () => {
       this.#isTick = true;
-      this.#tickOn();
+      this.#scheduleTicks();
     });
   }
 
@@ -362,10 +365,10 @@ export class SimulatedPool {
   /** Makes passes of every partition in which something happened. */
   async #dispatch(): Promise<void> {
     const jobs = this.#images;
-    const woken = [...this.#woken];
+    const woken = [...this.#wokenPartitions];
     const isTick = this.#isTick;
     this.#images = [];
-    this.#woken.clear();
+    this.#wokenPartitions.clear();
     this.#isTick = false;
     await dispatchAll(
       this.#dispatcher,
@@ -380,7 +383,7 @@ export class SimulatedPool {
     let isAny = false;
     for (const fleet of this.#functions) {
       for (;;) {
-        const hideMs = fleet.timeoutMs + BEHIND_FUNCTION_MS;
+        const hideMs = fleet.timeoutMs + HIDE_MARGIN_MS;
         const received = await this.#queue.receive(fleet.fleet, RECEIVE_MAX, 0, hideMs);
         if (received.length === 0) break;
         isAny = true;
@@ -407,7 +410,7 @@ export class SimulatedPool {
   }
 
   /** The store of functions. A vanished function does not report that its handler hangs. */
-  #untilVanished(store: MemoryJobStore): MemoryJobStore {
+  #storeOfFunctions(store: MemoryJobStore): MemoryJobStore {
     return new Proxy(store, {
       get: (target, name) => {
         if (name === 'saveHung')
@@ -424,11 +427,11 @@ export class SimulatedPool {
     const ofFleet = this.configuration.types.filter(({ type }) => types.includes(type));
     const timeoutMs = Math.max(...ofFleet.map((type) => type.timeoutMs)) + FUNCTION_MARGIN_MS;
     const parts = {
-      store: this.#untilVanished(this.store),
+      store: this.#storeOfFunctions(this.store),
       configuration: this.configuration,
       clock: this.#clock,
       random: this.#workerRandom,
-      log: SILENT,
+      log: SILENT_LOG,
       exit: () => {},
     };
     const handlers = this.#handlers((jobId) => {
@@ -452,28 +455,28 @@ export class SimulatedPool {
       if (hasVanished()) return NEVER;
       // Work that ends at the very instant of the deadline is in time.
       if (this.time.nowMs < endsMs) run.signal.throwIfAborted();
-      if (error !== undefined) throw named(error);
+      if (error !== undefined) throw errorNamed(error);
       return null;
     };
     return Object.fromEntries(this.configuration.types.map(({ type }) => [type, handle]));
   }
 }
 
-function named(name: string): Error {
+function errorNamed(name: string): Error {
   const error = new Error('the scenario makes this attempt fail');
   error.name = name;
   return error;
 }
 
 /** Wraps an adapter for one process. After the process has vanished, no call is made and none returns. */
-function whileAlive<Adapter extends object>(adapter: Adapter, life: Life): Adapter {
+function whileAlive<Adapter extends object>(adapter: Adapter, incarnation: Incarnation): Adapter {
   return new Proxy(adapter, {
     get: (target, name) => {
       const verb: unknown = Reflect.get(target, name, target);
       if (typeof verb !== 'function') return verb;
       return async (...question: readonly unknown[]): Promise<unknown> => {
-        await life.ifAlive(undefined);
-        return life.ifAlive(await Reflect.apply(verb, target, question));
+        await incarnation.ifAlive(undefined);
+        return incarnation.ifAlive(await Reflect.apply(verb, target, question));
       };
     },
   });

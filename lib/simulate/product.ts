@@ -51,7 +51,7 @@ const MOST_STARTS = 1_000_000;
 const MOST_JOBS = 200_000;
 const MOST_LISTED = 100;
 /** Candidates for the time between heartbeats, at least one every 5 s. A minute is a whole number of each. */
-const HEARTBEATS_MS = [5_000, 2_000, 1_000, 500, 200, 100] as const;
+const HEARTBEAT_CHOICES_MS = [5_000, 2_000, 1_000, 500, 200, 100] as const;
 /**
  * When the scenario begins. Ledgers are reset when the clock shows a multiple of `resetEveryMs`, so the scenario begins
  * at one. With schedules, whose times depend on the clock, it begins at `startsAt`.
@@ -64,7 +64,7 @@ const startEpochMs = (startsAtMs: number, { fairness }: PoolConfiguration, hasSc
 /** The behaviour of a job's attempts. */
 type Plan = Pick<ProductJob, 'durationMs' | 'failures'>;
 
-type Happening =
+type AgendaEntry =
   | { readonly kind: 'event'; readonly event: ProductEvent }
   | { readonly kind: 'join'; readonly worker: ProductWorker }
   | { readonly kind: 'vanish'; readonly worker: ProductWorker }
@@ -77,7 +77,7 @@ type Happening =
  * The order within an instant: operators and workers, then producers, then the clock. Jobs that end come after these,
  * and passes last.
  */
-const RANKS: Readonly<Record<Happening['kind'], number>> = {
+const RANKS: Readonly<Record<AgendaEntry['kind'], number>> = {
   event: 0,
   join: 1,
   vanish: 1,
@@ -106,7 +106,7 @@ class Simulation {
   readonly #scenario: ProductScenario;
   readonly #path: string;
   readonly #configuration: PoolConfiguration;
-  readonly #agenda = new Agenda<Happening>();
+  readonly #agenda = new Agenda<AgendaEntry>();
   /** Epoch ms of the scenario's instant 0, for schedules and for the pool's clock. */
   readonly #startsAtMs: number;
   readonly #startEpochMs: number;
@@ -160,7 +160,7 @@ class Simulation {
       const nowMs = Math.min(this.#agenda.nextMs, poolMs);
       if (nowMs > untilMs) break;
       this.#pool.time.moveTo(this.#startEpochMs + nowMs);
-      const isPoolConcerned = await this.#happenAt(nowMs);
+      const isPoolConcerned = await this.#carryOutAt(nowMs);
       if (!isPoolConcerned && poolMs > nowMs) continue;
       await this.#pool.act();
       const nextMs = Math.min(this.#agenda.nextMs, untilMs);
@@ -291,12 +291,12 @@ class Simulation {
     });
   }
 
-  #add(atMs: number, what: Happening): void {
+  #add(atMs: number, what: AgendaEntry): void {
     this.#agenda.add(atMs, RANKS[what.kind], what);
   }
 
   /** Carries out the events of this instant. Returns whether any concerned the pool. */
-  async #happenAt(nowMs: number): Promise<boolean> {
+  async #carryOutAt(nowMs: number): Promise<boolean> {
     let requested: Job[] = [];
     let isPoolConcerned = false;
     for (let next = this.#agenda.take(nowMs); next !== undefined; next = this.#agenda.take(nowMs)) {
@@ -308,13 +308,13 @@ class Simulation {
       // Submits first, so that later events of this instant find the jobs.
       if (requested.length > 0) await this.#pool.submit(requested);
       requested = [];
-      await this.#happen(next);
+      await this.#carryOut(next);
     }
     if (requested.length > 0) await this.#pool.submit(requested);
     return isPoolConcerned;
   }
 
-  async #happen(what: Exclude<Happening, { readonly kind: 'submit' }>): Promise<void> {
+  async #carryOut(what: Exclude<AgendaEntry, { readonly kind: 'submit' }>): Promise<void> {
     switch (what.kind) {
       case 'event':
         return this.#operate(what.event);
@@ -462,9 +462,9 @@ function combined(learned: readonly EstimateRecord[]): ProductResult['estimates'
 /** A worker process's lease, with the longest heartbeat interval that it allows; undefined for the product's default. */
 function workerLeaseOf(leaseMs: number | undefined, path: string): WorkerLease | undefined {
   if (leaseMs === undefined) return undefined;
-  const heartbeatMs = HEARTBEATS_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);
+  const heartbeatMs = HEARTBEAT_CHOICES_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);
   if (heartbeatMs !== undefined && leaseMs <= LEASE_MAX_MS) return { leaseMs, heartbeatMs };
-  const leastMs = LEASE_MARGIN_MS + 2 * Math.min(...HEARTBEATS_MS);
+  const leastMs = LEASE_MARGIN_MS + 2 * Math.min(...HEARTBEAT_CHOICES_MS);
   throw new ScenarioError(
     `${path}.leaseMs`,
     `is ${leaseMs}: a worker's lease must be ${leastMs} to ${LEASE_MAX_MS} ms; the worker keeps ${LEASE_MARGIN_MS} ms of it to stop its jobs`,

@@ -63,7 +63,7 @@ interface OpenAttempt {
   readonly fleet: string;
   readonly startMs: number;
   /** The worker process vanished, and its loss is not noticed yet, so the slot still counts. */
-  isGhost: boolean;
+  hasVanished: boolean;
 }
 
 export interface RecordOptions {
@@ -91,7 +91,7 @@ export class SimulationRecord {
   /** Types and resources of the jobs that succeeded. */
   readonly #learned = new Map<string, Pick<Job, 'type' | 'resourceId'>>();
   /** Number of jobs that are pending, claimed or running. */
-  #open = 0;
+  #openCount = 0;
   #peak = 0;
 
   constructor(options: RecordOptions) {
@@ -99,7 +99,7 @@ export class SimulationRecord {
   }
 
   get hasOpenJobs(): boolean {
-    return this.#open > 0;
+    return this.#openCount > 0;
   }
 
   get peak(): number {
@@ -118,7 +118,7 @@ export class SimulationRecord {
     if (event.kind !== 'job') return;
     const { oldJob: before, newJob: job } = event;
     this.#jobs.set(job.id, job);
-    this.#open += (isOpen(job) ? 1 : 0) - (before !== undefined && isOpen(before) ? 1 : 0);
+    this.#openCount += (isOpen(job) ? 1 : 0) - (before !== undefined && isOpen(before) ? 1 : 0);
     if (before === undefined) for (const tally of this.#jobTallies(job)) tally.submitted += 1;
     if (job.state === 'pending' && !this.#readyMs.has(job.id)) {
       this.#readyMs.set(job.id, job.readyAtMs - this.#options.startEpochMs);
@@ -126,7 +126,7 @@ export class SimulationRecord {
     if (job.state === 'running' && before?.state !== 'running') this.#start(job);
     if (before?.state === 'running' && job.state !== 'running')
       this.#end(job, job.workersLost > before.workersLost ? 'workerLost' : outcomeOf(job));
-    if (isTerminal(job.state) && before?.state !== job.state) this.#over(job);
+    if (isTerminal(job.state) && before?.state !== job.state) this.#countEnd(job);
   };
 
   /** Adds slots to a fleet from now on; a negative number removes them. */
@@ -140,8 +140,8 @@ export class SimulationRecord {
   vanish(workerId: string, fleet: string, slots: number): void {
     let counted = 0;
     for (const open of this.#running.values()) {
-      if (open.isGhost || open.job.worker?.workerId !== workerId) continue;
-      open.isGhost = true;
+      if (open.hasVanished || open.job.worker?.workerId !== workerId) continue;
+      open.hasVanished = true;
       counted += 1;
     }
     this.addSlots(fleet, counted - slots);
@@ -157,15 +157,15 @@ export class SimulationRecord {
   }
 
   keys<More>(more: (key: string) => More): Readonly<Record<string, Share & More>> {
-    return record(this.#byKey, (key, tally) => ({ ...this.#shareOf(tally), ...more(key) }));
+    return sortedRecord(this.#byKey, (key, tally) => ({ ...this.#shareOf(tally), ...more(key) }));
   }
 
   types(): Readonly<Record<string, Share & { readonly peak: number }>> {
-    return record(this.#byType, (_, tally) => ({ ...this.#shareOf(tally), peak: tally.peak }));
+    return sortedRecord(this.#byType, (_, tally) => ({ ...this.#shareOf(tally), peak: tally.peak }));
   }
 
   fleets(): Readonly<Record<string, FleetUse>> {
-    return record(this.#slotsOf, (fleet, slots) => {
+    return sortedRecord(this.#slotsOf, (fleet, slots) => {
       const tally = tallyOf(this.#byFleet, fleet);
       const slotMs = this.#slotMsOf.get(fleet) ?? 0;
       return { slots, slotMs, peak: tally.peak, busyMs: this.#busyMs(tally) };
@@ -204,7 +204,7 @@ export class SimulationRecord {
     const { nowMs, startEpochMs, startsMax, onTooManyStarts } = this.#options;
     const startMs = nowMs();
     const fleet = job.claim?.fleet ?? '';
-    this.#running.set(job.id, { job, fleet, startMs, isGhost: false });
+    this.#running.set(job.id, { job, fleet, startMs, hasVanished: false });
     if (this.#attempts.length + this.#running.size > startsMax) onTooManyStarts();
     const waitMs = startMs - (job.readyAtMs - startEpochMs);
     for (const tally of this.#attemptTallies(job, fleet)) {
@@ -230,10 +230,10 @@ export class SimulationRecord {
       tally.busyMs += endMs;
     }
     this.#attempts.push(attemptOf(open, endMs, outcome, job));
-    if (open.isGhost) this.addSlots(open.fleet, -1);
+    if (open.hasVanished) this.addSlots(open.fleet, -1);
   }
 
-  #over(job: Job): void {
+  #countEnd(job: Job): void {
     const outcome = job.state === 'succeeded' ? 'succeeded' : job.state === 'failed' ? 'failed' : 'cancelled';
     for (const tally of this.#jobTallies(job)) tally[outcome] += 1;
     if (outcome !== 'succeeded') return;
@@ -309,7 +309,7 @@ function tallyOf(tallies: Map<string, Tally>, name: string): Tally {
   return tally;
 }
 
-function record<Value, Shown>(
+function sortedRecord<Value, Shown>(
   values: ReadonlyMap<string, Value>,
   show: (name: string, value: Value) => Shown,
 ): Readonly<Record<string, Shown>> {

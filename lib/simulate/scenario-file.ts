@@ -15,7 +15,7 @@ export const LARGEST_FILE_BYTES = 64 * 1024 * 1024;
 /** The longest array that is accepted. Results of more entries are too many to look at. */
 export const LONGEST_ARRAY = 200_000;
 
-const DEEPEST = 32;
+const NESTING_MAX = 32;
 
 /** A file that cannot be simulated. The command ends with exit code 2. */
 export class ScenarioError extends Error {
@@ -127,7 +127,7 @@ function refuseUnsafe(root: unknown): void {
 }
 
 function refuseUnsafeNode(value: object, path: readonly PropertyKey[]): void {
-  if (path.length > DEEPEST) throw new ScenarioError(pathOf(path.slice(0, 8)), 'is nested too deeply');
+  if (path.length > NESTING_MAX) throw new ScenarioError(pathOf(path.slice(0, 8)), 'is nested too deeply');
   if (Array.isArray(value) && value.length > LONGEST_ARRAY)
     throw new ScenarioError(pathOf(path), `has ${value.length} entries, more than ${LONGEST_ARRAY}`);
   if (Object.hasOwn(value, '__proto__'))

@@ -22,25 +22,25 @@ export function simulateScoring(
 ): { readonly result: Readonly<Record<string, unknown>>; readonly runs: readonly Run[] } {
   switch (scenario.kind) {
     case 'score':
-      return only(scored(scenario.input));
+      return withoutRuns(scoreCase(scenario.input));
     case 'crossover':
-      return only(crossover(scenario.input));
+      return withoutRuns(crossover(scenario.input));
     case 'slot':
-      return only(slot(scenario.input, path));
+      return withoutRuns(slot(scenario.input, path));
     case 'pool':
-      return only(pool(scenario.input, path));
+      return withoutRuns(pool(scenario.input, path));
     case 'pass':
-      return only(pass(scenario.input, path));
+      return withoutRuns(pass(scenario.input, path));
     case 'stream':
       return stream(scenario.input, path);
   }
 }
 
-function only(result: Readonly<Record<string, unknown>>): ReturnType<typeof simulateScoring> {
+function withoutRuns(result: Readonly<Record<string, unknown>>): ReturnType<typeof simulateScoring> {
   return { result, runs: [] };
 }
 
-function scored(input: Input<'score'>): { readonly score: number } {
+function scoreCase(input: Input<'score'>): { readonly score: number } {
   return { score: points(input.priority, input.onDemand, input.ageMs, input.compatibleFreeSlots) };
 }
 
@@ -76,11 +76,11 @@ function slot(input: Input<'slot'>, path: string): { readonly slot: number | nul
   );
   const busy = new Set(input.busy);
   const slots = new SlotPool();
-  slots.register('worker', textTypes(input.slots.filter(({ id }) => !busy.has(id))));
+  slots.register('worker', withTextTypes(input.slots.filter(({ id }) => !busy.has(id))));
   return { slot: slots.choose(String(input.type)) ?? null };
 }
 
-function textTypes(
+function withTextTypes(
   slots: readonly ScoredSlot[],
 ): { readonly id: number; readonly types: readonly string[] }[] {
   return slots.map(({ id, types }) => ({ id, types: types.map(String) }));
@@ -106,7 +106,7 @@ function pool(input: Input<'pool'>, path: string): { readonly after: readonly un
 function operate(slots: SlotPool, op: Input<'pool'>['ops'][number]): Readonly<Record<string, unknown>> {
   switch (op.op) {
     case 'register':
-      slots.register(op.worker, textTypes(op.slots));
+      slots.register(op.worker, withTextTypes(op.slots));
       return {};
     case 'unregister':
       slots.unregister(op.worker);
@@ -142,7 +142,7 @@ function schedulerFor(slots: readonly ScoredSlot[], types: Iterable<AnyId>): Sch
   return new Scheduler(configuration, { explains: false });
 }
 
-function waiting(
+function waitingJob(
   id: string,
   type: AnyId,
   priority: number,
@@ -222,7 +222,7 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
   for (const { job, onDemand } of jobs) {
     const name = names.get(job.id) ?? '';
     scheduler.arrive(
-      waiting(name, job.type, job.priority, onDemand, Math.min(job.createdAt, input.now)),
+      waitingJob(name, job.type, job.priority, onDemand, Math.min(job.createdAt, input.now)),
       input.now,
     );
   }
@@ -277,7 +277,7 @@ function stream(input: Input<'stream'>, path: string): ReturnType<typeof simulat
       next = arrivals[arrived]
     ) {
       const name = names.get(next.id) ?? '';
-      scheduler.arrive(waiting(name, next.type, next.priority, next.isOnDemand, next.readyAtMs), nowMs);
+      scheduler.arrive(waitingJob(name, next.type, next.priority, next.isOnDemand, next.readyAtMs), nowMs);
       arrived += 1;
     }
     for (const name of ends.take(nowMs)) {

@@ -83,10 +83,10 @@ function eventOf(body: string): {
     };
   }
   const id = 'id' in event && isEventId(event.id) ? event.id : undefined;
-  const ofId = id === undefined ? {} : { id };
+  const idField = id === undefined ? {} : { id };
   // Only a rule of the deployment adds `job`. The content that a producer puts on the bus is always inside `detail`.
-  if (!('job' in event)) return { detail: event.detail, ...ofId };
-  return { ...requestOfEvent(event.job, event.detail), ...ofId };
+  if (!('job' in event)) return { detail: event.detail, ...idField };
+  return { ...requestOfEvent(event.job, event.detail), ...idField };
 }
 
 const isEventId = (id: unknown): id is string =>
@@ -135,7 +135,7 @@ async function intakesOf(
   return { context, intakes: messages.map((message) => intakeOf(context, message, nowMs)) };
 }
 
-const takenBy = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
+const keyTaken = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
   position,
   field:
     intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].idempotencyKey` : 'idempotencyKey',
@@ -176,7 +176,7 @@ export async function ingest(
       if (outcome === undefined) failed.add(intake.messageId);
       else if (outcome.kind === 'created') created.push(outcome.job);
       else if (outcome.kind === 'repeated') repeated += 1;
-      else reject(intake, takenBy(intake, position, outcome.job));
+      else reject(intake, keyTaken(intake, position, outcome.job));
     }
   }
 
@@ -192,31 +192,31 @@ async function submitIntakes(
   context: IngestContext,
   intakes: readonly Intake[],
 ): Promise<ReadonlyMap<Intake, readonly CreateOutcome[] | undefined>> {
-  const asking = intakes.filter((intake) => intake.jobs.length > 0);
+  const withJobs = intakes.filter((intake) => intake.jobs.length > 0);
   try {
     const outcomes = await submit(
       context,
-      asking.flatMap((intake) => intake.jobs.map(({ job }) => job)),
+      withJobs.flatMap((intake) => intake.jobs.map(({ job }) => job)),
     );
     let from = 0;
     return new Map(
-      asking.map((intake) => {
-        const ofIntake = outcomes.slice(from, from + intake.jobs.length);
+      withJobs.map((intake) => {
+        const own = outcomes.slice(from, from + intake.jobs.length);
         from += intake.jobs.length;
-        return [intake, ofIntake];
+        return [intake, own];
       }),
     );
   } catch (error) {
     context.log.warn('jobs could not be stored; their messages will be delivered again', {
       error: messageOf(error),
     });
-    if (!(error instanceof StoreRefused) || asking.length <= 1)
-      return new Map(asking.map((intake) => [intake, undefined]));
+    if (!(error instanceof StoreRefused) || withJobs.length <= 1)
+      return new Map(withJobs.map((intake) => [intake, undefined]));
   }
   // The store refuses at least one of these jobs for good. Storing each message by itself lets the others succeed.
-  const alone: [Intake, readonly CreateOutcome[] | undefined][] = [];
-  for (const intake of asking) alone.push(...(await submitIntakes(context, [intake])));
-  return new Map(alone);
+  const oneByOne: [Intake, readonly CreateOutcome[] | undefined][] = [];
+  for (const intake of withJobs) oneByOne.push(...(await submitIntakes(context, [intake])));
+  return new Map(oneByOne);
 }
 
 /** Logs one line. */

@@ -63,10 +63,10 @@ export function missingOf(
 ): { readonly field: RequiredField; readonly reason: string } | undefined {
   const field = requires.find((each) => named[each] === undefined || named[each] === '');
   if (field === undefined) return undefined;
-  return { field, reason: `is missing: jobs of type ${show(type)} must name ${NAMES[field]}` };
+  return { field, reason: `is missing: jobs of type ${show(type)} must name ${FIELD_MEANINGS[field]}` };
 }
 
-const NAMES: Readonly<Record<RequiredField, string>> = {
+const FIELD_MEANINGS: Readonly<Record<RequiredField, string>> = {
   resourceId: 'what they work on',
   fairnessKey: 'whose share they count against',
 };
@@ -77,13 +77,13 @@ export interface ParsedRequests {
   readonly refused: readonly RequestRefusal[];
 }
 
-const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
+const utf8Bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
 
 const textUpTo = (bytesMax: number) =>
   z
     .string()
     .refine((text) => text.isWellFormed(), 'must be well-formed Unicode')
-    .refine((text) => bytes(text) <= bytesMax, `must be at most ${bytesMax} bytes`);
+    .refine((text) => utf8Bytes(text) <= bytesMax, `must be at most ${bytesMax} bytes`);
 
 export const keyText = textUpTo(REQUEST_LIMITS.keyBytes);
 
@@ -189,7 +189,7 @@ function parseEntry(
       reason: `payload is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted; send it as text`,
     };
   }
-  const size = bytes(JSON.stringify(payload));
+  const size = utf8Bytes(JSON.stringify(payload));
   if (size > REQUEST_LIMITS.payloadBytes) {
     return {
       field: joinPath(prefix, ['payload']),
@@ -223,7 +223,7 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
       refused: [{ position: 0, field: '', reason: `detail must be an object, not ${show(detail)}` }],
     };
   }
-  if (!Object.hasOwn(detail, 'jobs')) return collect([detail], () => '', configuration);
+  if (!Object.hasOwn(detail, 'jobs')) return parseEntries([detail], () => '', configuration);
   const other = Object.keys(detail).find((name) => name !== 'jobs');
   const jobs = detail.jobs;
   const whole =
@@ -240,10 +240,10 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
               }
             : undefined;
   if (whole !== undefined) return { accepted: [], refused: [refusalOf(0, whole)] };
-  return collect(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
+  return parseEntries(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
 }
 
-function collect(
+function parseEntries(
   entries: readonly unknown[],
   prefix: (position: number) => string,
   configuration: PoolConfiguration,
@@ -294,7 +294,7 @@ function canonicalRecord<Name extends string>(
   for (const name of names) {
     const value = record[name];
     if (value !== undefined)
-      text += `${text === '' ? '' : ','}${QUOTED_FIELDS.get(name) ?? quoted(name)}${canonical(value as Json)}`;
+      text += `${text === '' ? '' : ','}${QUOTED_FIELDS.get(name) ?? quotedField(name)}${canonical(value as Json)}`;
   }
   return `{${text}}`;
 }
@@ -310,12 +310,12 @@ function sortedNames(value: object): readonly string[] {
 }
 
 /** A field name as it appears in JSON before its value. */
-const quoted = (name: string): string => `${JSON.stringify(name)}:`;
+const quotedField = (name: string): string => `${JSON.stringify(name)}:`;
 
 /** Sorted, as `canonicalRecord` requires. */
 const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
 const QUOTED_FIELDS: ReadonlyMap<string, string> = new Map(
-  CONTENT_FIELDS.map((name) => [name, quoted(name)]),
+  CONTENT_FIELDS.map((name) => [name, quotedField(name)]),
 );
 
 /**

@@ -64,16 +64,16 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
   const nowMs = context.nowMs();
   const { keyTtlMs } = context.configuration.fairness;
   const everyMs = Math.min(ANNOUNCE_EVERY_MS, keyTtlMs ?? ANNOUNCE_EVERY_MS);
-  const fresh = new Map<string, { partition: number; line: ReadyLine }>();
+  const due = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
     const line = readyLineOf(job);
     const name = readyLineName(job.partition, line);
     if (nowMs - (announced.get(name) ?? -Infinity) >= everyMs) {
-      fresh.set(name, { partition: job.partition, line });
+      due.set(name, { partition: job.partition, line });
     }
   }
-  const byPartition = Map.groupBy(fresh.values(), (each) => each.partition);
-  if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();
+  const byPartition = Map.groupBy(due.values(), (each) => each.partition);
+  if (announced.size + due.size > REMEMBERED_LINES_MAX) announced.clear();
   // Another submitter may have announced a line since `afterMs`. The store then returns that time and writes nothing.
   const afterMs = nowMs - everyMs;
   for (const [partition, own] of byPartition) {

@@ -64,10 +64,10 @@ const REQUIREMENTS = join(here, 'requirements.txt');
 const LEAST_PYTHON = [3, 10] as const;
 const PYTHONS = ['python3', 'python3.13', 'python3.12', 'python3.11', 'python3.10'];
 const INSTALL_WAIT_MS = 10 * 60_000;
-const START_MS = 60_000;
+const START_WAIT_MS = 60_000;
 const POLL_MS = 50;
 /** Name of the file with the process group that a folder of temporary files belongs to. */
-const OWNER = 'owner';
+const OWNER_FILE = 'owner';
 /** Age at which a folder without an owner file counts as abandoned. A younger one may be about to get its owner. */
 const ABANDONED_MS = 10 * 60_000;
 
@@ -119,7 +119,7 @@ async function findPython(path: string): Promise<string> {
   );
 }
 
-const isThere = (path: string): Promise<boolean> =>
+const isReadable = (path: string): Promise<boolean> =>
   readFile(path).then(
     () => true,
     () => false,
@@ -136,7 +136,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
     .update(await readFile(REQUIREMENTS))
     .digest('hex');
   const isInstalled = async (): Promise<boolean> =>
-    (await readFile(stamp, 'utf8').catch(() => '')) === pins && (await isThere(python));
+    (await readFile(stamp, 'utf8').catch(() => '')) === pins && (await isReadable(python));
   if (await isInstalled()) return python;
 
   const onWait = (pid: string): void => say(`process ${pid} is installing the emulator; waiting for it`);
@@ -198,7 +198,7 @@ const groupExists = (pid: number): boolean => {
 /** Removes temporary files of emulators that were killed together with the process that should have removed them. */
 async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
-    const owner = Number(await readFile(join(folder, name, OWNER), 'utf8').catch(() => ''));
+    const owner = Number(await readFile(join(folder, name, OWNER_FILE), 'utf8').catch(() => ''));
     const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Date.now() }));
     const abandoned = owner > 0 ? !groupExists(owner) : Date.now() - mtimeMs > ABANDONED_MS;
     if (abandoned) await rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
@@ -300,14 +300,14 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   };
   process.once('exit', kill);
   signal?.addEventListener('abort', onAbort);
-  const leave = (): void => {
+  const removeListeners = (): void => {
     process.removeListener('exit', kill);
     signal?.removeEventListener('abort', onAbort);
   };
   const exited = ended.then(async (code): Promise<EmulatorExit> => {
     // If the guard was killed, the group may still run.
     kill();
-    leave();
+    removeListeners();
     await rm(temporary, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
     if (stopping) return { expected: true, reason: 'stopped' };
     const last = lastLine(await readFile(logFile, 'utf8').catch(() => ''));
@@ -322,7 +322,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     await exited;
   };
   const release = (): void => {
-    leave();
+    removeListeners();
     stdin.end('release');
     stdout.destroy();
     child.unref();
@@ -330,7 +330,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
 
   try {
     group = await numberIn(lines, 'group');
-    await writeFile(join(temporary, OWNER), String(group));
+    await writeFile(join(temporary, OWNER_FILE), String(group));
     const port = await numberIn(lines, 'port');
     if (port === undefined) {
       const { reason } = await exited;
@@ -356,11 +356,13 @@ async function untilHealthy(endpoint: string, exited: Promise<EmulatorExit>, log
   exited.then((exit) => {
     over = exit;
   });
-  const giveUpAtMs = Date.now() + START_MS;
+  const giveUpAtMs = Date.now() + START_WAIT_MS;
   while (!(await Promise.race([isHealthy(endpoint), exited.then(() => false)]))) {
     if (over !== undefined) throw new EmulatorError(over.reason);
     if (Date.now() > giveUpAtMs) {
-      throw new EmulatorError(`the emulator did not start within ${START_MS / 1000} s (its log: ${logFile})`);
+      throw new EmulatorError(
+        `the emulator did not start within ${START_WAIT_MS / 1000} s (its log: ${logFile})`,
+      );
     }
     await sleep(POLL_MS);
   }

@@ -2,7 +2,7 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-const KEPT = 10;
+const KEPT_LOGS = 10;
 
 /** Removes all but the newest entries of a folder whose names have this prefix. Names sort by age. */
 export async function keepNewest(folder: string, prefix: string, kept: number): Promise<void> {
@@ -18,6 +18,6 @@ export const stamp = (): string => new Date().toISOString().replaceAll(/[:.]/g, 
 export async function newLogFile(dataDir: string, name: string): Promise<string> {
   const folder = join(dataDir, 'logs');
   await mkdir(folder, { recursive: true });
-  await keepNewest(folder, `${name}-`, KEPT - 1);
+  await keepNewest(folder, `${name}-`, KEPT_LOGS - 1);
   return join(folder, `${name}-${stamp()}-${process.pid}.log`);
 }

@@ -14,7 +14,7 @@ interface Entry {
 }
 
 // Resolves after every promise that can settle now has settled.
-const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const allSettled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export class VirtualTime {
   /** Scheduled actions, by a time that leaves out skipped time. */
@@ -88,7 +88,7 @@ export class VirtualTime {
     } = {},
   ): Promise<RunEnd> {
     const { untilMs = Infinity, stepsMax = Infinity, afterStep, isOver } = limits;
-    await settled();
+    await allSettled();
     afterStep?.();
     for (let step = 0; step < stepsMax; step += 1) {
       if (isOver?.()) return 'until';
@@ -101,7 +101,7 @@ export class VirtualTime {
       this.moveTo(atMs);
       this.#agenda.takeDue(this.#passedMs)?.value.action?.();
       this.#steps += 1;
-      await settled();
+      await allSettled();
       afterStep?.();
     }
     return 'steps';
@@ -109,11 +109,11 @@ export class VirtualTime {
 
   /** Waits until running code is idle, then runs the actions that are due by now, waiting after each. */
   async runDue(): Promise<void> {
-    await settled();
+    await allSettled();
     for (let due = this.#takeDue(); due !== undefined; due = this.#takeDue()) {
       due();
       this.#steps += 1;
-      await settled();
+      await allSettled();
     }
   }
 

@@ -35,7 +35,7 @@ const MESSAGE_MAX = 10_000;
 /** Error codes of a single entry that a retry would not change. */
 const REFUSALS: ReadonlySet<string> = new Set(['InvalidArgument', 'MalformedDetail', 'RedactionFailure']);
 
-interface Sized {
+interface SizedEntry {
   readonly event: OutcomeEvent;
   readonly entry: PutEventsRequestEntry;
   readonly bytes: number;
@@ -59,7 +59,7 @@ export class EventBridgeBus implements EventBus {
   }
 
   /** Sends a batch. If the whole batch is refused, splits it until the invalid entry is alone. */
-  async #put(batch: readonly Sized[]): Promise<readonly Unpublished[]> {
+  async #put(batch: readonly SizedEntry[]): Promise<readonly Unpublished[]> {
     try {
       const { Entries = [] } = await this.#client.send(
         new PutEventsCommand({ Entries: batch.map((each) => each.entry) }),
@@ -93,11 +93,11 @@ function isRefusal(error: unknown): error is Error {
   if (!(error instanceof Error) || THROTTLES.has(error.name)) return false;
   const { $metadata } = error as { readonly $metadata?: { readonly httpStatusCode?: number } };
   const status = $metadata?.httpStatusCode ?? 0;
-  return status >= 400 && status < 500 && !TEMPORARY.has(status);
+  return status >= 400 && status < 500 && !TEMPORARY_STATUSES.has(status);
 }
 
 /** Statuses of requests that may succeed later: 401 and 403 also come from a wrong clock, 408 is a timeout, 429 throttling. */
-const TEMPORARY: ReadonlySet<number> = new Set([401, 403, 408, 429]);
+const TEMPORARY_STATUSES: ReadonlySet<number> = new Set([401, 403, 408, 429]);
 
 const THROTTLES: ReadonlySet<string> = new Set(['ThrottlingException', 'LimitExceededException']);
 
@@ -109,8 +109,8 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'CredentialsProviderError',
 ]);
 
-function batchesOf(sized: readonly Sized[]): readonly (readonly Sized[])[] {
-  const batches: Sized[][] = [];
+function batchesOf(sized: readonly SizedEntry[]): readonly (readonly SizedEntry[])[] {
+  const batches: SizedEntry[][] = [];
   let bytes = 0;
   for (const each of sized) {
     const batch = batches.at(-1);
@@ -126,7 +126,7 @@ function batchesOf(sized: readonly Sized[]): readonly (readonly Sized[])[] {
 }
 
 /** Makes an entry of a request, or says why that is impossible. */
-function entryOf(event: OutcomeEvent, busName: string): Sized | Required<Unpublished> {
+function entryOf(event: OutcomeEvent, busName: string): SizedEntry | Required<Unpublished> {
   for (const detail of detailsOf(event)) {
     const entry = {
       EventBusName: busName,

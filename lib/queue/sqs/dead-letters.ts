@@ -52,7 +52,7 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     const { queueUrl, deadLetterQueueUrl } = this.#pair(queue);
     const [own, dead] = await Promise.all([queueUrl, deadLetterQueueUrl].map((url) => this.#count(url)));
     // The letters are not hidden, so that the next read sees them too.
-    const letters = (dead?.waiting ?? 0) === 0 ? [] : await this.#take(deadLetterQueueUrl, BATCH_MAX, 0);
+    const letters = (dead?.waiting ?? 0) === 0 ? [] : await this.#receive(deadLetterQueueUrl, BATCH_MAX, 0);
     return {
       queue,
       waiting: own?.waiting ?? 0,
@@ -68,9 +68,9 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     let kept = 0;
     while (sentBack + kept < max) {
       const most = Math.min(BATCH_MAX, max - sentBack - kept);
-      const taken = await this.#take(deadLetterQueueUrl, most, HIDE_SEC);
+      const taken = await this.#receive(deadLetterQueueUrl, most, HIDE_SEC);
       if (taken.length === 0) break;
-      const letters = taken.filter((letter) => !this.#isOfAnotherRule(letter));
+      const letters = taken.filter((letter) => !this.#isFromJobRule(letter));
       kept += taken.length - letters.length;
       if (letters.length === 0) continue;
       await Promise.all(letters.map((letter) => this.#send(queueUrl, letter)));
@@ -91,7 +91,7 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
    * Whether the letter comes from a rule that turns business events into jobs. EventBridge stores the bare event,
    * without the job that the rule would have made.
    */
-  #isOfAnotherRule({ Body, MessageAttributes }: Message): boolean {
+  #isFromJobRule({ Body, MessageAttributes }: Message): boolean {
     if (MessageAttributes?.RULE_ARN === undefined) return false;
     const type = fieldIn(Body, 'detail-type');
     return type === undefined || !this.#requests.has(type);
@@ -126,7 +126,11 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     return { waiting: of('') + of('Delayed'), taken: of('NotVisible') };
   }
 
-  async #take(QueueUrl: string, MaxNumberOfMessages: number, hideSec: number): Promise<readonly Message[]> {
+  async #receive(
+    QueueUrl: string,
+    MaxNumberOfMessages: number,
+    hideSec: number,
+  ): Promise<readonly Message[]> {
     const { Messages = [] } = await this.#call('receive', QueueUrl, () =>
       this.#client.send(
         new ReceiveMessageCommand({
