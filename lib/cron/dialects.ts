@@ -94,7 +94,7 @@ function dialect(scheduler: string, names: string, fields: readonly string[], ye
     at === 5 ? weekdaysOf(field) : explicitRange(field, at),
   );
   const pattern = [...(second === '0' ? [] : [second]), ...rest].join(' ');
-  const yearHint = year === '*' ? '' : `, and say the years (${year}) with start and end`;
+  const yearHint = year === '*' ? '' : `, and give the years (${year}) with start and end`;
   return foreignTo(
     scheduler,
     `a pattern of ${scheduler} (${names})`,
@@ -140,7 +140,7 @@ function expandWeekdays(part: string): string {
 
 const foreignTo = (scheduler: string, what: string, wayOut: string | undefined): Foreign =>
   foreign(
-    what.includes(scheduler) ? `is ${what}, and would mean other times here` : `is ${what} of ${scheduler}`,
+    what.includes(scheduler) ? `is ${what}, which would mean other times here` : `is ${what} of ${scheduler}`,
     wayOut ?? 'Write five fields: minute, hour, day of month, month, day of week.',
   );
 

@@ -157,7 +157,7 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
     throw new ConfigurationError(
       `queueUrls.${fleet}`,
       url,
-      'must be the address of the queue of the fleet',
+      "must be the URL of the fleet's queue",
       'Declare through the Scheduler construct, which names the queue of each fleet.',
     );
   }

@@ -295,7 +295,7 @@ function issueOf(error: z.ZodError, given: unknown): Refused {
     const meant = didYouMean(name, Object.keys(field === '' ? scheduleShape.shape : {}));
     return refuse(
       field === '' ? name : `${field}.${name}`,
-      'is no field of a schedule',
+      'is not a field of a schedule',
       undefined,
       `${meant}Leave it out.`,
     );
@@ -336,7 +336,11 @@ function timesRefusal(data: TimeData): Refused | undefined {
   if ((cron === undefined) === (every === undefined))
     return cron === undefined
       ? refuse('cron', 'is missing, and so is every: give exactly one of the two', cron)
-      : refuse('every', `stands beside cron ${show(cron)}: give exactly one of the two`, `${data.every}ms`);
+      : refuse(
+          'every',
+          `is given together with cron ${show(cron)}: give exactly one of the two`,
+          `${data.every}ms`,
+        );
   if (every !== undefined && (gap !== undefined || overlap !== undefined))
     return refuse(
       gap === undefined ? 'overlap' : 'gap',
@@ -353,9 +357,9 @@ function timesRefusal(data: TimeData): Refused | undefined {
   if (cron !== undefined && data.seconds === false && cron.trim().split(/\s+/).length > 5)
     return refuse(
       'cron',
-      'has a field for seconds, which is not wanted here',
+      'has a field for seconds, but seconds is false',
       cron,
-      'Write five fields, from minutes.',
+      'Write five fields that begin with minutes.',
     );
   if (start !== undefined && end !== undefined && start >= end)
     return refuse('end', `must be after the start, ${isoOf(start)}`, isoOf(end));
@@ -376,9 +380,9 @@ function firesOrRefusal(spec: TimeSpec, fromMs: number): { readonly fires: Fires
     return refuse('end', `is in the past: it must be after ${isoOf(fromMs)}`, isoOf(spec.endMs));
   return refuse(
     spec.when.kind,
-    'never fires: none of its times is left between start, end and blackouts, or its date does not exist, such as 30 February',
+    'never fires: start, end and blackouts leave none of its times, or its date does not exist, such as 30 February',
     spec.when.kind === 'cron' ? spec.when.expression : `${spec.when.everyMs}ms`,
-    `Name a time that comes before ${isoOf(Math.min(spec.endMs ?? Number.POSITIVE_INFINITY, LAST_FIRING_MS + 1))}.`,
+    `Choose a time before ${isoOf(Math.min(spec.endMs ?? Number.POSITIVE_INFINITY, LAST_FIRING_MS + 1))}.`,
   );
 }
 
@@ -414,14 +418,14 @@ function templateRefusal(template: Json): Refused | undefined {
       field,
       'contains an unknown name',
       `{{${unknown}}}`,
-      `There are ${TEMPLATE_NAMES.join(', ')}.`,
+      `The names are ${TEMPLATE_NAMES.join(', ')}.`,
     );
   const size = Buffer.byteLength(JSON.stringify(filled(template, LONGEST_VALUES)), 'utf8');
   // planted: outgrown-template
   if (size <= REQUEST_LIMITS.payloadBytes) return undefined;
   return refuse(
     field,
-    `has up to ${size} bytes once its names are filled in, at most ${REQUEST_LIMITS.payloadBytes} are accepted; name fewer, or store it elsewhere and send a reference`,
+    `has up to ${size} bytes once its names are filled in, at most ${REQUEST_LIMITS.payloadBytes} are accepted; use fewer names, or store it elsewhere and send a reference`,
     undefined,
   );
 }
@@ -434,20 +438,20 @@ function jobPartOf(
   const declared = types?.find((each) => each.type === type);
   if (types !== undefined && declared === undefined) {
     const names = types.map((each) => each.type);
-    const wayOut = `${didYouMean(type, names)}It has: ${names.join(', ')}.`;
-    return refuse('type', 'is no job type of this pool', type, wayOut);
+    const wayOut = `${didYouMean(type, names)}The pool has: ${names.join(', ')}.`;
+    return refuse('type', 'is not a job type of this pool', type, wayOut);
   }
   const missing = declared === undefined ? undefined : missingOf(declared, data);
   if (missing !== undefined) return refuse(missing.field, missing.reason, undefined);
   const isTemplate = payloadTemplate !== undefined;
   if (isTemplate && payload !== undefined)
-    return refuse('payloadTemplate', 'stands beside payload: give one of the two', payloadTemplate);
+    return refuse('payloadTemplate', 'is given together with payload: give one of the two', payloadTemplate);
   const field = isTemplate ? 'payloadTemplate' : 'payload';
   const content = (isTemplate ? payloadTemplate : (payload ?? null)) as Json;
   if (isDeeperThan(content, REQUEST_LIMITS.payloadLevels))
     return refuse(
       field,
-      `is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted`,
+      `is nested too deeply: at most ${REQUEST_LIMITS.payloadLevels} levels of arrays and objects are accepted`,
       content,
     );
   for (const value of nonJsonValues(content))

@@ -26,7 +26,7 @@ export function requestOfEvent(
     const path = String(given);
     const value = EVENT_PATH.test(path) ? valueAt(detail, path.split('.').slice(2)) : undefined;
     if (value === undefined)
-      return { refusal: { position: 0, field, reason: `is missing: the event has nothing at ${path}` } };
+      return { refusal: { position: 0, field, reason: `is missing: the event has no value at ${path}` } };
     // Keys are strings, and many businesses number their customers.
     request[field] = field !== 'payload' && typeof value === 'number' ? String(value) : value;
   }

@@ -67,8 +67,8 @@ export function missingOf(
 }
 
 const FIELD_MEANINGS: Readonly<Record<RequiredField, string>> = {
-  resourceId: 'what they work on',
-  fairnessKey: 'whose share they count against',
+  resourceId: 'the resource that they work on',
+  fairnessKey: 'the key whose share they count against',
 };
 
 /** The entries of one event. Each is accepted or refused by itself. */
@@ -186,7 +186,7 @@ function parseEntry(
   if (isDeeperThan(payload, REQUEST_LIMITS.payloadLevels)) {
     return {
       field: joinPath(prefix, ['payload']),
-      reason: `payload is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted; send it as text`,
+      reason: `payload is nested too deeply: at most ${REQUEST_LIMITS.payloadLevels} levels of arrays and objects are accepted; send it as text`,
     };
   }
   const size = utf8Bytes(JSON.stringify(payload));

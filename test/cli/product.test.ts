@@ -633,7 +633,7 @@ describe('a scenario that is wrong', { timeout: 60_000 }, () => {
     [
       'a wrong pattern',
       { schedules: [{ id: 'a', schedule: 'often', job: { type: 'work', durationMs: 1 } }] },
-      /scenarios\[1\]\.schedules\[0\]\.schedule: is no cron/,
+      /scenarios\[1\]\.schedules\[0\]\.schedule: is not a cron/,
     ],
     [
       'a wrong zone',

@@ -126,7 +126,7 @@ describe('a pattern of Amazon EventBridge', () => {
     ['rate(5 minutes)', 'Write every: "5m" instead.'],
     ['rate(1 day)', 'Write every: "1d" instead.'],
     ['at(2027-01-01T00:00:00)', 'Submit a job with runAt'],
-    ['0 9 1 1 ? 2027-2030', 'say the years (2027-2030) with start and end'],
+    ['0 9 1 1 ? 2027-2030', 'give the years (2027-2030) with start and end'],
     ['@every 5m', 'Write every: "5m" instead.'],
   ])('%s is translated: %s', (pattern, wayOut) => {
     expect(() => readCron(pattern)).toThrow(wayOut);
