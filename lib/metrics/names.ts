@@ -56,7 +56,7 @@ export const METRICS = {
     by: ['type'],
     finer: ['type'],
     isOnRequest: true,
-    description: 'Jobs that were stored, through the bus and the client alike',
+    description: 'Jobs that were stored, whether through the bus or the client',
   },
   rejected: {
     name: 'JobsRejected',
@@ -71,7 +71,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: [],
     isOnRequest: true,
-    description: 'Jobs that passes have given to a fleet',
+    description: 'Jobs that passes assigned to a fleet',
   },
   started: {
     name: 'JobsStarted',
@@ -87,7 +87,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: ['type'],
     finer: ['type'],
-    description: 'Jobs that ended well',
+    description: 'Jobs that succeeded',
   },
   failed: {
     name: 'JobsFailed',
@@ -110,7 +110,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: ['type'],
     finer: ['type'],
-    description: 'Attempts that did not succeed, and after which the job is to be tried again',
+    description: 'Attempts that did not succeed and whose jobs are retried',
   },
   waitTime: {
     name: 'WaitTime',
@@ -134,7 +134,7 @@ export const METRICS = {
     unit: 'Percent',
     statistic: 'Maximum',
     by: ['type', 'tier', 'fleet', 'partition'],
-    description: 'Jobs in flight of what the cap allows, or of what the slots of the fleet do',
+    description: 'Jobs in flight as a share of the cap, or of the slots of the fleet',
   },
   backlog: {
     name: 'JobsWaiting',
@@ -142,7 +142,7 @@ export const METRICS = {
     statistic: 'Maximum',
     by: ['type', 'partition'],
     finer: ['type'],
-    description: 'Jobs that are ready and wait after a pass, as many as it has seen: there may be more',
+    description: 'Ready jobs that a pass saw and that wait after it; there may be more',
   },
   oldestPending: {
     name: 'OldestPendingAge',
@@ -150,7 +150,7 @@ export const METRICS = {
     statistic: 'Maximum',
     by: ['type', 'partition'],
     finer: ['type'],
-    description: 'For how long the first of the jobs that a pass has seen waiting has been ready',
+    description: 'How long the oldest waiting job that a pass saw has been ready',
   },
   freeSlots: {
     name: 'FreeSlots',
@@ -159,7 +159,7 @@ export const METRICS = {
     by: ['fleet', 'partition'],
     finer: ['fleet'],
     isOnRequest: true,
-    description: 'Slots that nothing is in flight for after a pass',
+    description: 'Slots without a job in flight after a pass',
   },
   startable: {
     name: 'JobsStartable',
@@ -168,7 +168,7 @@ export const METRICS = {
     by: ['partition'],
     isOnRequest: true,
     description:
-      'Waiting jobs that a pass has seen, for which a slot is free and which no cap, conflict or pause holds back: above zero for long, something is wrong',
+      'Waiting jobs that a pass saw, for which a slot is free and which no cap, conflict or pause blocks: if it stays above zero, something is wrong',
   },
   passDuration: {
     name: 'PassDuration',
@@ -177,14 +177,14 @@ export const METRICS = {
     by: [],
     isBeside: true,
     isOnRequest: true,
-    description: 'How long the passes of one lead took, in invocations that had something else to tell',
+    description: 'How long the passes of one lead took, in invocations that reported another metric',
   },
   lostRaces: {
     name: 'LostRaces',
     unit: 'Count',
     statistic: 'Sum',
     by: [],
-    description: 'Claims and commits that another dispatcher was faster than',
+    description: 'Claims and commits that failed because another dispatcher was faster',
   },
   writeUnits: {
     name: 'WriteUnits',
@@ -194,14 +194,14 @@ export const METRICS = {
     isBeside: true,
     isOnRequest: true,
     description:
-      'Write units of the table, its index included, that ingest and passes used, idle ticks aside; the start and the end of an attempt are one or two each beside them',
+      'Write units of the table and its index that ingest and passes used, except in idle ticks; the start and the end of an attempt use one or two each in addition',
   },
   outcomesUnpublished: {
     name: 'OutcomesUnpublished',
     unit: 'Count',
     statistic: 'Sum',
     by: [],
-    description: 'Outcome events that the bus did not take; they are published again',
+    description: 'Outcome events that the bus did not accept; they are published again',
   },
 } as const satisfies Readonly<Record<string, MetricSpec>>;
 
