@@ -13,7 +13,7 @@ export interface AwaitOptions {
   /** When to stop waiting, on the monotonic clock. */
   readonly untilMonotonicMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called with the job each time that it was read and has not ended, or has just ended. */
+  /** Called with the job after each successful read. */
   readonly onProgress?: ((job: Job) => void) | undefined;
 }
 

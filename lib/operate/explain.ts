@@ -250,9 +250,9 @@ async function allWaits(
   const withFleet = toldOf(context, job, state);
   if (withFleet !== undefined) return [withFleet];
   if (isBeingSettled) return [{ why: 'pass' }];
-  // A job of an undeclared type waits for the declaration of its type, in any partition.
-  const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
-  const others = isReady && isOfType ? await handoverWaits(context, job, state) : [];
+  // A job of an undeclared type waits for its declaration alone, in any partition.
+  const isTypeDeclared = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
+  const others = isReady && isTypeDeclared ? await handoverWaits(context, job, state) : [];
   if (others.some(({ why }) => why === 'move')) return others;
   const waitsFor = [
     ...others,

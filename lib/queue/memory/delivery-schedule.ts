@@ -115,7 +115,7 @@ export class DeliverySchedule {
 
   delete(receipt: string): void {
     this.#live.delete(receipt);
-    // Deleted messages stay in the heap until their time. Rebuilding it keeps their number at most that of the live ones.
+    // Deleted messages stay in the heap until their time. A large heap is rebuilt when more than half of it is deleted.
     if (this.#visible.size > 1_000 && this.#visible.size > 2 * this.#live.size) {
       this.#visible = this.#visible.filtered((delivery) => this.#live.has(delivery));
     }
