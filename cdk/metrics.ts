@@ -110,7 +110,7 @@ export abstract class SchedulerMetrics extends Construct {
   /** Somebody looks at metrics that are narrowed by this. */
   protected tellBy(_scope: FinerScope): void {}
 
-  /** Jobs that were stored, through the bus and the client alike. */
+  /** Jobs that were stored, whether through the bus or the client. */
   metricSubmitted(options?: SchedulerMetricOptions): Metric {
     return this.metric('submitted', options);
   }
@@ -120,7 +120,7 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('rejected', options);
   }
 
-  /** Jobs that passes have given to a fleet. */
+  /** Jobs that passes assigned to a fleet. */
   metricClaimed(options?: MetricOptions): Metric {
     return this.metric('claimed', options);
   }
@@ -130,7 +130,7 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('started', options);
   }
 
-  /** Jobs that ended well. */
+  /** Jobs that succeeded. */
   metricSucceeded(options?: SchedulerMetricOptions): Metric {
     return this.metric('succeeded', options);
   }
@@ -145,7 +145,7 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('cancelled', options);
   }
 
-  /** Attempts that did not succeed, and after which the job is to be tried again. */
+  /** Attempts that did not succeed and whose jobs are retried. */
   metricRetried(options?: SchedulerMetricOptions): Metric {
     return this.metric('retried', options);
   }
@@ -160,27 +160,27 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('running', options);
   }
 
-  /** Jobs in flight of what the cap allows, or of what the slots of the fleet do. */
+  /** Jobs in flight as a share of the cap, or of the slots of the fleet. */
   metricCapUsed(options?: SchedulerMetricOptions): Metric {
     return this.metric('capUsed', options);
   }
 
-  /** Jobs that are ready and wait after a pass, as many as it has seen: there may be more. */
+  /** Ready jobs that a pass saw and that wait after it; there may be more. */
   metricBacklog(options?: SchedulerMetricOptions): Metric {
     return this.metric('backlog', options);
   }
 
-  /** For how long the first of the jobs that a pass has seen waiting has been ready. */
+  /** How long the oldest waiting job that a pass saw has been ready. */
   metricOldestPending(options?: SchedulerMetricOptions): Metric {
     return this.metric('oldestPending', options);
   }
 
-  /** Slots that nothing is in flight for after a pass. */
+  /** Slots without a job in flight after a pass. */
   metricFreeSlots(options?: SchedulerMetricOptions): Metric {
     return this.metric('freeSlots', options);
   }
 
-  /** Waiting jobs that a pass has seen, for which a slot is free and which no cap, conflict or pause holds back: above zero for long, something is wrong. */
+  /** Waiting jobs that a pass saw, for which a slot is free and which no cap, conflict or pause blocks: if it stays above zero, something is wrong. */
   metricStartable(options?: SchedulerMetricOptions): Metric {
     return this.metric('startable', options);
   }
@@ -190,7 +190,7 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('passDuration', options);
   }
 
-  /** Claims and commits that another dispatcher was faster than. */
+  /** Claims and commits that failed because another dispatcher was faster. */
   metricLostRaces(options?: MetricOptions): Metric {
     return this.metric('lostRaces', options);
   }
@@ -200,7 +200,7 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('writeUnits', options);
   }
 
-  /** Outcome events that the bus did not take; they are published again. */
+  /** Outcome events that the bus did not accept; they are published again. */
   metricOutcomesUnpublished(options?: MetricOptions): Metric {
     return this.metric('outcomesUnpublished', options);
   }

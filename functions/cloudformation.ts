@@ -1,4 +1,4 @@
-/** CloudFormation's protocol of custom resources, for the declaration. */
+/** Decodes and answers CloudFormation's requests for the custom resource that declares. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { kept } from '../lib/core/history.ts';
 import { ownQueuesIn } from '../lib/declaration/codec.ts';
@@ -10,7 +10,7 @@ const REASON_BYTES_MAX = 3_000;
 /** As JSON, it is no longer than CloudFormation takes. */
 export const reasonFor = (reason: string): string => kept(reason, REASON_BYTES_MAX);
 
-/** What the Scheduler construct hands over; CloudFormation makes text of everything in it. */
+/** Reads the properties that the Scheduler construct set. CloudFormation turns every value in them into a string. */
 export function deploymentOf({
   ResourceProperties,
   RequestId,
@@ -37,7 +37,7 @@ function statusOf(outcome: DeploymentOutcome | { readonly kind: 'kept' }) {
   }
 }
 
-/** @throws Error - CloudFormation did not take the answer: Lambda invokes the function again, and CloudFormation waits */
+/** @throws Error if CloudFormation refuses the answer: Lambda then invokes the function again while CloudFormation waits */
 export async function answerCloudFormation(
   { StackId, RequestId, LogicalResourceId, ResponseURL }: CloudFormationCustomResourceEvent,
   outcome: DeploymentOutcome | { readonly kind: 'kept' },
@@ -46,11 +46,11 @@ export async function answerCloudFormation(
     StackId,
     RequestId,
     LogicalResourceId,
-    // One for the life of the stack: another one would be taken for a replacement.
+    // The same id for the life of the stack: CloudFormation would treat a new id as a replacement of the resource.
     PhysicalResourceId: 'declaration',
     ...statusOf(outcome),
   });
-  // The address is signed for exactly these headers.
+  // The URL's signature covers exactly these headers.
   const response = await fetch(ResponseURL, { method: 'PUT', headers: { 'content-type': '' }, body });
-  if (!response.ok) throw new Error(`CloudFormation did not take the answer: ${response.status}`);
+  if (!response.ok) throw new Error(`CloudFormation refused the answer with status ${response.status}`);
 }

@@ -1,5 +1,4 @@
-/** The composition root of the functions: the only place here that reads the environment and builds adapters. */
-
+/** The composition root of the functions: the only file here that reads the environment and builds adapters. */
 import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
@@ -28,7 +27,7 @@ import type { ScheduleIngestContext } from '../lib/schedules/ingest.ts';
 import { DynamoJobStore } from '../lib/store/dynamodb/store.ts';
 import type { IngestContext } from '../lib/submit/ingest.ts';
 
-function required(name: string): string {
+function requiredVariable(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
     throw new EnvironmentError(
@@ -39,19 +38,19 @@ function required(name: string): string {
   return value;
 }
 
-/** A request that hangs must not outlive a lead: it is given up, and tried again, well before. */
+/** A request that hangs must not take as long as a lead, so it times out and is retried well before the lead ends. */
 const REQUESTS = {
   maxAttempts: 4,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-/** How a function asks itself to lead; undefined: it is no function. */
+/** How a dispatcher asks the function to lead a partition; undefined outside Lambda. */
 function askToLead(): DispatchContext['askToLead'] {
   const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
   return functionName === undefined ? undefined : askingToLead({ client: lambdaForLeads(), functionName });
 }
 
-/** Where a function says what it does. */
+/** The log and the metrics of a function. */
 export interface FunctionTold {
   readonly log: Log;
   readonly metrics: Metrics;
@@ -63,28 +62,28 @@ export type FunctionContext = DispatchContext &
   JobIngestContext &
   PublishContext;
 
-/** What a function does beside what all do. */
+/** Options in which the functions differ. */
 export interface FunctionDuties {
-  /** It takes invocations that ask it to lead. */
+  /** Whether the function accepts requests to lead a partition. */
   readonly mayLead?: boolean | undefined;
 }
 
-/** What a process has, whatever is declared. */
+/** Builds the parts of a process that do not depend on the declaration. */
 function build(
   { log, metrics }: FunctionTold,
   { mayLead = false }: FunctionDuties,
 ): {
   readonly declarations: Declarations;
-  /** One context for each version, as long as it is the newest. */
+  /** Returns the context for this version, built anew only when the version changes. */
   readonly under: (declared: Declared) => FunctionContext;
 } {
   let composed: FunctionContext | undefined;
   const client = new DynamoDBClient(REQUESTS);
   const sqs = new SQSClient(REQUESTS);
-  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
+  const wakeQueueUrl = requiredVariable('FAIRLEAD_WAKE_QUEUE');
   const store = new DynamoJobStore({
     client,
-    table: required('FAIRLEAD_TABLE'),
+    table: requiredVariable('FAIRLEAD_TABLE'),
     place: (job) => declarations.place(job),
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
     meter: (_, { writeUnits }) => metrics.add('writeUnits', writeUnits),
@@ -94,7 +93,7 @@ function build(
     store,
     events: new EventBridgeBus({
       client: new EventBridgeClient(REQUESTS),
-      busName: required('FAIRLEAD_BUS'),
+      busName: requiredVariable('FAIRLEAD_BUS'),
     }),
     clock: systemClock,
     nowMs: systemClock.nowMs,
@@ -115,7 +114,7 @@ function build(
       ...shared,
       ...deployedParts(declarations, declared, queueOf),
       outbox: new SqsOutcomeOutbox({ client: sqs, queue: declared.ownQueues.outcomes }),
-      // What was read under another declaration may stand elsewhere under this one.
+      // Items that were read under another declaration may belong in other places under this one.
       caches: new Map(),
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
       newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
@@ -125,7 +124,10 @@ function build(
   return { declarations, under };
 }
 
-/** What composes a function's context: from the environment at its first call, anew once something else is declared. */
+/**
+ * Returns the function's context. The first call builds it from the environment; later calls rebuild it only for a new
+ * declaration.
+ */
 export type Compose = () => Promise<FunctionContext>;
 
 export function composition(told: FunctionTold, duties: FunctionDuties = {}): Compose {
@@ -136,12 +138,12 @@ export function composition(told: FunctionTold, duties: FunctionDuties = {}): Co
   };
 }
 
-/** For the deployment: the only one that works without a declaration. */
+/** Builds the context of a deployment, which works without an earlier declaration. */
 export function declaring(log: Log): DeclareContext {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
-    table: required('FAIRLEAD_TABLE'),
-    // It puts a job only where it finds a firing that somebody has decided, and not carried out.
+    table: requiredVariable('FAIRLEAD_TABLE'),
+    // The store ranks a job here only when it completes a firing that was recorded and not carried out.
     place: (job) => declarations.place(job),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
@@ -151,7 +153,7 @@ export function declaring(log: Log): DeclareContext {
     queue: new SqsJobQueue({
       client: new SQSClient(REQUESTS),
       queueUrls: {},
-      wakeQueueUrl: required('FAIRLEAD_WAKE_QUEUE'),
+      wakeQueueUrl: requiredVariable('FAIRLEAD_WAKE_QUEUE'),
     }),
     nowMs: systemClock.nowMs,
     log,

@@ -1,4 +1,4 @@
-/** The deployment's own function: CloudFormation asks it to declare, and is told whether that can work. */
+/** The function that CloudFormation calls to declare. Its answer tells CloudFormation whether the declaration is accepted. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { declareOnceAllowed } from '../lib/deploy/declare.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
@@ -9,7 +9,7 @@ import { declaring } from './composition.ts';
 const { log, wrap } = lambdaEntry();
 
 export const handler = wrap(async (event: CloudFormationCustomResourceEvent): Promise<void> => {
-  // The table may outlive the stack, and what waits in it is declared still.
+  // On deletion the declaration stays: the table may outlive the stack, and its waiting jobs need it.
   const outcome =
     event.RequestType === 'Delete'
       ? ({ kind: 'kept' } as const)

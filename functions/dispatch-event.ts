@@ -1,4 +1,4 @@
-/** Decodes what the dispatch function is invoked with. */
+/** Decodes the events that invoke the dispatch function. */
 import { inspect } from 'node:util';
 import type { DynamoDBStreamEvent, SQSEvent } from 'aws-lambda';
 import type { DispatchRequest } from '../lib/dispatch/serve.ts';
@@ -14,17 +14,17 @@ export type DispatchEvent =
   | { readonly asks: 'lead'; readonly partition: number };
 
 /**
- * The event sources, whose records are believed, invoke the function by its own ARN. Anyone who may submit jobs invokes it by an alias: then it
- * takes one wake, and nothing else.
+ * The function's own ARN, by which the event sources invoke it; only their records are trusted. Producers may invoke it
+ * only by an alias, and then it accepts one wake and nothing else.
  */
 const OWN_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d+:function:[\w-]+$/;
 
-/** How much of an event that any producer may have made is logged. */
+/** How many characters of an event from a producer are logged. */
 const LOGGED_CHARS = 200;
 
 const NOTHING: DispatchRequest = { kind: 'wakes', passes: [], looks: [] };
 
-/** @returns what to do. A record, or an event by an alias, that cannot be read is logged and left out. */
+/** @returns what to do. An unreadable record, or an unreadable event by an alias, is logged and ignored. */
 export function decodeDispatchEvent(
   event: DispatchEvent,
   invokedFunctionArn: string,
@@ -45,7 +45,7 @@ export function decodeDispatchEvent(
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
-/** A wake that cannot be read may be for any partition. */
+/** An unreadable wake may be meant for any partition, so it wakes all. */
 function wakesIn({ Records }: SQSEvent): DispatchRequest {
   const wakes = Records.map(({ body }) => decodeWake(body));
   return {

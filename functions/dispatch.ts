@@ -1,4 +1,4 @@
-/** The dispatch function: stream records, wakes, the minute's tick and requests to lead a partition. */
+/** The dispatch function. It handles stream records, wakes, the minute's tick and requests to lead a partition. */
 import type { Context, SQSBatchResponse } from 'aws-lambda';
 import { serve } from '../lib/dispatch/serve.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';

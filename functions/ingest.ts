@@ -1,4 +1,4 @@
-/** The ingest function: messages of the ingest queue, which the bus fills. */
+/** The ingest function. It handles messages of the ingest queue, which the bus fills. */
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { ingestAll } from '../lib/operate/ingest-all.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';

@@ -1,9 +1,11 @@
 /**
- * A declaration as text: the pool on its way from the stack into the deployment, and all that is declared in the table.
+ * Encodes declarations as text: the configuration on its way from the stack into the deployment, and everything that
+ * the table keeps of a declaration.
  *
- * Brotli, because a declaration repeats itself: a hundred types with the same policy cost little more than their
- * names. What is read is checked as what a person declares, but for fields that are not known: another version may have declared them, which is
- * passed over as long as that version does not say otherwise. So a deployment can be rolled back, and clients of other teams go on.
+ * Brotli compresses the text, because declarations are repetitive: a hundred types with the same policy cost little
+ * more than their names. Decoding validates the text as if a person had written it, except that it ignores unknown
+ * fields, which another version of fairlead may have written. So a deployment can be rolled back, and older clients
+ * keep working, unless the newer version forbids it with `readableBy`.
  */
 
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
@@ -13,17 +15,20 @@ import { ConfigurationError } from '../core/errors.ts';
 import { withoutUnknownFields } from '../core/unknown-fields.ts';
 import { DECLARATION_CHARS_MAX } from '../store/contract/bounds.ts';
 
-/** A queue, and where what could not be processed of it stands. */
+/** A queue, and the dead-letter queue behind it. */
 export interface OwnQueue {
   readonly queueUrl: string;
   readonly deadLetterQueueUrl: string;
 }
 
-/** Requests of producers, and outcomes that the bus has not taken. One that the deployment does not name is not there. */
+/**
+ * The queue of producers' requests, and the queue of outcomes that the bus has not taken. A queue that the deployment
+ * did not name is absent.
+ */
 export type OwnQueues = Readonly<Partial<Record<OwnQueueName, OwnQueue>>>;
 export type OwnQueueName = 'ingest' | 'outcomes';
 
-/** As a deployment, or a table, says them. */
+/** Reads the queues as a deployment or the table gives them. */
 export function ownQueuesIn(value: unknown): OwnQueues {
   const named = (['ingest', 'outcomes'] as const).flatMap((name) => {
     const queue = isRecord(value) ? value[name] : undefined;
@@ -34,40 +39,43 @@ export function ownQueuesIn(value: unknown): OwnQueues {
   return Object.fromEntries(named);
 }
 
-/** All that is declared. */
+/** Everything that a declaration says. */
 export interface DeclaredPool {
   readonly configuration: PoolConfiguration;
-  /** By fleet. */
+  /** URL of each fleet's queue, by fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
-  /** Queues whose messages must not be lost, by what is in them; see `OwnQueues`. */
+  /** Queues whose messages must not be lost; see `OwnQueues`. */
   readonly ownQueues: OwnQueues;
-  /** Types that were declared once and are not any more, the latest last: jobs of theirs may wait still. */
+  /** Types that were declared before and are not any more, the latest last. Jobs of these types may still wait. */
   readonly formerTypes: readonly string[];
-  /** As many partitions as there ever were: what waits in those that are not any more is not forgotten. */
+  /** The largest number of partitions ever declared. Jobs may still wait in partitions that no longer exist. */
   readonly partitionsEver: number;
-  /** Every number of partitions that was ever declared, ascending: where a key may have lived. */
+  /** Every number of partitions ever declared, ascending. They tell in which partitions a key may have been. */
   readonly partitionNumbers: readonly number[];
   /**
-   * The version since which all that partitions share has been the same: their number, and among several the divided caps
-   * and the types' conflict groups. 0: since ever.
+   * The version since which the settings that all partitions share have been the same: their number and, if there are
+   * several, the divided caps and the types' conflict groups. 0 if they never changed.
    */
   readonly sharedSince: number;
-  /** Names the deployment that declared it: one that comes twice declares once. */
+  /** Id of the deployment that declared this. A repeated deployment declares once. */
   readonly deployment: string;
 }
 
-/** Says how the rest is written, so that another way can follow. */
+/** Prefix that names the encoding, so that another encoding can follow. */
 const FORMAT = '1.';
 
-/** What this version can read. A declaration that says more must not be read by it: raise it with a field that others may not pass over. */
-const READS = 1;
+/**
+ * The format that this version of fairlead reads; it refuses declarations whose `readableBy` is higher. Raise it
+ * together with a field that older readers must not ignore.
+ */
+const READABLE_FORMAT = 1;
 
-/** What a decoder will inflate at most: a valid declaration never comes near. */
+/** The most bytes that a text may inflate to. A valid declaration is far smaller. */
 const DECODED_MAX_BYTES = 16 * 1_024 * 1_024;
 
 /**
- * The configuration as URL-safe text.
- * @throws ConfigurationError if it is more than a declaration may have.
+ * Encodes the configuration as URL-safe text.
+ * @throws ConfigurationError if the text is longer than a declaration may be.
  */
 export function encodeConfiguration(configuration: PoolConfiguration): string {
   const encoded = compress(configuration);
@@ -83,28 +91,33 @@ export function encodeConfiguration(configuration: PoolConfiguration): string {
 }
 
 /**
- * The configuration that `encodeConfiguration` made the text of.
+ * Decodes a text of `encodeConfiguration`.
  * @throws ConfigurationError for any other text.
  */
 export const decodeConfiguration = (encoded: string): PoolConfiguration => configurationIn(inflate(encoded));
 
 export const packDeclaration = (declared: DeclaredPool): string =>
-  compress({ ...declared, readableBy: READS });
+  compress({ ...declared, readableBy: READABLE_FORMAT });
 
 /**
- * What `packDeclaration` made the text of.
+ * Decodes a text of `packDeclaration`.
  * @throws ConfigurationError for any other text.
  */
 export function unpackDeclaration(text: string): DeclaredPool {
   const { configuration, queueUrls, formerTypes, partitionsEver, deployment, ...rest } = inflate(text);
-  // What was declared before the number could change says neither.
-  const { partitionNumbers = [partitionsEver], sharedSince = 0, ownQueues, readableBy = READS } = rest;
-  if (!(typeof readableBy === 'number' && readableBy <= READS)) {
+  // These fields are optional; the defaults describe a pool whose number of partitions never changed.
+  const {
+    partitionNumbers = [partitionsEver],
+    sharedSince = 0,
+    ownQueues,
+    readableBy = READABLE_FORMAT,
+  } = rest;
+  if (!(typeof readableBy === 'number' && readableBy <= READABLE_FORMAT)) {
     throw new ConfigurationError(
       'readableBy',
       readableBy,
-      `was declared by a later version of fairlead, for those that read ${READS} no more`,
-      'Update fairlead where this runs.',
+      `was set by a later version of fairlead, whose declarations this version (which reads up to ${READABLE_FORMAT}) cannot read`,
+      'Update fairlead in this process.',
     );
   }
   if (!isRecord(configuration)) throw unreadable('configuration', 'is not an object');
@@ -125,16 +138,16 @@ export function unpackDeclaration(text: string): DeclaredPool {
   };
 }
 
-/** What the next declaration takes over of the one before. */
+/** The parts of the previous declaration that the next one builds on. */
 export interface FormerDeclaration
   extends Pick<DeclaredPool, 'formerTypes' | 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> {
   readonly types: readonly string[];
   readonly deployment: string;
-  /** Undefined: this version cannot read it. */
+  /** Undefined if this version of fairlead cannot read it. */
   readonly configuration: PoolConfiguration | undefined;
 }
 
-/** As much as can be read of what any version has declared; undefined: nothing. */
+/** Reads as much as possible of a declaration that any version of fairlead wrote; undefined if nothing is readable. */
 export function formerDeclaration(text: string): FormerDeclaration | undefined {
   try {
     const declared = unpackDeclaration(text);
@@ -174,7 +187,7 @@ function configurationIn(parsed: Readonly<Record<string, unknown>>): PoolConfigu
     fleets: Object.fromEntries(fleets),
   });
   const resolved = resolveConfiguration(known as PoolInput);
-  // Records put names that look like numbers first; the order of the declaration is the one that counts.
+  // An object lists names that look like numbers first, so the declared order is restored here.
   return {
     ...resolved,
     types: inOrder(resolved.types, types, (type) => type.type),
@@ -207,7 +220,7 @@ function inflate(encoded: string): Readonly<Record<string, unknown>> {
   throw unreadable(encoded, 'does not hold an object');
 }
 
-/** The list's entries by name, without the name, as `resolveConfiguration` takes them. */
+/** The list's entries by name, with the name removed, as `resolveConfiguration` takes them. */
 function readEntries(
   parsed: Readonly<Record<string, unknown>>,
   list: 'types' | 'fleets',
@@ -228,9 +241,9 @@ function inOrder<T>(
   entries: readonly (readonly [string, unknown])[],
   nameOf: (value: T) => string,
 ): readonly T[] {
-  const places = new Map(entries.map(([name], place) => [name, place]));
-  const place = (value: T): number => places.get(nameOf(value)) ?? entries.length;
-  return resolved.toSorted((a, b) => place(a) - place(b));
+  const positions = new Map(entries.map(([name], position) => [name, position]));
+  const positionOf = (value: T): number => positions.get(nameOf(value)) ?? entries.length;
+  return resolved.toSorted((a, b) => positionOf(a) - positionOf(b));
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,9 +1,9 @@
 /**
- * The declaration as a process knows it: read when it starts, and again when it meets a newer version.
+ * The declaration as a process knows it. A process reads it at start, and again when it sees a newer version.
  *
- * A process meets one where it reads anyway: a dispatcher with a partition, a worker in the claim of a job that
- * it starts, a submitter in a type that it does not know. Besides, a process looks at the version each minute that it
- * is used: one small read.
+ * It sees newer versions in what it reads anyway: a dispatcher in its partition's items, a worker in the claim of a job
+ * that it starts, a submitter by a type that it does not know. In addition, a process in use reads the current version
+ * number once a minute, which is one small read.
  */
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
@@ -17,13 +17,13 @@ import type { SubmitStore } from '../store/contract/verbs.ts';
 import { placeOf } from '../submit/submit.ts';
 import { type DeclaredPool, unpackDeclaration } from './codec.ts';
 
-/** How long a process that is used believes what it has read. */
+/** Milliseconds for which a process uses the declaration before it checks for a newer version. */
 export const DECLARATION_AGE_MS = 60_000;
-/** How soon it looks again because of something that it does not know. */
+/** Milliseconds between two checks for a newer version that an unknown type causes. */
 export const DECLARATION_AGAIN_MS = 1_000;
 
-/** Versions that a process remembers: those under which what runs was claimed. */
-const CACHED_MAX = 20;
+/** How many versions a process caches. Running jobs may have been claimed under older ones. */
+const CACHED_VERSIONS_MAX = 20;
 
 /** What is declared, under which version. */
 export interface Declared extends DeclaredPool {
@@ -40,14 +40,14 @@ export interface DeclarationsOptions {
 const typeIn = (configuration: PoolConfiguration, type: string): JobTypeConfiguration | undefined =>
   typesByName(configuration).get(type);
 
-/** What one process knows of the declarations. */
+/** The declarations that one process has read. */
 export class Declarations {
   readonly #store: DeclarationsOptions['store'];
   readonly #clock: DeclarationsOptions['clock'];
   readonly #log: DeclarationsOptions['log'];
-  /** The newest that was read. */
+  /** The newest declaration that was read. */
   #known: Declared | undefined;
-  #lookedAtMonotonicMs = -Infinity;
+  #checkedAtMonotonicMs = -Infinity;
   readonly #versions = new Map<number, Declared>();
 
   constructor({ store, clock, log }: DeclarationsOptions) {
@@ -57,8 +57,8 @@ export class Declarations {
   }
 
   /**
-   * What was read last, without a look.
-   * @throws MisconfiguredError before anything was read
+   * The newest declaration that this process has read. Makes no request.
+   * @throws MisconfiguredError if none was read yet
    */
   get known(): Declared {
     if (this.#known !== undefined) return this.#known;
@@ -66,20 +66,20 @@ export class Declarations {
   }
 
   /**
-   * What is declared, as it was no longer ago than this. Where it cannot be looked at, what is known goes on.
+   * The declaration, checked for a newer version at most `maxAgeMs` ago. If the check fails, returns the known one.
    * @throws MisconfiguredError, ConfigurationError, and the store's errors while nothing is known
    */
   async current(maxAgeMs = DECLARATION_AGE_MS): Promise<Declared> {
     const askedAtMonotonicMs = this.#clock.monotonicMs();
     const known = this.#known;
     if (known === undefined) return this.#readNewest(askedAtMonotonicMs);
-    if (askedAtMonotonicMs - this.#lookedAtMonotonicMs < maxAgeMs) return known;
+    if (askedAtMonotonicMs - this.#checkedAtMonotonicMs < maxAgeMs) return known;
     try {
       const version = await this.#store.readDeclaredVersion();
-      this.#lookedAtMonotonicMs = askedAtMonotonicMs;
+      this.#checkedAtMonotonicMs = askedAtMonotonicMs;
       return version > known.version ? await this.#readNewest(askedAtMonotonicMs) : this.known;
     } catch (error) {
-      this.#log?.warn('the declaration could not be looked at; what was declared before goes on', {
+      this.#log?.warn('could not check for a newer declaration; the known one stays in use', {
         version: known.version,
         error: String(error),
       });
@@ -87,7 +87,7 @@ export class Declarations {
     }
   }
 
-  /** What is declared, by this version or a newer one: a process has met it, so it is there. */
+  /** The declaration at this version or a newer one. The process has seen this version somewhere, so it exists. */
   async atLeast(version: number): Promise<Declared> {
     const known = this.#known;
     return known !== undefined && known.version >= version
@@ -95,7 +95,7 @@ export class Declarations {
       : this.#readNewest(this.#clock.monotonicMs());
   }
 
-  /** What a type was declared to be under a version; undefined: that version had no such type, or is not there. */
+  /** The configuration of a type under a version; undefined if that version lacks the type or is not in the table. */
   async typeUnder(version: number, type: string): Promise<JobTypeConfiguration | undefined> {
     const known = this.#versions.get(version);
     if (known !== undefined) return typeIn(known.configuration, type);
@@ -103,7 +103,7 @@ export class Declarations {
     return record === undefined ? undefined : typeIn(this.#remember(record).configuration, type);
   }
 
-  /** Where jobs wait, for a store: as the newest known declaration says. */
+  /** Gives the store a pending job's rank under the newest known declaration. */
   readonly place = (job: JobHead): ReturnType<ReturnType<typeof placeOf>> =>
     placeOf(this.known.configuration)(job);
 
@@ -114,45 +114,45 @@ export class Declarations {
         'nothing is declared in the table: deploy the stack with the Scheduler construct, which declares what it deploys',
       );
     }
-    this.#lookedAtMonotonicMs = Math.max(this.#lookedAtMonotonicMs, askedAtMonotonicMs);
+    this.#checkedAtMonotonicMs = Math.max(this.#checkedAtMonotonicMs, askedAtMonotonicMs);
     return this.#remember(record);
   }
 
   #remember({ version, text, declaredAtMs }: DeclarationRecord): Declared {
     const declared = { ...unpackDeclaration(text), version, declaredAtMs };
-    if (this.#versions.size >= CACHED_MAX) this.#versions.clear();
+    if (this.#versions.size >= CACHED_VERSIONS_MAX) this.#versions.clear();
     this.#versions.set(version, declared);
-    // Two reads may be answered in either order.
+    // Two concurrent reads may return in either order.
     if (this.#known === undefined || this.#known.version < version) this.#known = declared;
     return declared;
   }
 }
 
-/** Under which declaration a dispatcher plans, and how it comes to a newer one. */
+/** The declaration that a dispatcher plans under, and how it gets a newer one. */
 export interface Deployed {
   readonly version: number;
-  /** Types that were declared once: jobs of theirs may wait still. */
+  /** Types that were declared before and are not any more. Jobs of these types may still wait. */
   readonly formerTypes: readonly string[];
-  /** As many partitions as there ever were. */
+  /** The largest number of partitions ever declared. */
   readonly partitionsEver: number;
   /** See `DeclaredPool`. */
   readonly partitionNumbers: readonly number[];
   /** See `DeclaredPool`. */
   readonly sharedSince: number;
-  /** What a type was declared to be under a version: what runs keeps the terms that it was claimed under. */
+  /** The configuration of a type under a version. A running job keeps the settings that it was claimed under. */
   readonly typeUnder: (version: number, type: string) => Promise<JobTypeConfiguration | undefined>;
-  /** What takes the place of a context's parts from this version on, or from a newer one. */
+  /** Returns the context's parts under this version or a newer one. */
   readonly newer: (version: number) => Promise<DeployedParts>;
 }
 
-/** What follows from a declaration. */
+/** The parts of a dispatcher's context that depend on the declaration. */
 export interface DeployedParts {
   readonly configuration: PoolConfiguration;
   readonly queue: JobQueue;
   readonly deployed: Deployed;
 }
 
-/** The parts that follow from a declaration, for dispatchers. */
+/** Builds the parts of a dispatcher's context that depend on the declaration. */
 export function deployedParts(
   declarations: Declarations,
   declared: Declared,

@@ -1,5 +1,4 @@
-/** A deployment declares: checks what it is given, writes it as the next version, and tells the partitions. */
-
+/** Carries out a deployment: validates the declaration, stores it as the next version, and notifies the partitions. */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { ConfigurationError, MisconfiguredError, ThrottledError } from '../core/errors.ts';
 import { declaredCaps } from '../core/scope.ts';
@@ -21,34 +20,33 @@ export interface DeclareContext {
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly nowMs: () => number;
   readonly log: Log;
-  /** Lets the store place jobs by what is declared now. */
+  /** Refreshes the declaration by which the store ranks jobs. */
   readonly refresh?: (() => Promise<unknown>) | undefined;
 }
 
 export interface Deployment {
-  /** As `encodeConfiguration` wrote it. */
+  /** Text of `encodeConfiguration`. */
   readonly pool: string;
-  /** By fleet. */
+  /** URL of each fleet's queue, by fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
   readonly ownQueues?: OwnQueues | undefined;
-  /** As `encodeDeclaredSchedules` wrote them; absent: none. */
+  /** Text of `packDeclaredSchedules`; undefined if there are none. */
   readonly schedules?: string | undefined;
-  /** Names this deployment: repeated, it declares once, and not again what others have declared since. */
+  /** Id of this deployment. Repeating it declares once, and does not undo later declarations. */
   readonly deployment: string;
 }
 
-/** Rights that the same deployment gives spread within seconds: so long is waited after each refusal for want of one. */
-const SPREAD_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
+/**
+ * Milliseconds to wait after each refusal for a missing permission. Permissions granted by the same deployment take
+ * seconds to spread.
+ */
+const PERMISSION_WAITS_MS = [1_000, 2_000, 4_000, 8_000, 15_000] as const;
 
 export type DeploymentOutcome =
   | { readonly kind: 'declared'; readonly version: number }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/**
- * Declares, and tries again for half a minute while a right is missing.
- *
- * @param given - answers what to declare, and by what; an error that it throws is a reason to refuse
- */
+/** Declares, and retries for half a minute while a permission is missing. */
 export async function declareOnceAllowed(
   given: () => readonly [context: DeclareContext, deployment: Deployment],
   { log, sleep }: { readonly log: Log; readonly sleep: Clock['sleep'] },
@@ -67,36 +65,39 @@ export async function declareOnceAllowed(
   }
 }
 
-/** @throws what the last try throws, and at once an error that is not about rights */
+/** @throws the last attempt's error; an error that is not about permissions is thrown at once */
 export async function onceAllowed<Answer>(
   work: () => Promise<Answer>,
   { log, sleep }: { readonly log: Pick<Log, 'warn'>; readonly sleep: Clock['sleep'] },
 ): Promise<Answer> {
-  for (const waitMs of SPREAD_MS) {
+  for (const waitMs of PERMISSION_WAITS_MS) {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof MisconfiguredError || error instanceof MisconfiguredError)) throw error;
-      log.warn('a right is missing; it may not have spread yet', { error: String(error), waitMs });
+      if (!(error instanceof MisconfiguredError)) throw error;
+      log.warn('a permission is missing; it may not have spread yet', { error: String(error), waitMs });
       await sleep(waitMs);
     }
   }
   return work();
 }
 
-/** Another deployment may declare meanwhile: as often as this. */
+/** Attempts to write the next version while other deployments write theirs. */
 const TRIES_MAX = 5;
-/** A repetition that comes after so many other deployments is taken for a new one. */
-const LOOKED_BACK = 10;
-/** Types that are remembered when they are not declared any more. */
+/**
+ * How many versions are searched for an earlier write of the same deployment. A repetition after more versions counts
+ * as new.
+ */
+const VERSIONS_SEARCHED = 10;
+/** How many types that are not declared any more a declaration lists. */
 const FORMER_TYPES_MAX = 1_000;
-/** Partitions told at once. */
-const TOLD_AT_ONCE = 32;
+/** Partitions that are notified concurrently. */
+const NOTIFIED_AT_ONCE = 32;
 
 /**
- * Declares what is deployed. Answers its version.
- * @throws ConfigurationError - for what cannot work; nothing was changed
- * @throws ThrottledError - others declared at each try; nothing was changed
+ * Declares what is deployed. Returns its version.
+ * @throws ConfigurationError - the declaration cannot work; nothing was changed
+ * @throws ThrottledError - another deployment declared during each attempt; nothing was changed
  */
 export async function declare(
   context: DeclareContext,
@@ -111,17 +112,14 @@ export async function declare(
     const newest = await store.readDeclaration();
     const before = newest === undefined ? undefined : formerDeclaration(newest.text);
     if (newest !== undefined && before?.configuration === undefined)
-      context.log.warn(
-        'what was declared before cannot be read as a whole; this declaration takes its place',
-        {
-          version: newest.version,
-        },
-      );
-    const earlier = await versionOf(store, deployment, newest?.version ?? 0);
+      context.log.warn('the previous declaration cannot be read completely; this one replaces it', {
+        version: newest.version,
+      });
+    const earlier = await versionDeclaredBy(store, deployment, newest?.version ?? 0);
     // planted: declared-twice
     if (earlier !== undefined) {
-      // Whoever declared it may have died before it told anybody.
-      await tell(context, before?.partitionsEver ?? 1, earlier);
+      // The earlier attempt may have stopped before it notified the partitions.
+      await notifyPartitions(context, before?.partitionsEver ?? 1, earlier);
       if (earlier === newest?.version) await declareSchedules(context, configuration, recurring);
       return earlier;
     }
@@ -130,7 +128,7 @@ export async function declare(
       queueUrls,
       ownQueues,
       formerTypes: formerTypesOf(configuration, before),
-      ...partitionsOver(configuration, before, (newest?.version ?? 0) + 1),
+      ...partitionHistory(configuration, before, (newest?.version ?? 0) + 1),
       deployment,
     };
     const outcome = await store.putDeclaration({
@@ -139,13 +137,13 @@ export async function declare(
       nowMs: nowMs(),
     });
     if (outcome.kind === 'outdated') continue;
-    await tell(context, declared.partitionsEver, outcome.version);
+    await notifyPartitions(context, declared.partitionsEver, outcome.version);
     await context.refresh?.();
     await declareSchedules(context, configuration, recurring);
     return outcome.version;
   }
   throw new ThrottledError(
-    `others declared at each of ${TRIES_MAX} tries, nothing was changed; deploy one after the other`,
+    `other deployments declared during each of ${TRIES_MAX} attempts, nothing was changed; deploy one after the other`,
   );
 }
 
@@ -156,27 +154,27 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
     throw new ConfigurationError(
       `queueUrls.${fleet}`,
       url,
-      'must be the address of the queue of the fleet',
+      "must be the URL of the fleet's queue",
       'Declare through the Scheduler construct, which names the queue of each fleet.',
     );
   }
 }
 
-/** The version that this very deployment has declared before: its request may come twice, and late. */
-async function versionOf(
+/** Finds the version that this same deployment declared before. CloudFormation may repeat its request, even late. */
+async function versionDeclaredBy(
   store: DeployStore,
   deployment: string,
   newest: number,
 ): Promise<number | undefined> {
-  for (let version = newest; version > Math.max(0, newest - LOOKED_BACK); version -= 1) {
+  for (let version = newest; version > Math.max(0, newest - VERSIONS_SEARCHED); version -= 1) {
     const record = await store.readDeclaration(version);
     if (record !== undefined && formerDeclaration(record.text)?.deployment === deployment) return version;
   }
   return undefined;
 }
 
-/** What a declaration says of partitions that were, and of what those that are there share. */
-function partitionsOver(
+/** Computes what the declaration says about former partitions, and since when the shared settings have been the same. */
+function partitionHistory(
   configuration: PoolConfiguration,
   before: FormerDeclaration | undefined,
   version: number,
@@ -187,7 +185,8 @@ function partitionsOver(
   const partitionNumbers = [...new Set([...numbers, partitions])].sort((one, other) => one - other);
   const isSame =
     before === undefined ||
-    (before.configuration !== undefined && sharedBy(configuration) === sharedBy(before.configuration));
+    (before.configuration !== undefined &&
+      sharedSettings(configuration) === sharedSettings(before.configuration));
   return {
     partitionsEver: Math.max(before?.partitionsEver ?? 1, partitions),
     partitionNumbers,
@@ -195,8 +194,11 @@ function partitionsOver(
   };
 }
 
-/** What partitions share, as a text: only among several, the caps that are divided and what excludes jobs. */
-function sharedBy(configuration: PoolConfiguration): string {
+/**
+ * The settings that partitions share, as a comparable text. With several partitions these are the divided caps and the
+ * conflict groups.
+ */
+function sharedSettings(configuration: PoolConfiguration): string {
   const { partitions, types } = configuration;
   if (partitions === 1) return '1';
   const caps = declaredCaps(configuration).map(({ scope, cap }) => [scope, cap]);
@@ -211,23 +213,23 @@ function formerTypesOf(
   if (before === undefined) return [];
   const declared = new Set(configuration.types.map(({ type }) => type));
   const former = [...before.formerTypes, ...before.types];
-  // The latest stand last, also those that come and go.
+  // Keeps each type's latest mention, so that the latest types are last, even if a type comes and goes.
   const latest = [...new Set(former.toReversed())].reverse();
   // planted: former-types
   return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);
 }
 
 /**
- * Tells the partitions. What is not told learns it all the same: processes look at the version each minute, and who plans
- * under a newer one tells its partition.
+ * Notifies the partitions. A partition that this misses learns of the declaration anyway: processes check the version
+ * each minute, and a dispatcher that plans under a newer version announces it to its partition.
  */
-async function tell(
+async function notifyPartitions(
   { store, queue, log }: DeclareContext,
   partitions: number,
   version: number,
 ): Promise<void> {
-  for (let from = 0; from < partitions; from += TOLD_AT_ONCE) {
-    const some = Array.from({ length: Math.min(TOLD_AT_ONCE, partitions - from) }, (_, at) => from + at);
+  for (let from = 0; from < partitions; from += NOTIFIED_AT_ONCE) {
+    const some = Array.from({ length: Math.min(NOTIFIED_AT_ONCE, partitions - from) }, (_, at) => from + at);
     await Promise.all(
       some.map(async (partition) => {
         try {
@@ -235,7 +237,7 @@ async function tell(
           await store.announceDeclaration({ partition, version });
           await queue.sendWake({ partition });
         } catch (error) {
-          log.warn('a partition was not told of the declaration; it learns within a minute', {
+          log.warn('a partition could not be notified of the declaration; it learns of it within a minute', {
             partition,
             version,
             error: String(error),

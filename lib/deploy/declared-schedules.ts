@@ -1,6 +1,6 @@
 /**
- * Schedules that a deployment declares. It makes, changes and removes exactly those that deployments have made: which these
- * are stands in an item of its own, so that a deployment that fails half-way leaves nothing that the next one does not know of.
+ * Schedules that a deployment declares. Deployments create, change and delete only schedules that deployments created.
+ * An item of its own lists these, so the next deployment knows all that a failed one has created.
  */
 
 import type { PoolConfiguration } from '../core/configuration.ts';
@@ -18,13 +18,13 @@ import { deleteSchedule, putSchedule } from '../schedules/schedules.ts';
 import type { ScheduleStore } from '../store/contract/schedules.ts';
 import type { DeployStore } from '../store/contract/verbs.ts';
 
-/** By id. */
+/** Schedules by id. */
 export type DeclaredSchedules = Readonly<Record<string, ScheduleRequest>>;
 
-/** Bounds on what a deployment hands over. */
+/** The most characters that a deployment may pass as schedules. */
 const TEXT_CHARS_MAX = 100_000;
 
-/** @throws ConfigurationError for more than one deployment may declare */
+/** @throws ConfigurationError if there are more than one deployment may declare */
 export function packDeclaredSchedules(schedules: DeclaredSchedules): string {
   const text = JSON.stringify(schedules);
   const count = Object.keys(schedules).length;
@@ -32,12 +32,12 @@ export function packDeclaredSchedules(schedules: DeclaredSchedules): string {
   throw new ConfigurationError(
     'schedules',
     `${count} schedules of ${text.length} characters`,
-    `are more than a deployment declares (${SCHEDULE_LIMITS.declared}, ${TEXT_CHARS_MAX} characters)`,
+    `are more than one deployment may declare (${SCHEDULE_LIMITS.declared}, ${TEXT_CHARS_MAX} characters)`,
     'Put the others with the client: client.schedules.put.',
   );
 }
 
-/** @throws ConfigurationError which names the schedule and the field */
+/** @throws ConfigurationError - names the schedule and the field */
 export function checkDeclaredSchedules(
   schedules: unknown,
   configuration: PoolConfiguration,
@@ -51,9 +51,10 @@ export function checkDeclaredSchedules(
     );
   return new Map(
     Object.entries(schedules).map(([id, request]) => {
-      const ofName = scheduleIdProblem(id);
-      if (ofName !== undefined) throw new ConfigurationError('schedules', id, ofName, 'Name it otherwise.');
-      // Since ever: one whose end has passed is declared still, and fires no more.
+      const idProblem = scheduleIdProblem(id);
+      if (idProblem !== undefined)
+        throw new ConfigurationError('schedules', id, idProblem, 'Choose another id.');
+      // From time 0: a schedule whose end has passed may stay declared, and never fires again.
       const parsed = parseSchedule(request, 0, configuration.types);
       if ('spec' in parsed) return [id, parsed.spec] as const;
       const { field, problem, value, wayOut } = parsed.refusal;
@@ -63,7 +64,7 @@ export function checkDeclaredSchedules(
   );
 }
 
-/** @throws ConfigurationError if it is no such text, or what it says cannot be */
+/** @throws ConfigurationError if the text is not JSON, or a schedule in it is invalid */
 export function unpackDeclaredSchedules(
   text: string,
   configuration: PoolConfiguration,
@@ -89,7 +90,7 @@ export interface DeclareSchedulesContext {
 }
 
 /**
- * Refuses names that somebody has used while the scheduler ran. Before anything is declared.
+ * Checks, before anything is declared, that no schedule created at run time has one of these ids.
  * @throws ConfigurationError
  */
 export async function requireNamesFree(
@@ -106,13 +107,14 @@ const nameTaken = (id: string): ConfigurationError =>
   new ConfigurationError(
     'schedules',
     id,
-    'is the name of a schedule that was made while the scheduler ran, which a deployment never changes',
-    'Delete that one (fairlead schedules delete), or declare yours under another name.',
+    'is the id of a schedule that was created at run time, which a deployment never changes',
+    'Delete that one (fairlead schedules delete), or declare yours under another id.',
   );
 
 /**
- * Makes the declared schedules what is declared, and removes those that are not declared any more. May be repeated.
- * @throws ConfigurationError for a name that somebody has used since `requireNamesFree`, once all others are as declared
+ * Creates and updates the declared schedules, and deletes those that are not declared any more. Safe to repeat.
+ * @throws ConfigurationError if an id was taken at run time after `requireNamesFree`; all other schedules are then as
+ * declared
  */
 export async function declareSchedules(
   { store, queue, nowMs }: DeclareSchedulesContext,
@@ -130,7 +132,7 @@ export async function declareSchedules(
   };
   const before = await store.readDeclaredSchedules();
   if (before.length === 0 && schedules.size === 0) return;
-  // Those that are to be made are noted before they are: a deployment that dies on the way forgets none.
+  // Lists the schedules before they are created, so that a deployment that stops half-way leaves none unlisted.
   await store.noteDeclaredSchedules([...new Set([...before, ...schedules.keys()])]);
   const taken: string[] = [];
   for (const [id, spec] of schedules)

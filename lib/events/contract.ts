@@ -1,4 +1,4 @@
-/** The bus, as the scheduler uses it: it tells what became of jobs. At least once, in no order. */
+/** The bus on which the scheduler publishes the outcomes of jobs, at least once and in no order. */
 import type { JobError, MovingJob } from '../core/job.ts';
 import type { ToldField } from '../store/contract/job-fields.ts';
 import type { Rejection } from '../store/contract/records.ts';
@@ -12,14 +12,14 @@ export const DETAIL_TYPE = {
   rejected: 'Job Rejected',
 } as const;
 
-/** What jobs that are there are asked, by detail type. */
+/** Requests about existing jobs, by detail type. */
 export const JOB_REQUESTS: ReadonlyMap<string, JobVerb> = new Map([
   ['Job Move Requested', 'move'],
   ['Job Cancel Requested', 'cancel'],
 ]);
 export type JobVerb = 'move' | 'cancel';
 
-/** What schedules are asked, by detail type. */
+/** Requests about schedules, by detail type. */
 export const SCHEDULE_REQUESTS: ReadonlyMap<string, ScheduleVerb> = new Map([
   ['Schedule Put Requested', 'put'],
   ['Schedule Delete Requested', 'delete'],
@@ -29,14 +29,14 @@ export const SCHEDULE_REQUESTS: ReadonlyMap<string, ScheduleVerb> = new Map([
 ]);
 export type ScheduleVerb = 'put' | 'delete' | 'pause' | 'resume' | 'run';
 
-/** A schedule has paused itself. */
+/** Detail type of the event that a schedule has paused itself. */
 export const SCHEDULE_STOPPED = 'Schedule Stopped';
 
-/** What `Schedule Stopped` says. `id` with `revision` tells duplicates apart. */
+/** The detail of `Schedule Stopped`. Duplicates have the same `id` and `revision`. */
 export interface ScheduleStoppedDetail {
   readonly id: string;
   readonly revision: number;
-  /** `failures`: too many of its jobs in a row have failed. `type`: the type of its jobs is not declared any more. */
+  /** `failures`: too many of its jobs failed in a row. `type`: the type of its jobs is not declared any more. */
   readonly reason: 'failures' | 'type';
   readonly failures: number;
   readonly stoppedAtMs: number;
@@ -45,11 +45,11 @@ export interface ScheduleStoppedDetail {
 /** The `source` of the scheduler's own events. */
 export const EVENT_SOURCE = 'fairlead';
 
-/** What `Job Succeeded`, `Job Failed` and `Job Cancelled` say. `id` with `version` tells duplicates apart. */
+/** The detail of `Job Succeeded`, `Job Failed` and `Job Cancelled`. Duplicates have the same `id` and `version`. */
 export interface JobOutcomeDetail extends Pick<MovingJob, Exclude<ToldField, 'error'>> {
-  /** Its stack stays with the job: whoever hears events need not see where its code stands. */
+  /** The stack is left out, because it would show consumers of the bus where the code is. It stays with the job. */
   readonly error?: Pick<JobError, 'name' | 'message'> | undefined;
-  /** What was left out because the event would have been too large, such as `result`: read it from the job. */
+  /** Fields that were left out because the event would have been too large, such as `result`. They can be read from the job. */
   readonly omitted?: readonly string[] | undefined;
 }
 
@@ -61,16 +61,16 @@ export type OutcomeEvent =
 /** An event that the bus did not accept. */
 export interface Unpublished {
   readonly event: OutcomeEvent;
-  /** Why the bus will never take it; undefined: it may take it later. */
+  /** Why the bus will never accept it; undefined if it may accept it later. */
   readonly reason?: string | undefined;
 }
 
 export interface EventBus {
-  /** Publishes in batches. Answers the events that were not accepted, in their order. */
+  /** Publishes in batches. Returns the events that were not accepted; the others of a batch are not affected. */
   publish(events: readonly OutcomeEvent[]): Promise<readonly Unpublished[]>;
 }
 
-/** Of all events that ask for something. */
+/** Detail types of all events that request something. */
 export const REQUEST_TYPES: readonly string[] = [
   DETAIL_TYPE.requested,
   ...JOB_REQUESTS.keys(),

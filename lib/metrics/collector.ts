@@ -1,6 +1,6 @@
 /**
- * Collects what one invocation has to tell, and says it in as few lines of the log as can be: what was added up is one number,
- * what has a distribution is a list, and each line stands for several sets of dimensions.
+ * Collects the metrics of one invocation, and groups them into as few log lines as possible: sums are one number,
+ * distributions are lists, and each line may cover several sets of dimensions.
  */
 import type { AskedMetrics, MetricKey, MetricScopes, Metrics } from './contract.ts';
 import {
@@ -16,12 +16,15 @@ import {
 
 /** One line: values of metrics that have the same dimensions. */
 export interface MetricLine {
-  /** Beside `Scheduler`; an empty set is the whole scheduler. */
+  /** The sets of dimensions, each in addition to `Scheduler`. An empty set means the whole scheduler. */
   readonly sets: readonly Readonly<Record<string, string>>[];
   readonly values: ReadonlyMap<MetricKey, readonly number[]>;
 }
 
-/** Of one metric in one line, less than CloudWatch takes. What comes beyond is left out: of so many, it changes no percentile much. */
+/**
+ * The most values of one metric in a line, which is below CloudWatch's limit. Further values are dropped, which changes
+ * a percentile little.
+ */
 const VALUES_MAX = 99;
 
 interface Group {
@@ -29,9 +32,12 @@ interface Group {
   readonly values: Map<MetricKey, number[]>;
 }
 
-const EVERYTHING: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
+const ALL_METRICS: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
 
-/** Gauges say what is so, so the greatest counts: they are told of exactly what they are of, and of nothing around it. */
+/**
+ * Gauges show a current value, of which the maximum is reported. A gauge with named scopes is reported for those only,
+ * not for the whole scheduler as well.
+ */
 const isGauge = ({ statistic }: MetricSpec): boolean => statistic === 'Maximum';
 
 function setsOf(
@@ -41,11 +47,11 @@ function setsOf(
 ): MetricLine['sets'] {
   const finer: readonly MetricScope[] = spec.finer ?? [];
   const named = spec.by.filter((scope) => scopes[scope] !== undefined);
-  const told = named.filter((scope) => !finer.includes(scope) || finerBy.has(scope));
+  const reported = named.filter((scope) => !finer.includes(scope) || finerBy.has(scope));
   const setOf = (scope: MetricScope): Readonly<Record<string, string>> => ({
     [METRIC_DIMENSION[scope]]: scopes[scope] ?? '',
   });
-  return isGauge(spec) && named.length > 0 ? told.map(setOf) : [{}, ...told.map(setOf)];
+  return isGauge(spec) && named.length > 0 ? reported.map(setOf) : [{}, ...reported.map(setOf)];
 }
 
 function merge(values: number[], value: number, { statistic }: MetricSpec): void {
@@ -59,20 +65,20 @@ export class MetricCollector implements Metrics {
   readonly #groups = new Map<string, Group>();
   readonly #asked: ReadonlySet<MetricOnRequest>;
   readonly #finerBy: ReadonlySet<MetricScope>;
-  /** Something was done, whether or not somebody asked how much: what it cost is worth a line. */
-  #hasNews = false;
+  /** Whether a metric other than a cost was added. An invocation with nothing but costs writes no line. */
+  #hasMoreThanCosts = false;
 
-  /** @param asked - what is told beside what always is; all, unless it is given */
-  constructor({ metrics = [], by = [] }: AskedMetrics = EVERYTHING) {
+  /** @param asked - the metrics to report in addition to the standard ones; all of them by default */
+  constructor({ metrics = [], by = [] }: AskedMetrics = ALL_METRICS) {
     this.#asked = new Set(metrics);
     this.#finerBy = new Set(by);
   }
 
   readonly add = (metric: MetricKey, value: number, scopes: MetricScopes = {}): void => {
     const spec: MetricSpec = METRICS[metric];
-    // Nothing is not worth a line; a gauge that is back at nothing is.
+    // A sum of zero is not reported. A gauge that returns to zero is.
     if (!Number.isFinite(value) || (value === 0 && spec.statistic === 'Sum')) return;
-    if (spec.isBeside !== true) this.#hasNews = true;
+    if (spec.isBeside !== true) this.#hasMoreThanCosts = true;
     if (isOnRequest(metric) && !this.#asked.has(metric)) return;
     const sets = setsOf(spec, scopes, this.#finerBy);
     if (sets.length === 0) return;
@@ -84,11 +90,11 @@ export class MetricCollector implements Metrics {
     merge(values, value, spec);
   };
 
-  /** What was collected since the last time. */
+  /** Returns the lines that were collected since the last call. */
   take(): readonly MetricLine[] {
-    const lines = this.#hasNews ? [...this.#groups.values()] : [];
+    const lines = this.#hasMoreThanCosts ? [...this.#groups.values()] : [];
     this.#groups.clear();
-    this.#hasNews = false;
+    this.#hasMoreThanCosts = false;
     return lines;
   }
 }

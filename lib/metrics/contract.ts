@@ -1,20 +1,20 @@
-/** What is measured, on its way to wherever it is told. Nothing here reads or waits. */
+/** The interface through which the scheduler reports metrics. Its calls do no I/O. */
 import type { FinerScope, METRICS, MetricOnRequest, MetricScope } from './names.ts';
 
 export type MetricKey = keyof typeof METRICS;
 
-/** What a value is of, beside the whole scheduler: names by what narrows it. */
+/** Names of the type, tier, fleet or partition that a value belongs to, in addition to the whole scheduler. */
 export type MetricScopes = Readonly<Partial<Record<MetricScope, string>>>;
 
 export interface Metrics {
-  /** Takes a value. Of a job, name the type and the tier: it counts for each of them, and for the whole. */
+  /** Adds a value. A value of a job names the job's type and tier, and counts for each of them and for the scheduler. */
   readonly add: (metric: MetricKey, value: number, scopes?: MetricScopes) => void;
 }
 
-/** What somebody looks at, beside what is told always. */
+/** Metrics that the user asked for, in addition to the standard ones. */
 export interface AskedMetrics {
-  /** @default - none of those that are told on request */
+  /** Metrics on request. @default - none */
   readonly metrics?: readonly MetricOnRequest[];
-  /** What narrows metrics, beside what always does. @default - nothing */
+  /** Scopes on request. @default - none */
   readonly by?: readonly FinerScope[];
 }

@@ -1,11 +1,11 @@
 /**
- * The names under which the scheduler's functions tell CloudWatch what happens: the one list of namespace, dimensions,
- * metrics and units. Who emits them, and the construct that draws and watches them, read it here.
+ * Names of the metrics that the scheduler's functions send to CloudWatch: namespace, dimensions, metrics and units.
+ * Both the functions that emit them and the construct that draws graphs and alarms use this list.
  */
 
 export const METRICS_NAMESPACE = 'Fairlead';
 
-/** Every metric has `Scheduler`, the name of the scheduler's table; the others narrow it. */
+/** Each metric has the dimension `Scheduler`, which is the name of the scheduler's table. Further dimensions narrow it. */
 export const METRIC_DIMENSION = {
   scheduler: 'Scheduler',
   type: 'Type',
@@ -14,33 +14,36 @@ export const METRIC_DIMENSION = {
   partition: 'Partition',
 } as const;
 
-/** What may narrow a metric, beside the scheduler itself. */
+/** The dimensions that may narrow a metric, except the scheduler itself. */
 export type MetricScope = Exclude<keyof typeof METRIC_DIMENSION, 'scheduler'>;
 
-/** What narrows metrics only where somebody asks for it: each type, tier and fleet would be some metrics more, billed by the hour. */
+/** Scopes that narrow metrics only on request, because each type, tier and fleet adds metrics that are billed by the hour. */
 export const FINER_SCOPES = ['type', 'tier', 'fleet'] as const satisfies readonly MetricScope[];
-/** Where the construct says so: in a variable of the environment, names with commas between them. */
+/** Environment variable in which the construct lists the requested scopes, separated by commas. */
 export const METRICS_BY = 'FAIRLEAD_METRICS_BY';
 export type FinerScope = (typeof FINER_SCOPES)[number];
-/** As `METRICS_BY`, for the metrics that are told on request: their names in `METRICS`. */
+/** Environment variable in which the construct lists the requested metrics: their keys in `METRICS`, separated by commas. */
 export const METRICS_TOLD = 'FAIRLEAD_METRICS';
 
-/** CloudWatch's own units. */
+/** Units as CloudWatch names them. */
 export type MetricUnitName = 'Count' | 'Milliseconds' | 'Seconds' | 'Percent';
 
 export interface MetricSpec {
-  /** As CloudWatch has it. */
+  /** The metric's name in CloudWatch. */
   readonly name: string;
   readonly unit: MetricUnitName;
-  /** The statistic that answers the question which the metric is for. */
+  /** The statistic that a user of this metric should look at. */
   readonly statistic: 'Sum' | 'Maximum' | 'p99';
-  /** Emitted for the whole scheduler, and once more narrowed by each of these. */
+  /** The metric is emitted for the whole scheduler, and once more for each of these scopes. */
   readonly by: readonly MetricScope[];
-  /** Of those: by what it is told only where somebody asks for it. @default - by all of them, always */
+  /** The scopes in `by` that are emitted only on request. @default - none */
   readonly finer?: readonly FinerScope[];
-  /** Told only where somebody asks for it, of the whole and of what narrows it: each metric is billed by the hour. @default - told always */
+  /** Whether the metric is emitted only on request, because each metric is billed by the hour. @default - emitted always */
   readonly isOnRequest?: true;
-  /** What work costs, told beside what was done: an invocation that has nothing else to tell is silent, and costs no metric. */
+  /**
+   * Whether the metric is a cost, which is emitted only together with metrics that are none. An invocation that has
+   * nothing else to report emits nothing, and costs nothing.
+   */
   readonly isBeside?: true;
   readonly description: string;
 }
@@ -53,7 +56,7 @@ export const METRICS = {
     by: ['type'],
     finer: ['type'],
     isOnRequest: true,
-    description: 'Jobs that were stored, through the bus and the client alike',
+    description: 'Jobs that were stored, whether through the bus or the client',
   },
   rejected: {
     name: 'JobsRejected',
@@ -68,7 +71,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: [],
     isOnRequest: true,
-    description: 'Jobs that passes have given to a fleet',
+    description: 'Jobs that passes assigned to a fleet',
   },
   started: {
     name: 'JobsStarted',
@@ -84,7 +87,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: ['type'],
     finer: ['type'],
-    description: 'Jobs that ended well',
+    description: 'Jobs that succeeded',
   },
   failed: {
     name: 'JobsFailed',
@@ -107,7 +110,7 @@ export const METRICS = {
     statistic: 'Sum',
     by: ['type'],
     finer: ['type'],
-    description: 'Attempts that did not succeed, and after which the job is to be tried again',
+    description: 'Attempts that did not succeed and whose jobs are retried',
   },
   waitTime: {
     name: 'WaitTime',
@@ -131,7 +134,7 @@ export const METRICS = {
     unit: 'Percent',
     statistic: 'Maximum',
     by: ['type', 'tier', 'fleet', 'partition'],
-    description: 'Jobs in flight of what the cap allows, or of what the slots of the fleet do',
+    description: 'Jobs in flight as a share of the cap, or of the slots of the fleet',
   },
   backlog: {
     name: 'JobsWaiting',
@@ -139,7 +142,7 @@ export const METRICS = {
     statistic: 'Maximum',
     by: ['type', 'partition'],
     finer: ['type'],
-    description: 'Jobs that are ready and wait after a pass, as many as it has seen: there may be more',
+    description: 'Ready jobs that a pass saw and that wait after it; there may be more',
   },
   oldestPending: {
     name: 'OldestPendingAge',
@@ -147,7 +150,7 @@ export const METRICS = {
     statistic: 'Maximum',
     by: ['type', 'partition'],
     finer: ['type'],
-    description: 'For how long the first of the jobs that a pass has seen waiting has been ready',
+    description: 'How long the oldest waiting job that a pass saw has been ready',
   },
   freeSlots: {
     name: 'FreeSlots',
@@ -156,7 +159,7 @@ export const METRICS = {
     by: ['fleet', 'partition'],
     finer: ['fleet'],
     isOnRequest: true,
-    description: 'Slots that nothing is in flight for after a pass',
+    description: 'Slots without a job in flight after a pass',
   },
   startable: {
     name: 'JobsStartable',
@@ -165,7 +168,7 @@ export const METRICS = {
     by: ['partition'],
     isOnRequest: true,
     description:
-      'Waiting jobs that a pass has seen, for which a slot is free and which no cap, conflict or pause holds back: above zero for long, something is wrong',
+      'Waiting jobs that a pass saw, for which a slot is free and which no cap, conflict or pause blocks: if it stays above zero, something is wrong',
   },
   passDuration: {
     name: 'PassDuration',
@@ -174,14 +177,14 @@ export const METRICS = {
     by: [],
     isBeside: true,
     isOnRequest: true,
-    description: 'How long the passes of one lead took, in invocations that had something else to tell',
+    description: 'How long the passes of one lead took, in invocations that reported another metric',
   },
   lostRaces: {
     name: 'LostRaces',
     unit: 'Count',
     statistic: 'Sum',
     by: [],
-    description: 'Claims and commits that another dispatcher was faster than',
+    description: 'Claims and commits that failed because another dispatcher was faster',
   },
   writeUnits: {
     name: 'WriteUnits',
@@ -191,18 +194,18 @@ export const METRICS = {
     isBeside: true,
     isOnRequest: true,
     description:
-      'Write units of the table, its index included, that ingest and passes used, idle ticks aside; the start and the end of an attempt are one or two each beside them',
+      'Write units of the table and its index that ingest and passes used, except in idle ticks; the start and the end of an attempt use one or two each in addition',
   },
   outcomesUnpublished: {
     name: 'OutcomesUnpublished',
     unit: 'Count',
     statistic: 'Sum',
     by: [],
-    description: 'Outcome events that the bus did not take; they are published again',
+    description: 'Outcome events that the bus did not accept; they are published again',
   },
 } as const satisfies Readonly<Record<string, MetricSpec>>;
 
-/** Those that are told only where somebody asks for them. */
+/** Keys of the metrics that are emitted only on request. */
 export type MetricOnRequest = {
   [Key in keyof typeof METRICS]: (typeof METRICS)[Key] extends { readonly isOnRequest: true } ? Key : never;
 }[keyof typeof METRICS];

@@ -10,29 +10,30 @@ export interface AwaitContext {
 }
 
 export interface AwaitOptions {
-  /** An instant of the monotonic clock. */
+  /** When to stop waiting, on the monotonic clock. */
   readonly untilMonotonicMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Hears of the job each time that it was looked up. */
+  /** Called with the job after each successful read. */
   readonly onProgress?: ((job: Job) => void) | undefined;
 }
 
 export type AwaitOutcome =
   | { readonly kind: 'ended'; readonly job: Job }
   | { readonly kind: 'missing' }
-  /** `job` as it was last read; `cause`: why the last look failed, if it did. */
+  /** `job` as it was last read; `cause` is the error of the last read, if it failed. */
   | { readonly kind: 'timedOut' | 'aborted'; readonly job: Job; readonly cause?: unknown };
 
 const PAUSE_LEAST_MS = 50;
 const PAUSE_MOST_MS = 2_000;
 
 /**
- * How long to wait for the next look: a quarter of what was waited so far, so an end is noticed at most a quarter late,
- * or two seconds, and a job of an hour costs some 1,800 reads, a job of a second a dozen.
+ * How long to wait before the next read: a quarter of the time waited so far, at most two seconds. So an end is noticed
+ * at most a quarter of the job's duration late, or two seconds. A job of an hour costs some 1,800 reads, a job of a
+ * second a dozen.
  */
 const pauseMs = (waitedMs: number): number => Math.min(PAUSE_MOST_MS, Math.max(PAUSE_LEAST_MS, waitedMs / 4));
 
-/** Looks at a job until it has ended. Trouble with the store is waited out, as long as there is time. */
+/** Reads a job until it has ended. If the store is throttled or unavailable, it keeps trying as long as there is time. */
 export async function awaitEnd(
   context: AwaitContext,
   submitted: Job,
@@ -45,11 +46,11 @@ export async function awaitEnd(
   let cause: unknown;
   for (;;) {
     if (isTerminal(job.state)) return { kind: 'ended', job };
-    const trouble = cause === undefined ? {} : { cause };
-    if (signal?.aborted === true) return { kind: 'aborted', job, ...trouble };
+    const lastError = cause === undefined ? {} : { cause };
+    if (signal?.aborted === true) return { kind: 'aborted', job, ...lastError };
     const nowMs = clock.monotonicMs();
     const leftMs = untilMonotonicMs - nowMs;
-    if (leftMs <= 0) return { kind: 'timedOut', job, ...trouble };
+    if (leftMs <= 0) return { kind: 'timedOut', job, ...lastError };
     await clock.sleep(Math.min(leftMs, pauseMs(nowMs - startedMs)), signal);
     try {
       const [seen] = await store.lookUpJobs({ ids: [submitted.id] });
@@ -66,8 +67,8 @@ export async function awaitEnd(
 }
 
 /**
- * Who waits for which job, in this process. A job dies with its last waiter only if every one of them said so:
- * whoever else waited wanted it to be done.
+ * Counts who waits for which job in this process. A job is cancelled with its last waiter only if all its waiters asked
+ * for that; any other waiter wants the job to be done.
  */
 export class Waiters {
   readonly #byJob = new Map<string, { waiting: number; mayDie: boolean }>();
@@ -77,7 +78,7 @@ export class Waiters {
     this.#byJob.set(jobId, { waiting: known.waiting + 1, mayDie: known.mayDie && dieWithWaiter });
   }
 
-  /** One of them waits no more. Answers whether the job is to die, if it has not ended. */
+  /** Removes one waiter. Returns whether the job is to be cancelled, if it has not ended. */
   leave(jobId: string): boolean {
     const known = this.#byJob.get(jobId);
     if (known === undefined) return false;

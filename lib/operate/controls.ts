@@ -1,4 +1,4 @@
-/** What an operator changes while the pool runs: pauses, caps, weights. A control is obeyed from the next pass on. */
+/** Controls: pauses, caps and weights that an operator changes while the pool runs. A control takes effect in the next pass. */
 
 import type { Control } from '../core/capacity.ts';
 import { homesOf } from '../core/partition.ts';
@@ -16,13 +16,13 @@ export interface OperateContext extends SubmitContext {
   readonly clock: Clock;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly partitionOf: (fairnessKey: string) => number;
-  /** Types that are not declared any more: jobs of theirs may wait still. */
+  /** Types that are not declared any more. Jobs of these types may still wait. */
   readonly formerTypes?: readonly string[] | undefined;
-  /** What is declared of partitions; undefined: there never were others than those that are configured. */
+  /** The declaration's record of partitions; undefined if there were never others than the configured ones. */
   readonly shared?: Pick<DeclaredPool, 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> | undefined;
 }
 
-/** All partitions of the pool, with those that were: jobs may stand or run there still. */
+/** All partitions of the pool, including former ones, in which jobs may still wait or run. */
 export function partitionsOf({
   configuration,
   shared,
@@ -31,7 +31,7 @@ export function partitionsOf({
   return Array.from({ length }, (_, partition) => partition);
 }
 
-/** The partitions in which jobs of a key may be: the one where it lives, and those where it lived. */
+/** The partitions in which jobs of a key may be: the key's current one and its former ones. */
 export const partitionsOfKey = (
   { partitionOf, shared }: Pick<OperateContext, 'partitionOf' | 'shared'>,
   fairnessKey: string,
@@ -39,7 +39,10 @@ export const partitionsOfKey = (
   ...new Set([partitionOf(fairnessKey), ...homesOf(fairnessKey, shared?.partitionNumbers ?? [])]),
 ];
 
-/** A key lives in one partition, everything else in all. Those that were may be again: what they are told they keep. */
+/**
+ * A key's scope concerns its own partitions, any other scope all of them. Former partitions get controls as well,
+ * because they may be used again.
+ */
 function partitionsOfScope(context: OperateContext, scope: Scope): readonly number[] {
   return typeof scope === 'object' && 'fairnessKey' in scope
     ? partitionsOfKey(context, scope.fairnessKey)
@@ -55,10 +58,11 @@ const loadAll = (
   );
 
 /**
- * Changes a scope's control in each of its partitions. Of two operators who change different things of one scope in the
- * same moment, neither is lost; of one thing, one is superseded in each partition, and may be the other one in another.
- * Where that is a cap, no more runs than the greater one allows: a partition's share never falls when the cap rises. It is
- * not tried again here: who is superseded may have stood still for long, and others know better by now.
+ * Changes a scope's control in each of its partitions. If two operators change different fields of one scope at the
+ * same moment, both changes take effect. If they change the same field, one of them is superseded, in each partition on
+ * its own. If that field is a cap, no more jobs run than the greater cap allows, because a partition's share never
+ * falls when the cap rises. A superseded change is not retried, because it may be old by now and the other operator
+ * knows better.
  */
 export async function changeControl(
   context: OperateContext,
@@ -70,7 +74,7 @@ export async function changeControl(
   const outcomes = await Promise.all(
     partitions.map((partition) => context.store.changeControl({ partition, scope: name, change })),
   );
-  // A pause needs no pass to be obeyed; whatever opens a way does.
+  // Only a change that may let jobs start needs a pass. A pause needs none.
   if (change.paused !== true) await wakeAll(context, partitions);
   const control = combinedControl(
     name,
@@ -90,44 +94,45 @@ export async function readControls(context: OperateContext): Promise<readonly Co
 }
 
 /**
- * What the partitions' controls of one scope say together: all are the same, but while a change is under way, or did not
- * reach all. A cap is the whole pool's, each partition takes its share of it.
+ * Combines the partitions' controls of one scope. They are equal unless a change is in progress, or did not reach all
+ * partitions. A cap is that of the whole pool, of which each partition takes its share.
  */
 export function combinedControl(scope: string, parts: readonly Control[]): Control {
   const caps = parts.flatMap(({ maxConcurrency }) => (maxConcurrency === undefined ? [] : [maxConcurrency]));
   return {
     scope,
     paused: parts.some((part) => part.paused),
-    ...present('maxConcurrency', caps.length === 0 ? undefined : Math.max(...caps)),
-    ...present('weight', parts.find((part) => part.weight !== undefined)?.weight),
+    ...optionalField('maxConcurrency', caps.length === 0 ? undefined : Math.max(...caps)),
+    ...optionalField('weight', parts.find((part) => part.weight !== undefined)?.weight),
   };
 }
 
-function present<Name extends string>(
+function optionalField<Name extends string>(
   name: Name,
   value: number | undefined,
 ): { readonly [Key in Name]?: number } {
   return (value === undefined ? {} : { [name]: value }) as { readonly [Key in Name]?: number };
 }
 
-/** A wake that is lost costs a minute at most: the tick looks too. */
+/** A lost wake costs at most a minute, because the tick causes a pass as well. */
 async function wakeAll(context: OperateContext, partitions: readonly number[]): Promise<void> {
   await Promise.allSettled(partitions.map((partition) => context.queue.sendWake({ partition })));
 }
 
-/** How often a drain looks, at first and at last. */
+/** Milliseconds between the first two reads of a drain. The interval then grows. */
 const LOOK_FIRST_MS = 200;
+/** The longest interval between two reads of a drain, and the shortest between its wakes. */
 const LOOK_LAST_MS = 5_000;
 
 export interface DrainOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Hears how many jobs of the scope hold capacity, each time that was looked up. */
+  /** Called after each read with the number of the scope's jobs that hold capacity. */
   readonly onProgress?: ((running: number) => void) | undefined;
 }
 
 export interface DrainOutcome {
-  /** `superseded`: somebody else has ended the pause in the moment it began. */
+  /** `superseded`: another operator ended the pause at the moment it began. */
   readonly kind: 'drained' | 'timedOut' | 'aborted' | 'superseded';
   /** Jobs of the scope that hold capacity: reserved, claimed or running. */
   readonly running: number;
@@ -136,8 +141,9 @@ export interface DrainOutcome {
 /**
  * Pauses a scope and waits until none of its jobs holds capacity.
  *
- * A pass that had read the controls before the pause may still admit a job, but only by a commit that follows the version which it
- * loaded. So nothing runs any more, for certain, once a newer version was seen together with no job in flight. A wake makes one.
+ * A pass that read the controls before the pause may still admit a job, but only with a commit on the version that it
+ * loaded. So it is certain that nothing runs any more once each partition shows a newer version and no job in flight. A
+ * wake causes a commit, and so a newer version.
  */
 export async function drain(
   context: OperateContext,

@@ -1,31 +1,31 @@
-/** The dispatchers that make the passes: those that run on, and functions, by the partitions that they lead. Reads only. */
+/** Reads the dispatchers: long-running processes and functions, by the partitions that they lead. */
 import { buildRing, roleOf } from '../core/ring.ts';
 import { residentIn } from '../dispatch/lead/lead.ts';
 import { type Depth, depthOf, LOOK_BOUNDS } from '../dispatch/partition/depth.ts';
 import type { DispatcherRecord, Leader } from '../store/contract/records.ts';
 import { type OperateContext, partitionsOf } from './controls.ts';
 
-/** `resident`: a process that runs on (`fairlead dispatcher`). `function`: one that is triggered. */
+/** `resident`: a long-running process (`fairlead dispatcher`). `function`: a Lambda function, which triggers start. */
 export type DispatcherRole = 'resident' | 'function';
 
-/** A dispatcher that runs on. */
+/** A long-running dispatcher. */
 export interface ResidentView extends DispatcherRecord {
-  /** Partitions for which it is the next, ascending. */
+  /** Partitions that it takes over if their leader fails, ascending. */
   readonly standsBy: readonly number[];
 }
 
-/** A partition, and the dispatcher that leads it. */
+/** A partition and the dispatcher that leads it. */
 export interface LedPartition {
   readonly partition: number;
-  /** `nobody`: functions make its passes one by one, and each remembers nothing. */
+  /** The kind of its leader. Without a leader, functions make single passes, and remember nothing between them. */
   readonly ledBy: DispatcherRole | 'nobody';
-  /** The resident's name, or that of one lead of a function. */
+  /** The name of the resident, or the id of a function's lead. */
   readonly leader?: string | undefined;
-  /** Epoch ms: until then, unless the lead is renewed. */
+  /** Epoch ms. When the lead ends unless it is renewed. */
   readonly untilMs?: number | undefined;
-  /** What waits there. */
+  /** The jobs that wait in the partition. */
   readonly depth: Depth;
-  /** How long the job has waited that waits longest, of those that were counted. */
+  /** The longest wait among the counted jobs, in ms. */
   readonly waitedMs?: number | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface DispatchersView {
   readonly partitions: readonly LedPartition[];
 }
 
-/** All dispatchers that live, by name, and every partition. */
+/** Reads all live dispatchers, by name, and every partition. */
 export async function readDispatchers(context: OperateContext): Promise<DispatchersView> {
   const { store, clock } = context;
   const nowMs = clock.nowMs();

@@ -1,7 +1,7 @@
 /**
- * What the next pass does before it plans, and while it claims, for whoever explains whose turn it is: it moves what is due to its
- * lines, and passes over what another partition's lock keeps from starting. From what was read for
- * the explanation: more may come first than were read, which it says.
+ * Reads the jobs that a pass would move or skip, for an explanation of which jobs come first: due jobs, which a pass moves to their
+ * ready lines, and jobs that another partition's lock keeps from starting. The reads are bounded; if more jobs may come first
+ * than were read, the answer says so.
  */
 
 import { lockOf } from '../dispatch/partitions/locks.ts';
@@ -9,11 +9,12 @@ import type { JobHead } from '../store/contract/job-fields.ts';
 import { isOpenTo } from '../store/contract/records.ts';
 import type { OperateContext } from './controls.ts';
 
-/** Jobs whose time has come that are read of the due line; of conflict keys, the locks. */
+/** The most due jobs that an explanation reads. */
 const DUE_MAX = 200;
+/** The most conflict keys whose locks an explanation reads. */
 const LOCKS_MAX = 100;
 
-/** Jobs whose time has come and that stand in no ready line so far. */
+/** Jobs whose time has come and that no pass has moved to a ready line yet. `cut`: there are more. */
 export async function readDueJobs(
   { store, clock }: OperateContext,
   partition: number,
@@ -22,19 +23,19 @@ export async function readDueJobs(
   return { jobs, cut: next !== undefined };
 }
 
-/** The ids of those jobs of a partition that another one's lock keeps from starting. */
+/** Ids of the jobs that another partition's lock keeps from starting. */
 export async function lockedElsewhere(
   context: OperateContext,
   partition: number,
   jobs: readonly JobHead[],
 ): Promise<ReadonlySet<string>> {
   const keys = new Set(jobs.flatMap((job) => lockOf(context, job) ?? []));
-  const asked = [...keys].slice(0, LOCKS_MAX);
-  if (asked.length === 0) return new Set();
-  const locks = await context.store.readLocks(asked);
+  const conflictKeys = [...keys].slice(0, LOCKS_MAX);
+  if (conflictKeys.length === 0) return new Set();
+  const locks = await context.store.readLocks(conflictKeys);
   const nowMs = context.clock.nowMs();
   const taken = new Set(
-    asked.filter(
+    conflictKeys.filter(
       (_, at) => locks[at]?.holder?.partition !== partition && !isOpenTo(locks[at], partition, nowMs),
     ),
   );

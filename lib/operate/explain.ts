@@ -1,9 +1,9 @@
 /**
- * Why a job is not running, from the live state: bounded reads, then the core's own answer.
+ * Explains why a job is not running: reads the live state, within bounds, and lets `lib/core/explain.ts` decide.
  *
- * Reads: the job, its partition, keys with backlog in each tier that can come before it, the heads of their lines, what has become
- * due, and the job's own line as far as the job, each up to its bound in `EXPLAIN_LIMITS`. Where a bound cut the reading short the
- * answer says `partial`: caps, conflicts and pauses are exact all the same.
+ * It reads the job, its partition, the keys with backlog in each tier that can come before the job, the heads of their
+ * lines, due jobs, and the job's own line as far as the job. Bounds are in `EXPLAIN_LIMITS`. If a bound cut a read
+ * short, the answer is `partial`; caps, conflicts and pauses are exact even then.
  */
 import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
@@ -32,7 +32,7 @@ import { lockedElsewhere, readDueJobs } from './explain-order.ts';
 import { type LiveWaitsFor, toldOf } from './live-waits.ts';
 
 export const EXPLAIN_LIMITS = {
-  /** Jobs of its own line that are read to find its place. */
+  /** The most jobs of its own line that are read to find its position. */
   positionMax: 1_000,
   keysPerType: 50,
   lines: 100,
@@ -41,25 +41,28 @@ export const EXPLAIN_LIMITS = {
 
 const PAGE = 100;
 
-/** A fleet that takes the job's type. */
+/** A fleet that accepts the job's type. */
 export interface FleetCapacity {
   readonly fleet: string;
-  /** Declared, or those of its live workers; of several partitions, what the job's may use of them. */
+  /**
+   * The declared slots, or those of the fleet's live workers. With several partitions, the slots that the job's
+   * partition may use.
+   */
   readonly slots: number;
   readonly busy: number;
   readonly paused: boolean;
-  /** What an operator allows, as far as the job's partition may use it. */
+  /** The operator's cap, or the part of it that the job's partition may use. */
   readonly maxConcurrency?: number | undefined;
-  /** Live workers; undefined where Lambda runs the jobs. */
+  /** Live workers; undefined if Lambda runs the jobs. */
   readonly workers: number | undefined;
 }
 
-/** What a key was charged, in flight included. */
+/** A key's cost, including jobs in flight. */
 export interface KeyShare {
   readonly fairnessKey: string;
   readonly costMs: number;
   readonly weight: number;
-  /** cost / weight: the least is served first. */
+  /** cost / weight. The key with the least share is served first. */
   readonly shareMs: number;
 }
 
@@ -67,58 +70,67 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
   readonly job: MovingJob;
   readonly explainedAtMs: number;
   readonly waitsFor: readonly LiveWaitsFor[];
-  /** The place was not reached: there are more before it than `position`. */
+  /** The read ended before the job's position: more jobs are before it than `position` says. */
   readonly positionIsLeast: boolean;
   readonly fleets: readonly FleetCapacity[];
-  /** Other keys whose jobs come first, the least share first, and the job's own key last; empty if there are none. */
+  /**
+   * Other keys whose jobs come first, the least share first, followed by the job's own key; empty if no other key comes
+   * first.
+   */
   readonly keysBefore: readonly KeyShare[];
-  /** From `running` on. */
+  /** The running attempt; undefined unless the job is running. */
   readonly runs:
     | {
         readonly workerId: string;
         readonly incarnation: string;
         readonly fleet: string;
         readonly startedAtMs: number;
-        /** As the worker's last heartbeat said, or the function. */
+        /** The progress from the last heartbeat of its worker or function. */
         readonly progress?: Json | undefined;
-        /** When its worker last said that it lives, by the worker's clock; undefined for a function, which does not. */
+        /** When its worker's last heartbeat was, by the worker's clock; undefined for a function, which sends none. */
         readonly heardAtMs?: number | undefined;
-        /** Its type's attempts that succeed are over within, as far as was learned; one that takes longer may be lost, or stuck. */
+        /**
+         * How long successful attempts of this type ordinarily take at most, as learned. An attempt that takes longer
+         * may be lost or stuck.
+         */
         readonly ordinarilyWithinMs?: number | undefined;
-        /** If nothing is heard of the attempt, passes give it up from then on; in the past where they only have to look. */
+        /**
+         * When passes give up the attempt if no heartbeat arrives. If it is in the past, the next pass that checks the
+         * attempt gives it up.
+         */
         readonly givenUpAtMs: number;
       }
     | undefined;
-  /** A bound cut the reading short: others may come first that are not named. */
+  /** A bound cut a read short, so jobs that are not listed may come first. */
   readonly partial: boolean;
 }
 
-/** What an explanation rests on. */
-interface Seen {
+/** The state that an explanation is based on. */
+interface LiveState {
   readonly job: MovingJob;
   readonly nowMs: number;
   readonly state: PartitionState;
-  /** The job's partition's share of the pool, and of what operators allow. */
+  /** The configuration, with the share of the pool that the job's partition has. */
   readonly configuration: PoolConfiguration;
   readonly overrides: readonly Control[];
   readonly fleets: ReturnType<typeof capacityOf>;
-  /** What holds capacity, the job's own places left out. */
+  /** Jobs that hold capacity, without the job's own entries. */
   readonly inFlight: readonly ReservedJob[];
-  /** An earlier place of the job is not settled yet, and nobody is told of this one. */
+  /** An earlier reservation of the job is not settled yet, and the job has no new one. */
   readonly isBeingSettled: boolean;
   readonly ledgerCache: LedgerCache;
   readonly isReady: boolean;
   readonly read: Waiting;
 }
 
-/** Explains a job; undefined: there is none. */
+/** Explains a job; undefined if it does not exist. */
 export async function explainJob(
   context: OperateContext,
   jobId: string,
 ): Promise<LiveExplanation | undefined> {
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) return undefined;
-  const seen = await look(context, job);
+  const seen = await readLiveState(context, job);
   const { nowMs, state, configuration, overrides, inFlight, fleets, ledgerCache, read } = seen;
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (seen.isReady)
@@ -145,7 +157,7 @@ export async function explainJob(
     },
     nowMs,
   );
-  const waitsFor = await allThatItWaitsFor(context, seen, explanation);
+  const waitsFor = await allWaits(context, seen, explanation);
   return {
     ...explanation,
     job,
@@ -155,25 +167,25 @@ export async function explainJob(
       explanation.blocker ?? waitsFor.flatMap((each) => (each.why === 'conflict' ? [each.holder] : []))[0],
     positionIsLeast: read.positionIsLeast,
     latestStartAtMs: read.hasParked ? undefined : explanation.latestStartAtMs,
-    estimatedStartAtMs: waitsFor.every((each) => isOfPolicy(each, explanation))
+    estimatedStartAtMs: waitsFor.every((each) => endsWithOthers(each, explanation))
       ? explanation.estimatedStartAtMs
       : undefined,
     fleets: fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ types: _types, ...fleet }) => fleet),
-    keysBefore: keysFirst(seen, waitsFor, raisedMs),
-    runs: await withOrdinary(context, job, runsOf(job, state, nowMs), nowMs),
+    keysBefore: keysServedBefore(seen, waitsFor, raisedMs),
+    runs: await withOrdinaryDuration(context, job, runsOf(job, state, nowMs), nowMs),
     partial: read.partial,
   };
 }
 
-/** What the partition's own policy keeps it for, and ends when others end: an estimate knows when. */
-const isOfPolicy = (waits: LiveWaitsFor, { blocker }: Explanation): boolean =>
+/** Whether the wait ends when other jobs of the partition end. Only then can the start be estimated. */
+const endsWithOthers = (waits: LiveWaitsFor, { blocker }: Explanation): boolean =>
   waits.why === 'conflict'
     ? waits.holder === blocker
     : waits.why === 'cap' || waits.why === 'noSlot' || waits.why === 'turn';
 
-async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
+async function readLiveState(context: OperateContext, job: MovingJob): Promise<LiveState> {
   const { store, clock } = context;
   const nowMs = clock.nowMs();
   const { partition } = job;
@@ -184,12 +196,12 @@ async function look(context: OperateContext, job: MovingJob): Promise<Seen> {
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
   const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
-  // What the job's own earlier attempts hold, until they are settled, keeps nothing from it.
+  // Earlier attempts of this job hold capacity until they are settled, but do not block the job itself.
   const types = typesByName(configuration);
   const ownKey = conflictKeyUnder(types.get(job.type), job.resourceId);
   const inFlight = held
     .filter((entry) => entry.id !== job.id)
-    // One that was claimed under another conflict group keeps the job from its resource all the same.
+    // A job that was claimed under another conflict group still blocks this one's resource.
     .map((entry) =>
       ownKey !== undefined && keysHeldBy(types, entry).includes(ownKey)
         ? { ...entry, conflictKey: ownKey }
@@ -229,25 +241,25 @@ const NOTHING_READ: Waiting = {
   unseen: undefined,
 };
 
-/** What the policy says that the job waits for, and what stands in its way beside that. */
-async function allThatItWaitsFor(
+/** Combines what the policy says that the job waits for with what only the live state shows. */
+async function allWaits(
   context: OperateContext,
-  { job, nowMs, state, isBeingSettled, isReady, read }: Seen,
+  { job, nowMs, state, isBeingSettled, isReady, read }: LiveState,
   explanation: Explanation,
 ): Promise<readonly LiveWaitsFor[]> {
-  const told = toldOf(context, job, state);
-  if (told !== undefined) return [told];
+  const withFleet = toldOf(context, job, state);
+  if (withFleet !== undefined) return [withFleet];
   if (isBeingSettled) return [{ why: 'pass' }];
-  // Until its type is declared again, wherever it stands.
-  const isOfType = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
-  const others = isReady && isOfType ? await handover(context, job, state) : [];
+  // A job of an undeclared type waits for its declaration alone, in any partition.
+  const isTypeDeclared = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
+  const others = isReady && isTypeDeclared ? await handoverWaits(context, job, state) : [];
   if (others.some(({ why }) => why === 'move')) return others;
   const waitsFor = [
     ...others,
-    ...(isReady ? await otherPartition(context, job, nowMs) : []),
+    ...(isReady ? await lockWaits(context, job, nowMs) : []),
     ...explanation.waitsFor
       .filter(({ why }) => why !== 'pass')
-      .map((each) => withSplit(context.configuration, state.controls, job, each)),
+      .map((each) => withWholeCap(context.configuration, state.controls, job, each)),
   ];
   if (waitsFor.length > 0 || explanation.waitsFor.every(({ why }) => why !== 'pass')) return waitsFor;
   const { declared } = state;
@@ -256,13 +268,13 @@ async function allThatItWaitsFor(
   return [read.unseen ?? { why: 'pass' }];
 }
 
-/** Jobs that were parked under an earlier declaration may not all have been moved to where the newest one wants them. */
+/** Whether jobs that were parked under an earlier declaration may still wait to be moved to where the newest one wants them. */
 const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
   parks && !(carried?.version === declared && carried?.isDone === true);
 
-/** Keys of the job's tier whose jobs come before it, with what they were charged. */
-function keysFirst(
-  { job, configuration, inFlight, ledgerCache, read }: Seen,
+/** The keys of the job's tier whose jobs come first, with their costs. */
+function keysServedBefore(
+  { job, configuration, inFlight, ledgerCache, read }: LiveState,
   waitsFor: readonly LiveWaitsFor[],
   raisedMs: ReadonlyMap<string, number>,
 ): readonly KeyShare[] {
@@ -281,8 +293,8 @@ function keysFirst(
   });
 }
 
-/** What runs, with what its type has taught. */
-async function withOrdinary(
+/** Adds how long attempts of its type ordinarily take. */
+async function withOrdinaryDuration(
   { store, configuration }: OperateContext,
   { partition, type }: MovingJob,
   runs: LiveExplanation['runs'],
@@ -294,8 +306,8 @@ async function withOrdinary(
   return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
 }
 
-/** What a change of what partitions share leaves in the job's way. */
-async function handover(
+/** Waits that come from a change of the settings that partitions share. */
+async function handoverWaits(
   context: OperateContext,
   job: MovingJob,
   state: PartitionState,
@@ -309,8 +321,8 @@ async function handover(
 
 const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 };
 
-/** What the job's conflict key says of other partitions. */
-async function otherPartition(
+/** A wait for another partition that holds the lock of the job's conflict key, or may take it next. */
+async function lockWaits(
   context: OperateContext,
   job: MovingJob,
   nowMs: number,
@@ -323,8 +335,8 @@ async function otherPartition(
   return lock?.turn === undefined ? [] : [{ why: 'otherTurn', conflictKey, ...lock.turn }];
 }
 
-/** Says of a partition's share what it is a share of. */
-function withSplit(
+/** Adds the pool's whole cap if the cap is divided among partitions. */
+function withWholeCap(
   configuration: PoolConfiguration,
   controls: readonly Control[],
   job: MovingJob,
@@ -346,14 +358,14 @@ function runsOf(
 ): LiveExplanation['runs'] {
   const { worker, claim, startedAtMs } = job;
   if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
-  const ofName = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
-  // Another life of its name says until when this one may run, and nothing else of it.
-  const record = ofName?.incarnation === worker.incarnation ? ofName : undefined;
+  const workerRecord = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
+  // The record of a later incarnation only says until when the former one may run.
+  const record = workerRecord?.incarnation === worker.incarnation ? workerRecord : undefined;
   const progress =
     record?.occupants.find((occupant) => occupant.claimId === claim.claimId)?.progress ?? job.progress;
   const givenUpAtMs =
     job.runUntilMs === undefined
-      ? (record?.expiresAtMs ?? ofName?.formerUntilMs ?? nowMs)
+      ? (record?.expiresAtMs ?? workerRecord?.formerUntilMs ?? nowMs)
       : job.runUntilMs + CLOCK_SKEW_MAX_MS;
   const heardAtMs = job.runUntilMs === undefined ? record?.heardAtMs : undefined;
   return {
@@ -394,13 +406,13 @@ interface Waiting {
   readonly keys: readonly string[];
   readonly positionIsLeast: boolean;
   readonly partial: boolean;
-  /** Jobs are parked for its conflict key: they may come first, and nobody counts them. */
+  /** Jobs are parked for its conflict key. They may come first, and are not counted. */
   readonly hasParked: boolean;
-  /** Why passes do not see the job in its line; undefined: they do. */
+  /** Why passes do not see the job in its line; undefined if they do. */
   readonly unseen: LiveWaitsFor | undefined;
 }
 
-/** The job's own line as far as the job, and the heads of what may come before it. */
+/** Reads the job's own line as far as the job, and the heads of the lines that may come before it. */
 async function readWaiting(
   context: OperateContext,
   job: MovingJob,
@@ -426,7 +438,7 @@ async function readWaiting(
         type !== own.type || mode !== own.mode || fairnessKey !== own.fairnessKey,
     )
     .slice(0, EXPLAIN_LIMITS.lines);
-  // More than there are slots: those in front may be kept from starting, and those behind them not.
+  // Reads more heads than there are free slots, because the first ones may be blocked while the ones behind them can start.
   const limit = EXPLAIN_LIMITS.headsPerLine;
   const heads = await Promise.all(
     lines.map((each) => store.readLine({ partition: job.partition, line: each, limit })),
@@ -435,7 +447,7 @@ async function readWaiting(
   const seen = [...due.jobs, ...line.jobs, ...heads.flatMap(({ jobs }) => jobs)];
   const byId = new Map(seen.map((each) => [each.id, each]));
   return {
-    // The index may still show what is on its way already.
+    // The index may still show jobs that are claimed or running already.
     waiting: [...byId.values()].filter((each) => isWaiting(each.state) && !held.has(each.id)),
     keys: [...new Set([...keys.lines, ...due.jobs].map(({ fairnessKey }) => fairnessKey))],
     positionIsLeast: line.cut || hasParked,
@@ -471,7 +483,7 @@ async function readOwnLine(
     jobs.push(...page.jobs);
     const last = page.jobs.at(-1);
     if (page.next === undefined || (last !== undefined && compareRanked(last, job, score) >= 0)) {
-      if (job.state === 'scheduled') return { jobs, cut: false, unseen: await unseenDue(context, job) };
+      if (job.state === 'scheduled') return { jobs, cut: false, unseen: await whyNotPromoted(context, job) };
       if (!isAnnounced) return { jobs, cut: false, unseen: { why: 'announcement', fairnessKey } };
       return { jobs, cut: false, unseen: isAmong(jobs, job) ? undefined : { why: 'index' } };
     }
@@ -482,8 +494,8 @@ async function readOwnLine(
 
 const isAmong = (jobs: readonly JobHead[], job: MovingJob): boolean => jobs.some(({ id }) => id === job.id);
 
-/** Of a due job: a pass moves so many to their lines, and as many as are read here by far. */
-async function unseenDue({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
+/** Why no pass has moved a due job to its ready line yet. This reads many more due jobs than one pass moves. */
+async function whyNotPromoted({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
   const { partition, runAtMs } = job;
   const { jobs, next } = await store.readDue({
     partition,
@@ -494,7 +506,7 @@ async function unseenDue({ store }: OperateContext, job: MovingJob): Promise<Liv
   return next !== undefined ? { why: 'promotion', dueSinceMs: runAtMs } : { why: 'index' };
 }
 
-/** Lines with backlog, in the order of their keys' turn, of the types of the tiers that can come before the job's. */
+/** Lines with backlog of all types whose tiers can come before the job's, in the order of their keys' shares. */
 async function readKeys(
   context: OperateContext,
   job: MovingJob,
@@ -530,7 +542,10 @@ async function readKeys(
   };
 }
 
-/** Whose jobs come first: keys with a lesser share in the job's tier, and those that a pass would serve before it. */
+/**
+ * The keys whose jobs come first: keys with a smaller share in the job's tier, and keys of jobs that a pass would admit
+ * before it.
+ */
 function keysBefore(
   job: MovingJob,
   waitsFor: readonly LiveWaitsFor[],

@@ -1,4 +1,4 @@
-/** Ingests a batch of the ingest queue: requests for jobs, requests about schedules, and requests about jobs that are there. */
+/** Ingests a batch of the ingest queue: requests for new jobs, requests about schedules, and requests about existing jobs. */
 import { dispatchAll } from '../dispatch/dispatch.ts';
 import type { DispatchContext } from '../dispatch/partition/context.ts';
 import { ingestSchedules, type ScheduleIngestContext, scheduleMessageOf } from '../schedules/ingest.ts';
@@ -8,10 +8,11 @@ import { ingestJobRequests, type JobIngestContext, jobMessageOf } from './ingest
 export type IngestAllContext = DispatchContext & IngestContext & ScheduleIngestContext & JobIngestContext;
 
 /**
- * Does what the messages ask for, and makes one pass for the new jobs, so that an idle system need not wait for the table's stream.
+ * Carries out the messages and makes one pass for the new jobs, so that an idle system need not wait for the table's
+ * stream.
  *
- * @param compose - the context by the newest declaration
- * @returns ids of the messages that are to be delivered again
+ * @param compose - returns the context under the newest declaration
+ * @returns ids of the messages that must be delivered again
  */
 export async function ingestAll(
   compose: () => Promise<IngestAllContext>,
@@ -28,10 +29,10 @@ export async function ingestAll(
     context,
     messages.filter(({ messageId }) => !others.has(messageId)),
   );
-  // After the requests for jobs: one of those may be the job that is to be moved or cancelled.
+  // Requests about jobs come after the requests for new jobs, because the job may be among the new ones.
   const asked = await ingestJobRequests(context, ofJobs);
   if (submitted.created.length > 0) {
-    // The jobs are stored. If this pass fails, the stream brings the dispatch function to them.
+    // The jobs are stored. If this pass fails, the table's stream makes the dispatch function plan them.
     await dispatchAll(await compose(), { jobs: submitted.created, reason: 'ingest' }).catch(
       (error: unknown) => context.log.warn('the pass after ingest failed', { error: String(error) }),
     );

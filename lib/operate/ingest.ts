@@ -1,6 +1,7 @@
 /**
- * From messages of the ingest queue to jobs that are moved or cancelled. The bus knows no order: of two moves of one job that are sent
- * close together, either may come last. A producer that needs their order uses the client, or waits between them.
+ * Turns messages of the ingest queue into moves and cancellations of jobs. The bus keeps no order: of two moves of one
+ * job that are sent close together, either may be carried out last. A producer that needs their order uses the client,
+ * or waits between them.
  */
 
 import { z } from 'zod';
@@ -27,34 +28,37 @@ export interface JobIngestContext extends RetimeContext {
   readonly log: Log;
 }
 
-/** One message that asks for something of a job that is there. */
+/** One message about an existing job. */
 export type JobMessage = AskedEvent<JobVerb>;
 
-/** What a message says, if it is an event that moves or cancels a job; undefined: it is something else. */
+/** Parses a message; undefined if it is not an event that moves or cancels a job. */
 export const jobMessageOf = (messageId: string, body: string): JobMessage | undefined =>
   askedEventOf(JOB_REQUESTS, messageId, body);
 
-/** The job may be on its way still, in a message behind this one: for so long its absence proves nothing. */
-const ON_ITS_WAY_MS = 60_000;
+/**
+ * Milliseconds after the event during which a missing job may still arrive, because the message that submits it may be
+ * behind this one.
+ */
+const ARRIVES_WITHIN_MS = 60_000;
 
-const named = {
+const idFields = {
   id: keyText.min(1, 'must not be empty').optional(),
   idempotencyKey: keyText.min(1, 'must not be empty').optional(),
 };
 const DETAILS = {
   move: z.strictObject({
-    ...named,
+    ...idFields,
     runAt: z.iso.datetime({
       offset: true,
       error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
     }),
   }),
-  cancel: z.strictObject(named),
+  cancel: z.strictObject(idFields),
 } as const;
 
-type Asked = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
+type ParsedRequest = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
 
-/** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
+/** Carries out the messages in their order. Returns those that must be delivered again. */
 export const ingestJobRequests = (
   context: JobIngestContext,
   messages: readonly JobMessage[],
@@ -62,23 +66,24 @@ export const ingestJobRequests = (
   carryOutEach(context, messages, 'a request about a job', (message) => carryOut(context, message));
 
 async function carryOut(context: JobIngestContext, message: JobMessage): Promise<AskedRefusal | undefined> {
-  const asked = askedOf(message);
+  const asked = parseRequest(message);
   if ('reason' in asked) return asked;
   const { jobId, runAtMs } = asked;
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) {
-    // The message of its request may come behind this one.
-    if (context.nowMs() - (message.sentAtMs ?? 0) < ON_ITS_WAY_MS)
-      throw new UnavailableError(`job ${jobId} is not there, and may be on its way`);
+    if (context.nowMs() - (message.sentAtMs ?? 0) < ARRIVES_WITHIN_MS)
+      throw new UnavailableError(
+        `job ${jobId} does not exist yet; the message that submits it may still arrive`,
+      );
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
   }
   const by = `event ${message.eventId}`.slice(0, 100);
-  // A second delivery must not undo what was asked for since.
-  if (isDone(job, by)) return undefined;
+  // A second delivery must not undo what was requested after the first.
+  if (wasCarriedOut(job, by)) return undefined;
   return runAtMs === undefined ? cancel(context, jobId, by) : move(context, jobId, runAtMs, by);
 }
 
-const isDone = ({ history, cancelRequestedBy }: MovingJob, by: string): boolean =>
+const wasCarriedOut = ({ history, cancelRequestedBy }: MovingJob, by: string): boolean =>
   cancelRequestedBy === by ||
   history?.entries.some((entry) => entry.kind === 'moved' && entry.by === by) === true;
 
@@ -92,7 +97,7 @@ async function move(
   if (outcome.kind === 'moved') return undefined;
   if (outcome.kind === 'missing')
     return { field: 'id', reason: `no job has the id ${JSON.stringify(jobId)}` };
-  return { field: 'id', reason: `job ${jobId} is ${outcome.job.state}: only jobs that wait are moved` };
+  return { field: 'id', reason: `job ${jobId} is ${outcome.job.state}: only waiting jobs can be moved` };
 }
 
 async function cancel(
@@ -104,10 +109,10 @@ async function cancel(
   const outcome = await store.cancelJob({ jobId, nowMs: atMs, expiresAtMs: atMs + TERMINAL_TTL_MS, by });
   if (outcome.kind !== 'ended' || outcome.job.state === 'cancelled' || !isTerminal(outcome.job.state))
     return undefined;
-  return { field: 'id', reason: `job ${jobId} has ${outcome.job.state} already` };
+  return { field: 'id', reason: `job ${jobId} has already ${outcome.job.state}` };
 }
 
-function askedOf({ verb, detail }: JobMessage): Asked {
+function parseRequest({ verb, detail }: JobMessage): ParsedRequest {
   const parsed = DETAILS[verb].safeParse(detail, { error: inWords });
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -120,7 +125,7 @@ function askedOf({ verb, detail }: JobMessage): Asked {
   }
   const { id, idempotencyKey } = parsed.data;
   if ((id === undefined) === (idempotencyKey === undefined))
-    return { field: 'id', reason: 'name the job by id or by idempotencyKey, one of the two' };
+    return { field: 'id', reason: 'name the job either by id or by idempotencyKey' };
   return {
     jobId: id ?? jobIdOf(idempotencyKey ?? ''),
     runAtMs: 'runAt' in parsed.data ? Date.parse(String(parsed.data.runAt)) : undefined,

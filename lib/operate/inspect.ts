@@ -1,4 +1,7 @@
-/** What an operator looks at: jobs by state, keys with their costs and backlog, fleets with their slots. Reads only. */
+/**
+ * Reads for operators: jobs by state, keys with their costs and backlog, fleets with their slots, types, and the
+ * declaration.
+ */
 
 import { type Control, weightsNow } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
@@ -17,7 +20,7 @@ import type { SubmitStore } from '../store/contract/verbs.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './controls.ts';
 import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
 
-/** States that can be listed: succeeded and cancelled jobs stand nowhere and are found by their ids only. */
+/** The states that can be listed. Succeeded and cancelled jobs are in no line, and are found only by id. */
 export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;
 export type ListedState = (typeof LISTED_STATES)[number];
 
@@ -37,13 +40,16 @@ const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mod
   (filter.mode === undefined || job.mode === filter.mode);
 
 /**
- * Jobs of one state.
- *  - `scheduled`: by their time. `pending`: key by key, those that were charged least first, each line in its order; then those
- *    that are parked, behind one conflict key after the other; so in each partition. A job that is parked, or moved back, while it is read
- *    may be shown twice, or not.
- *    `failed`: dead letters, latest first. From the index, which may lag behind by about a second.
- *  - `claimed`, `running`: exactly those that hold capacity now. A job that a fleet was told of and nobody has started is claimed, also
- *    where its item says `pending` until its start claims it.
+ * Lists the jobs of one state.
+ * - `scheduled`: by their time.
+ * - `pending`: in each partition key by key, the least charged first, each line in its order; then the parked jobs, one
+ *   conflict key after the other. A job that is parked or moved back during the read may be listed twice, or not at
+ *   all.
+ * - `failed`: dead letters, the latest first.
+ * - `claimed`, `running`: exactly the jobs that hold capacity now. A job that was sent to a fleet and has not started
+ *   counts as claimed, even if its item says `pending` until its start claims it.
+ *
+ * All but `claimed` and `running` come from the index, which may lag by about a second.
  */
 export async function* listJobs(
   context: OperateContext,
@@ -86,7 +92,7 @@ async function* jobsOf(
     case 'pending': {
       const held = await heldJobs(context, partition);
       const shown = async (heads: readonly JobHead[]): Promise<readonly Job[]> =>
-        (await wholeJobs(store, filter, heads)).map((job) => asCounted(job, held));
+        (await wholeJobs(store, filter, heads)).map((job) => asClaimed(job, held));
       for await (const line of linesOf(context, partition, filter)) {
         for await (const { jobs } of pagesOf((after: string | undefined) =>
           store.readLine({ partition, line, limit: PAGE, after }),
@@ -101,8 +107,8 @@ async function* jobsOf(
       const held = await heldJobs(context, partition);
       const ids = [...held.places.keys()];
       for (let from = 0; from < ids.length; from += PAGE) {
-        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: leftOut });
-        yield jobs.flatMap((job) => (job === undefined ? [] : asCounted(job, held)));
+        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: ignoreUnreadable });
+        yield jobs.flatMap((job) => (job === undefined ? [] : asClaimed(job, held)));
       }
       return;
     }
@@ -116,25 +122,25 @@ async function heldJobs(
   return heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() }));
 }
 
-/** A job that has a place, as that counts it. */
-const asCounted = (job: Job, held: HeldJobs): Job =>
+/** Shows a job in flight as `claimed`, even if its item is still `pending`. */
+const asClaimed = (job: Job, held: HeldJobs): Job =>
   job.state === 'pending' && isHeld(held, job) ? { ...job, state: 'claimed' } : job;
 
-/** What cannot be read is in a list of its own. */
-const leftOut = (): void => {};
+/** Unreadable jobs are left out; they have a list of their own. */
+const ignoreUnreadable = (): void => {};
 
-/** Lines show heads: the jobs themselves are read, of those that are asked for, and shown as they are by now. */
+/** Reads the jobs that match, as they are now, because lines show only their heads. */
 async function wholeJobs(
   store: Pick<SubmitStore, 'getJobs'>,
   filter: JobFilter,
   heads: readonly JobHead[],
 ): Promise<readonly Job[]> {
   const ids = heads.filter((head) => matches(filter, head)).map((head) => head.id);
-  const jobs = await store.getJobs({ ids, unreadable: leftOut });
+  const jobs = await store.getJobs({ ids, unreadable: ignoreUnreadable });
   return jobs.filter((job) => job !== undefined);
 }
 
-/** Types that are declared, and those that were: jobs of theirs may wait still. */
+/** Declared types and former ones, whose jobs may still wait. */
 const typesEver = (context: OperateContext): readonly { readonly type: string }[] => [
   ...context.configuration.types,
   ...formerTypesOf(context),
@@ -143,7 +149,7 @@ const typesEver = (context: OperateContext): readonly { readonly type: string }[
 const formerTypesOf = ({ formerTypes = [] }: OperateContext): readonly { readonly type: string }[] =>
   formerTypes.map((type) => ({ type }));
 
-/** Lines in which jobs of this filter may wait. */
+/** The lines in which jobs of this filter may wait. */
 async function* linesOf(
   context: OperateContext,
   partition: number,
@@ -176,58 +182,61 @@ async function* linesOf(
   }
 }
 
-/** A fairness key as one type sees it. */
+/** A fairness key as seen for one type. */
 export interface KeyView {
   readonly fairnessKey: string;
-  /** Of which it has, or lately had, jobs waiting; undefined: only what is in flight. */
+  /** A type of which the key has, or lately had, waiting jobs; undefined if it only has jobs in flight. */
   readonly type?: string | undefined;
-  /** Of that type. */
+  /** The tier of `type`. */
   readonly tier?: string | undefined;
   /**
-   * Jobs of this type that wait, counted up to a bound; of those that are parked behind a conflict key for which very many wait, the first
-   * ones. `more`: there may be others.
+   * Waiting jobs of this type, counted up to a bound. If very many jobs are parked for one conflict key, only the first
+   * ones count. `more` says that there may be others.
    */
   readonly waiting: number;
   readonly more: boolean;
-  /** Its jobs that hold capacity, of all types. */
+  /** Jobs of all types of this key that hold capacity. */
   readonly inFlight: number;
   readonly inFlightCostMs: number;
-  /** Of ended attempts. */
+  /** The cost of ended attempts. */
   readonly settledCostMs: number;
   readonly weight: number;
-  /** (settled + in flight) / weight: the least is served first. */
+  /** (settled + in flight) / weight. The key with the least share is served first. */
   readonly shareMs: number;
   readonly paused: boolean;
-  /** Undefined: no cap of its own. */
+  /** Undefined if the key has no cap of its own. */
   readonly maxConcurrency?: number | undefined;
 }
 
-interface Held {
+interface InFlight {
   readonly count: number;
   readonly costMs: number;
 }
 
 interface ShownType {
   readonly type: string;
-  /** Undefined: it is not declared any more. */
+  /** Undefined if the type is not declared any more. */
   readonly tier?: string | undefined;
 }
 
-/** Types that are declared, tier by tier, and those that were. */
-function typesInTurn(context: OperateContext): readonly ShownType[] {
+/** The declared types, tier by tier, then the former ones. */
+function typesByTier(context: OperateContext): readonly ShownType[] {
   const { tiers, types } = context.configuration;
   const declared = tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier));
   return [...declared, ...formerTypesOf(context)];
 }
 
-/** Keys with backlog, tier by tier and type by type in the order of their turn; then those that only have jobs in flight. */
+/**
+ * Lists keys with backlog, tier by tier and type by type, in the order in which they are served; then keys that only
+ * have jobs in flight.
+ */
 export async function* listKeys(context: OperateContext, countUpTo: number): AsyncGenerator<KeyView> {
   for (const partition of partitionsOf(context)) {
     const { reservations, controls } = await context.store.loadPartition({
       partition,
       nowMs: context.clock.nowMs(),
     });
-    const held = new Map<string, Held>();
+    const held = new Map<string, InFlight>();
     const inFlight = heldIn({ reservations });
     const { fairness } = context.configuration;
     for (const entry of chargedOf(reservations, fairness, context.clock.nowMs())) {
@@ -242,7 +251,7 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
       controls,
       parked: await countParked(context.store, partition, inFlight),
     };
-    for (const type of typesInTurn(context)) {
+    for (const type of typesByTier(context)) {
       for await (const view of keysOfType(context, type, load, countUpTo)) {
         seen.add(view.fairnessKey);
         yield view;
@@ -255,13 +264,13 @@ export async function* listKeys(context: OperateContext, countUpTo: number): Asy
 
 interface KeysLoad {
   readonly partition: number;
-  readonly held: ReadonlyMap<string, Held>;
+  readonly held: ReadonlyMap<string, InFlight>;
   readonly inFlight: HeldJobs;
   readonly controls: readonly Control[];
   readonly parked: ParkedCounts;
 }
 
-/** Keys with backlog of a type in the order of their turn; then those of which nothing but parked jobs was found. */
+/** Keys with backlog of a type, in the order in which they are served; then keys that only have parked jobs. */
 async function* keysOfType(
   context: OperateContext,
   { type, tier }: ShownType,
@@ -269,14 +278,14 @@ async function* keysOfType(
   countUpTo: number,
 ): AsyncGenerator<KeyView> {
   const seen = new Set<string>();
-  for await (const { key, view } of keysInTurn(context, partition, type, held, controls)) {
+  for await (const { key, view } of keysByShare(context, partition, type, held, controls)) {
     seen.add(key.fairnessKey);
     const line = { partition, type, key };
     yield { ...view, type, tier, ...(await waitingOf(context, line, inFlight, parked, countUpTo)) };
   }
-  const behind = parked.keysOf(type).filter((fairnessKey) => !seen.has(fairnessKey));
-  for await (const view of viewsByPage(context, partition, behind, held, controls))
-    yield { ...view, type, tier, ...cutAt(countUpTo, parked.of(type, view.fairnessKey)) };
+  const parkedOnly = parked.keysOf(type).filter((fairnessKey) => !seen.has(fairnessKey));
+  for await (const view of viewsByPage(context, partition, parkedOnly, held, controls))
+    yield { ...view, type, tier, ...boundedCount(countUpTo, parked.of(type, view.fairnessKey)) };
 }
 
 interface SeenKey {
@@ -284,12 +293,15 @@ interface SeenKey {
   readonly view: KeyView;
 }
 
-/** Keys with backlog of a type, the least settled share first: their line, and between them those that weigh otherwise. */
-async function* keysInTurn(
+/**
+ * Keys with backlog of a type, the least settled share first. The store orders keys of ordinary weight; keys with a
+ * weight of their own are merged in.
+ */
+async function* keysByShare(
   context: OperateContext,
   partition: number,
   type: string,
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, InFlight>,
   controls: readonly Control[],
 ): AsyncGenerator<SeenKey> {
   const { store, configuration } = context;
@@ -323,7 +335,7 @@ async function* viewsByPage(
   context: OperateContext,
   partition: number,
   fairnessKeys: readonly string[],
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, InFlight>,
   controls: readonly Control[],
 ): AsyncGenerator<KeyView> {
   const keys = fairnessKeys.map((fairnessKey) => ({ fairnessKey }));
@@ -335,13 +347,13 @@ async function viewsOf(
   context: OperateContext,
   partition: number,
   keys: readonly Pick<KeyBacklog, 'fairnessKey'>[],
-  held: ReadonlyMap<string, Held>,
+  held: ReadonlyMap<string, InFlight>,
   controls: readonly Control[],
 ): Promise<readonly KeyView[]> {
   const { store, clock, configuration } = context;
   const { maxConcurrencyPerKey } = configuration.fairness;
   const nowMs = clock.nowMs();
-  // As a pass counts them: an expired ledger is none, and a reset forgives.
+  // The ledger cache applies a pass's rules: expired ledgers do not count, and a reset clears a ledger's cost.
   const ledgerCache = new LedgerCache(
     store,
     configuration,
@@ -372,7 +384,7 @@ async function viewsOf(
   });
 }
 
-/** Without those that have a place, and stand in their line until they start. */
+/** Counts waiting jobs. Reserved jobs stay in their line until they start, and do not count. */
 async function waitingOf(
   context: OperateContext,
   { partition, type, key }: { readonly partition: number; readonly type: string; readonly key: KeyBacklog },
@@ -394,29 +406,32 @@ async function waitingOf(
     if (next !== undefined) return { waiting, more: true };
   }
   const ofParked = parked.of(type, key.fairnessKey);
-  return cutAt(countUpTo, { ...ofParked, waiting: waiting + ofParked.waiting });
+  return boundedCount(countUpTo, { ...ofParked, waiting: waiting + ofParked.waiting });
 }
 
-const cutAt = (countUpTo: number, { waiting, more }: ParkedCount): ParkedCount => ({
+const boundedCount = (countUpTo: number, { waiting, more }: ParkedCount): ParkedCount => ({
   waiting: Math.min(waiting, countUpTo),
   more: more || waiting > countUpTo,
 });
 
-/** A type, with what its attempts have taught. */
+/** A type, with what was learned from its attempts. */
 export interface TypeView {
   readonly type: string;
   readonly tier: string;
   readonly timeoutMs: number;
   readonly onWorkerLost: JobTypeConfiguration['onWorkerLost'];
-  /** Successes that it was learned from; 0: nothing is known. */
+  /** The successful attempts that the figures were learned from; 0 if nothing is known. */
   readonly samples: number;
-  /** What an attempt takes on the average. */
+  /** The mean duration of an attempt. */
   readonly meanMs?: number | undefined;
-  /** Within how long attempts that succeed are over, ordinarily: a handler that is silent for longer may be lost, or stuck. */
+  /** How long successful attempts ordinarily take at most. A handler that is silent for longer may be lost or stuck. */
   readonly ordinarilyWithinMs?: number | undefined;
 }
 
-/** Every declared type, in the order of the configuration; of several partitions, as the one knows it that has seen most. */
+/**
+ * Reads every declared type, in the order of the configuration. The figures are those of the partition with the most
+ * samples.
+ */
 export async function readTypes(context: OperateContext): Promise<readonly TypeView[]> {
   const { store, clock, configuration } = context;
   const nowMs = clock.nowMs();
@@ -448,18 +463,18 @@ export async function readTypes(context: OperateContext): Promise<readonly TypeV
 export interface FleetView {
   readonly fleet: string;
   readonly types: readonly string[];
-  /** Declared, or those of its live workers. */
+  /** The declared slots, or those of the fleet's live workers. */
   readonly slots: number;
-  /** Held by jobs: reserved, claimed or running. */
+  /** Slots that jobs hold: reserved, claimed or running. */
   readonly busy: number;
   readonly paused: boolean;
-  /** Undefined: its slots are its only cap. */
+  /** Undefined if the fleet's slots are its only cap. */
   readonly maxConcurrency?: number | undefined;
-  /** Workers that register their slots; a Lambda fleet has none to show. */
+  /** Workers that register their slots; a Lambda fleet has none. */
   readonly workers: readonly WorkerRecord[];
 }
 
-/** Every fleet, in the order of the configuration. */
+/** Reads every fleet, in the order of the configuration. */
 export async function readFleets(context: OperateContext): Promise<readonly FleetView[]> {
   const nowMs = context.clock.nowMs();
   const states = await Promise.all(
@@ -488,31 +503,31 @@ export async function readFleets(context: OperateContext): Promise<readonly Flee
   });
 }
 
-/** What is declared, and how far jobs that wait were moved to where it wants them. */
+/** The declaration, and how many waiting jobs were moved to where it wants them. */
 export interface DeclarationView {
-  /** 0 where nothing is declared in the table. */
+  /** 0 if the table holds no declaration. */
   readonly version: number;
   readonly types: readonly string[];
   readonly tiers: readonly string[];
   readonly fleets: readonly string[];
-  /** Types that were declared once: jobs of theirs wait until they are declared again, or cancelled. */
+  /** Former types. Their jobs wait until the type is declared again, or until they are cancelled. */
   readonly formerTypes: readonly string[];
   readonly partitions: readonly PartitionCarried[];
 }
 
 export interface PartitionCarried {
   readonly partition: number;
-  /** The newest version that the partition was told of. */
+  /** The newest version that the partition was notified of. */
   readonly told: number;
   /** Jobs that were moved for the version that is being carried over, or was last. */
   readonly moved: number;
   readonly carriedVersion: number;
   readonly isDone: boolean;
-  /** Other partitions may have in flight what keeps jobs from starting here. */
+  /** Jobs in flight in other partitions may keep jobs here from starting. */
   readonly isHandingOver: boolean;
 }
 
-/** What is declared under a version, and what became of it in each partition. */
+/** Reads a version of the declaration, and how far each partition has applied it. */
 export async function readDeclarationView(
   context: OperateContext,
   version: number,

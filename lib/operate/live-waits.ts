@@ -1,4 +1,4 @@
-/** What a job waits for, as far as only the live state can tell. */
+/** Reasons to wait that only the live state shows, beside those of the policy. */
 import type { WaitsFor } from '../core/explain.ts';
 import type { MovingJob } from '../core/job.ts';
 import type { HandoverWait } from '../dispatch/partitions/handover.ts';
@@ -9,34 +9,34 @@ import type { OperateContext } from './controls.ts';
 export type LiveWaitsFor =
   | Exclude<WaitsFor, { readonly why: 'cap' }>
   | (Extract<WaitsFor, { readonly why: 'cap' }> & {
-      /** Of several partitions: the pool's whole cap; `cap` and `running` are those of the job's partition. */
+      /** With several partitions, the pool's whole cap. `cap` and `running` are then those of the job's partition. */
       readonly split?:
         | { readonly cap: number; readonly partition: number; readonly partitions: number }
         | undefined;
     })
-  /** It stands in a partition where its key does not live any more: the next pass there moves it. */
+  /** The job is in a partition to which its key does not belong any more. The next pass there moves it. */
   | { readonly why: 'move'; readonly partition: number; readonly home: number }
-  /** It is parked for a conflict key that its type had before that declaration: passes move such jobs back, some at a time. */
+  /** The job is parked for a conflict key that its type had before that declaration. Passes move such jobs back, some at a time. */
   | { readonly why: 'carry'; readonly declared: number }
   /** Another partition has jobs in flight from before the last deployment. */
   | HandoverWait
-  /** Another partition has its conflict key in turn, and may start a job with it until then. */
+  /** The lock of its conflict key is reserved for another partition, which may start a job with it until then. */
   | {
       readonly why: 'otherTurn';
       readonly conflictKey: string;
       readonly partition: number;
       readonly untilMs: number;
     }
-  /** More jobs are due before it than a pass moves to their lines; the soonest go first. */
+  /** More jobs became due before it than one pass moves to their lines. The earliest are moved first. */
   | { readonly why: 'promotion'; readonly dueSinceMs: number }
-  /** No pass reads its line: whoever put it was stopped on the way. Its stream record, or its key's next job, ends that. */
+  /** No pass reads its line, because its submitter stopped before announcing it. The job's stream record, or the key's next job, announces the line. */
   | { readonly why: 'announcement'; readonly fairnessKey: string }
-  /** The lines do not show it yet, so that no pass sees it; a hint may have told of it. */
+  /** The index does not show the job yet. A pass sees it once the index does, or a hint shows it earlier. */
   | { readonly why: 'index' }
-  /** A place is reserved for it, its message is with the fleet, and no worker has started it. */
+  /** The job is reserved and its message is in the fleet's queue, but no worker has started it. */
   | { readonly why: 'worker'; readonly fleet: string; readonly sinceMs: number };
 
-/** The fleet that was told of a job which nobody has started. */
+/** The fleet whose queue holds the job's message, if no worker has started the job. */
 export function toldOf(
   context: OperateContext,
   job: MovingJob,
@@ -45,7 +45,7 @@ export function toldOf(
   const { id, version, state: now, claim } = job;
   if (now === 'claimed' && claim !== undefined)
     return { why: 'worker', fleet: claim.fleet, sinceMs: claim.claimedAtMs };
-  // Where its claim takes a lock, nobody is told before that is won.
+  // If its claim takes a lock, the message is sent only after the lock is won.
   if (now !== 'pending' || lockOf(context, job) !== undefined) return undefined;
   for (const { reservedAtMs: sinceMs, jobs } of reservations) {
     for (const entry of jobs.values()) {

@@ -1,6 +1,6 @@
 /**
- * What operators see of parked jobs: by conflict key, whatever fairness keys say of where their jobs are parked. Those names are bounded, and
- * not made of every line. Reads only, of the index, which may lag.
+ * Reads parked jobs for operators, by conflict key. The fairness keys' own records of parked jobs are bounded
+ * and incomplete, so they are not used. All of this reads the index, which may lag.
  */
 
 import { type HeldJobs, isHeld } from '../dispatch/partition/depth.ts';
@@ -14,18 +14,18 @@ import type { PassStore } from '../store/contract/verbs.ts';
 type ParkedStore = Pick<PassStore, 'listParked' | 'readLine' | 'readBlocked'>;
 
 const PAGE = 100;
-/** Of a partition: so many conflict keys are looked at. */
+/** The most conflict keys of a partition that are read. */
 const MARKS_MAX = 1_000;
-/** Of a conflict key that more than a page of jobs wait for: so many groups are looked at. */
+/** The most groups that are read for a conflict key with more than one page of parked jobs. */
 const GROUPS_MAX = 1_000;
 
 /** Pages of conflict keys that may have parked jobs. */
-const marksOf = (store: ParkedStore, partition: number) =>
+const parkedKeyPages = (store: ParkedStore, partition: number) =>
   pagesOf((after: string | undefined) => store.listParked({ partition, limit: PAGE, after }));
 
-/** All parked jobs of a partition, page by page, conflict key by conflict key. */
+/** All parked jobs of a partition, page by page, one conflict key after the other. */
 export async function* parkedIn(store: ParkedStore, partition: number): AsyncGenerator<readonly JobHead[]> {
-  for await (const { marks } of marksOf(store, partition)) {
+  for await (const { marks } of parkedKeyPages(store, partition)) {
     for (const { conflictKey } of marks) {
       for await (const { jobs } of pagesOf((after: string | undefined) =>
         store.readLine({ partition, line: { conflictKey }, limit: PAGE, after }),
@@ -37,7 +37,7 @@ export async function* parkedIn(store: ParkedStore, partition: number): AsyncGen
 
 export interface ParkedCount {
   readonly waiting: number;
-  /** There may be others. */
+  /** There may be more. */
   readonly more: boolean;
 }
 
@@ -48,8 +48,8 @@ export interface ParkedCounts {
 }
 
 /**
- * Counts what is parked in a partition, by type and fairness key. Where up to a page of jobs waits for a conflict key, these; of the others
- * the first ones of each type and fairness key.
+ * Counts a partition's parked jobs by type and fairness key. If up to a page of jobs is parked for a conflict key, all
+ * of them count; otherwise only the first ones of each type and fairness key.
  */
 export async function countParked(
   store: ParkedStore,
@@ -57,8 +57,8 @@ export async function countParked(
   held: HeldJobs,
 ): Promise<ParkedCounts> {
   const counts = new Map<string, Map<string, ParkedCount>>();
-  // Where something was left out, any key may have more.
-  let isWhole = true;
+  // False if a bound was reached. Any key may then have more.
+  let isComplete = true;
   const add = (jobs: readonly JobHead[], more: boolean): void => {
     for (const job of jobs) {
       const waits = isHeld(held, job) ? 0 : 1;
@@ -86,22 +86,22 @@ export async function countParked(
       add(jobs, true);
       for (const job of jobs) groups.add(blockedGroup(job));
       if (groups.size < GROUPS_MAX) continue;
-      isWhole = false;
+      isComplete = false;
       break;
     }
   };
   let marks = 0;
-  for await (const page of marksOf(store, partition)) {
+  for await (const page of parkedKeyPages(store, partition)) {
     await Promise.all(page.marks.map(count));
     marks += page.marks.length;
     if (page.next === undefined || marks < MARKS_MAX) continue;
-    isWhole = false;
+    isComplete = false;
     break;
   }
   return {
     of: (type, fairnessKey) => {
       const { waiting, more } = counts.get(type)?.get(fairnessKey) ?? { waiting: 0, more: false };
-      return { waiting, more: more || !isWhole };
+      return { waiting, more: more || !isComplete };
     },
     keysOf: (type) => [...(counts.get(type)?.keys() ?? [])],
   };

@@ -1,4 +1,4 @@
-/** Another try for a job that failed for good: a new job, made once. */
+/** Runs a failed job again as a new job, which is created only once. */
 
 import { createHash } from 'node:crypto';
 import type { Job } from '../core/job.ts';
@@ -10,32 +10,33 @@ import { putAnnounced, type SubmitContext } from '../submit/submit.ts';
 
 export type RedriveOutcome =
   | { readonly kind: 'redriven'; readonly jobId: string }
-  /** It was done before: this is the job that was made then. */
+  /** The job was redriven before; this is the job that was created then. */
   | { readonly kind: 'repeated'; readonly jobId: string }
-  /** It has not failed, or not any more. */
+  /** The job has not failed, or not any more. */
   | { readonly kind: 'notFailed'; readonly job: Job }
-  /** Its record cannot be read in full: nobody knows what to try again. */
+  /** The job's record cannot be read in full, so it is unknown what to run again. */
   | { readonly kind: 'unreadable'; readonly job: Job }
-  /** No worker takes its type any more. */
+  /** The job's type is not declared any more. */
   | { readonly kind: 'unknownType'; readonly job: Job }
   | { readonly kind: 'missing' };
 
-/** The id follows from the dead letter's: however often and by whomever it is asked for, there is one other try. */
+/** Derives the new job's id from the failed job's id, so that repeated redrives make one job. */
 const redriveIdOf = (jobId: string): string =>
   createHash('sha256').update(`redrive/${jobId}`).digest('hex').slice(0, 32);
 
 /**
- * The same work, from its beginning, at once: first attempt, no checkpoint. Queued, because whoever waited has given up.
+ * Makes a job with the same work from its beginning, at once: first attempt, no checkpoint. It is queued, because a
+ * caller that waited for the failed job has given up.
  */
-function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
+function redrivenJob(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
   return {
     ...takenOver(deadLetter),
     id: redriveIdOf(deadLetter.id),
     mode: 'queued',
-    // Where its key lives now: the letter may be older than the number of partitions.
+    // The key's current partition. The dead letter may be older than the number of partitions.
     partition: partitionOf(deadLetter.fairnessKey, partitions),
     state: 'pending',
-    // Its work was begun: it may be what ended its process.
+    // The failed job had started, and its work may be what ended its process.
     version: BEGUN_VERSION,
     attempt: 1,
     workersLost: 0,
@@ -48,9 +49,9 @@ function anotherTryOf(deadLetter: Job, partitions: number, nowMs: number, by: st
 }
 
 /**
- * Makes a new job of a failed one. Asked twice, it answers the same job.
+ * Makes a new job from a failed one. A repeated request returns the same job.
  *
- * @param by - who asks for it, for the histories of both
+ * @param by - who requests it, for the histories of both jobs
  */
 export async function redriveJob(
   context: SubmitContext & { readonly store: Pick<OperateStore, 'redrive'> },
@@ -66,14 +67,14 @@ export async function redriveJob(
     return { kind: 'unknownType', job: deadLetter };
   }
   if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
-  const job = anotherTryOf(deadLetter, configuration.partitions, context.nowMs(), by);
+  const job = redrivenJob(deadLetter, configuration.partitions, context.nowMs(), by);
   const outcome = await putAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();
   return outcomeOf(since) ?? { kind: 'repeated', jobId: job.id };
 }
 
-/** What there is to say without a new job. */
+/** The outcome if no new job is needed; undefined if one is. */
 function outcomeOf(deadLetter: Job | undefined): RedriveOutcome | undefined {
   if (deadLetter === undefined) return { kind: 'missing' };
   if (deadLetter.redrivenAs !== undefined) return { kind: 'repeated', jobId: deadLetter.redrivenAs };

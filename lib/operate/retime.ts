@@ -1,4 +1,4 @@
-/** Moving a job that waits to another time: to come, or past, which means now. The last move counts. */
+/** Moves a waiting job to another time, in the future or in the past, which means now. The last move counts. */
 
 import { ThrottledError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
@@ -15,18 +15,18 @@ export interface RetimeContext extends SubmitContext {
 
 export type MoveOutcome =
   | { readonly kind: 'moved'; readonly job: Job }
-  /** A worker was told of it, runs it, or has ended it. */
+  /** The job was sent to a worker, runs, or has ended. */
   | { readonly kind: 'tooLate'; readonly job: Job }
   | { readonly kind: 'missing' };
 
-/** Between a look and its move, a job may become ready, or be moved by somebody else: as often as this. */
+/** Attempts to move a job while it becomes ready or other requests move it. */
 const TRIES_MAX = 5;
 
 /**
- * Moves a job. Each try is conditional on the version that was seen, so a request that comes late undoes no later move.
+ * Moves a job. Each attempt is conditional on the version that was read, so a late request does not undo a later move.
  *
  * @param by - who moves it, for its history
- * @throws ThrottledError if the job moved on at each try
+ * @throws ThrottledError if the job changed during each attempt
  */
 export async function retimeJob(
   context: RetimeContext,
@@ -40,7 +40,7 @@ export async function retimeJob(
     if (seen === undefined) return { kind: 'missing' };
     const nowMs = context.nowMs();
     const job = seen;
-    // It will stand in its ready line at once, which may have been retired while it waited for its time.
+    // The job enters its ready line at once. That line may have been retired while the job was scheduled, so it is announced.
     const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
     const outcome = await putAnnounced(context, isNew ? [job] : [], () =>
       store.retimeJob({ job, runAtMs, nowMs, by }),
@@ -50,11 +50,11 @@ export async function retimeJob(
     seen = outcome.job;
   }
   throw new ThrottledError(
-    `retimeJob: job ${jobId} moved on at each of ${TRIES_MAX} tries, nothing was changed; try again`,
+    `retimeJob: job ${jobId} changed during each of ${TRIES_MAX} attempts, nothing was changed; try again`,
   );
 }
 
-/** A wake that is lost costs a minute at most: its stream record causes a pass, and the tick looks too. */
+/** A lost wake costs at most a minute, because the job's stream record and the tick cause passes as well. */
 async function wakeFor(context: RetimeContext, job: Job): Promise<void> {
   const delayMs = wakeInMs(job, context.nowMs());
   if (delayMs === undefined) return;

@@ -1,28 +1,37 @@
-/** A fleet's queue. It hints: a message may be late, lost, doubled or outdated; the job item decides. */
+/**
+ * A fleet's queue. Its messages are only hints: a message may be late, lost, duplicated or outdated, and the job's item
+ * decides.
+ */
 import type { StartRequest } from '../store/contract/requests.ts';
 
-/** What a worker is told of one job: which, and by which claim; or what its start claims it by. The payload stays in the item. */
+/**
+ * The message about one job: its id and its claim, or what the worker's start needs to make the claim. The payload
+ * stays with the item.
+ */
 export type DispatchMessage = Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim'>;
 
-/** What a fleet is to be told. */
+/** A message and the fleet that it is for. */
 export interface FleetMessage {
   readonly fleet: string;
   readonly message: DispatchMessage;
-  /** It shares no message, so no process of a function, with other jobs: it may be what ended the process that ran it before. */
+  /**
+   * Sends the job in a message of its own, so that no process of a function runs it together with others. It may have
+   * ended the process that ran it before.
+   */
   readonly isAlone: boolean;
 }
 
-/** A message of the queue as a worker received it. */
+/** A queue message as a worker received it. */
 export interface ReceivedMessage {
-  /** One at least. */
+  /** At least one job. */
   readonly jobs: readonly DispatchMessage[];
-  /** Names this delivery, for `delete`. */
+  /** Identifies this delivery, for `delete` and `handBack`. */
   readonly receipt: string;
   /** 1 for the first delivery. */
   readonly receiveCount: number;
 }
 
-/** Jobs that a wake may name. More of them come by the stream, or are found in their lines. */
+/** The most jobs that a wake names. The stream, or the reads of their lines, bring further ones. */
 export const TOLD_JOBS_MAX = 50;
 
 /** Queues delay messages by whole seconds, */
@@ -45,9 +54,9 @@ export interface WakeRequest {
 
 export interface JobQueue {
   /**
-   * Sends to a fleet, in batches. Answers what was not accepted, in its order.
+   * Sends jobs to a fleet, in batches. Returns the jobs that were not accepted, in their order.
    *
-   * @param together - jobs that one message of the queue names at most: whoever receives it runs them side by side. @default 1
+   * @param together - the most jobs in one queue message, whose receiver runs them side by side. @default 1
    */
   send(
     fleet: string,
@@ -55,8 +64,8 @@ export interface JobQueue {
     together?: number,
   ): Promise<readonly DispatchMessage[]>;
   /**
-   * Up to `max` (1-10) messages, waiting at most `waitMs` for the first one, or until the signal aborts: then none. Each
-   * stays hidden for `hideMs`.
+   * Receives up to `max` (1-10) messages, waiting at most `waitMs` for the first one. Returns none if the signal aborts
+   * first. Each message stays hidden from other receivers for `hideMs`.
    */
   receive(
     fleet: string,
@@ -65,57 +74,67 @@ export interface JobQueue {
     hideMs: number,
     signal?: AbortSignal,
   ): Promise<readonly ReceivedMessage[]>;
-  /** Makes deliveries visible again at once, for others: the process that received them does not take them. What is gone already stays so. */
+  /**
+   * Makes deliveries visible again at once, because the process that received them does not handle them. Deliveries
+   * that are already gone are ignored.
+   */
   handBack(fleet: string, receipts: readonly string[]): Promise<void>;
-  /** Deletes deliveries. Deleting what is gone is a no-op. */
+  /** Deletes deliveries. Those that are already gone are ignored. */
   delete(fleet: string, receipts: readonly string[]): Promise<void>;
   /** Asks for a pass of a partition, at least once. */
   sendWake(wake: WakeRequest): Promise<void>;
   /**
-   * Asks for a look at the partition's workers after `delayMs` (0 to 900,000), at least once.
+   * Requests a check of the partition's workers after `delayMs` (0 to 900,000), at least once.
    *
-   * @param atMs - epoch ms for which it was noted (`Lookout.nextAtMs`): by that it knows whether another one has been noted since
+   * @param atMs - epoch ms that was recorded for this check (`Lookout.nextAtMs`). It shows whether a later check was
+   * requested since
    */
   sendLook(partition: number, delayMs: number, atMs: number): Promise<void>;
 }
 
 /**
- * Outcomes, and stops of schedules, that the bus did not take, until it does. The minute's tick takes them: nothing else empties their
- * queue, so a function that is throttled or fails uses up no delivery of theirs.
+ * Keeps outcomes, and stops of schedules, that the bus did not take, until it does. Only the minute's tick reads them.
+ * A throttled or failing function therefore uses up none of their deliveries.
  */
 export interface OutcomeOutbox {
-  /** Keeps the ids of jobs and schedules of which the bus is to be told, and shows them after `delayMs` (0 to 900,000), at least once. */
+  /**
+   * Stores the ids of jobs and schedules whose events are to be published. They become visible after `delayMs` (0 to
+   * 900,000), at least once.
+   */
   keepOutcomes(unpublished: UnpublishedOutcomes, delayMs: number): Promise<void>;
-  /** Keeps what the bus will never take among the dead letters, with its reason: a person decides. */
+  /** Moves events that the bus will never take to the dead letters, with the reason, for a person to decide. */
   setOutcomesAside(unpublished: UnpublishedOutcomes, reason: string): Promise<void>;
-  /** Up to ten of those that are due. Each is hidden for two minutes. */
+  /** Returns up to ten visible ones, and hides each for two minutes. */
   takeOutcomes(): Promise<readonly TakenOutcomes[]>;
-  /** Deletes what was published, or kept anew. */
+  /** Deletes those that were published or stored again. */
   deleteOutcomes(receipts: readonly string[]): Promise<void>;
 }
 
 export interface TakenOutcomes {
   readonly unpublished: UnpublishedOutcomes;
-  /** Names this delivery, for `deleteOutcomes`. */
+  /** Identifies this delivery, for `deleteOutcomes`. */
   readonly receipt: string;
 }
 
 export interface UnpublishedOutcomes {
   /** Jobs that have ended. */
   readonly jobIds: readonly string[];
-  /** Schedules that have stopped by themselves; absent: none. */
+  /** Schedules that have stopped by themselves; undefined if there are none. */
   readonly scheduleIds?: readonly string[] | undefined;
   /** How often the bus has refused them. */
   readonly tries: number;
 }
 
-/** A queue whose messages must not be lost, as an operator sees it. Counts are SQS's, about right within a minute. */
+/**
+ * A queue whose messages must not be lost, as an operator sees it. The counts are SQS's approximations, which are about
+ * right within a minute.
+ */
 export interface QueueView {
-  /** `ingest`: events that ask for jobs; `outcomes`: those that the bus has not taken. */
+  /** `ingest`: events that request jobs. `outcomes`: events that the bus has not taken. */
   readonly queue: string;
-  /** Not taken yet, or due later. */
+  /** Messages that were not received yet, or are delayed. */
   readonly waiting: number;
-  /** Taken and not done. */
+  /** Messages that were received and not deleted yet. */
   readonly taken: number;
   readonly deadLetters: number;
   /** Some of the dead letters. */
@@ -124,19 +143,23 @@ export interface QueueView {
 
 export interface DeadLetterView {
   readonly sentAtMs: number;
-  /** As EventBridge, or the dispatch function, said; undefined: the function did not take it in so many deliveries. */
+  /**
+   * The reason that EventBridge or the dispatch function gave; undefined if the function failed on each delivery until
+   * the limit.
+   */
   readonly reason?: string | undefined;
   readonly body: string;
 }
 
-/** Dead letters of the queues whose messages must not be lost. Each knows where it belongs. */
+/** The dead letters of the queues whose messages must not be lost. */
 export interface DeadLetterQueues {
-  /** Names of the queues there are. */
+  /** Names of the queues. */
   readonly names: readonly string[];
   look(queue: string): Promise<QueueView>;
   /**
-   * Looks at up to `max` dead letters, and sends them back to where they belong: one that was not deleted in time comes twice. `kept`: events of
-   * rules that make jobs of them, which stay, because such a rule leaves the event as it was, and only it knows the job.
+   * Sends up to `max` dead letters back to their queue. A letter whose deletion came too late is sent twice. `kept`
+   * counts events of rules that turn business events into jobs. They stay, because the dead letter holds the bare
+   * event, and only the rule knows the job.
    */
   redrive(queue: string, max: number): Promise<{ readonly sentBack: number; readonly kept: number }>;
   /** Deletes all dead letters of the queue for good. SQS takes up to a minute. */

@@ -9,13 +9,13 @@ import {
   type WakeRequest,
 } from './contract.ts';
 
-/** One job as it is, several as a list. */
+/** Encodes a single job as an object, and several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
   const named = jobs.map(({ jobId, claimId, toClaim }) => ({ jobId, claimId, toClaim }));
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
 
-/** In groups of at most so many, in their order: jobs of a message, or messages of a request. */
+/** Splits into groups of at most `most`, in their order: jobs of a message, or messages of a request. */
 export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonly T[]> {
   for (let from = 0; from < all.length; from += most) yield all.slice(from, from + most);
 }
@@ -24,34 +24,33 @@ export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonl
 export const encodeWake = ({ partition, dueAtMs, jobIds }: WakeRequest): string =>
   JSON.stringify({ partition, dueAtMs, jobIds });
 
-/** Who does not know looks takes it for a wake, which finds the same. */
 export const encodeLook = (partition: number, atMs: number): string =>
   JSON.stringify({ partition, asks: 'look', atMs });
 
-/** Ids of jobs, and of schedules: whoever may send a message may name anything. */
+/** Valid ids of jobs or schedules. The sender is not trusted, so anything else is dropped. */
 const idsIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each) => typeof each === 'string' && isJobId(each)) : [];
 
-/** What a message of the wake queue asks for: a look at the workers, or a pass. */
+/** The request in a wake message: a check of the workers, or a pass. */
 export type Wake = LookWake | PassWake;
 
 export interface LookWake {
   readonly partition: number;
   readonly asks: 'look';
-  /** Epoch ms for which it was noted (`Lookout.nextAtMs`). */
+  /** Epoch ms that was recorded for this check (`Lookout.nextAtMs`). */
   readonly atMs: number;
 }
 
 export interface PassWake {
   readonly partition: number;
   readonly asks: 'pass';
-  /** What a pass is for becomes due then; undefined: it is due. */
+  /** Epoch ms when the pass's work becomes due; undefined if it is due already. */
   readonly dueAtMs?: number | undefined;
-  /** What a pass is for was being stored when it was sent; undefined: it does not say. */
+  /** Jobs that were being stored when the wake was sent; undefined if it names none. */
   readonly jobIds?: readonly string[] | undefined;
 }
 
-/** Undefined for what names no partition: it wakes them all. */
+/** Decodes a message; undefined if it names no partition. Such a message wakes all partitions. */
 export function decodeWake(body: string): Wake | undefined {
   try {
     return wakeIn(JSON.parse(body));
@@ -60,12 +59,12 @@ export function decodeWake(body: string): Wake | undefined {
   }
 }
 
-/** The same of what is not text any more. */
+/** Reads a wake from a parsed value. */
 export function wakeIn(value: unknown): Wake | undefined {
   if (typeof value !== 'object' || value === null || !('partition' in value)) return undefined;
   const { partition } = value;
   if (!Number.isSafeInteger(partition) || Number(partition) < 0) return undefined;
-  // A look that does not say which one it is goes on as a pass, as with who does not know looks.
+  // A check without its `atMs` is handled as a pass, which checks the workers too.
   if ('asks' in value && value.asks === 'look' && 'atMs' in value && Number.isFinite(value.atMs))
     return { partition: Number(partition), asks: 'look', atMs: Number(value.atMs) };
   const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
@@ -84,7 +83,7 @@ export const encodeOutcomes = (
   reason?: string,
 ): string => JSON.stringify({ jobIds, scheduleIds, tries, reason });
 
-/** Of a message that names nothing: nothing. */
+/** Decodes a message. An unreadable one gives empty lists. */
 export function decodeOutcomes(body: string): UnpublishedOutcomes {
   let value: unknown;
   try {
@@ -102,7 +101,7 @@ export function decodeOutcomes(body: string): UnpublishedOutcomes {
 }
 
 /**
- * The jobs that a message names, one at least.
+ * Decodes the jobs of a message, at least one.
  * @throws RefusedError
  */
 export function decodeDispatchMessage(body: string): readonly DispatchMessage[] {
@@ -117,13 +116,13 @@ export function decodeDispatchMessage(body: string): readonly DispatchMessage[] 
   } catch (cause) {
     throw broken(cause);
   }
-  const jobs = namedIn(value);
+  const jobs = jobsIn(value);
   if (jobs === undefined) throw broken();
   return jobs;
 }
 
-/** Undefined for what names no job, or something else beside jobs. */
-function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
+/** Undefined if the value names no job, or has an entry that is not a job. */
+function jobsIn(value: unknown): readonly DispatchMessage[] | undefined {
   const named =
     typeof value === 'object' && value !== null && 'jobs' in value && Array.isArray(value.jobs)
       ? value.jobs
@@ -133,14 +132,14 @@ function namedIn(value: unknown): readonly DispatchMessage[] | undefined {
     const { jobId, claimId } = each;
     if (typeof jobId !== 'string' || typeof claimId !== 'string') return [];
     if (!('toClaim' in each)) return [{ jobId, claimId }];
-    const toClaim = plannedIn(each.toClaim);
+    const toClaim = plannedClaimIn(each.toClaim);
     return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim }];
   });
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
 }
 
-/** Undefined for what is no planned claim. */
-function plannedIn(value: unknown): PlannedClaim | undefined {
+/** Undefined if the value is not a planned claim. */
+function plannedClaimIn(value: unknown): PlannedClaim | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { version, fleet, claimedAtMs, declared } = value as Readonly<Record<string, unknown>>;
   const isWhole = (each: unknown): each is number => Number.isSafeInteger(each);

@@ -1,8 +1,11 @@
-/** Waiting that an abort ends. */
+/** Helpers that wait for the abort of a signal. */
 
-/** What the work answers, or undefined as soon as the signal aborts; the work goes on, and nobody hears of it. */
+/**
+ * Resolves as the work does, or with undefined as soon as the signal aborts. The work continues then, and its result is
+ * ignored.
+ */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  // Listens itself: a race against one long-lived promise would keep every round's memory.
+  // It removes its own listener, because Promise.race with one long-lived promise would leak memory at each call.
   return new Promise((resolve, reject) => {
     const end = (): void => resolve(undefined);
     const settled = (): void => signal.removeEventListener('abort', end);
@@ -29,12 +32,12 @@ export const abortOf = (signal: AbortSignal): Promise<void> =>
   });
 
 /**
- * Makes whoever looks at the signal look at the clock first. A process that was stopped and goes on finds all its timers
- * late at once: a handler may get its turn before the timer that would have told it to stop.
+ * Makes each read of the signal check the clock first. In a process that was paused and resumes, all timers fire late,
+ * and a handler may run before the timer that should have aborted it.
  *
- * @param look - aborts the signal if it is time
+ * @param look - checks the clock, and aborts the signal if it is time
  */
-function lookingFirst(signal: AbortSignal, look: () => void): void {
+function checkingFirst(signal: AbortSignal, look: () => void): void {
   const { prototype } = AbortSignal;
   Object.defineProperties(signal, {
     aborted: {
@@ -53,25 +56,25 @@ function lookingFirst(signal: AbortSignal, look: () => void): void {
 }
 
 /**
- * A signal that is made when it is first asked for: to make one costs more than most of what a short attempt does, and most
- * handlers never look at it.
+ * An abort signal that is created on first use. Creating one costs more than most of the work of a short attempt, and
+ * most handlers never use it.
  */
 export class LazyAbort {
-  readonly #look: () => void;
+  readonly #check: () => void;
   #controller: AbortController | undefined;
-  /** Of the first abort. */
+  /** The reason of the first abort. */
   reason: Error | undefined;
 
-  /** @param look - is called before the signal is looked at, and aborts if it is time */
+  /** @param look - is called before each read of the signal, and aborts if it is time */
   constructor(look: () => void) {
-    this.#look = look;
+    this.#check = look;
   }
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
       if (this.reason !== undefined) this.#controller.abort(this.reason);
-      lookingFirst(this.#controller.signal, this.#look);
+      checkingFirst(this.#controller.signal, this.#check);
     }
     return this.#controller.signal;
   }

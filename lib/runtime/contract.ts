@@ -1,6 +1,6 @@
-/** Where time, chance and identity come from, so that a simulation can supply them. */
+/** Interfaces for time, randomness and logging, so that a simulation can supply its own. */
 
-/** Milliseconds of the epoch, for what is stored, and of a monotonic clock, for what is measured. */
+/** `nowMs` is epoch milliseconds, for what is stored; `monotonicMs` is for measuring durations. */
 export interface Clock {
   readonly nowMs: () => number;
   readonly monotonicMs: () => number;
@@ -11,7 +11,7 @@ export interface Clock {
 /** Evenly distributed in [0, 1). */
 export type Random = () => number;
 
-/** Structured, one line an entry. */
+/** A structured log with one line per entry. */
 export interface Log {
   readonly info: (message: string, fields?: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields?: Readonly<Record<string, unknown>>) => void;

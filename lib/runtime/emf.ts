@@ -1,4 +1,4 @@
-/** Metrics as lines of the log, in CloudWatch's embedded metric format: no requests, and nothing to wait for. */
+/** Writes metrics as log lines in CloudWatch's embedded metric format, which needs no requests. */
 import { Metrics as Powertools } from '@aws-lambda-powertools/metrics';
 import type { MetricLine } from '../metrics/collector.ts';
 import type { AskedMetrics } from '../metrics/contract.ts';
@@ -12,14 +12,14 @@ import {
   METRICS_TOLD,
 } from '../metrics/names.ts';
 
-/** As variables of the environment have them: with commas between them. */
+/** Parses an environment variable that holds names separated by commas. */
 export const namesIn = (text = ''): readonly string[] =>
   text
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
-/** What is told beside what always is, as the environment says; names that it does not know are left out. */
+/** The metrics that the environment asks for in addition to the standard ones. Unknown names are ignored. */
 export function askedMetricsOf(environment: Readonly<Record<string, string | undefined>>): AskedMetrics {
   const [metrics, by] = [namesIn(environment[METRICS_TOLD]), namesIn(environment[METRICS_BY])];
   return {
@@ -28,16 +28,16 @@ export function askedMetricsOf(environment: Readonly<Record<string, string | und
   };
 }
 
-/** What writes the metrics of one scheduler, by the name of its table. */
+/** A writer for the metrics of one scheduler, which is identified by the name of its table. */
 function metricsOf(scheduler: string): Powertools {
   const metrics = new Powertools({ namespace: METRICS_NAMESPACE });
-  // Its own dimension names a service; ours names the scheduler.
+  // Powertools' default dimension names a service; ours names the scheduler.
   metrics.clearDefaultDimensions();
   metrics.setDefaultDimensions({ [METRIC_DIMENSION.scheduler]: scheduler });
   return metrics;
 }
 
-/** Puts a line in, to be written or serialised. */
+/** Adds a line's dimensions and values, ready to be published or serialised. */
 function fill(metrics: Powertools, { sets, values }: MetricLine): void {
   for (const set of sets) metrics.addDimensions({ ...set });
   for (const [metric, each] of values) {
@@ -47,9 +47,9 @@ function fill(metrics: Powertools, { sets, values }: MetricLine): void {
 }
 
 /**
- * A line as it is written, for whoever writes it elsewhere than a function's log.
+ * Formats lines for callers that do not write to the log of a function.
  *
- * @param scheduler - what the metrics are of: the name of its table
+ * @param scheduler - the name of the scheduler's table
  */
 export function emfText(scheduler: string): (line: MetricLine) => string {
   const metrics = metricsOf(scheduler);
@@ -62,7 +62,7 @@ export function emfText(scheduler: string): (line: MetricLine) => string {
   };
 }
 
-/** @param scheduler - what the metrics are of: the name of its table */
+/** @param scheduler - the name of the scheduler's table */
 export function emfWriter(scheduler: string): (lines: readonly MetricLine[]) => void {
   const metrics = metricsOf(scheduler);
   return (lines) => {

@@ -1,11 +1,11 @@
 /**
- * Moments by both clocks of a machine. A monotonic clock stands still while the machine is suspended (Linux), a wall clock may
- * be set back: neither alone says how much time may have passed for others. So whoever must not be late asks both, and the one
- * that went further counts.
+ * Moments by both clocks of a machine. A monotonic clock stops while the machine is suspended (Linux), and a wall clock
+ * may be set back, so neither alone says how much time may have passed elsewhere. Code that must not be late reads
+ * both, and uses the greater elapsed time.
  */
 import type { Clock } from './contract.ts';
 
-/** One moment. Plain data, so that it may be told to another thread of the process. */
+/** One moment. It is plain data, so that it can be posted to another thread. */
 export interface Instant {
   readonly wallMs: number;
   readonly monotonicMs: number;
@@ -21,6 +21,6 @@ export const laterBy = ({ wallMs, monotonicMs }: Instant, ms: number): Instant =
   monotonicMs: monotonicMs + ms,
 });
 
-/** How much time has passed since then, at most. */
+/** The most time that may have passed since then, in milliseconds. */
 export const sinceMs = (clock: Pick<Clock, 'nowMs' | 'monotonicMs'>, then: Instant): number =>
   Math.max(clock.nowMs() - then.wallMs, clock.monotonicMs() - then.monotonicMs);

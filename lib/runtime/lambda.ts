@@ -1,4 +1,4 @@
-/** What every Lambda function has in common: middy around its handler, and a structured log that names the invocation. */
+/** The frame of every Lambda function: middy around its handler, and a structured log that names the invocation. */
 import { LogFormatter, Logger, LogItem } from '@aws-lambda-powertools/logger';
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import type { LogAttributes, UnformattedAttributes } from '@aws-lambda-powertools/logger/types';
@@ -9,7 +9,7 @@ import type { Metrics } from '../metrics/contract.ts';
 import type { Log } from './contract.ts';
 import { askedMetricsOf, emfWriter } from './emf.ts';
 
-/** What a middleware is told of an invocation, and may change. */
+/** One invocation, as middy passes it to a middleware, which may change it. */
 export interface MiddlewareRequest<Event, Answer> {
   event: Event;
   context: Context;
@@ -18,7 +18,7 @@ export interface MiddlewareRequest<Event, Answer> {
   internal: Record<string, unknown>;
 }
 
-/** A middleware as middy takes it. */
+/** A middleware as middy accepts it. */
 export interface Middleware<Event, Answer> {
   before?(request: MiddlewareRequest<Event, Answer>): unknown;
   after?(request: MiddlewareRequest<Event, Answer>): unknown;
@@ -27,8 +27,9 @@ export interface Middleware<Event, Answer> {
 }
 
 /**
- * A Lambda handler with middy around it, as far as others may use it. Not by middy's own type: its declarations name a package that
- * nobody has to install, so that whoever checks the types of libraries could not import ours.
+ * A Lambda handler with middy around it, limited to what users may call. It does not use middy's type, because middy's
+ * declarations import a package that is not installed by default, which would break projects that type-check their
+ * libraries.
  */
 export interface LambdaHandler<Event, Answer> {
   (event: Event, context: Context): Promise<Answer>;
@@ -39,8 +40,8 @@ export interface LambdaHandler<Event, Answer> {
 }
 
 /**
- * Powertools' own names, without what is the same for each line of a function and stands with the function: its ARN, its memory,
- * the rate of sampling. That is a third of a line, and lines are billed by the byte.
+ * Formats entries with Powertools' field names, but leaves out what is the same in each line of a function: its ARN,
+ * its memory and the sampling rate. That saves a third of each line, and lines are billed by the byte.
  */
 export class LeanFormatter extends LogFormatter {
   override formatAttributes(
@@ -77,7 +78,7 @@ function quieted(log: Log, level = ''): Log {
 export interface LambdaEntry {
   /** Each entry has the request's id, the function's name, and whether this was a cold start. */
   readonly log: Log;
-  /** What is told of an invocation when it ends, in a few lines of its log. */
+  /** Metrics of the invocation, which are written to its log when it ends. */
   readonly metrics: Metrics;
   readonly wrap: <Event, Answer>(
     handle: (event: Event, context: Context) => Promise<Answer>,
@@ -85,8 +86,9 @@ export interface LambdaEntry {
 }
 
 /**
- * `POWERTOOLS_SERVICE_NAME`, `POWERTOOLS_LOG_LEVEL` and `POWERTOOLS_METRICS_DISABLED` apply. Metrics are of `FAIRLEAD_TABLE`, by type,
- * tier and fleet as `FAIRLEAD_METRICS_BY` says, and those on request that `FAIRLEAD_METRICS` names.
+ * The environment variables `POWERTOOLS_SERVICE_NAME`, `POWERTOOLS_LOG_LEVEL` and `POWERTOOLS_METRICS_DISABLED` apply.
+ * Metrics belong to the scheduler of `FAIRLEAD_TABLE`. `FAIRLEAD_METRICS_BY` lists types, tiers and fleets as requested
+ * scopes, and `FAIRLEAD_METRICS` lists the requested metrics.
  */
 export function lambdaEntry(): LambdaEntry {
   const logger = new Logger({
@@ -96,7 +98,7 @@ export function lambdaEntry(): LambdaEntry {
   const metrics = new MetricCollector(askedMetricsOf(process.env));
   const scheduler = process.env.FAIRLEAD_TABLE ?? '';
   const write = scheduler === '' ? () => {} : emfWriter(scheduler);
-  const told = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {
+  const withMetrics = async <Answer>(work: () => Promise<Answer>): Promise<Answer> => {
     try {
       return await work();
     } finally {
@@ -114,8 +116,8 @@ export function lambdaEntry(): LambdaEntry {
       process.env.POWERTOOLS_LOG_LEVEL,
     ),
     wrap: <Event, Answer>(handle: (event: Event, context: Context) => Promise<Answer>) =>
-      // middy's own answer shortly before the time is over would let Lambda freeze, and later thaw, what goes on here.
-      middy<Event, Answer>((event: Event, context: Context) => told(() => handle(event, context)), {
+      // middy's early answer would let Lambda freeze the process with work in progress, and thaw it later.
+      middy<Event, Answer>((event: Event, context: Context) => withMetrics(() => handle(event, context)), {
         timeoutEarlyInMillis: 0,
       }).use(injectLambdaContext(logger)),
   };

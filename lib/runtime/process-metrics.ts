@@ -1,24 +1,24 @@
-/** Metrics of a process that runs on: lines of its output in CloudWatch's embedded metric format, once a minute and at its end. */
+/** Metrics of a long-running process. It prints lines in CloudWatch's embedded metric format once a minute and at its end. */
 import { MetricCollector } from '../metrics/collector.ts';
 import type { AskedMetrics, Metrics } from '../metrics/contract.ts';
 import type { Clock } from './contract.ts';
 import { emfText } from './emf.ts';
 
-/** CloudWatch keeps a minute as one value; a line for each of them costs least. */
+/** CloudWatch keeps one value a minute, so one line a minute is cheapest. */
 const EVERY_MS = 60_000;
 
 export interface ProcessMetrics {
   readonly metrics: Metrics;
-  /** Writes what was collected since the last time. */
+  /** Writes what was collected since the last call. */
   readonly flush: () => void;
-  /** Writes every minute from now on, and what is left once the signal aborts; resolves then. */
+  /** Writes every minute until the signal aborts, then writes the rest and resolves. */
   readonly tellUntil: (ended: AbortSignal) => Promise<void>;
 }
 
 /**
- * @param scheduler - what the metrics are of: the name of its table
- * @param write - takes a line, without its end
- * @param asked - what is told beside what always is
+ * @param scheduler - the name of the scheduler's table
+ * @param write - takes a line without its line break
+ * @param asked - the metrics to report in addition to the standard ones
  */
 export function processMetrics(
   scheduler: string,

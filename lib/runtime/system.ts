@@ -1,12 +1,12 @@
-/** The real clock, chance and log. */
+/** The real clock and log. */
 import type { Clock, Log } from './contract.ts';
 
-// Node's timers hold 31 bits; longer sleeps are made of several.
+// Node's timers take 31 bits. A longer sleep consists of several.
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
-  // Unlike `performance.now()`, the same in all threads of the process.
+  // `performance.now()` differs between threads; `process.hrtime()` is the same in all threads of the process.
   monotonicMs: () => {
     const [sec, ns] = process.hrtime();
     return sec * 1_000 + ns / 1e6;
@@ -18,7 +18,7 @@ export const systemClock: Clock = {
   },
 };
 
-// Node's own rejects when it is aborted: each attempt of a job aborts one, and errors are dear to make.
+// Node's own timer promise rejects when it is aborted. Each attempt of a job aborts one, and errors are expensive to create.
 function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -31,7 +31,7 @@ function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** One JSON object a line, as log services read them. */
+/** Writes each entry as one line of JSON, as log services expect it. */
 export function jsonLog(write: (line: string) => void): Log {
   const entry =
     (level: string): Log['info'] =>

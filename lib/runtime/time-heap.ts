@@ -1,4 +1,4 @@
-/** Things that happen later, soonest first; of those at one instant, the one added first. */
+/** A priority queue by time. Entries of the same time come out in the order in which they were added. */
 
 interface Due<T> {
   readonly atMs: number;
@@ -17,12 +17,12 @@ export class TimeHeap<T> {
     return this.#heap.length;
   }
 
-  /** When the next one is due; undefined without any. */
+  /** When the next entry is due; undefined if the heap is empty. */
   get nextAtMs(): number | undefined {
     return this.#heap[0]?.atMs;
   }
 
-  /** The next one, due or not. */
+  /** The next entry, due or not. */
   get next(): T | undefined {
     return this.#heap[0]?.value;
   }
@@ -41,7 +41,7 @@ export class TimeHeap<T> {
     this.#heap[at] = added;
   }
 
-  /** Takes the next one out if it is due at `nowMs`. */
+  /** Removes and returns the next entry if it is due at `nowMs`. */
   takeDue(nowMs: number): { readonly value: T } | undefined {
     const first = this.#heap[0];
     if (first === undefined || first.atMs > nowMs) return undefined;
@@ -50,7 +50,7 @@ export class TimeHeap<T> {
     return first;
   }
 
-  /** A heap of those that are to be kept. */
+  /** A new heap with the entries for which `keep` returns true. */
   filtered(keep: (value: T) => boolean): TimeHeap<T> {
     const kept = new TimeHeap<T>();
     const entries = this.#heap.filter((entry) => keep(entry.value));

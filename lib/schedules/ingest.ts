@@ -1,6 +1,7 @@
 /**
- * From messages of the ingest queue to schedules. The bus knows no order: of two events about one schedule that are sent close
- * together, either may come last. Whoever needs their order uses the client, or waits between them.
+ * Turns messages of the ingest queue into changes of schedules. The bus keeps no order: of two events about one
+ * schedule that are sent close together, either may be handled last. A producer that needs their order uses the client,
+ * or waits between them.
  */
 import { hashText } from '../core/partition.ts';
 import { traceparentOfXRay } from '../core/trace.ts';
@@ -23,29 +24,29 @@ import {
 export interface ScheduleIngestContext extends SchedulesContext {
   readonly events: EventBus;
   readonly log: Log;
-  /** By the newest declaration: asked when a type is unknown. */
+  /** Returns the parts of the context under the newest declaration. It is called when a type is unknown. */
   readonly newest?: (() => Promise<Pick<ScheduleIngestContext, 'configuration' | 'partitionOf'>>) | undefined;
 }
 
-/** One message that is about a schedule. */
+/** One message about a schedule. */
 export type ScheduleMessage = AskedEvent<ScheduleVerb>;
 
-/** One message that asks for something of what is there. */
+/** One message that asks for a change of something that exists, such as a schedule or a job. */
 export interface AskedEvent<Verb> {
   readonly messageId: string;
   readonly verb: Verb;
   readonly eventId: string;
-  /** Of the event: the same whenever it is delivered. */
+  /** When the event was sent, in epoch milliseconds: the same at each delivery. Undefined if the event has no valid time. */
   readonly sentAtMs: number | undefined;
   readonly detail: unknown;
-  /** The trace in which the event was put. */
+  /** The trace in which the event was sent. */
   readonly traceparent?: string | undefined;
 }
 
 /**
- * What a message says, if it is an event about a schedule; undefined: it is something else.
+ * Parses a message; undefined if it is not an event about a schedule.
  *
- * @param traceHeader - X-Ray's, which the message came with
+ * @param traceHeader - the X-Ray header that came with the message
  */
 export const scheduleMessageOf = (
   messageId: string,
@@ -53,7 +54,7 @@ export const scheduleMessageOf = (
   traceHeader?: string,
 ): ScheduleMessage | undefined => askedEventOf(SCHEDULE_REQUESTS, messageId, body, traceHeader);
 
-/** What a message says, if its detail type is one of these. */
+/** Parses a message; undefined if its detail type is not one of `verbs`. */
 export function askedEventOf<Verb>(
   verbs: ReadonlyMap<string, Verb>,
   messageId: string,
@@ -72,7 +73,7 @@ export function askedEventOf<Verb>(
   if (verb === undefined) return undefined;
   const isId = typeof id === 'string' && id !== '' && id.isWellFormed() && Buffer.byteLength(id) <= 512;
   const eventId = isId ? id : messageId;
-  // The bus counts seconds: two requests of one second are told apart by their ids.
+  // The bus gives whole seconds. A hash of the id adds milliseconds, so that two requests of one second differ.
   const sentMs = typeof time === 'string' ? Date.parse(time) : Number.NaN;
   const sentAtMs = Number.isNaN(sentMs) ? undefined : sentMs + (hashText(eventId) % 1_000);
   const traceparent = traceHeader === undefined ? undefined : traceparentOfXRay(traceHeader);
@@ -81,7 +82,7 @@ export function askedEventOf<Verb>(
 
 export type AskedRefusal = Omit<RequestRefusal, 'position'>;
 
-/** Does what the messages ask for, in their order. Answers those that are to be delivered again. */
+/** Carries out the messages in their order. Returns those that must be delivered again. */
 export const ingestSchedules = (
   context: ScheduleIngestContext,
   messages: readonly ScheduleMessage[],
@@ -94,9 +95,10 @@ export interface Ingested {
 }
 
 /**
- * Carries out one message after the other. What is refused leaves a record and an event; what fails is to be delivered again.
+ * Carries out one message after the other. A refused one gets a rejection record and an event; a failed one must be
+ * delivered again.
  *
- * @param what - is asked for, in the log
+ * @param what - names the kind of request in the log
  */
 export async function carryOutEach<Message extends AskedEvent<string>>(
   context: RejectContext,
@@ -113,7 +115,7 @@ export async function carryOutEach<Message extends AskedEvent<string>>(
       await reject(context, message, refusal);
       rejected += 1;
     } catch (error) {
-      context.log.warn(`${what} was not carried out; its message will come again`, {
+      context.log.warn(`${what} was not carried out; its message will be delivered again`, {
         verb: message.verb,
         error: String(error),
       });
@@ -137,13 +139,13 @@ async function carryOut(
   };
   switch (verb) {
     case 'put': {
-      const { context, parsed } = await parsedByNewest(given, schedule);
+      const { context, parsed } = await parseByNewest(given, schedule);
       if ('refusal' in parsed) return refusalOf(scheduleId, parsed.refusal);
       const outcome = await putSchedule(context, scheduleId, parsed.spec, false);
       return outcome.kind === 'owned' ? owned : undefined;
     }
     case 'delete': {
-      // One that is gone was removed by the same event before, as far as anybody knows.
+      // A missing schedule counts as deleted: an earlier delivery of this event may have deleted it.
       const outcome = await deleteSchedule(given, scheduleId, false);
       return outcome === 'owned' ? owned : undefined;
     }
@@ -166,7 +168,7 @@ async function carryOut(
 const unknownType = (scheduleId: string, type: string): string =>
   `schedule ${scheduleId} makes jobs of the type ${JSON.stringify(type)}, which is not declared: declare it, or put the schedule with another one`;
 
-/** What a request must have whatever it asks for: the id of a schedule, and nothing that is not known. */
+/** Checks what all requests have in common: the id of a schedule, and no unknown fields. */
 function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): AskedRefusal | undefined {
   if (typeof detail !== 'object' || detail === null)
     return { field: '', reason: 'detail must be an object with the id of a schedule' };
@@ -186,26 +188,26 @@ const refusalOf = (scheduleId: string, { field, reason }: AskedRefusal): AskedRe
 
 type Parsed = ReturnType<typeof parseSchedule>;
 
-/** Where a type is not known here, the newest declaration is asked. */
-async function parsedByNewest(
+/** Parses the schedule. If its type is unknown here, parses it again under the newest declaration. */
+async function parseByNewest(
   given: ScheduleIngestContext,
   schedule: unknown,
 ): Promise<{ readonly context: ScheduleIngestContext; readonly parsed: Parsed }> {
-  const parsed = parsedBy(given, schedule);
+  const parsed = parseBy(given, schedule);
   if (!('refusal' in parsed) || !isByDeclaration(parsed.refusal) || given.newest === undefined)
     return { context: given, parsed };
   const context = { ...given, ...(await given.newest()) };
-  return { context, parsed: parsedBy(context, schedule) };
+  return { context, parsed: parseBy(context, schedule) };
 }
 
-const parsedBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
+const parseBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
   parseSchedule(schedule, context.nowMs(), context.configuration.types);
 
 type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {
   readonly store: Pick<SubmitStore, 'recordRejections'>;
 };
 
-/** The record first, then its event: whoever hears of a rejection can look it up. */
+/** Stores the record before publishing its event, so that a consumer of the event finds the record. */
 async function reject(
   { store, events, log, nowMs }: RejectContext,
   { eventId, detail }: Pick<AskedEvent<unknown>, 'eventId' | 'detail'>,
@@ -224,6 +226,6 @@ async function reject(
   tellRejection(log, rejection);
   const unsent = await events.publish([{ kind: 'rejected', detail: rejection }]);
   if (unsent.some(({ reason: refused }) => refused === undefined))
-    throw new Error('the bus did not take the rejection');
+    throw new Error('the bus did not accept the event of a rejection');
   noteRefused(log, unsent);
 }

@@ -1,5 +1,4 @@
-/** What a schedule may be asked to be. One rule for the client, the CLI, events and deployments. */
-
+/** Validates schedules as users request them. The client, the CLI, events and deployments share these rules. */
 import { z } from 'zod';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
@@ -29,10 +28,10 @@ import { isDeeperThan, keyText, missingOf, REQUEST_LIMITS, wholeNumber } from '.
 export const SCHEDULE_LIMITS = {
   idBytes: 128,
   blackouts: 20,
-  /** Missed firings that `all` makes up for. */
+  /** The most missed firings that misfire `all` makes up for. */
   misfireMax: 100,
   maxFailures: 1_000,
-  /** Beside each other in one declaration. */
+  /** The most schedules in one declaration. */
   declared: 500,
 } as const;
 
@@ -51,16 +50,17 @@ const duration = (leastMs: number, example: string) => {
     .refine((ms) => ms >= leastMs && ms <= YEAR_MS, error);
 };
 
-const INSTANT = 'must be an ISO 8601 instant with a zone before the year 2200, such as 2027-01-31T08:00:00Z';
+const INSTANT_RULE =
+  'must be an ISO 8601 instant with a zone before the year 2200, such as 2027-01-31T08:00:00Z';
 const instant = z.iso
-  .datetime({ offset: true, error: INSTANT })
+  .datetime({ offset: true, error: INSTANT_RULE })
   .transform((text) => Date.parse(text))
-  .refine((atMs) => atMs >= 0 && atMs <= LAST_FIRING_MS, INSTANT);
+  .refine((atMs) => atMs >= 0 && atMs <= LAST_FIRING_MS, INSTANT_RULE);
 
-const CLOCK = 'must be a time of day, such as 22:30';
+const TIME_OF_DAY_RULE = 'must be a time of day, such as 22:30';
 const minuteOfDay = z
-  .string({ error: CLOCK })
-  .regex(/^([01]\d|2[0-3]):[0-5]\d$/, CLOCK)
+  .string({ error: TIME_OF_DAY_RULE })
+  .regex(/^([01]\d|2[0-3]):[0-5]\d$/, TIME_OF_DAY_RULE)
   .transform((text) => Number(text.slice(0, 2)) * 60 + Number(text.slice(3)));
 
 const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const;
@@ -88,7 +88,7 @@ const blackout = z.union(
   },
 );
 
-/** When a schedule fires; by itself what `next` of an expression takes. */
+/** The fields that say when a schedule fires. `parseTimes` accepts only these. */
 const timeShape = {
   cron: z.string().max(256, 'must be at most 256 characters').optional(),
   every: duration(UNITS_MS.s, '30s, 5m, 1h or 1d').optional(),
@@ -118,25 +118,28 @@ const scheduleShape = z.strictObject({
   maxFailures: wholeNumber(1, SCHEDULE_LIMITS.maxFailures).optional(),
 });
 
-/** A schedule as it is asked for. */
+/** A schedule as a user requests it. */
 export interface ScheduleRequest {
-  /** Five fields from minutes, or six from seconds; or a nickname such as `@daily`. Either this or `every`. */
+  /**
+   * A pattern of five fields beginning with minutes, or six beginning with seconds; or a nickname such as `@daily`.
+   * Give either this or `every`.
+   */
   readonly cron?: string | undefined;
-  /** Elapsed time between two firings: `30s`, `5m`, `1h`, `1d`. Counts from `start`, or from when the schedule was made. */
+  /** Elapsed time between two firings: `30s`, `5m`, `1h`, `1d`. It counts from `start`, or from the creation of the schedule. */
   readonly every?: string | undefined;
-  /** IANA name. @default UTC */
+  /** Time zone, as an IANA name. @default UTC */
   readonly zone?: string | undefined;
-  /** False: a pattern with a field for seconds is refused. @default true */
+  /** If false, a pattern with a field for seconds is refused. @default true */
   readonly seconds?: boolean | undefined;
-  /** A local time that is skipped. @default next; for patterns of every hour, elapsed time */
+  /** How to treat a local time that the clock skips. @default next; for patterns of every hour, elapsed time */
   readonly gap?: ScheduleSpec['gap'];
-  /** A local time that comes twice. @default once; for patterns of every hour, elapsed time */
+  /** How to treat a local time that occurs twice. @default once; for patterns of every hour, elapsed time */
   readonly overlap?: ScheduleSpec['overlap'];
-  /** ISO 8601 with a zone: not before. */
+  /** ISO 8601 instant with a zone. No firing is before it. */
   readonly start?: string | undefined;
-  /** ISO 8601 with a zone: not at or after. */
+  /** ISO 8601 instant with a zone. No firing is at or after it. */
   readonly end?: string | undefined;
-  /** Between two instants, or between two local times of each day, or of some. */
+  /** Times without firings: between two instants, or between two local times on each day or on the given days. */
   readonly blackouts?:
     | readonly {
         readonly from: string;
@@ -144,29 +147,29 @@ export interface ScheduleRequest {
         readonly days?: readonly (typeof DAYS)[number][] | undefined;
       }[]
     | undefined;
-  /** Each firing comes later by a part of this which follows from the schedule's id. @default 0ms */
+  /** Each firing is delayed by a part of this, which is derived from the schedule's id. @default 0ms */
   readonly jitter?: string | undefined;
   readonly type: string;
   readonly payload?: unknown;
-  /** In its stead: texts in it may name {{scheduleId}}, {{scheduledAt}}, {{scheduledLocal}} and {{previousAt}}. */
+  /** Replaces `payload`. Strings in it may contain {{scheduleId}}, {{scheduledAt}}, {{scheduledLocal}} and {{previousAt}}. */
   readonly payloadTemplate?: unknown;
   readonly priority?: number | undefined;
   readonly mode?: ScheduleSpec['job']['mode'] | undefined;
   readonly fairnessKey?: string | undefined;
   readonly resourceId?: string | undefined;
-  /** Of firings that were noticed late: none, the latest for all, or each. @default once */
+  /** Which missed firings are made up for: none, one for all of them, or each. @default once */
   readonly misfire?: ScheduleSpec['misfire'] | undefined;
-  /** Noticed later than this, a firing was missed. @default 1m */
+  /** A firing that is noticed later than this counts as missed. @default 1m */
   readonly misfireGrace?: string | undefined;
-  /** Missed firings that `all` makes up for, the oldest first. @default 10 */
+  /** The most missed firings that `all` makes up for, the oldest first. @default 10 */
   readonly misfireMax?: number | undefined;
-  /** While its last job has not ended. @default allow */
+  /** How a firing is handled while the schedule's last job has not ended. @default allow */
   readonly ifRunning?: ScheduleSpec['ifRunning'] | undefined;
-  /** It pauses itself after so many failed jobs in a row. @default - never */
+  /** The schedule pauses after this many failed jobs in a row. @default - never */
   readonly maxFailures?: number | undefined;
 }
 
-/** When something fires, without what it makes. */
+/** The fields that say when something fires, without the job. */
 export type TimeRequest = Pick<
   ScheduleRequest,
   'cron' | 'every' | 'zone' | 'seconds' | 'gap' | 'overlap' | 'start' | 'end' | 'blackouts' | 'jitter'
@@ -174,18 +177,18 @@ export type TimeRequest = Pick<
 
 /** Why a schedule was refused. */
 export interface ScheduleRefusal {
-  /** Path of the wrong field, such as `blackouts[0]`; empty for the whole. */
+  /** Path of the invalid field, such as `blackouts[0]`; empty for the schedule as a whole. */
   readonly field: string;
-  /** All that is to be said: the problem, the value, and what is allowed. */
+  /** The full message: the problem, the value, and what is allowed. */
   readonly reason: string;
   readonly problem: string;
-  /** What stood there; undefined: nothing. */
+  /** The invalid value; undefined if the field is missing. */
   readonly value: unknown;
-  /** What is allowed, where the problem does not say it; empty: it does. */
+  /** Says what is allowed; empty if `problem` says it already. */
   readonly wayOut: string;
 }
 
-/** A delayed wake comes by whole seconds, and clocks may differ by some. */
+/** The least grace with misfire `skip`. A delayed wake arrives within whole seconds, and clocks may differ by some seconds. */
 const SKIP_GRACE_LEAST_MS = 5_000;
 
 export type ParsedSchedule = { readonly spec: ScheduleSpec } | Refused;
@@ -194,23 +197,23 @@ interface Refused {
   readonly refusal: ScheduleRefusal;
 }
 
-function refused(field: string, problem: string, value: unknown, wayOut = ''): Refused {
-  const got = value === undefined ? '' : ` (got ${shown(value)})`;
+function refuse(field: string, problem: string, value: unknown, wayOut = ''): Refused {
+  const got = value === undefined ? '' : ` (got ${inOneLine(value)})`;
   const reason = `${problem}${got}${wayOut === '' ? '' : `. ${wayOut}`}`;
   return { refusal: { field, reason: reason.slice(0, 1_000).toWellFormed(), problem, value, wayOut } };
 }
 
-/** A value in one line; what is in an object, too. */
-function shown(value: unknown): string {
+/** Shows a value in one line, with the content of small objects. */
+function inOneLine(value: unknown): string {
   if (typeof value !== 'object' || value === null) return show(value);
-  const isJson = !isDeeperThan(value as Json, 10) && unlikeJson(value).next().done === true;
+  const isJson = !isDeeperThan(value as Json, 10) && nonJsonValues(value).next().done === true;
   const text = isJson ? JSON.stringify(value) : '';
   return text === '' || text.length > 80 ? show(value) : text;
 }
 
 const isEmpty = (text: string): boolean => text.trim() === '';
 
-/** The name of a schedule: what stands in its key, in addresses and in commands. */
+/** The id of a schedule, which is part of its key, of URLs and of commands. */
 const ID = /^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$/;
 export const scheduleIdProblem = (id: unknown): string | undefined =>
   typeof id === 'string' && id.length <= SCHEDULE_LIMITS.idBytes && ID.test(id)
@@ -218,9 +221,9 @@ export const scheduleIdProblem = (id: unknown): string | undefined =>
     : `must be 1 to ${SCHEDULE_LIMITS.idBytes} letters, digits and ._:@/+-, beginning with a letter or digit (got ${show(id)})`;
 
 /**
- * Reads what is asked for. What can never fire is refused, too.
+ * Parses a requested schedule. It refuses schedules that can never fire.
  *
- * @param types - those that exist; undefined: they are not known here
+ * @param types - the pool's job types; undefined if the caller does not know them
  */
 export function parseSchedule(
   given: unknown,
@@ -236,11 +239,11 @@ export function parseSchedule(
   if ('refusal' in job) return job;
   const { misfireGrace } = data;
   if (data.misfire === 'skip' && misfireGrace !== undefined && misfireGrace < SKIP_GRACE_LEAST_MS) {
-    return refused(
+    return refuse(
       'misfireGrace',
-      `must be at least ${SKIP_GRACE_LEAST_MS} ms with misfire skip: passes come up to some seconds late, and would skip what they came for`,
+      `must be at least ${SKIP_GRACE_LEAST_MS} ms with misfire skip: passes may run some seconds late, and would skip the firing that they are due for`,
       (given as { readonly misfireGrace?: unknown }).misfireGrace,
-      'Leave it out for a minute',
+      'Leave it out for the default of one minute',
     );
   }
   const spec: ScheduleSpec = {
@@ -252,11 +255,11 @@ export function parseSchedule(
     ...(data.maxFailures === undefined ? {} : { maxFailures: data.maxFailures }),
     job: job.job,
   };
-  const fires = checkedFires(spec, nowMs);
+  const fires = firesOrRefusal(spec, nowMs);
   return 'refusal' in fires ? fires : { spec };
 }
 
-/** The firings of an expression, counted from an instant. */
+/** Parses the time fields alone, and returns their firings after `fromMs`. */
 export function parseTimes(
   given: unknown,
   fromMs: number,
@@ -265,7 +268,7 @@ export function parseTimes(
   if (!parsed.success) return issueOf(parsed.error, given);
   const times = timesOf(parsed.data);
   if ('refusal' in times) return times;
-  const fires = checkedFires(times.spec, fromMs);
+  const fires = firesOrRefusal(times.spec, fromMs);
   return 'refusal' in fires ? fires : { fires: fires.fires, spec: times.spec };
 }
 
@@ -275,7 +278,7 @@ export type TimeSpec = Pick<
 >;
 
 function issueOf(error: z.ZodError, given: unknown): Refused {
-  // A field that is misspelt is missing, too: what was written says more.
+  // A misspelt field also leaves the intended one missing. The misspelt name is the more helpful issue.
   const issue = error.issues.find(({ code }) => code === 'unrecognized_keys') ?? error.issues[0];
   const path = issue?.path ?? [];
   const at = path.reduce<unknown>(
@@ -290,22 +293,18 @@ function issueOf(error: z.ZodError, given: unknown): Refused {
   if (issue?.code === 'unrecognized_keys') {
     const name = issue.keys[0] ?? '';
     const meant = didYouMean(name, Object.keys(field === '' ? scheduleShape.shape : {}));
-    return refused(
+    return refuse(
       field === '' ? name : `${field}.${name}`,
-      'is no field of a schedule',
+      'is not a field of a schedule',
       undefined,
       `${meant}Leave it out.`,
     );
   }
   if (field === '')
-    return refused(field, 'must be an object with cron or every, and the type of its jobs', at ?? null);
+    return refuse(field, 'must be an object with cron or every, and the type of its jobs', at ?? null);
   if (at === undefined)
-    return refused(
-      field,
-      field === 'type' ? 'is missing: name the job type that it makes' : 'is missing',
-      at,
-    );
-  return refused(field, issue?.message ?? 'is invalid', at);
+    return refuse(field, field === 'type' ? 'is missing: name the job type that it makes' : 'is missing', at);
+  return refuse(field, issue?.message ?? 'is invalid', at);
 }
 
 type TimeData = z.output<z.ZodObject<typeof timeShape>>;
@@ -331,64 +330,68 @@ function timesOf(data: TimeData): { readonly spec: TimeSpec } | Refused {
   };
 }
 
-/** What fields that are well by themselves do not allow together. */
+/** Checks fields that are valid by themselves but exclude each other. */
 function timesRefusal(data: TimeData): Refused | undefined {
   const { cron, every, gap, overlap, start, end } = data;
   if ((cron === undefined) === (every === undefined))
     return cron === undefined
-      ? refused('cron', 'is missing, and so is every: give exactly one of the two', cron)
-      : refused('every', `stands beside cron ${show(cron)}: give exactly one of the two`, `${data.every}ms`);
+      ? refuse('cron', 'is missing, and so is every: give exactly one of the two', cron)
+      : refuse(
+          'every',
+          `is given together with cron ${show(cron)}: give exactly one of the two`,
+          `${data.every}ms`,
+        );
   if (every !== undefined && (gap !== undefined || overlap !== undefined))
-    return refused(
+    return refuse(
       gap === undefined ? 'overlap' : 'gap',
-      'is for cron: every counts elapsed time, whatever clocks do',
+      'is for cron: every counts elapsed time, which clock changes do not affect',
       gap ?? overlap,
       'Leave it out.',
     );
   if (cron !== undefined && isEmpty(cron))
-    return refused(
+    return refuse(
       'cron',
       'must be a pattern of five fields: minute, hour, day of month, month, day of week',
       cron,
     );
   if (cron !== undefined && data.seconds === false && cron.trim().split(/\s+/).length > 5)
-    return refused(
+    return refuse(
       'cron',
-      'has a field for seconds, which is not wanted here',
+      'has a field for seconds, but seconds is false',
       cron,
-      'Write five fields, from minutes.',
+      'Write five fields that begin with minutes.',
     );
   if (start !== undefined && end !== undefined && start >= end)
-    return refused('end', `must be after the start, ${isoOf(start)}`, isoOf(end));
+    return refuse('end', `must be after the start, ${isoOf(start)}`, isoOf(end));
   return undefined;
 }
 
-/** Fails for what no clock ever shows. */
-function checkedFires(spec: TimeSpec, fromMs: number): { readonly fires: Fires } | Refused {
+/** Returns the firings, or a refusal if there is none after `fromMs`. */
+function firesOrRefusal(spec: TimeSpec, fromMs: number): { readonly fires: Fires } | Refused {
   try {
     const fires = firesOf(rulesOf(spec as ScheduleSpec, fromMs), readCron);
     if (fires.next(fromMs) !== undefined) return { fires };
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const field = error.field === 'timeZone' ? 'zone' : 'cron';
-    return refused(field, error.problem, error.value, error.wayOut);
+    return refuse(field, error.problem, error.value, error.wayOut);
   }
   if (spec.endMs !== undefined && spec.endMs <= fromMs)
-    return refused('end', `is in the past: it must be after ${isoOf(fromMs)}`, isoOf(spec.endMs));
-  return refused(
+    return refuse('end', `is in the past: it must be after ${isoOf(fromMs)}`, isoOf(spec.endMs));
+  return refuse(
     spec.when.kind,
-    'never fires: none of its times is left between start, end and blackouts, or its date does not exist, such as 30 February',
+    'never fires: start, end and blackouts leave none of its times, or its date does not exist, such as 30 February',
     spec.when.kind === 'cron' ? spec.when.expression : `${spec.when.everyMs}ms`,
-    `Name a time that comes before ${isoOf(Math.min(spec.endMs ?? Number.POSITIVE_INFINITY, LAST_FIRING_MS + 1))}.`,
+    `Choose a time before ${isoOf(Math.min(spec.endMs ?? Number.POSITIVE_INFINITY, LAST_FIRING_MS + 1))}.`,
   );
 }
 
 const isoOf = (atMs: number): string => new Date(atMs).toISOString();
 
-/** The first thing in it that JSON would change or lose. */
-function* unlikeJson(value: unknown): Generator {
+/** Finds values that JSON would change or lose. */
+function* nonJsonValues(value: unknown): Generator {
   if (typeof value === 'object' && value !== null)
-    for (const each of Object.values(value)) yield* unlikeJson(each);
+    for (const each of Object.values(value)) yield* nonJsonValues(each);
   else if (
     typeof value === 'number'
       ? !Number.isFinite(value)
@@ -397,32 +400,32 @@ function* unlikeJson(value: unknown): Generator {
     yield value;
 }
 
-/** The longest that each name stands for. */
+/** The longest value of each name in a template. */
 const LONGEST_VALUES = {
   scheduleId: 'x'.repeat(SCHEDULE_LIMITS.idBytes),
   scheduledAt: new Date(LAST_FIRING_MS).toISOString(),
-  // Offsets of former times have seconds.
+  // Some historical zone offsets have seconds.
   scheduledLocal: '2199-12-31T23:59:59.999+12:34:56',
   previousAt: new Date(LAST_FIRING_MS).toISOString(),
 } as const satisfies Readonly<Record<(typeof TEMPLATE_NAMES)[number], string>>;
 
-/** A name that nothing stands for, or more names than the payload has room for what stands for them. */
+/** Refuses an unknown name in a template, and a template whose payload may become too large. */
 function templateRefusal(template: Json): Refused | undefined {
   const field = 'payloadTemplate';
   const [unknown] = unknownNames(template);
   if (unknown !== undefined)
-    return refused(
+    return refuse(
       field,
-      'names what nothing stands for',
+      'contains an unknown name',
       `{{${unknown}}}`,
-      `There are ${TEMPLATE_NAMES.join(', ')}.`,
+      `The names are ${TEMPLATE_NAMES.join(', ')}.`,
     );
   const size = Buffer.byteLength(JSON.stringify(filled(template, LONGEST_VALUES)), 'utf8');
   // planted: outgrown-template
   if (size <= REQUEST_LIMITS.payloadBytes) return undefined;
-  return refused(
+  return refuse(
     field,
-    `has up to ${size} bytes once its names are filled in, at most ${REQUEST_LIMITS.payloadBytes} are accepted; name fewer, or store it elsewhere and send a reference`,
+    `has up to ${size} bytes once its names are filled in, at most ${REQUEST_LIMITS.payloadBytes} are accepted; use fewer names, or store it elsewhere and send a reference`,
     undefined,
   );
 }
@@ -435,28 +438,28 @@ function jobPartOf(
   const declared = types?.find((each) => each.type === type);
   if (types !== undefined && declared === undefined) {
     const names = types.map((each) => each.type);
-    const wayOut = `${didYouMean(type, names)}It has: ${names.join(', ')}.`;
-    return refused('type', 'is no job type of this pool', type, wayOut);
+    const wayOut = `${didYouMean(type, names)}The pool has: ${names.join(', ')}.`;
+    return refuse('type', 'is not a job type of this pool', type, wayOut);
   }
   const missing = declared === undefined ? undefined : missingOf(declared, data);
-  if (missing !== undefined) return refused(missing.field, missing.reason, undefined);
+  if (missing !== undefined) return refuse(missing.field, missing.reason, undefined);
   const isTemplate = payloadTemplate !== undefined;
   if (isTemplate && payload !== undefined)
-    return refused('payloadTemplate', 'stands beside payload: give one of the two', payloadTemplate);
+    return refuse('payloadTemplate', 'is given together with payload: give one of the two', payloadTemplate);
   const field = isTemplate ? 'payloadTemplate' : 'payload';
   const content = (isTemplate ? payloadTemplate : (payload ?? null)) as Json;
   if (isDeeperThan(content, REQUEST_LIMITS.payloadLevels))
-    return refused(
+    return refuse(
       field,
-      `is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted`,
+      `is nested too deeply: at most ${REQUEST_LIMITS.payloadLevels} levels of arrays and objects are accepted`,
       content,
     );
-  for (const odd of unlikeJson(content))
-    return refused(field, 'holds what is no JSON', odd, 'Send null or text instead.');
+  for (const value of nonJsonValues(content))
+    return refuse(field, 'contains a value that JSON cannot represent', value, 'Send null or text instead.');
   const text = JSON.stringify(content);
   const size = Buffer.byteLength(text, 'utf8');
   if (size > REQUEST_LIMITS.payloadBytes)
-    return refused(
+    return refuse(
       field,
       `has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
       undefined,

@@ -37,19 +37,19 @@ export interface SchedulesContext extends FiringContext {
 
 export type PutOutcome =
   | { readonly kind: 'created' | 'changed' | 'unchanged'; readonly record: ScheduleRecord }
-  /** It is another one's to change: the deployment's, or whoever made it while the scheduler ran. */
+  /** The schedule belongs to a deployment, or it was created at run time and a deployment wants to change it. */
   | { readonly kind: 'owned'; readonly record: ScheduleRecord };
 
-/** Others may write the same schedule meanwhile: as often as this. */
+/** Attempts to write a schedule while others write it. */
 const TRIES_MAX = 10;
 
 /**
- * Reads a schedule, completes what was decided of it, and writes what `change` makes of it, again if somebody else was
- * faster.
+ * Reads a schedule, completes its recorded firings, and writes what `change` returns. Repeats this if another process
+ * wrote the schedule in between.
  *
- * @param change - undefined: there is nothing to write
+ * @param change - returns the answer, and the write unless there is nothing to write
  */
-async function changing<T>(
+async function changeSchedule<T>(
   context: FiringContext,
   id: string,
   change: (record: ScheduleRecord | undefined) => {
@@ -68,11 +68,11 @@ async function changing<T>(
     if (write === undefined || (await write(read))) return answer;
   }
   throw new ThrottledError(
-    `schedule ${id}: others changed it at each of ${TRIES_MAX} tries, nothing was changed; try again`,
+    `schedule ${id}: other processes changed it during each of ${TRIES_MAX} attempts, nothing was changed; try again`,
   );
 }
 
-/** Tells who fires that it may be due soon. One that gets lost is made up for by the next tick. */
+/** Wakes the dispatcher in time for the next firing. If the wake gets lost, the next tick finds the firing. */
 async function wake(context: SchedulesContext, { state }: ScheduleRecord): Promise<void> {
   if (state.dueMs !== undefined) await wakeForSchedules(context, state.partition, [state.dueMs]);
 }
@@ -80,7 +80,7 @@ async function wake(context: SchedulesContext, { state }: ScheduleRecord): Promi
 const sameTimes = (one: ScheduleSpec, other: ScheduleSpec): boolean => timesText(one) === timesText(other);
 const timesText = (spec: ScheduleSpec): string => JSON.stringify([rulesOf(spec, 0), spec.jitterMs]);
 
-/** Texts of equal contents are equal: a spec is always made in the same way. */
+/** Compares as JSON with sorted field names, so equal content gives equal text. */
 const isSame = (one: ScheduleSpec, other: ScheduleSpec): boolean => canonical(one) === canonical(other);
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) =>
@@ -90,8 +90,8 @@ const canonical = (value: unknown): string =>
   );
 
 /**
- * Makes a schedule what is asked for. What it has fired stays fired; where its times change, firings that are past and were
- * not decided are left out, else they are still carried out.
+ * Creates a schedule, or changes it to `spec`. Earlier firings stand. Past firings that were not decided yet are
+ * skipped if the times change, and still carried out otherwise.
  */
 export async function putSchedule(
   context: SchedulesContext,
@@ -100,11 +100,11 @@ export async function putSchedule(
   isDeclared: boolean,
 ): Promise<PutOutcome> {
   let put: ScheduleRecord | undefined;
-  const outcome = await changing<PutOutcome>(context, id, (read) => {
+  const outcome = await changeSchedule<PutOutcome>(context, id, (read) => {
     if (read !== undefined && read.state.isDeclared !== isDeclared)
       return { answer: { kind: 'owned', record: read } };
     if (read !== undefined && isSame(read.spec, spec)) return { answer: { kind: 'unchanged', record: read } };
-    const record = { spec, state: stateOf(context, id, spec, isDeclared, read) };
+    const record = { spec, state: nextState(context, id, spec, isDeclared, read) };
     put = record;
     return {
       answer: { kind: read === undefined ? 'created' : 'changed', record },
@@ -117,16 +117,17 @@ export async function putSchedule(
 }
 
 /**
- * Of a schedule that is new. Not 1: whoever read a former one of its name, and stood still while that was removed, must not
- * take this one for it. Fewer writes than this take place in a millisecond.
+ * The first revision of a new schedule. It is not 1, because a process that read an earlier schedule of the same id,
+ * and was paused while that one was deleted, must not mistake this one for it. It is derived from the time: no schedule
+ * is written 1,000 times in a millisecond.
  */
 const firstRevision = (nowMs: number): number => Math.floor(nowMs) * 1_000 + 1;
 
 /**
- * What had stopped by itself goes on with a change, and what somebody has paused has other times from now on: the history tells
- * what was left out until then.
+ * The history entries for firings that were skipped while the schedule was stopped. They are added when a change
+ * restarts a schedule that stopped by itself, or changes the times of a paused one.
  */
-function leftOut(
+function skippedEntries(
   read: ScheduleRecord | undefined,
   keepsTimes: boolean,
   nowMs: number,
@@ -136,7 +137,7 @@ function leftOut(
   return withEntries(read, pausedEntries(read, fires, nowMs), fires);
 }
 
-function stateOf(
+function nextState(
   context: FiringContext,
   id: string,
   spec: ScheduleSpec,
@@ -158,12 +159,12 @@ function stateOf(
     history: [],
     createdAtMs: nowMs,
     ...before,
-    ...leftOut(read, keepsTimes, nowMs),
+    ...skippedEntries(read, keepsTimes, nowMs),
     id,
     revision: read === undefined ? firstRevision(nowMs) : read.state.revision + 1,
     partition: context.partitionOf(spec.job.fairnessKey),
     isDeclared,
-    // Who asked for a pause ends it; what had ended, or stopped by itself, begins again.
+    // Only resuming ends a pause that a user asked for. A schedule that ended or stopped by itself starts again.
     stopped: stopped === 'asked' ? stopped : undefined,
     anchorMs,
     dealtMs: stopped === undefined || stopped === 'asked' ? dealtMs : Math.max(nowMs, dealtMs),
@@ -175,53 +176,53 @@ function stateOf(
   return placed({ ...state, failures, nextMs }, jitterOf(id, spec.jitterMs), nowMs);
 }
 
-/** The schedule as it is, with what its open firings' jobs are by now; undefined: there is none. */
+/** Reads a schedule, with the current states of its open firings' jobs; undefined if it does not exist. */
 export async function getSchedule(context: FiringContext, id: string): Promise<ScheduleRecord | undefined> {
   const [read] = await context.store.getSchedules({ ids: [id] });
   return read === undefined ? undefined : seen(context, read);
 }
 
-/** Stops a schedule: what it would fire meanwhile is left out. Answers it; undefined: there is none. */
+/** Pauses a schedule: its firings are skipped until it is resumed. Returns it; undefined if it does not exist. */
 export async function pauseSchedule(
   context: SchedulesContext,
   id: string,
 ): Promise<ScheduleRecord | undefined> {
-  return steered(context, id, (record, nowMs) =>
+  return changeState(context, id, (record, nowMs) =>
     record.state.stopped === 'asked' ? undefined : stoppedBy(record, 'asked', nowMs),
   );
 }
 
-/** Lets a stopped schedule go on with its next firing. Answers it; undefined: there is none. */
+/** Resumes a stopped schedule from its next firing. Returns it; undefined if it does not exist. */
 export async function resumeSchedule(
   context: SchedulesContext,
   id: string,
 ): Promise<ScheduleRecord | undefined> {
-  return steered(context, id, (record, nowMs) =>
+  return changeState(context, id, (record, nowMs) =>
     record.state.stopped === undefined ? undefined : resumed(record, firesOfRecord(record), nowMs),
   );
 }
 
-async function steered(
+async function changeState(
   context: SchedulesContext,
   id: string,
   next: (record: ScheduleRecord, nowMs: number) => ScheduleState | undefined,
 ): Promise<ScheduleRecord | undefined> {
-  let steeredTo: ScheduleRecord | undefined;
-  const record = await changing<ScheduleRecord | undefined>(context, id, (read) => {
+  let changed: ScheduleRecord | undefined;
+  const record = await changeSchedule<ScheduleRecord | undefined>(context, id, (read) => {
     const state = read === undefined ? undefined : next(read, context.nowMs());
     if (read === undefined || state === undefined) return { answer: read };
-    steeredTo = { spec: read.spec, state: { ...state, revision: read.state.revision + 1 } };
+    changed = { spec: read.spec, state: { ...state, revision: read.state.revision + 1 } };
     return {
-      answer: steeredTo,
+      answer: changed,
       write: async () => (await written(context, read, state)) !== undefined,
     };
   });
   // planted: resumed-unheard
-  if (steeredTo !== undefined) await wake(context, steeredTo);
+  if (changed !== undefined) await wake(context, changed);
   return record;
 }
 
-/** Removes a schedule. Jobs that it has made go on. One that cannot be read says no owner, and goes whoever asks. */
+/** Deletes a schedule; its jobs stay. An unreadable schedule has no known owner, so anyone may delete it. */
 export async function deleteSchedule(
   context: SchedulesContext,
   id: string,
@@ -241,7 +242,7 @@ async function deleteReadable(
   id: string,
   isDeclared: boolean,
 ): Promise<'deleted' | 'missing' | 'owned'> {
-  return changing(context, id, (read) => {
+  return changeSchedule(context, id, (read) => {
     if (read === undefined) return { answer: 'missing' };
     // planted: declared-takes-all
     if (read.state.isDeclared !== isDeclared) return { answer: 'owned' };
@@ -253,22 +254,22 @@ async function deleteReadable(
   });
 }
 
-/** Whoever asks for a job of a schedule. */
+/** A request to run a schedule's job now. */
 export interface RunRequest {
-  /** Names the request: one that comes twice makes one job. */
+  /** When the request was made, in epoch milliseconds. It identifies the request: a repeated one makes one job. */
   readonly askedAtMs?: number | undefined;
-  /** The trace that it is part of. Whoever completes what this process leaves undone knows of none. */
+  /** The trace that the request is part of. It is lost if another process completes the firing. */
   readonly traceparent?: string | undefined;
 }
 
 export type RunNowOutcome =
   | { readonly kind: 'made'; readonly jobId: string }
-  /** There is no such schedule. */
+  /** No schedule has this id. */
   | { readonly kind: 'missing' }
-  /** Nobody would run its job: its type is not declared any more. */
+  /** The type of its jobs is not declared any more, so no worker would run the job. */
   | { readonly kind: 'unknownType'; readonly type: string };
 
-/** Makes a schedule's job now, beside its firings. */
+/** Makes a schedule's job now, in addition to its regular firings. */
 export async function runNow(
   context: FiringContext,
   id: string,
@@ -294,7 +295,8 @@ export async function runNow(
       // planted: run-now-moves
       making: [firing],
       previousMs: state.lastMs,
-      // Somewhere to be found again, should this process die; a stopped one is looked at, too.
+      // Keeps the schedule in the line of due schedules, where a pass finds and completes the firing if this process dies.
+      // Stopped schedules need it as well.
       // planted: asked-for-nowhere
       dueMs: state.dueMs ?? atMs,
       ...withEntries(read, [{ atMs, what: 'manual' }]),
@@ -304,28 +306,31 @@ export async function runNow(
     return { kind: 'made', jobId: firingJobId(id, firing) };
   }
   throw new ThrottledError(
-    `schedule ${id}: others changed it at each of ${TRIES_MAX} tries, nothing was changed; try again`,
+    `schedule ${id}: other processes changed it during each of ${TRIES_MAX} attempts, nothing was changed; try again`,
   );
 }
 
 const PAGE = 100;
 
-/** Schedules, those that fire soonest first in each partition, then those that are stopped; from the index, so it may lag. */
+/**
+ * Lists schedules, partition by partition: first the active ones, ordered by their next firing, then the stopped ones.
+ * It reads the index, which may lag.
+ */
 export async function* listSchedules(
   { store }: { readonly store: ScheduleStore },
   partitions: readonly number[],
 ): AsyncGenerator<ScheduleRecord> {
-  const told = new Set<string>();
+  const listed = new Set<string>();
   for (const partition of partitions) {
     for (const read of [
       (after?: string) =>
-        store.readDueSchedules({ partition, fromMs: -1, untilMs: LAST_MS, limit: PAGE, after }),
+        store.readDueSchedules({ partition, fromMs: -1, untilMs: LAST_DUE_MS, limit: PAGE, after }),
       (after?: string) => store.readStoppedSchedules({ partition, limit: PAGE, after }),
     ]) {
       for await (const { schedules } of pagesOf(read)) {
-        const ids = schedules.flatMap(({ id }) => (told.has(id) ? [] : [id]));
-        for (const id of ids) told.add(id);
-        // One that cannot be read is told of by the store, and left out.
+        const ids = schedules.flatMap(({ id }) => (listed.has(id) ? [] : [id]));
+        for (const id of ids) listed.add(id);
+        // The store logs schedules that it cannot read; the list leaves them out.
         const records = await store.getSchedules({ ids, unreadable: () => {} });
         for (const record of records) if (record !== undefined) yield record;
       }
@@ -333,4 +338,4 @@ export async function* listSchedules(
   }
 }
 
-const LAST_MS = 999_999_999_999_998;
+const LAST_DUE_MS = 999_999_999_999_998;

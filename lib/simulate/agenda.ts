@@ -1,4 +1,4 @@
-/** What happens when, in virtual time: a heap by instant, then by rank within the instant, then in the order of adding. */
+/** Events in virtual time, ordered by instant, then by rank, then by the order in which they were added. */
 export class Agenda<What> {
   readonly #heap: {
     readonly atMs: number;
@@ -12,21 +12,21 @@ export class Agenda<What> {
     return this.#heap[0]?.atMs ?? Infinity;
   }
 
-  /** @param rank Smaller first, among what happens at one instant. */
+  /** @param rank - smaller ranks come first at one instant */
   add(atMs: number, rank: number, what: What): void {
     const heap = this.#heap;
     heap.push({ atMs, rank, number: this.#added, what });
     this.#added += 1;
-    let place = heap.length - 1;
-    while (place > 0) {
-      const parent = (place - 1) >> 1;
-      if (!this.#isBefore(place, parent)) return;
-      this.#swap(place, parent);
-      place = parent;
+    let index = heap.length - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!this.#isBefore(index, parent)) return;
+      this.#swap(index, parent);
+      index = parent;
     }
   }
 
-  /** Takes the next thing out if it happens by `nowMs`. */
+  /** Removes and returns the next event if it happens by `nowMs`. */
   take(nowMs: number): What | undefined {
     const heap = this.#heap;
     const first = heap[0];
@@ -40,16 +40,16 @@ export class Agenda<What> {
   }
 
   #sink(): void {
-    let place = 0;
+    let index = 0;
     for (;;) {
-      const left = 2 * place + 1;
+      const left = 2 * index + 1;
       const right = left + 1;
-      let least = place;
+      let least = index;
       if (left < this.#heap.length && this.#isBefore(left, least)) least = left;
       if (right < this.#heap.length && this.#isBefore(right, least)) least = right;
-      if (least === place) return;
-      this.#swap(place, least);
-      place = least;
+      if (least === index) return;
+      this.#swap(index, least);
+      index = least;
     }
   }
 

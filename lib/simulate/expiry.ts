@@ -2,13 +2,14 @@ import type { FairnessConfiguration } from '../core/configuration.ts';
 import type { Scheduler } from '../core/scheduler.ts';
 
 /**
- * Lets a scheduler forget in time. What has expired matters only to who comes back to it, so the scheduler is asked to
- * forget, which takes time in proportion to all it knows, only when somebody comes after longer than a time to live.
+ * Decides when the scheduler evicts expired keys and estimates. An eviction takes time in proportion to everything that
+ * the scheduler knows, and an expired entry only matters to a job that returns to it. So eviction happens only when a
+ * job arrives for an entry that has outlived its time to live.
  */
 export class Expiry {
   readonly #scheduler: Scheduler;
   readonly #fairness: FairnessConfiguration;
-  /** Last arrivals. */
+  /** Last arrival of each fairness key. */
   readonly #keys = new Map<string, number>();
   readonly #resources = new Map<string, number>();
   #resets = 0;
@@ -18,12 +19,12 @@ export class Expiry {
     this.#fairness = fairness;
   }
 
-  /** An estimate is there from the beginning. */
+  /** Notes an estimate that exists from the beginning. */
   know(type: string, resourceId: string): void {
     this.#resources.set(resourceName(type, resourceId), 0);
   }
 
-  /** Costs go to 0 when it is time. To be called at each instant before anything else. */
+  /** Resets costs when that is due. The caller calls it first at each instant. */
   keep(nowMs: number): void {
     const { resetEveryMs } = this.#fairness;
     const due = resetEveryMs === null ? 0 : Math.floor(nowMs / resetEveryMs);
@@ -31,7 +32,7 @@ export class Expiry {
     this.#resets = due;
   }
 
-  /** To be called before a job arrives. */
+  /** The caller calls it before each arrival. */
   arrive(fairnessKey: string, type: string, resourceId: string | undefined, nowMs: number): void {
     const { keyTtlMs, estimateTtlMs } = this.#fairness;
     const isStale = [
@@ -42,7 +43,7 @@ export class Expiry {
     if (isStale) this.#scheduler.evict(nowMs);
   }
 
-  /** Nothing comes any more: what has expired by now is gone. */
+  /** Evicts what has expired, at the end of the scenario. */
   close(nowMs: number): void {
     this.keep(nowMs);
     this.#scheduler.evict(nowMs);
@@ -53,7 +54,7 @@ function resourceName(type: string, resourceId: string): string {
   return `${type.length}/${type}/${resourceId}`;
 }
 
-/** Whether the name may have expired since it was last touched. */
+/** Records the arrival. Returns whether the entry may have expired since the last one. */
 function touch(names: Map<string, number>, name: string, nowMs: number, ttlMs: number | null): boolean {
   const lastMs = names.get(name) ?? nowMs;
   names.set(name, nowMs);

@@ -11,15 +11,15 @@ import type { FairnessScenario } from './reference-scenarios.ts';
 import { type AnyId, compareIds, refuseDuplicates } from './scenario-file.ts';
 
 export interface FairnessResult {
-  /** In order: the instant, and the arrival's id. */
+  /** Starts in order: the instant, and the arrival's id. */
   readonly dispatch: readonly (readonly [atMs: number, id: AnyId])[];
-  /** Seconds, at `untilMs`. */
+  /** Cost of each fairness key in seconds, at `untilMs`. */
   readonly accumulated: Readonly<Record<string, number>>;
-  /** Seconds, by type, then job id. */
+  /** Estimates in seconds, by type, then job id. */
   readonly estimates: readonly (readonly [type: string, jobId: string, cost: number])[];
 }
 
-/** One run, for charts. */
+/** One run of a job, for charts. */
 export interface Run {
   readonly group: string;
   readonly readyAtMs: number;
@@ -30,10 +30,10 @@ export interface Run {
 type Arrival = FairnessScenario['arrivals'][number];
 
 const FLEET = 'all';
-/** The text knows no slots: caps alone limit what runs. */
+/** The reference text has no slots: only caps limit how many jobs run. */
 const SLOTS = 2 ** 31;
 
-/** @throws ValidationError with a path below `path`, the scenario's. */
+/** @throws ValidationError with a path that begins with `path`, the scenario's. */
 export function simulateFairness(
   scenario: FairnessScenario,
   path: string,
@@ -49,7 +49,7 @@ export function simulateFairness(
     `${path}.arrivals`,
     'id',
   );
-  refuseOtherTerms(scenario, path);
+  refuseConflictingTerms(scenario, path);
   const pool = poolOf(config);
   const scheduler = new Scheduler(pool, { explains: false });
   const expiry = new Expiry(scheduler, pool.fairness);
@@ -69,16 +69,16 @@ export function simulateFairness(
   const dispatch: [number, AnyId][] = [];
   const ends = new Ends();
   let arrived = 0;
-  // Each round takes at least one arrival or one end.
+  // Each round handles at least one arrival or one end.
   for (;;) {
     const nowMs = Math.min(arrivals[arrived]?.atMs ?? Infinity, ends.nextMs);
     if (nowMs > untilMs || nowMs === Infinity) break;
     expiry.keep(nowMs);
-    // As in the appendix: what arrives at one instant finds what ends at it still active.
+    // As in the reference text's appendix: jobs that end at an instant are still active for jobs that arrive at it.
     for (let next = arrivals[arrived]; next !== undefined && next.atMs <= nowMs; next = arrivals[arrived]) {
-      // An unregistered type disturbs nobody, not even the time of its key's last arrival.
+      // An arrival of an undeclared type has no effect, not even on the time of its key's last arrival.
       if (types.has(next.type)) expiry.arrive(next.fairnessKey, next.type, resourceOf(next.jobId), nowMs);
-      arrive(scheduler, nameOf(names, next.id), next);
+      addArrival(scheduler, nameOf(names, next.id), next);
       arrived += 1;
     }
     for (const name of ends.take(nowMs)) {
@@ -99,7 +99,7 @@ export function simulateFairness(
   return {
     result: {
       dispatch,
-      accumulated: accumulated(scheduler, arrivals.slice(0, arrived)),
+      accumulated: accumulatedCosts(scheduler, arrivals.slice(0, arrived)),
       estimates: scheduler.estimates
         .list()
         .map(({ type, resourceId, meanMs }) => [type, jobIdOf(resourceId), meanMs / 1_000]),
@@ -108,8 +108,8 @@ export function simulateFairness(
   };
 }
 
-/** What an arrival repeats of its type must be so: the type decides. */
-function refuseOtherTerms({ config, arrivals }: FairnessScenario, path: string): void {
+/** Priorities and conflict groups that an arrival repeats must equal those of its type. */
+function refuseConflictingTerms({ config, arrivals }: FairnessScenario, path: string): void {
   const types = new Map(config.types.map((type) => [type.type, type]));
   arrivals.forEach((arrival, index) => {
     const type = types.get(arrival.type);
@@ -118,13 +118,16 @@ function refuseOtherTerms({ config, arrivals }: FairnessScenario, path: string):
       if (arrival[field] === undefined || arrival[field] === type[field]) continue;
       throw new ValidationError(
         `${path}.arrivals[${index}].${field}`,
-        `is ${JSON.stringify(arrival[field])}, and ${JSON.stringify(type[field])} for its type ${arrival.type}`,
+        `is ${JSON.stringify(arrival[field])}, but its type ${arrival.type} has ${JSON.stringify(type[field])}`,
       );
     }
   });
 }
 
-/** The text's configuration in the product's terms, with what the text does not know switched off. Its costs are seconds. */
+/**
+ * The reference text's configuration as one of the product, with features that the text lacks switched off. The text
+ * gives costs in seconds.
+ */
 function poolOf(config: FairnessScenario['config']): PoolConfiguration {
   const tiers = [...new Set(config.types.map(({ priority }) => priority))].sort((one, other) => other - one);
   const base = resolveConfiguration({ types: { none: {} } });
@@ -141,7 +144,7 @@ function poolOf(config: FairnessScenario['config']): PoolConfiguration {
     tiers: tiers.map((priority) => ({ tier: String(priority), maxConcurrency: priority, guaranteed: 0 })),
     fleets: [{ fleet: FLEET, types: config.types.map(({ type }) => type), slots: SLOTS }],
     maxConcurrency: config.globalMax,
-    // Age alone: arrival, then id.
+    // The order is by age alone: arrival, then id.
     score: { ...SCORE_DEFAULTS, rarity: 0 },
     fairness: {
       ...base.fairness,
@@ -158,7 +161,7 @@ function poolOf(config: FairnessScenario['config']): PoolConfiguration {
   };
 }
 
-function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
+function addArrival(scheduler: Scheduler, name: string, arrival: Arrival): void {
   scheduler.arrive(
     {
       id: name,
@@ -175,7 +178,10 @@ function arrive(scheduler: Scheduler, name: string, arrival: Arrival): void {
   );
 }
 
-function accumulated(scheduler: Scheduler, arrivals: readonly Arrival[]): Readonly<Record<string, number>> {
+function accumulatedCosts(
+  scheduler: Scheduler,
+  arrivals: readonly Arrival[],
+): Readonly<Record<string, number>> {
   const costs = new Map(arrivals.map(({ fairnessKey }) => [fairnessKey, 0]));
   for (const { fairnessKey, costMs } of scheduler.costs()) costs.set(fairnessKey, costMs / 1_000);
   return Object.fromEntries(costs);
@@ -190,7 +196,7 @@ function runOf(arrival: Arrival, startMs: number | undefined): Run {
   };
 }
 
-// The text's job ids may be empty, which is the core's name for a type as a whole.
+// The prefix keeps an empty job id apart from the core's name for a whole type.
 const RESOURCE_PREFIX = '/';
 
 function resourceOf(jobId: string): string {
@@ -205,7 +211,7 @@ function nameOf(names: ReadonlyMap<AnyId, string>, id: AnyId): string {
   return names.get(id) ?? String(id);
 }
 
-/** What ends when: by instant, then in the order of admission. */
+/** The ends of running jobs, by instant, then in the order of their starts. */
 export class Ends {
   readonly #agenda = new Agenda<string>();
 
@@ -217,7 +223,7 @@ export class Ends {
     this.#agenda.add(atMs, 0, name);
   }
 
-  /** Takes out what ends by now. */
+  /** Removes and returns the jobs that end by now. */
   take(nowMs: number): readonly string[] {
     const taken: string[] = [];
     for (let name = this.#agenda.take(nowMs); name !== undefined; name = this.#agenda.take(nowMs))

@@ -22,7 +22,7 @@ import type { PartitionsCase } from './reference-scenarios.ts';
 
 type Input<Kind extends PartitionsCase['kind']> = Extract<PartitionsCase, { kind: Kind }>['input'];
 
-/** @throws ValidationError with a path below `path`, the case's, for what no schema can see. */
+/** @throws ValidationError with a path that begins with `path`, the case's, for errors that the schemas cannot find. */
 export function simulatePartitions(
   scenario: PartitionsCase,
   path: string,
@@ -69,7 +69,7 @@ function ringChange(input: Input<'ring-change'>): {
   };
 }
 
-/** What a change of members does to many keys. For two rings of the product's own hash. */
+/** Measures how a change of members moves many keys between two rings of the product's own hash. */
 function membership(input: Input<'membership-property'>): Readonly<Record<string, unknown>> {
   const virtualNodes = input.virtualNodes ?? VIRTUAL_NODES;
   const removed = new Set(input.remove);
@@ -128,14 +128,15 @@ type Histories = ReadonlyMap<string, readonly LeaseEvent[]>;
 type NodeState = 'alive' | 'paused' | 'crashed';
 
 function stateAfter(state: NodeState, op: LeaseEvent['op']): NodeState {
-  // A process that crashed does not come back by being thawed.
+  // Resuming does not bring back a crashed process.
   if (state === 'crashed') return state;
   return op === 'resume' ? 'alive' : op === 'pause' ? 'paused' : 'crashed';
 }
 
 /**
- * One job's life under its first holder. Beats run on the claim's own beat, `heartbeatMs` apart, while the node is
- * alive, and at once when it wakes up. Whole stretches are taken in one step, so long scenarios cost little.
+ * Follows one job under its first holder. While the node is alive, heartbeats come `heartbeatMs` apart from the claim
+ * on, and one more when the node resumes. An uninterrupted period is computed in one step, so long scenarios cost
+ * little.
  */
 function followLease(
   input: LeaseInput,
@@ -154,7 +155,7 @@ function followLease(
     if (state === 'alive') {
       const doneMs = nowMs + remainingMs;
       lease = beatUntil(lease, claim, token, nowMs, Math.min(untilMs, doneMs), input);
-      // What would end at the instant of a crash has not ended.
+      // A job that would end at the instant of a crash has not ended.
       if (doneMs < untilMs && complete(lease, claim.node, token, doneMs).ok) return { recovered: false };
       remainingMs = Math.max(0, doneMs - untilMs);
     }
@@ -175,7 +176,7 @@ function followLease(
   };
 }
 
-/** The lease after all beats of an uninterrupted stretch, the last of them strictly before its end. */
+/** The lease after all heartbeats of an uninterrupted period, the last of them strictly before its end. */
 function beatUntil(
   lease: Lease,
   claim: LeaseInput['claims'][number],
@@ -189,7 +190,7 @@ function beatUntil(
   const firstMs = beatFrom(fromMs);
   if (firstMs >= untilMs) return lease;
   const answer = beat(lease, claim.node, token, firstMs, leaseMs);
-  // Beats as far apart as the lease is long come too late, all after the first.
+  // If heartbeats are at least a lease apart, all after the first come too late.
   if (!answer.ok || heartbeatMs >= leaseMs) return answer.lease;
   return { ...answer.lease, endsAtMs: beatFrom(untilMs) - heartbeatMs + leaseMs };
 }
@@ -229,7 +230,7 @@ function stealDecision(input: Input<'steal-decision'>, path: string): Readonly<R
   return plan.kind === 'steal' ? { allowed: true, from: plan.from, moved: plan.moved } : { allowed: false };
 }
 
-/** Steals are decided one by one; a run that has not settled after so many is reported as it stands. */
+/** Steals are decided one by one. A run that still moves jobs after this many is reported as it is. */
 const MOST_TRANSFERS = 100_000;
 
 function stealRun(input: StealInput, path: string): Readonly<Record<string, unknown>> {
@@ -251,7 +252,7 @@ function stealRun(input: StealInput, path: string): Readonly<Record<string, unkn
   }
   return {
     terminates: settled,
-    // The last round only finds that nothing is left to do.
+    // The last round only confirms that nothing is left to move.
     rounds,
     transfers,
     finalLoad: Object.fromEntries([...nodes.values()].map(({ node, load }) => [node, load])),
@@ -291,7 +292,7 @@ function fence(input: Input<'fence'>): {
 } {
   let lease = FREE_LEASE;
   let completions = 0;
-  // The script knows no clock: a lease ends when it says so.
+  // The script has no clock: a lease ends only by its `expire` step.
   const nowMs = 0;
   const results = input.steps.map((step) => {
     const answer =

@@ -1,7 +1,7 @@
 /**
- * The product in memory, under virtual time: the code that submits, makes passes, works and settles in production, over
- * the memory adapters. What the cloud does around it is here, at its best: messages arrive at once, the stream of changed
- * jobs and all wakes of an instant reach one dispatcher together, after everything else that happens at that instant.
+ * Runs the product in memory, under virtual time: the production code that submits, makes passes, works and settles, on
+ * the memory adapters. It imitates the surrounding cloud without delays: messages arrive at once. The stream's records
+ * and the wakes of one instant reach one dispatcher together, after everything else that happens at that instant.
  */
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
@@ -33,21 +33,21 @@ import type { WorkerProcessOptions } from '../worker/process/options.ts';
 import { runWorker } from '../worker/process/process.ts';
 import type { JobContext, JobHandlers } from '../worker/run-job.ts';
 
-/** What an attempt does, as only the scenario knows. */
+/** The behaviour of one attempt, which the scenario defines. */
 export interface Work {
   readonly takesMs: number;
-  /** The name of the error that it ends with; undefined: it succeeds. */
+  /** The name of the error that it ends with; undefined if it succeeds. */
   readonly error?: string | undefined;
 }
 
-/** A long-running process of a fleet, with as many slots. */
+/** A long-running worker process of a fleet. */
 export interface WorkerPlan {
   readonly workerId: string;
   readonly fleet: string;
   readonly slots: number;
 }
 
-/** A worker process's own settings, as `runFleetWorker` takes them. */
+/** Settings of a worker process, as `runFleetWorker` takes them. */
 export interface WorkerLease {
   readonly leaseMs: number;
   readonly heartbeatMs: number;
@@ -58,30 +58,30 @@ export interface SimulatedPoolOptions {
   /** Epoch milliseconds. */
   readonly startMs: number;
   readonly seed: number;
-  /** Undefined: the product's own. */
+  /** Undefined for the product's default. */
   readonly workerLease: WorkerLease | undefined;
   readonly workOf: (jobId: string, attempt: number) => Work;
-  /** Hears of every change in the store, in the moment. */
+  /** Called for every change in the store, when it happens. */
   readonly observe: (event: StoreEvent<Job>) => void;
-  /** A scheduled job's time comes then. */
+  /** Called when a job is scheduled for later. */
   readonly onScheduled: (job: Job) => void;
 }
 
 const TICK_MS = 60_000;
-/** A whole number of heartbeats, whatever the lease is. */
-const HEARTBEATS_MS = 10_000;
-/** So long before something happens an idle time is over: the tick before it looks ahead of it. */
-const AWAKE_BEFORE_MS = 2 * TICK_MS;
-/** What the function of a fleet has left after its slowest type's timeout. The most that the construct keeps is 30 s. */
+/** Idle time that is skipped is a multiple of this: a whole number of heartbeats for any lease. */
+const HEARTBEAT_MULTIPLE_MS = 10_000;
+/** Skipped time ends this long before the next event, because a tick looks one minute ahead. */
+const SKIP_MARGIN_MS = 2 * TICK_MS;
+/** Time that a fleet's function has beyond the timeout of its slowest type. The construct keeps at most 30 s. */
 const FUNCTION_MARGIN_MS = 30_000;
-/** As the construct declares a fleet's queue: so much more than the function's timeout. */
-const BEHIND_FUNCTION_MS = 20_000;
+/** How much longer than the function's timeout a message stays hidden, as the construct configures the queue. */
+const HIDE_MARGIN_MS = 20_000;
 const RECEIVE_MAX = 10;
 
-const SILENT: Log = { info: () => {}, warn: () => {}, error: () => {} };
+const SILENT_LOG: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
-/** One life of a worker process: it ends without a word. */
-class Life {
+/** One incarnation of a worker process. It can vanish without notice. */
+class Incarnation {
   isOver = false;
   readonly #end = new AbortController();
   readonly signal = this.#end.signal;
@@ -91,18 +91,18 @@ class Life {
     this.#end.abort();
   }
 
-  /** Whatever a life that is over waits for never comes. */
+  /** Returns the answer, or never resolves if the process has vanished. */
   async ifAlive<T>(answer: T): Promise<T> {
     return this.isOver ? NEVER : answer;
   }
 }
 
-/** What vanished is waited for by nobody. */
+/** A promise that never resolves. */
 const NEVER = new Promise<never>(() => {});
 
 interface Process {
   readonly plan: WorkerPlan;
-  readonly life: Life;
+  readonly incarnation: Incarnation;
   readonly joinedAtMs: number;
 }
 
@@ -125,18 +125,19 @@ export class SimulatedPool {
   readonly #client: OperateContext;
   readonly #workerRandom: Random;
   readonly #functions: readonly FunctionFleet[];
-  /** Attempts in functions that have vanished, by claim. */
+  /** Claims of the attempts whose function has vanished. */
   readonly #vanished = new Set<string>();
   readonly #processes = new Map<string, Process>();
-  /** Changed jobs whose outcomes the bus was not told of yet, and those that no pass was shown. */
-  #untold: Job[] = [];
+  /** Changed jobs whose outcomes are not published yet. */
+  #unpublished: Job[] = [];
+  /** Changed jobs that no pass has been given yet. */
   #images: Job[] = [];
-  readonly #woken = new Set<number>();
-  /** Looks at workers that have come. */
-  readonly #looks: { readonly partition: number; readonly atMs: number }[] = [];
+  readonly #wokenPartitions = new Set<number>();
+  /** Requested checks of workers that are due. */
+  readonly #dueChecks: { readonly partition: number; readonly atMs: number }[] = [];
   #isTick = false;
   #invocations = 0;
-  #trouble: unknown;
+  #failure: unknown;
 
   constructor(options: SimulatedPoolOptions) {
     const { configuration, startMs, seed, observe } = options;
@@ -157,7 +158,7 @@ export class SimulatedPool {
       configuration,
       clock: this.#clock,
       random,
-      log: SILENT,
+      log: SILENT_LOG,
       holder: 'dispatcher',
       budget: DISPATCH_BUDGET,
       announced: new Map(),
@@ -175,15 +176,15 @@ export class SimulatedPool {
     };
     this.#functions = configuration.fleets.flatMap((fleet) => this.#functionOf(fleet));
     this.store.subscribe(({ newJob }) => {
-      if (isAwaited(newJob)) this.#untold.push(newJob);
+      if (isAwaited(newJob)) this.#unpublished.push(newJob);
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
-    this.#queue.onWake((partition) => this.#woken.add(partition));
-    this.#queue.onLook((partition, atMs) => this.#looks.push({ partition, atMs }));
-    this.#tickOn();
+    this.#queue.onWake((partition) => this.#wokenPartitions.add(partition));
+    this.#queue.onLook((partition, atMs) => this.#dueChecks.push({ partition, atMs }));
+    this.#scheduleTicks();
   }
 
-  /** What the dispatcher remembers between its passes. */
+  /** The caches that the dispatcher keeps between passes. */
   get caches(): DispatchContext['caches'] {
     return this.#dispatcher.caches;
   }
@@ -202,15 +203,16 @@ export class SimulatedPool {
     await submit(this.#client, jobs);
   }
 
-  /** Puts a schedule as the client does. @param putAtMs - it may fire after this instant */
+  /** Puts a schedule as the client does. @param putAtMs - the schedule may fire after this instant */
   async putSchedule(id: string, spec: ScheduleSpec, putAtMs: number): Promise<void> {
     await putSchedule({ ...this.#client, nowMs: () => putAtMs }, id, spec, false);
   }
 
-  /** A schedule may be due: its partition is looked at in this very moment, as for jobs. */
+  /** Requests a pass if the schedule is due. The pass is made at this instant, not at the next whole second. */
   wakeForSchedule(id: string): void {
     const state = this.store.inspectSchedule(id)?.state;
-    if (state?.dueMs !== undefined && state.dueMs <= this.time.nowMs) this.#woken.add(state.partition);
+    if (state?.dueMs !== undefined && state.dueMs <= this.time.nowMs)
+      this.#wokenPartitions.add(state.partition);
   }
 
   async cancel(jobId: string): Promise<void> {
@@ -226,67 +228,69 @@ export class SimulatedPool {
     return changeControl(this.#client, scope, change);
   }
 
-  /** A job's time has come: its partition is looked at in this very moment, not at the next whole second. */
+  /** Requests a pass if the job is due. The pass is made at this instant, not at the next whole second. */
   wakeFor(jobId: string): void {
     const job = this.store.inspectJob(jobId);
-    if (job?.state === 'scheduled' && job.runAtMs <= this.time.nowMs) this.#woken.add(job.partition);
+    if (job?.state === 'scheduled' && job.runAtMs <= this.time.nowMs)
+      this.#wokenPartitions.add(job.partition);
   }
 
   // Workers
 
-  /** A process begins to work, as a new life of its name. */
+  /** Starts a worker process, as a new incarnation of its id. */
   join(plan: WorkerPlan): void {
-    const life = new Life();
-    this.#processes.set(plan.workerId, { plan, life, joinedAtMs: this.time.nowMs });
+    const incarnation = new Incarnation();
+    this.#processes.set(plan.workerId, { plan, incarnation: incarnation, joinedAtMs: this.time.nowMs });
     const { configuration } = this;
     const clock: Clock = {
       ...this.#clock,
-      sleep: async (ms, signal) => life.ifAlive(await this.time.sleep(ms, signal)),
+      sleep: async (ms, signal) => incarnation.ifAlive(await this.time.sleep(ms, signal)),
     };
-    const { send, delete: remove, handBack, sendWake, sendLook } = heardWhileAlive(this.#queue, life);
+    const { send, delete: remove, handBack, sendWake, sendLook } = whileAlive(this.#queue, incarnation);
     const options: WorkerProcessOptions = {
-      store: heardWhileAlive(this.store, life),
+      store: whileAlive(this.store, incarnation),
       queue: {
         send,
         delete: remove,
         handBack,
         sendWake,
         sendLook,
-        // Who has vanished takes no more messages.
+        // A vanished process receives no more messages.
         receive: async (fleet, max, waitMs, hideMs, signal) => {
-          const heard = signal === undefined ? life.signal : AbortSignal.any([signal, life.signal]);
-          return life.ifAlive(await this.#queue.receive(fleet, max, waitMs, hideMs, heard));
+          const eitherSignal =
+            signal === undefined ? incarnation.signal : AbortSignal.any([signal, incarnation.signal]);
+          return incarnation.ifAlive(await this.#queue.receive(fleet, max, waitMs, hideMs, eitherSignal));
         },
       },
       configuration,
       clock,
       random: this.#workerRandom,
-      log: SILENT,
+      log: SILENT_LOG,
       ...plan,
       ...this.#options.workerLease,
-      handlers: this.#handlers(() => () => life.isOver),
+      handlers: this.#handlers(() => () => incarnation.isOver),
       signal: new AbortController().signal,
-      exit: () => life.vanish(),
+      exit: () => incarnation.vanish(),
     };
     runWorker(options).catch((error: unknown) => this.fail(error));
   }
 
-  /** A process vanishes without a word, and what it runs with it. */
+  /** Makes a process vanish without notice, together with its running jobs. */
   vanish(workerId: string): void {
-    this.#processes.get(workerId)?.life.vanish();
+    this.#processes.get(workerId)?.incarnation.vanish();
     this.#processes.delete(workerId);
   }
 
   /**
-   * What runs this job vanishes: the function; or the process, with all that it runs, and its supervisor starts it again
-   * at once.
+   * Makes the function or process that runs this job vanish. A process vanishes with all its jobs, and its supervisor
+   * starts it again at once.
    */
   lose(jobId: string): void {
     const job = this.store.inspectJob(jobId);
     if (job?.state !== 'running') return;
     const process = this.#processes.get(job.worker?.workerId ?? '');
     if (process !== undefined) {
-      process.life.vanish();
+      process.incarnation.vanish();
       this.join(process.plan);
     } else if (job.claim !== undefined) this.#vanished.add(job.claim.claimId);
   }
@@ -295,37 +299,38 @@ export class SimulatedPool {
 
   /** Ends the simulation with this error. */
   fail(error: unknown): void {
-    this.#trouble ??= error;
+    this.#failure ??= error;
   }
 
-  /** Does all that is due by now, then passes until nothing is left to decide at this instant. */
+  /** Does everything that is due by now, then makes passes until nothing is left to decide at this instant. */
   async act(): Promise<void> {
     for (;;) {
       await this.time.runDue();
-      if (this.#trouble !== undefined) throw this.#trouble;
+      if (this.#failure !== undefined) throw this.#failure;
       if (await this.#deliver()) continue;
-      if (this.#looks.length > 0) {
-        // One may wait for the end of a lease, and time goes on only when all is done.
-        for (const { partition, atMs } of this.#looks.splice(0))
+      if (this.#dueChecks.length > 0) {
+        // A check may wait for the end of a lease. It is not awaited, because time goes on only after all actions of this
+        // instant.
+        for (const { partition, atMs } of this.#dueChecks.splice(0))
           lookAtWorkers(this.#dispatcher, partition, atMs).catch((error: unknown) => this.fail(error));
         continue;
       }
-      if (this.#untold.length > 0) {
-        // Whoever hears of an outcome may ask for more, at this very instant.
+      if (this.#unpublished.length > 0) {
+        // Consumers of outcomes may submit jobs at this same instant.
         await this.#publish();
         continue;
       }
-      if (this.#images.length === 0 && this.#woken.size === 0 && !this.#isTick) return;
+      if (this.#images.length === 0 && this.#wokenPartitions.size === 0 && !this.#isTick) return;
       await this.#dispatch();
     }
   }
 
   /**
-   * Leaves time out up to shortly before an instant, if no job waits, runs or is due until then: each minute of it is
-   * like the one before, with its tick and its heartbeats, so whole minutes can be missing. To a process it would look as if
-   * its machine had been suspended, and it would end; so each begins again.
+   * Skips time up to shortly before an instant, if no job waits, runs or is due until then. Each minute of it equals
+   * the one before, with its tick and its heartbeats, so whole minutes can be skipped. A worker process would take the
+   * jump for a suspended machine and end, so each process is started anew.
    *
-   * @param hasOpenJobs - a job is pending, claimed or running
+   * @param hasOpenJobs - whether a job is pending, claimed or running
    */
   skipIdle(untilMs: number, hasOpenJobs: boolean): void {
     if (hasOpenJobs) return;
@@ -333,38 +338,38 @@ export class SimulatedPool {
       const { reservations, loans } = this.store.inspect(partition);
       if (reservations.size + loans.size > 0) return;
     }
-    const idleMs = untilMs - this.time.nowMs - AWAKE_BEFORE_MS;
+    const idleMs = untilMs - this.time.nowMs - SKIP_MARGIN_MS;
     if (idleMs < TICK_MS) return;
     this.time.skip(Math.floor(idleMs / TICK_MS) * TICK_MS);
-    for (const { plan, life, joinedAtMs } of [...this.#processes.values()]) {
-      life.vanish();
-      // Its heartbeats come as they would have come: when its loss is noticed depends on the last one.
-      const sinceBeatMs = (this.time.nowMs - joinedAtMs) % HEARTBEATS_MS;
-      this.time.after(sinceBeatMs === 0 ? 0 : HEARTBEATS_MS - sinceBeatMs, () => this.join(plan));
+    for (const { plan, incarnation, joinedAtMs } of [...this.#processes.values()]) {
+      incarnation.vanish();
+      // Its heartbeats keep their times, because the last one decides when its loss is noticed.
+      const sinceBeatMs = (this.time.nowMs - joinedAtMs) % HEARTBEAT_MULTIPLE_MS;
+      this.time.after(sinceBeatMs === 0 ? 0 : HEARTBEAT_MULTIPLE_MS - sinceBeatMs, () => this.join(plan));
     }
   }
 
-  #tickOn(): void {
+  #scheduleTicks(): void {
     this.time.after(TICK_MS, () => {
       this.#isTick = true;
-      this.#tickOn();
+      this.#scheduleTicks();
     });
   }
 
   async #publish(): Promise<void> {
-    const jobs = this.#untold;
-    this.#untold = [];
+    const jobs = this.#unpublished;
+    this.#unpublished = [];
     for (const job of jobs) this.#images.push(job);
     await publishOutcomes(this.#bus, jobs);
   }
 
-  /** Passes of every partition that something happened in. */
+  /** Makes passes of every partition in which something happened. */
   async #dispatch(): Promise<void> {
     const jobs = this.#images;
-    const woken = [...this.#woken];
+    const woken = [...this.#wokenPartitions];
     const isTick = this.#isTick;
     this.#images = [];
-    this.#woken.clear();
+    this.#wokenPartitions.clear();
     this.#isTick = false;
     await dispatchAll(
       this.#dispatcher,
@@ -374,12 +379,12 @@ export class SimulatedPool {
     );
   }
 
-  /** Invokes a function for each message that a fleet's queue shows. Answers whether there was one. */
+  /** Invokes a function for each visible message of a fleet's queue. Returns whether there was one. */
   async #deliver(): Promise<boolean> {
     let isAny = false;
     for (const fleet of this.#functions) {
       for (;;) {
-        const hideMs = fleet.timeoutMs + BEHIND_FUNCTION_MS;
+        const hideMs = fleet.timeoutMs + HIDE_MARGIN_MS;
         const received = await this.#queue.receive(fleet.fleet, RECEIVE_MAX, 0, hideMs);
         if (received.length === 0) break;
         isAny = true;
@@ -405,8 +410,8 @@ export class SimulatedPool {
     );
   }
 
-  /** The store of functions: one that has vanished does not say that its handler goes on. */
-  #untilVanished(store: MemoryJobStore): MemoryJobStore {
+  /** The store of functions. A vanished function does not report that its handler hangs. */
+  #storeOfFunctions(store: MemoryJobStore): MemoryJobStore {
     return new Proxy(store, {
       get: (target, name) => {
         if (name === 'saveHung')
@@ -423,11 +428,11 @@ export class SimulatedPool {
     const ofFleet = this.configuration.types.filter(({ type }) => types.includes(type));
     const timeoutMs = Math.max(...ofFleet.map((type) => type.timeoutMs)) + FUNCTION_MARGIN_MS;
     const parts = {
-      store: this.#untilVanished(this.store),
+      store: this.#storeOfFunctions(this.store),
       configuration: this.configuration,
       clock: this.#clock,
       random: this.#workerRandom,
-      log: SILENT,
+      log: SILENT_LOG,
       exit: () => {},
     };
     const handlers = this.#handlers((jobId) => {
@@ -438,9 +443,9 @@ export class SimulatedPool {
   }
 
   /**
-   * The users' code: it works for a while, heeds its signal, and succeeds or throws.
+   * The users' handlers: each works for a while, obeys its signal, and succeeds or throws.
    *
-   * @param vanishing - of a job that begins: whether what runs it has vanished
+   * @param vanishing - is called when a job starts; returns a function that says whether its process has vanished
    */
   #handlers(vanishing: (jobId: string) => () => boolean): JobHandlers {
     const handle = async (_payload: Json, run: JobContext): Promise<Json> => {
@@ -449,36 +454,36 @@ export class SimulatedPool {
       const endsMs = this.time.nowMs + takesMs;
       await this.time.sleep(takesMs, run.signal);
       if (hasVanished()) return NEVER;
-      // Work that is done at the very instant of the deadline is done in time.
+      // Work that ends at the very instant of the deadline is in time.
       if (this.time.nowMs < endsMs) run.signal.throwIfAborted();
-      if (error !== undefined) throw named(error);
+      if (error !== undefined) throw errorNamed(error);
       return null;
     };
     return Object.fromEntries(this.configuration.types.map(({ type }) => [type, handle]));
   }
 }
 
-function named(name: string): Error {
-  const error = new Error('the scenario says so');
+function errorNamed(name: string): Error {
+  const error = new Error('the scenario makes this attempt fail');
   error.name = name;
   return error;
 }
 
-/** Every verb of an adapter for one life: once that is over, it asks nothing more and hears no answer. */
-function heardWhileAlive<Adapter extends object>(adapter: Adapter, life: Life): Adapter {
+/** Wraps an adapter for one process. After the process has vanished, no call is made and none returns. */
+function whileAlive<Adapter extends object>(adapter: Adapter, incarnation: Incarnation): Adapter {
   return new Proxy(adapter, {
     get: (target, name) => {
       const verb: unknown = Reflect.get(target, name, target);
       if (typeof verb !== 'function') return verb;
       return async (...question: readonly unknown[]): Promise<unknown> => {
-        await life.ifAlive(undefined);
-        return life.ifAlive(await Reflect.apply(verb, target, question));
+        await incarnation.ifAlive(undefined);
+        return incarnation.ifAlive(await Reflect.apply(verb, target, question));
       };
     },
   });
 }
 
-/** A message as the function's event source hands it over. */
+/** A message as the event source passes it to the function. */
 const recordOf = (receipt: string, body: string): SQSRecord => ({
   messageId: receipt,
   receiptHandle: receipt,
@@ -496,7 +501,7 @@ const recordOf = (receipt: string, body: string): SQSRecord => ({
   awsRegion: '',
 });
 
-/** Even numbers from [0, 1), the same for the same seed. */
+/** Evenly distributed numbers in [0, 1), the same for the same seed. */
 function seeded(seed: string): Random {
   let drawn = 0;
   return () => {

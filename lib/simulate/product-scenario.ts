@@ -1,7 +1,7 @@
 /**
- * The format `fairlead/1`: a scenario for the product's own configuration. Documented in docs/simulate.md.
- * Strict: a field that nobody knows is a misspelt setting, and is refused. The configuration itself is checked by
- * `resolveConfiguration`, as it is on deployment.
+ * The format `fairlead/1`: a scenario for the product's own configuration, documented in docs/simulate.md. Unknown
+ * fields are refused, because they are misspelt settings. `resolveConfiguration` checks the configuration itself, as it
+ * does on deployment.
  */
 import { z } from 'zod';
 import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
@@ -17,9 +17,9 @@ const jobShape = {
   mode: z.enum(JOB_MODES).default('queued'),
   fairnessKey: z.string().max(200).default(''),
   resourceId: name.optional(),
-  /** How long a successful attempt takes. */
+  /** Duration of a successful attempt. */
   durationMs,
-  /** What the first attempts fail with; the attempt after the last of them succeeds. */
+  /** The errors of the first attempts. The attempt after the last error succeeds. */
   failures: z
     .array(z.strictObject({ name, afterMs: durationMs.optional() }))
     .max(1_000)
@@ -28,12 +28,12 @@ const jobShape = {
 
 export const productJob = z.strictObject({
   ...jobShape,
-  /** Absent: `<type>-<number>`. With `repeat`, each job's number is appended. */
+  /** Default: `<type>-<number>`. With `repeat`, each job's number is appended. */
   id: name.optional(),
   atMs,
-  /** Not started before; absent: at once. */
+  /** The job does not start before this. Default: at once. */
   runAtMs: atMs.optional(),
-  /** So many of them, `everyMs` apart. */
+  /** Submits `count` jobs, `everyMs` apart. */
   repeat: z.strictObject({ count: z.int().min(1).max(200_000), everyMs: durationMs.default(0) }).optional(),
 });
 export type ProductJob = z.output<typeof productJob>;
@@ -58,7 +58,7 @@ export const productWorker = z.strictObject({
   fleet: name,
   slots: z.int().min(1).max(WORKER_SLOTS_MAX),
   fromMs: atMs.default(0),
-  /** When it vanishes without a word. Its jobs are given up once it is missed. */
+  /** When the worker vanishes without notice. Its jobs are given up once its heartbeats are missed. */
   lostAtMs: atMs.optional(),
 });
 export type ProductWorker = z.output<typeof productWorker>;
@@ -66,7 +66,7 @@ export type ProductWorker = z.output<typeof productWorker>;
 export const productEvent = z.discriminatedUnion('op', [
   z.strictObject({ op: z.literal('cancel'), atMs, id: name }),
   z.strictObject({ op: z.literal('retime'), atMs, id: name, runAtMs: atMs }),
-  /** What ran this job vanishes. */
+  /** The process that runs this job vanishes. */
   z.strictObject({ op: z.literal('lose'), atMs, id: name }),
   z.strictObject({
     op: z.literal('override'),
@@ -82,14 +82,14 @@ export type ProductEvent = z.output<typeof productEvent>;
 export const productScenario = z.strictObject({
   id: caseId,
   title: z.string().optional(),
-  /** As it is declared for a deployment; checked there. */
+  /** The configuration as it is declared for a deployment; `resolveConfiguration` checks it. */
   configuration: z.record(z.string(), z.unknown()),
-  /** What the scenario's instant 0 is, for schedules and clock changes. */
+  /** The date and time of the scenario's instant 0, which schedules and clock changes need. */
   startsAt: z.iso.datetime({ offset: true }).default('2026-01-01T00:00:00Z'),
   untilMs: durationMs,
-  /** Of the random numbers that spread retries. */
+  /** Seed of the random numbers that spread retries. */
   seed: z.int().min(0).default(1),
-  /** How long a silent worker process is taken for alive; absent: the product's own. */
+  /** How long a silent worker process counts as living. Default: the product's own. */
   leaseMs: intervalMs.optional(),
   jobs: z.array(productJob).default([]),
   schedules: z.array(productSchedule).max(1_000).default([]),

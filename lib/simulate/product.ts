@@ -1,6 +1,6 @@
 /**
- * Runs a scenario for the product's own configuration (format `fairlead/1`): the product itself, in memory, under virtual
- * time. Nothing here decides. This file lets happen what the scenario says, when it says so, and tells what came of it.
+ * Runs a scenario for the product's own configuration (format `fairlead/1`). The product itself runs in memory, under
+ * virtual time, and makes all decisions. This file only carries out the scenario's events and reports the result.
  */
 
 import { weightsNow } from '../core/capacity.ts';
@@ -42,39 +42,42 @@ export interface ProductResult {
   readonly fleets: Readonly<Record<string, FleetUse>>;
   readonly peak: number;
   readonly estimates: readonly (readonly [type: string, resourceId: string, meanMs: number])[];
-  /** Waiting when the scenario ends, in id order, at most `MOST_LISTED`. */
+  /** Jobs that wait when the scenario ends, by id, at most `MOST_LISTED`. */
   readonly waiting: readonly string[];
 }
 
-/** More starts than this are no scenario but a mistake, such as endless retries without a delay. */
+/** The most starts of a scenario. More indicate a mistake, such as endless retries without a delay. */
 const MOST_STARTS = 1_000_000;
 const MOST_JOBS = 200_000;
 const MOST_LISTED = 100;
-/** A heartbeat comes at least this often, and so that a minute holds a whole number of them. */
-const HEARTBEATS_MS = [5_000, 2_000, 1_000, 500, 200, 100] as const;
+/** Candidates for the time between heartbeats, at least one every 5 s. A minute is a whole number of each. */
+const HEARTBEAT_CHOICES_MS = [5_000, 2_000, 1_000, 500, 200, 100] as const;
 /**
- * Ledgers are reset when the clock shows a multiple of `resetEveryMs`: the scenario begins with one. With schedules, whose times
- * are those of the clock, it begins when it says.
+ * When the scenario begins. Ledgers are reset when the clock shows a multiple of `resetEveryMs`, so the scenario begins
+ * at one. With schedules, whose times depend on the clock, it begins at `startsAt`.
  */
 const startEpochMs = (startsAtMs: number, { fairness }: PoolConfiguration, hasSchedules: boolean): number =>
   fairness.resetEveryMs === null || hasSchedules
     ? startsAtMs
     : Math.ceil(startsAtMs / fairness.resetEveryMs) * fairness.resetEveryMs;
 
-/** What a job does when it runs, and where it comes from. */
+/** The behaviour of a job's attempts. */
 type Plan = Pick<ProductJob, 'durationMs' | 'failures'>;
 
-type Happening =
+type AgendaEntry =
   | { readonly kind: 'event'; readonly event: ProductEvent }
   | { readonly kind: 'join'; readonly worker: ProductWorker }
   | { readonly kind: 'vanish'; readonly worker: ProductWorker }
   | { readonly kind: 'submit'; readonly id: string; readonly request: JobRequest }
   | { readonly kind: 'due'; readonly id: string }
-  /** A pass must look at a schedule. */
+  /** A schedule is due, so a pass must look at it. */
   | { readonly kind: 'look'; readonly schedule: string };
 
-/** Within an instant: operators and workers, then producers, then the clock. Then what ends, then passes. */
-const RANKS: Readonly<Record<Happening['kind'], number>> = {
+/**
+ * The order within an instant: operators and workers, then producers, then the clock. Jobs that end come after these,
+ * and passes last.
+ */
+const RANKS: Readonly<Record<AgendaEntry['kind'], number>> = {
   event: 0,
   join: 1,
   vanish: 1,
@@ -83,7 +86,7 @@ const RANKS: Readonly<Record<Happening['kind'], number>> = {
   look: 3,
 };
 
-/** @throws ValidationError with a path below `path`, the scenario's. */
+/** @throws ValidationError with a path that begins with `path`, the scenario's. */
 export async function simulateProduct(
   scenario: ProductScenario,
   path: string,
@@ -95,7 +98,7 @@ interface PlannedSchedule {
   readonly id: string;
   readonly spec: ScheduleSpec;
   readonly work: Plan;
-  /** Jobs that it has made. */
+  /** Number of jobs that it has made. */
   fired: number;
 }
 
@@ -103,16 +106,17 @@ class Simulation {
   readonly #scenario: ProductScenario;
   readonly #path: string;
   readonly #configuration: PoolConfiguration;
-  readonly #agenda = new Agenda<Happening>();
-  /** What instant 0 is, for schedules and for the pool's clock. */
+  readonly #agenda = new Agenda<AgendaEntry>();
+  /** Epoch ms of the scenario's instant 0, for schedules and for the pool's clock. */
   readonly #startsAtMs: number;
   readonly #startEpochMs: number;
   readonly #pool: SimulatedPool;
   readonly #record: SimulationRecord;
   readonly #plans = new Map<string, Plan>();
   readonly #schedules = new Map<string, PlannedSchedule>();
-  /** What the jobs of schedules are called here, by the ids that the product gives them; and the other way. */
+  /** The scenario's names of schedules' jobs, by their ids in the product. */
   readonly #nameOf = new Map<string, string>();
+  /** The ids of schedules' jobs in the product, by the scenario's names. */
   readonly #idOf = new Map<string, string>();
 
   constructor(scenario: ProductScenario, path: string) {
@@ -156,7 +160,7 @@ class Simulation {
       const nowMs = Math.min(this.#agenda.nextMs, poolMs);
       if (nowMs > untilMs) break;
       this.#pool.time.moveTo(this.#startEpochMs + nowMs);
-      const isPoolConcerned = await this.#happenAt(nowMs);
+      const isPoolConcerned = await this.#carryOutAt(nowMs);
       if (!isPoolConcerned && poolMs > nowMs) continue;
       await this.#pool.act();
       const nextMs = Math.min(this.#agenda.nextMs, untilMs);
@@ -182,7 +186,7 @@ class Simulation {
         if (number > MOST_JOBS) throw new ValidationError(path, `makes more than ${MOST_JOBS} jobs`);
         const base = job.id ?? `${job.type}-${number}`;
         const id = job.id !== undefined && job.repeat !== undefined ? `${base}-${copy + 1}` : base;
-        if (used.has(id)) throw new ValidationError(`${path}.id`, `${id} is there twice`);
+        if (used.has(id)) throw new ValidationError(`${path}.id`, `${id} is used twice`);
         used.add(id);
         this.#plans.set(id, job);
         const runAtMs = job.runAtMs === undefined ? undefined : this.#startEpochMs + job.runAtMs;
@@ -191,7 +195,7 @@ class Simulation {
     });
   }
 
-  /** Checked as what a producer asks for. */
+  /** Checks a job with the rules for producers' requests. */
   #requestOf(job: ProductSchedule['job'], path: string): JobRequest {
     const { type, priority, mode, fairnessKey, resourceId } = job;
     if (!this.#configuration.types.some((known) => known.type === type)) {
@@ -206,7 +210,7 @@ class Simulation {
     const [refusal] = refused;
     if (refusal !== undefined) throw new ValidationError(`${path}.${refusal.field}`, refusal.reason);
     const [entry] = accepted;
-    if (entry === undefined) throw new ValidationError(path, 'asks for nothing');
+    if (entry === undefined) throw new ValidationError(path, 'requests no job');
     return entry.request;
   }
 
@@ -221,8 +225,8 @@ class Simulation {
     schedules.forEach((schedule, index) => {
       const path = `${this.#path}.schedules[${index}]`;
       const request = this.#requestOf(schedule.job, `${path}.job`);
-      const spec = placed(path, () => specOf(schedule, request, this.#startsAtMs));
-      const fires = placed(path, () => firesOf(rulesOf(spec, this.#startsAtMs), readCron));
+      const spec = withPath(path, () => specOf(schedule, request, this.#startsAtMs));
+      const fires = withPath(path, () => firesOf(rulesOf(spec, this.#startsAtMs), readCron));
       // planted: never-fires-in-simulate
       if (fires.next(this.#startsAtMs - 1) === undefined)
         throw new ValidationError(`${path}.schedule`, neverFires(schedule));
@@ -231,7 +235,7 @@ class Simulation {
     });
   }
 
-  /** How often a schedule fires until the scenario ends. @throws ValidationError if that is more than may be left. */
+  /** Counts the firings until the scenario ends. @throws ValidationError if there are more than `left` */
   #countFires(fires: Fires, left: number): number {
     const untilMs = this.#startsAtMs + this.#scenario.untilMs;
     let count = 0;
@@ -252,9 +256,10 @@ class Simulation {
     workers.forEach((worker, index) => {
       const path = `${this.#path}.workers[${index}]`;
       const fleet = this.#configuration.fleets.find((each) => each.fleet === worker.fleet);
-      if (fleet === undefined) throw new ValidationError(`${path}.fleet`, `${worker.fleet} is no fleet`);
+      if (fleet === undefined)
+        throw new ValidationError(`${path}.fleet`, `${worker.fleet} is not a fleet of the configuration`);
       if (worker.lostAtMs !== undefined && worker.lostAtMs <= worker.fromMs) {
-        throw new ValidationError(`${path}.lostAtMs`, 'expected an instant after fromMs');
+        throw new ValidationError(`${path}.lostAtMs`, 'must be after fromMs');
       }
       if (fleet.slots !== null) {
         throw new ValidationError(
@@ -267,7 +272,7 @@ class Simulation {
     });
   }
 
-  /** Undefined for a text that names no scope, or one that is not there. */
+  /** Undefined if the text is not a scope, or names something that is not declared. */
   #scopeIn(text: string): Scope | undefined {
     const scope = parseScope(text);
     return scope !== undefined && isDeclared(scope, this.#configuration) ? scope : undefined;
@@ -279,37 +284,37 @@ class Simulation {
       if (event.op === 'override' && this.#scopeIn(event.scope) === undefined) {
         throw new ValidationError(
           path,
-          `${event.scope} is no scope: pool, tier/<tier>, type/<type>, fleet/<fleet>, key/<key>`,
+          `${event.scope} is not a scope of the configuration: use pool, tier/<tier>, type/<type>, fleet/<fleet>, key/<key>`,
         );
       }
       this.#add(event.atMs, { kind: 'event', event });
     });
   }
 
-  #add(atMs: number, what: Happening): void {
+  #add(atMs: number, what: AgendaEntry): void {
     this.#agenda.add(atMs, RANKS[what.kind], what);
   }
 
-  /** Answers whether any of it reached the pool. */
-  async #happenAt(nowMs: number): Promise<boolean> {
-    let asked: Job[] = [];
+  /** Carries out the events of this instant. Returns whether any concerned the pool. */
+  async #carryOutAt(nowMs: number): Promise<boolean> {
+    let requested: Job[] = [];
     let isPoolConcerned = false;
     for (let next = this.#agenda.take(nowMs); next !== undefined; next = this.#agenda.take(nowMs)) {
       isPoolConcerned = true;
       if (next.kind === 'submit') {
-        asked.push(this.#jobOf(next.id, next.request));
+        requested.push(this.#jobOf(next.id, next.request));
         continue;
       }
-      // What comes later in the instant finds what was asked for before.
-      if (asked.length > 0) await this.#pool.submit(asked);
-      asked = [];
-      await this.#happen(next);
+      // Submits first, so that later events of this instant find the jobs.
+      if (requested.length > 0) await this.#pool.submit(requested);
+      requested = [];
+      await this.#carryOut(next);
     }
-    if (asked.length > 0) await this.#pool.submit(asked);
+    if (requested.length > 0) await this.#pool.submit(requested);
     return isPoolConcerned;
   }
 
-  async #happen(what: Exclude<Happening, { readonly kind: 'submit' }>): Promise<void> {
+  async #carryOut(what: Exclude<AgendaEntry, { readonly kind: 'submit' }>): Promise<void> {
     switch (what.kind) {
       case 'event':
         return this.#operate(what.event);
@@ -356,7 +361,7 @@ class Simulation {
     }
   }
 
-  /** Everything that happens in the store. Jobs of schedules go by the names that they have here. */
+  /** Records each change in the store. Jobs of schedules are recorded by the names that the scenario gives them. */
   readonly #observe = (event: StoreEvent<Job>): void => {
     if (event.kind === 'schedule') {
       const { id, dueMs } = event.after?.state ?? {};
@@ -379,7 +384,7 @@ class Simulation {
     schedule.fired += 1;
     const name = `${scheduleId}#${schedule.fired}`;
     if (this.#plans.has(name))
-      this.#pool.fail(new ValidationError(this.#path, `the job ${name} is there twice`));
+      this.#pool.fail(new ValidationError(this.#path, `the job ${name} exists twice`));
     if (this.#plans.size >= MOST_JOBS)
       this.#pool.fail(new ValidationError(this.#path, `makes more than ${MOST_JOBS} jobs`));
     this.#plans.set(name, schedule.work);
@@ -404,7 +409,7 @@ class Simulation {
     };
   }
 
-  /** What the dispatcher knows of keys and of costs, as it would at the beginning of a pass. */
+  /** The costs, weights and estimates that a pass would begin with. */
   async #ledgers(): Promise<{
     readonly costs: ReadonlyMap<string, number>;
     readonly weights: ReadonlyMap<string, number>;
@@ -438,12 +443,12 @@ class Simulation {
     const { estimateTtlMs } = this.#configuration.fairness;
     const isFresh = ({ lastSeenMs }: EstimateRecord): boolean =>
       estimateTtlMs === null || nowMs - lastSeenMs <= estimateTtlMs;
-    return { costs, weights, estimates: togetherOf(learned.filter(isFresh)) };
+    return { costs, weights, estimates: combined(learned.filter(isFresh)) };
   }
 }
 
-/** Each partition learns for itself: what they know together is weighed by how much each has seen. */
-function togetherOf(learned: readonly EstimateRecord[]): ProductResult['estimates'] {
+/** Combines the estimates of the partitions, each weighted by its number of samples. */
+function combined(learned: readonly EstimateRecord[]): ProductResult['estimates'] {
   const byName = Map.groupBy(learned, ({ type, resourceId }) => JSON.stringify([type, resourceId]));
   return [...byName.values()]
     .map((ofName) => {
@@ -455,24 +460,24 @@ function togetherOf(learned: readonly EstimateRecord[]): ProductResult['estimate
     .sort(([oneType, one], [otherType, other]) => compare(oneType, otherType) || compare(one, other));
 }
 
-/** A worker process's lease, with heartbeats that leave room for it. Undefined: the product's own. */
+/** A worker process's lease, with the longest heartbeat interval that it allows; undefined for the product's default. */
 function workerLeaseOf(leaseMs: number | undefined, path: string): WorkerLease | undefined {
   if (leaseMs === undefined) return undefined;
-  const heartbeatMs = HEARTBEATS_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);
+  const heartbeatMs = HEARTBEAT_CHOICES_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);
   if (heartbeatMs !== undefined && leaseMs <= LEASE_MAX_MS) return { leaseMs, heartbeatMs };
-  const leastMs = LEASE_MARGIN_MS + 2 * Math.min(...HEARTBEATS_MS);
+  const leastMs = LEASE_MARGIN_MS + 2 * Math.min(...HEARTBEAT_CHOICES_MS);
   throw new ValidationError(
     `${path}.leaseMs`,
-    `is ${leaseMs}: a worker's lease has ${leastMs} to ${LEASE_MAX_MS} ms, of which it keeps ${LEASE_MARGIN_MS} for its end`,
+    `is ${leaseMs}: a worker's lease must be ${leastMs} to ${LEASE_MAX_MS} ms; the worker keeps ${LEASE_MARGIN_MS} ms of it to stop its jobs`,
   );
 }
 
 function configurationOf(input: unknown, path: string): PoolConfiguration {
-  return placed(`${path}.configuration`, () => resolveConfiguration(input as PoolInput));
+  return withPath(`${path}.configuration`, () => resolveConfiguration(input as PoolInput));
 }
 
-/** Gives a broken rule of the core its place in the file. */
-function placed<Value>(path: string, make: () => Value): Value {
+/** Turns a ConfigurationError into a ScenarioError with the path in the file. */
+function withPath<Value>(path: string, make: () => Value): Value {
   try {
     return make();
   } catch (error) {

@@ -1,9 +1,12 @@
-/** What happened in a simulated pool: attempts as they start and end in the store, and what keys, types and fleets got. */
+/**
+ * Records what happens in a simulated pool: attempts as they start and end in the store, and the shares of keys, types
+ * and fleets.
+ */
 import { isTerminal, type Job } from '../core/job.ts';
 import type { StoreEvent } from '../store/memory/imitation/imitation.ts';
 import type { Run } from './fairness.ts';
 
-/** How one attempt went. */
+/** How one attempt ended. */
 export type AttemptOutcome = 'succeeded' | 'failed' | 'retry' | 'workerLost' | 'cancelled' | 'running';
 
 export interface Attempt {
@@ -13,11 +16,11 @@ export interface Attempt {
   readonly startMs: number;
   readonly endMs: number | null;
   readonly outcome: AttemptOutcome;
-  /** The error's name, where there was one. */
+  /** The error's name, if there was one. */
   readonly error?: string;
 }
 
-/** What a fairness key got, or a type. */
+/** The jobs, slot time and waits of a fairness key or a type. */
 export interface Share {
   readonly submitted: number;
   readonly started: number;
@@ -26,17 +29,17 @@ export interface Share {
   readonly cancelled: number;
   readonly waiting: number;
   readonly running: number;
-  /** Of slots. */
+  /** Slot time used, in ms. */
   readonly busyMs: number;
-  /** From ready to start, over all attempts that started. */
+  /** Time from ready to start, over all started attempts. */
   readonly waitMeanMs: number;
   readonly waitMaxMs: number;
 }
 
 export interface FleetUse {
-  /** When the scenario ends. */
+  /** Number of slots when the scenario ends. */
   readonly slots: number;
-  /** Slots over time. A vanished worker's busy slots count until it is missed. */
+  /** Slots times their duration. Busy slots of a vanished worker count until its loss is noticed. */
   readonly slotMs: number;
   readonly busyMs: number;
   readonly peak: number;
@@ -59,16 +62,16 @@ interface OpenAttempt {
   readonly job: Job;
   readonly fleet: string;
   readonly startMs: number;
-  /** Its worker process vanished, and its slots with it, but for those that are still counted. */
-  isGhost: boolean;
+  /** The worker process vanished, and its loss is not noticed yet, so the slot still counts. */
+  hasVanished: boolean;
 }
 
 export interface RecordOptions {
-  /** Since the scenario's beginning. */
+  /** Milliseconds since the scenario's beginning. */
   readonly nowMs: () => number;
   readonly startEpochMs: number;
   readonly untilMs: number;
-  /** More than this is no scenario but a mistake, such as endless retries without a delay. */
+  /** The most starts. More indicate a mistake, such as endless retries without a delay. */
   readonly startsMax: number;
   readonly onTooManyStarts: () => void;
 }
@@ -85,10 +88,10 @@ export class SimulationRecord {
   readonly #byFleet = new Map<string, Tally>();
   readonly #slotsOf = new Map<string, number>();
   readonly #slotMsOf = new Map<string, number>();
-  /** Types and resources of what succeeded. */
+  /** Types and resources of the jobs that succeeded. */
   readonly #learned = new Map<string, Pick<Job, 'type' | 'resourceId'>>();
-  /** Pending, claimed or running. */
-  #open = 0;
+  /** Number of jobs that are pending, claimed or running. */
+  #openCount = 0;
   #peak = 0;
 
   constructor(options: RecordOptions) {
@@ -96,7 +99,7 @@ export class SimulationRecord {
   }
 
   get hasOpenJobs(): boolean {
-    return this.#open > 0;
+    return this.#openCount > 0;
   }
 
   get peak(): number {
@@ -115,7 +118,7 @@ export class SimulationRecord {
     if (event.kind !== 'job') return;
     const { oldJob: before, newJob: job } = event;
     this.#jobs.set(job.id, job);
-    this.#open += (isOpen(job) ? 1 : 0) - (before !== undefined && isOpen(before) ? 1 : 0);
+    this.#openCount += (isOpen(job) ? 1 : 0) - (before !== undefined && isOpen(before) ? 1 : 0);
     if (before === undefined) for (const tally of this.#jobTallies(job)) tally.submitted += 1;
     if (job.state === 'pending' && !this.#readyMs.has(job.id)) {
       this.#readyMs.set(job.id, job.readyAtMs - this.#options.startEpochMs);
@@ -123,28 +126,28 @@ export class SimulationRecord {
     if (job.state === 'running' && before?.state !== 'running') this.#start(job);
     if (before?.state === 'running' && job.state !== 'running')
       this.#end(job, job.workersLost > before.workersLost ? 'workerLost' : outcomeOf(job));
-    if (isTerminal(job.state) && before?.state !== job.state) this.#over(job);
+    if (isTerminal(job.state) && before?.state !== job.state) this.#countEnd(job);
   };
 
-  /** A fleet has so many slots more. */
+  /** Adds slots to a fleet from now on; a negative number removes them. */
   addSlots(fleet: string, slots: number): void {
     const { untilMs, nowMs } = this.#options;
     this.#slotMsOf.set(fleet, (this.#slotMsOf.get(fleet) ?? 0) + slots * (untilMs - nowMs()));
     this.#slotsOf.set(fleet, (this.#slotsOf.get(fleet) ?? 0) + slots);
   }
 
-  /** A worker process vanishes: slots in which its jobs are still counted go when they are missed. */
+  /** Removes a vanished worker's free slots. Its busy slots count until the loss of their jobs is noticed. */
   vanish(workerId: string, fleet: string, slots: number): void {
     let counted = 0;
     for (const open of this.#running.values()) {
-      if (open.isGhost || open.job.worker?.workerId !== workerId) continue;
-      open.isGhost = true;
+      if (open.hasVanished || open.job.worker?.workerId !== workerId) continue;
+      open.hasVanished = true;
       counted += 1;
     }
     this.addSlots(fleet, counted - slots);
   }
 
-  /** In order of start. */
+  /** Attempts in the order of their starts. */
   attempts(): readonly Attempt[] {
     const running = [...this.#running.values()].map((open) => attemptOf(open, null, 'running', open.job));
     return [...this.#attempts, ...running].sort(
@@ -154,22 +157,22 @@ export class SimulationRecord {
   }
 
   keys<More>(more: (key: string) => More): Readonly<Record<string, Share & More>> {
-    return record(this.#byKey, (key, tally) => ({ ...this.#shareOf(tally), ...more(key) }));
+    return sortedRecord(this.#byKey, (key, tally) => ({ ...this.#shareOf(tally), ...more(key) }));
   }
 
   types(): Readonly<Record<string, Share & { readonly peak: number }>> {
-    return record(this.#byType, (_, tally) => ({ ...this.#shareOf(tally), peak: tally.peak }));
+    return sortedRecord(this.#byType, (_, tally) => ({ ...this.#shareOf(tally), peak: tally.peak }));
   }
 
   fleets(): Readonly<Record<string, FleetUse>> {
-    return record(this.#slotsOf, (fleet, slots) => {
+    return sortedRecord(this.#slotsOf, (fleet, slots) => {
       const tally = tallyOf(this.#byFleet, fleet);
       const slotMs = this.#slotMsOf.get(fleet) ?? 0;
       return { slots, slotMs, peak: tally.peak, busyMs: this.#busyMs(tally) };
     });
   }
 
-  /** Ids of jobs that wait, in order. */
+  /** Ids of waiting jobs, sorted. */
   waiting(): readonly string[] {
     return [...this.#jobs.values()]
       .filter(({ state }) => state === 'pending' || state === 'scheduled' || state === 'claimed')
@@ -177,7 +180,7 @@ export class SimulationRecord {
       .sort(compareText);
   }
 
-  /** For a chart: attempts, and how long each job waited before its first. */
+  /** Data for a chart: attempts, and how long each job waited before its first one. */
   runs(attempts: readonly Attempt[]): readonly Run[] {
     const ran: Run[] = attempts.map(({ id, startMs, endMs }) => ({
       group: this.#jobs.get(id)?.fairnessKey ?? '',
@@ -201,7 +204,7 @@ export class SimulationRecord {
     const { nowMs, startEpochMs, startsMax, onTooManyStarts } = this.#options;
     const startMs = nowMs();
     const fleet = job.claim?.fleet ?? '';
-    this.#running.set(job.id, { job, fleet, startMs, isGhost: false });
+    this.#running.set(job.id, { job, fleet, startMs, hasVanished: false });
     if (this.#attempts.length + this.#running.size > startsMax) onTooManyStarts();
     const waitMs = startMs - (job.readyAtMs - startEpochMs);
     for (const tally of this.#attemptTallies(job, fleet)) {
@@ -210,7 +213,8 @@ export class SimulationRecord {
       tally.peak = Math.max(tally.peak, tally.running);
       tally.waitMs += waitMs;
       tally.waitMaxMs = Math.max(tally.waitMaxMs, waitMs);
-      // What runs at the end is busy until then: its start is taken back now, its end added when it is known.
+      // Busy time is the end minus the start. The start is subtracted now, and the end is added when it is known, or
+      // `untilMs` if the job still runs then.
       tally.busyMs -= startMs;
     }
     this.#peak = Math.max(this.#peak, this.#running.size);
@@ -226,10 +230,10 @@ export class SimulationRecord {
       tally.busyMs += endMs;
     }
     this.#attempts.push(attemptOf(open, endMs, outcome, job));
-    if (open.isGhost) this.addSlots(open.fleet, -1);
+    if (open.hasVanished) this.addSlots(open.fleet, -1);
   }
 
-  #over(job: Job): void {
+  #countEnd(job: Job): void {
     const outcome = job.state === 'succeeded' ? 'succeeded' : job.state === 'failed' ? 'failed' : 'cancelled';
     for (const tally of this.#jobTallies(job)) tally[outcome] += 1;
     if (outcome !== 'succeeded') return;
@@ -305,7 +309,7 @@ function tallyOf(tallies: Map<string, Tally>, name: string): Tally {
   return tally;
 }
 
-function record<Value, Shown>(
+function sortedRecord<Value, Shown>(
   values: ReadonlyMap<string, Value>,
   show: (name: string, value: Value) => Shown,
 ): Readonly<Record<string, Shown>> {

@@ -1,18 +1,18 @@
 /**
- * Schemas of the four reference formats. A field that is none of theirs is refused, so that none seems to count that does
- * not; what a case is expected to give, and what is written for readers, is accepted and never read.
+ * Schemas of the four reference formats. Unknown fields are refused, so that no setting is ignored silently. Expected
+ * results and remarks for readers are accepted and not read.
  */
 import { z } from 'zod';
 import { JOB_MODES } from '../core/job.ts';
 import { anyId, caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
 
-/** For readers, and for tests. */
+/** A remark for readers, or an expected result for tests. */
 const remark = z.unknown().optional();
 
-/** What each case may have beside its input. */
+/** Fields that each case may have in addition to its input. */
 const about = { id: caseId, title: remark, tags: remark, note: remark, notes: remark, expected: remark };
 
-/** What each file may have beside its cases. */
+/** Fields that each file may have in addition to its cases. */
 export const REFERENCE_REMARKS = {
   title: remark,
   note: remark,
@@ -33,13 +33,13 @@ const cost = z.number().min(0);
 export const fairnessScenario = z.strictObject({
   ...about,
   config: z.strictObject({
-    /** Null: no pool-wide cap. */
+    /** Null for no pool-wide cap. */
     globalMax: count.nullable().default(null),
     alpha: z.number().min(0).max(1).default(0.3),
     types: z.array(
       z.strictObject({
         type: z.string(),
-        /** The tier: order, the greater first, and cap. */
+        /** The tier's cap, and its order: the greater comes first. */
         priority: count,
         maxConcurrency: count.nullable(),
         conflictGroup: z.string().nullable().default(''),
@@ -61,7 +61,7 @@ export const fairnessScenario = z.strictObject({
       jobId: z.string(),
       fairnessKey: z.string(),
       durationMs,
-      /** As its type has it: repeated for readers. */
+      /** The same as in its type, repeated for readers. */
       priority: count.optional(),
       conflictGroup: z.string().nullable().optional(),
     }),
@@ -86,7 +86,7 @@ const scoredJob = z.strictObject({
 const contender = z.strictObject({
   priority,
   onDemand: z.boolean(),
-  /** Free slots that can run it. */
+  /** Number of free slots that can run it. */
   compatible: count,
   ageSec: z.number().min(0).optional(),
 });
@@ -96,7 +96,7 @@ const streamJob = z
     id: anyId,
     type: slotType,
     priority,
-    /** When it arrives; `createdAt` is another name for it. */
+    /** When it arrives; `createdAt` is an alias. */
     atMs: instantMs.optional(),
     createdAt: instantMs.optional(),
     durationMs,
@@ -149,11 +149,11 @@ export const scoringCase = z.discriminatedUnion('kind', [
     input: z.strictObject({
       now: instantMs,
       slots: z.array(slot),
-      /** Slots that run something. */
+      /** Slots that are running something. */
       busy: z.array(slotId).default([]),
       queued: z.array(scoredJob),
       onDemand: z.array(scoredJob).default([]),
-      /** Jobs that another scheduler wins. */
+      /** Jobs that another scheduler claims first. */
       lostClaims: z.array(anyId).default([]),
     }),
   }),
@@ -162,13 +162,13 @@ export const scoringCase = z.discriminatedUnion('kind', [
     kind: z.literal('stream'),
     input: z.strictObject({
       slots: z.array(slot),
-      /** `arrivals` is another name for it. */
+      /** The jobs; `arrivals` is an alias. */
       jobs: z.array(streamJob).optional(),
       arrivals: z.array(streamJob).optional(),
-      /** Jobs of another list are on demand, as in a pass. */
+      /** On-demand jobs, as in a pass. */
       onDemand: z.array(streamJob).optional(),
       queued: z.array(streamJob).optional(),
-      /** Jobs that another scheduler wins. */
+      /** Jobs that another scheduler claims first. */
       lostClaims: z.array(anyId).optional(),
       untilMs: instantMs.optional(),
       horizonMs: instantMs.optional(),
@@ -210,7 +210,7 @@ const space = z
   .default(2 ** 32);
 const node = z.string();
 const positions = z.record(node, z.array(hash));
-/** Loads are compared pair by pair, and each claim with each node's history: more would take minutes. */
+/** Loads are compared in pairs, and each claim with each node's history, so a longer script would take minutes. */
 const LONGEST_SCRIPT = 10_000;
 const load = z
   .record(node, count)

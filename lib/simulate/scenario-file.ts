@@ -5,14 +5,14 @@ import { inWords } from '../core/issues.ts';
 /** Arrays beyond this are refused: results would not be looked at by anyone. */
 export const LONGEST_ARRAY = 200_000;
 
-const DEEPEST = 32;
+const NESTING_MAX = 32;
 
 /** @throws ValidationError if the text is not JSON that a scenario could be. */
 export function parseScenarioText(text: string): unknown {
   if (text.trim() === '') throw new ValidationError('', 'the file is empty');
   let value: unknown;
   try {
-    // A byte order mark is no part of JSON, but editors write it.
+    // A byte order mark is not part of JSON, but some editors write one.
     value = JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new ValidationError('', `the file is not JSON (${messageOf(cause)})`);
@@ -22,9 +22,9 @@ export function parseScenarioText(text: string): unknown {
 }
 
 /**
- * The value, checked against a schema.
- * @param path Where the value stands in the file.
- * @throws ValidationError for the first field that is wrong.
+ * Checks a value against a schema.
+ * @param path - path of the value in the file
+ * @throws ValidationError for the first invalid field.
  */
 export function check<Schema extends z.ZodType>(
   schema: Schema,
@@ -35,7 +35,7 @@ export function check<Schema extends z.ZodType>(
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   if (issue === undefined) throw new ValidationError(path, 'is malformed');
-  // An unknown field is reported for the object that has it; name the field itself.
+  // Zod reports an unknown field for the object that has it, so its name is added to the path.
   const unknown = issue.code === 'unrecognized_keys' ? issue.keys.slice(0, 1) : [];
   const field = pathOf([...issue.path, ...unknown], path);
   throw new ValidationError(field, unknown.length > 0 ? 'is not a known field' : lowerFirst(issue.message));
@@ -49,14 +49,14 @@ export function pathOf(parts: readonly PropertyKey[], base = ''): string {
   }, base);
 }
 
-/** Refuses a list in which two entries have one name; `path` is the list's. */
+/** Refuses a list in which two entries have the same name; `path` is the list's. */
 export function refuseDuplicates(names: readonly (string | number)[], path: string, field: string): void {
   const seen = new Set<string | number>();
   names.forEach((name, index) => {
     if (seen.has(name)) {
       throw new ValidationError(
         `${path}[${index}]${field === '' ? '' : `.${field}`}`,
-        `${name} is there twice`,
+        `${name} is used twice`,
       );
     }
     seen.add(name);
@@ -71,8 +71,8 @@ function lowerFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-// One walk before any schema looks: a `__proto__` field would vanish silently from copies, and very deep or very long
-// values have no place in a scenario. A loop, because depth is what it guards against.
+// Runs before any schema: a copy would silently drop a `__proto__` field, and very deep or very long values cannot be a
+// scenario. It is a loop, because recursion would overflow the stack on deep values.
 function refuseUnsafe(root: unknown): void {
   const open: { readonly value: unknown; readonly path: readonly PropertyKey[] }[] = [
     { value: root, path: [] },
@@ -89,26 +89,26 @@ function refuseUnsafe(root: unknown): void {
 }
 
 function refuseUnsafeNode(value: object, path: readonly PropertyKey[]): void {
-  if (path.length > DEEPEST) throw new ValidationError(pathOf(path.slice(0, 8)), 'is nested too deeply');
+  if (path.length > NESTING_MAX) throw new ValidationError(pathOf(path.slice(0, 8)), 'is nested too deeply');
   if (Array.isArray(value) && value.length > LONGEST_ARRAY)
     throw new ValidationError(pathOf(path), `has ${value.length} entries, more than ${LONGEST_ARRAY}`);
   if (Object.hasOwn(value, '__proto__'))
     throw new ValidationError(pathOf([...path, '__proto__']), 'is not a known field');
 }
 
-// Building blocks. Instants and durations are whole milliseconds, so results can be compared exactly.
+// Building blocks of the schemas. Instants and durations are whole milliseconds, so that results can be compared exactly.
 
 export const instantMs = z.int();
 export const durationMs = z.int().min(0);
 export const intervalMs = z.int().min(1);
 export const count = z.int().min(0);
-/** Ids come as text or as whole numbers; numbers sort as numbers. */
+/** Ids are strings or whole numbers. */
 export const anyId = z.union([z.string(), z.int()], { error: 'expected text or a whole number' });
 export const caseId = z.string().min(1);
 
 export type AnyId = z.output<typeof anyId>;
 
-/** Numbers before texts, numbers by value, texts by code unit. */
+/** Numbers come before strings; numbers sort by value, strings by code unit. */
 export function compareIds(one: AnyId, other: AnyId): number {
   if (typeof one === 'number' && typeof other === 'number') return one - other;
   if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1;

@@ -1,4 +1,4 @@
-/** A scenario's schedule, as its format says it, in the core's terms. */
+/** Converts a scenario's schedule to the product's form. */
 import { ConfigurationError, show } from '../core/errors.ts';
 import type { ScheduleSpec } from '../core/recurring.ts';
 import type { OverlapPolicy, TimeRules } from '../core/schedule.ts';
@@ -15,7 +15,7 @@ const OVERLAPS: Readonly<Record<'first' | 'second' | 'both', OverlapPolicy>> = {
 
 /**
  * Reads `rate(5 minutes)`, `cron(0 9 * * 1-5)`, a bare pattern, or a nickname such as `@daily`.
- * @throws ConfigurationError if it is a rate of nothing.
+ * @throws ConfigurationError if the rate is not positive.
  */
 export function timeRulesOf({ schedule, timeZone, dst }: ProductSchedule, anchorMs: number): TimeRules {
   const text = schedule.trim();
@@ -36,13 +36,13 @@ export function timeRulesOf({ schedule, timeZone, dst }: ProductSchedule, anchor
   return { ...rules, gap: dst.gap === 'shift' ? 'next' : 'skip', overlap: OVERLAPS[dst.overlap] };
 }
 
-/** In a scenario, what is said of clock changes is about fixed times only. */
+/** In a scenario, the policies for clock changes apply only to patterns with fixed hours. */
 const isEveryHour = (expression: string): boolean =>
   expression.toLowerCase() === '@hourly' || /(?:^|\s)[*?]\S*(?:\s+\S+){3}$/.test(expression);
 
 /**
- * The schedule as the product keeps it: put just before the scenario begins, so that it may fire at its first instant.
- * @throws ConfigurationError if it is a rate of nothing.
+ * The schedule as the product stores it. It may fire at the scenario's first instant.
+ * @throws ConfigurationError if the rate is not positive.
  */
 export function specOf(schedule: ProductSchedule, request: JobRequest, startsAtMs: number): ScheduleSpec {
   const { when, timeZone, gap, overlap } = timeRulesOf(schedule, startsAtMs);
@@ -55,7 +55,7 @@ export function specOf(schedule: ProductSchedule, request: JobRequest, startsAtM
     startMs: startsAtMs,
     blackouts: [],
     jitterMs: 0,
-    // Nothing is late here.
+    // No firing is late in a scenario.
     misfire: 'once',
     misfireGraceMs: 60_000,
     misfireMax: 1,
@@ -64,6 +64,6 @@ export function specOf(schedule: ProductSchedule, request: JobRequest, startsAtM
   };
 }
 
-/** Of one whose date there is not. */
+/** The error of a schedule whose date does not exist. */
 export const neverFires = ({ id, schedule }: ProductSchedule): string =>
-  `never fires, as its date does not exist, such as 30 February, got ${show(schedule)}. Name one that comes before 2200 (schedule ${id})`;
+  `never fires, because its date does not exist, such as 30 February, got ${show(schedule)}. Choose a date before 2200 (schedule ${id})`;

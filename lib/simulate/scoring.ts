@@ -14,35 +14,35 @@ import { type AnyId, compareIds, refuseDuplicates } from './scenario-file.ts';
 
 type Input<Kind extends ScoringCase['kind']> = Extract<ScoringCase, { kind: Kind }>['input'];
 
-/** A crossover later than this is none. */
+/** The latest crossover that is searched for, in seconds. */
 const LAST_CROSSOVER_SEC = 20_000;
 
-/** @throws ValidationError with a path below `path`, the case's, for what no schema can see. */
+/** @throws ValidationError with a path that begins with `path`, the case's, for errors that the schemas cannot find. */
 export function simulateScoring(
   scenario: ScoringCase,
   path: string,
 ): { readonly result: Readonly<Record<string, unknown>>; readonly runs: readonly Run[] } {
   switch (scenario.kind) {
     case 'score':
-      return only(scored(scenario.input));
+      return withoutRuns(scoreCase(scenario.input));
     case 'crossover':
-      return only(crossover(scenario.input));
+      return withoutRuns(crossover(scenario.input));
     case 'slot':
-      return only(slot(scenario.input, path));
+      return withoutRuns(slot(scenario.input, path));
     case 'pool':
-      return only(pool(scenario.input, path));
+      return withoutRuns(pool(scenario.input, path));
     case 'pass':
-      return only(pass(scenario.input, path));
+      return withoutRuns(pass(scenario.input, path));
     case 'stream':
       return stream(scenario.input, path);
   }
 }
 
-function only(result: Readonly<Record<string, unknown>>): ReturnType<typeof simulateScoring> {
+function withoutRuns(result: Readonly<Record<string, unknown>>): ReturnType<typeof simulateScoring> {
   return { result, runs: [] };
 }
 
-function scored(input: Input<'score'>): { readonly score: number } {
+function scoreCase(input: Input<'score'>): { readonly score: number } {
   return { score: points(input.priority, input.onDemand, input.ageMs, input.compatibleFreeSlots) };
 }
 
@@ -53,7 +53,7 @@ function points(priority: number, onDemand: boolean, ageMs: number, compatible: 
 
 type Contender = Input<'crossover'>['a'];
 
-/** The first whole seconds at which a's score equals b's, and exceeds it. */
+/** The first whole second at which a's score equals b's, and the first at which it exceeds it. */
 function crossover({ a, b, mode }: Input<'crossover'>): {
   readonly tieAtSec: number | null;
   readonly firstStrictSec: number | null;
@@ -78,11 +78,11 @@ function slot(input: Input<'slot'>, path: string): { readonly slot: number | nul
   );
   const busy = new Set(input.busy);
   const slots = new SlotPool();
-  slots.register('worker', textTypes(input.slots.filter(({ id }) => !busy.has(id))));
+  slots.register('worker', withTextTypes(input.slots.filter(({ id }) => !busy.has(id))));
   return { slot: slots.choose(String(input.type)) ?? null };
 }
 
-function textTypes(
+function withTextTypes(
   slots: readonly ScoredSlot[],
 ): { readonly id: number; readonly types: readonly string[] }[] {
   return slots.map(({ id, types }) => ({ id, types: types.map(String) }));
@@ -108,7 +108,7 @@ function pool(input: Input<'pool'>, path: string): { readonly after: readonly un
 function operate(slots: SlotPool, op: Input<'pool'>['ops'][number]): Readonly<Record<string, unknown>> {
   switch (op.op) {
     case 'register':
-      slots.register(op.worker, textTypes(op.slots));
+      slots.register(op.worker, withTextTypes(op.slots));
       return {};
     case 'unregister':
       slots.unregister(op.worker);
@@ -122,14 +122,14 @@ function operate(slots: SlotPool, op: Input<'pool'>['ops'][number]): Readonly<Re
 
 function refuseUsedSlots(used: Set<number>, slots: readonly ScoredSlot[], path: string): void {
   slots.forEach(({ id }, index) => {
-    if (used.has(id)) throw new ValidationError(`${path}[${index}].id`, `slot ${id} was there before`);
+    if (used.has(id)) throw new ValidationError(`${path}[${index}].id`, `slot ${id} was registered before`);
     used.add(id);
   });
 }
 
 /**
- * The text's scheduler in the product's terms: each slot is a fleet of its own, in the order of the ids, and one
- * fairness key in one tier leaves the order to the score.
+ * A scheduler for the reference text: each slot is a fleet of its own, in the order of the ids. All jobs share one tier
+ * and one fairness key, so only the score decides the order.
  */
 function schedulerFor(slots: readonly ScoredSlot[], types: Iterable<AnyId>): Scheduler {
   const base = resolveConfiguration({ types: { none: {} } });
@@ -144,7 +144,7 @@ function schedulerFor(slots: readonly ScoredSlot[], types: Iterable<AnyId>): Sch
   return new Scheduler(configuration, { explains: false });
 }
 
-function waiting(
+function waitingJob(
   id: string,
   type: AnyId,
   priority: number,
@@ -163,7 +163,7 @@ function waiting(
   };
 }
 
-/** Decides until nothing may start. Only queued jobs are claimed, so only they can be lost. */
+/** Makes decisions until no more job can start. Only queued jobs are claimed, so only they can be lost. */
 function decide(
   scheduler: Scheduler,
   nowMs: number,
@@ -215,7 +215,7 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
     free,
     jobs.map(({ job }) => job.type),
   );
-  // A job from the future has the age 0, and is still younger than one of this instant.
+  // A job created in the future has age 0, and ranks behind one that was created now.
   const byAge = jobs.toSorted(
     (one, other) => one.job.createdAt - other.job.createdAt || compareIds(one.job.id, other.job.id),
   );
@@ -224,7 +224,7 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
   for (const { job, onDemand } of jobs) {
     const name = names.get(job.id) ?? '';
     scheduler.arrive(
-      waiting(name, job.type, job.priority, onDemand, Math.min(job.createdAt, input.now)),
+      waitingJob(name, job.type, job.priority, onDemand, Math.min(job.createdAt, input.now)),
       input.now,
     );
   }
@@ -244,7 +244,10 @@ function pass(input: Input<'pass'>, path: string): Readonly<Record<string, unkno
   return { assignments, freeSlots: freeSlots.sort((one, other) => one - other) };
 }
 
-/** A long run: jobs come, run on a slot for their time, and free it; one pass at each instant at which something happens. */
+/**
+ * Runs a stream of jobs: each arrives, runs on a slot for its duration, and frees it. There is one pass at each instant
+ * at which something happens.
+ */
 function stream(input: Input<'stream'>, path: string): ReturnType<typeof simulateScoring> {
   refuseDuplicates(
     input.slots.map(({ id }) => id),
@@ -266,7 +269,7 @@ function stream(input: Input<'stream'>, path: string): ReturnType<typeof simulat
   const starts: [number, AnyId, number][] = [];
   const ends = new Ends();
   let arrived = 0;
-  // Each round takes at least one arrival or one end.
+  // Each round handles at least one arrival or one end.
   for (;;) {
     const nowMs = Math.min(arrivals[arrived]?.arrivesMs ?? Infinity, ends.nextMs);
     if (nowMs > untilMs || nowMs === Infinity) break;
@@ -276,7 +279,7 @@ function stream(input: Input<'stream'>, path: string): ReturnType<typeof simulat
       next = arrivals[arrived]
     ) {
       const name = names.get(next.id) ?? '';
-      scheduler.arrive(waiting(name, next.type, next.priority, next.isOnDemand, next.readyAtMs), nowMs);
+      scheduler.arrive(waitingJob(name, next.type, next.priority, next.isOnDemand, next.readyAtMs), nowMs);
       arrived += 1;
     }
     for (const name of ends.take(nowMs)) {
@@ -321,7 +324,7 @@ function streamJobs(input: Input<'stream'>, path: string): readonly Arrival[] {
   return lists.flatMap(([name, list, isOnDemand]) =>
     (list ?? []).map((job, index) => {
       if (seen.has(job.id)) {
-        throw new ValidationError(`${path}.input.${name}[${index}].id`, `${job.id} is there twice`);
+        throw new ValidationError(`${path}.input.${name}[${index}].id`, `${job.id} is used twice`);
       }
       seen.add(job.id);
       return arrivalOf(job, isOnDemand);

@@ -1,16 +1,16 @@
-/** Runs a script of future work (format `timers`) on the core's timers under virtual time. */
+/** Runs a script of scheduled work (format `timers`) on the timers model under virtual time. */
 import { Timers } from './model/timers.ts';
 import type { TimersCase } from './reference-scenarios.ts';
 
 export interface TimersResult {
-  /** In order: id, and the instant of the start. */
+  /** Starts in order: the id, and the instant. */
   readonly starts: readonly (readonly [id: string, atMs: number])[];
   readonly waitingAtEnd: Readonly<Record<string, number>>;
 }
 
 type Event = TimersCase['input']['events'][number];
 
-// At one instant a crash comes before a start, both before changes, and changes keep the file's order.
+// At one instant a crash comes before a start, both come before changes, and changes keep the file's order.
 const ORDER: Readonly<Record<Event['op'], number>> = { crash: 0, start: 1, create: 2, update: 2, cancel: 2 };
 
 export function simulateTimers(input: TimersCase['input']): TimersResult {
@@ -20,7 +20,7 @@ export function simulateTimers(input: TimersCase['input']): TimersResult {
   );
   const starts: [string, number][] = [];
   let next = 0;
-  // Each round takes at least one event or one row.
+  // Each round handles at least one event or one row.
   for (;;) {
     const nowMs = Math.min(events[next]?.atMs ?? Infinity, timers.nextTriggerMs() ?? Infinity);
     if (nowMs > input.horizonMs || nowMs === Infinity) break;

@@ -1,13 +1,17 @@
-/** From an event of a business to the request of a job, as a rule of the construct says which part is which. */
+/**
+ * Turns a business event into a job request. The EventBridge rule that the construct made says which field of the event
+ * fills which field of the job.
+ */
 import type { RequestRefusal } from './request.ts';
 
-/** A place in an event: `$.detail`, and what stands in it. */
+/** A path into the event: `$.detail`, followed by the names of nested fields. */
 export const EVENT_PATH = /^\$\.detail(\.[A-Za-z0-9_-]+)*$/;
 
 /**
- * What a message asks for whose rule names a job: each field but the type is a place in the event's detail.
+ * Builds a job request from an event whose rule names a job. The rule gives the type itself; for every other field it
+ * gives a path into the event's detail.
  *
- * @param job - as the rule says, which only the deployment writes
+ * @param job - the rule's job; only the deployment can write it
  */
 export function requestOfEvent(
   job: unknown,
@@ -22,8 +26,8 @@ export function requestOfEvent(
     const path = String(given);
     const value = EVENT_PATH.test(path) ? valueAt(detail, path.split('.').slice(2)) : undefined;
     if (value === undefined)
-      return { refusal: { position: 0, field, reason: `is missing: the event has nothing at ${path}` } };
-    // Keys are texts, and businesses number their customers.
+      return { refusal: { position: 0, field, reason: `is missing: the event has no value at ${path}` } };
+    // Keys are strings, and many businesses number their customers.
     request[field] = field !== 'payload' && typeof value === 'number' ? String(value) : value;
   }
   return { detail: request };

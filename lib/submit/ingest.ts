@@ -17,18 +17,24 @@ import {
 } from './request.ts';
 import { type SubmitContext, submit } from './submit.ts';
 
-/** How long a rejection is kept. */
+/** How long a rejection record is kept: 30 days. */
 export const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
-/** How much of a rejected event is kept with it. */
+/** How many characters of the rejected event are stored in its rejection record. */
 const REJECTION_DETAIL_CHARS = 8_192;
-/** A longer event id is none of the bus: it would not fit into the record's key. */
+/**
+ * The longest event id, in UTF-8 bytes, that is used as the record's key. The bus makes shorter ones, so a longer id is
+ * replaced by the message's id.
+ */
 export const EVENT_ID_BYTES_MAX = 512;
 
 export interface IngestContext extends SubmitContext {
   readonly events: EventBus;
   readonly log: Log;
   readonly partitionOf: (fairnessKey: string) => number;
-  /** By the newest declaration: asked when a type is unknown, which it may have. Undefined: there is no other. */
+  /**
+   * Returns the context under the newest declaration, which may know a type that this one does not. Undefined if there
+   * is no other.
+   */
   readonly newest?: (() => Promise<IngestContext>) | undefined;
 }
 
@@ -36,14 +42,14 @@ export interface IngestContext extends SubmitContext {
 export interface IngestMessage {
   readonly messageId: string;
   readonly body: string;
-  /** X-Ray's, as the bus passes it on: for jobs that name no trace themselves. */
+  /** The X-Ray header that the bus passes on. Jobs that name no trace of their own join this one. */
   readonly traceHeader?: string | undefined;
 }
 
-/** What became of the messages. A failed one is to be delivered again. */
+/** Failed messages must be delivered again. */
 export interface IngestReport {
   readonly failedMessageIds: readonly string[];
-  /** Newly stored jobs: the pass that follows need not wait for an index to show them. */
+  /** Newly stored jobs. The pass that follows plans with them before the index shows them. */
   readonly created: readonly Job[];
   readonly repeated: number;
   readonly rejected: number;
@@ -52,7 +58,7 @@ export interface IngestReport {
 interface Intake {
   readonly messageId: string;
   readonly sourceId: string;
-  /** What was sent, for its record. */
+  /** The event as it was sent, for the rejection record. */
   readonly raw: () => string;
   readonly jobs: readonly { readonly position: number; readonly job: Job }[];
   readonly refused: readonly RequestRefusal[];
@@ -77,10 +83,10 @@ function eventOf(body: string): {
     };
   }
   const id = 'id' in event && isEventId(event.id) ? event.id : undefined;
-  const ofId = id === undefined ? {} : { id };
-  // Only a rule of the deployment adds that: what is put on the bus stands in its detail.
-  if (!('job' in event)) return { detail: event.detail, ...ofId };
-  return { ...requestOfEvent(event.job, event.detail), ...ofId };
+  const idField = id === undefined ? {} : { id };
+  // Only a rule of the deployment adds `job`. The content that a producer puts on the bus is always inside `detail`.
+  if (!('job' in event)) return { detail: event.detail, ...idField };
+  return { ...requestOfEvent(event.job, event.detail), ...idField };
 }
 
 const isEventId = (id: unknown): id is string =>
@@ -90,7 +96,7 @@ function textOf(detail: unknown, body: string): string {
   try {
     return JSON.stringify(detail) ?? body;
   } catch {
-    // It was parsed, so it is JSON, only deeper than JSON.stringify can go.
+    // The detail was parsed from JSON, so only JSON.stringify's limit on nesting can make this throw.
     return body;
   }
 }
@@ -112,7 +118,10 @@ function intakeOf(context: IngestContext, message: IngestMessage, nowMs: number)
   return { messageId, sourceId, raw: () => textOf(event.detail, body), jobs, refused };
 }
 
-/** What the messages ask for. Where a type is not known here, the newest declaration is asked. */
+/**
+ * Parses the messages. If one has a type that this declaration does not know, parses all of them again under the newest
+ * declaration.
+ */
 async function intakesOf(
   given: IngestContext,
   messages: readonly IngestMessage[],
@@ -126,7 +135,7 @@ async function intakesOf(
   return { context, intakes: messages.map((message) => intakeOf(context, message, nowMs)) };
 }
 
-const takenBy = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
+const keyTaken = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
   position,
   field:
     intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].idempotencyKey` : 'idempotencyKey',
@@ -134,8 +143,8 @@ const takenBy = (intake: Intake, position: number, { id }: Job): RequestRefusal 
 });
 
 /**
- * Stores what the messages ask for. Every entry ends as a job, as one that was there before, or as a rejection record
- * with its reason; only trouble with the store fails a message, and then it comes again.
+ * Stores the requested jobs. Every entry ends as a new job, as a repetition of an existing job, or as a rejection
+ * record with its reason. Only a failing store fails a message, which is then delivered again.
  */
 export async function ingest(
   given: IngestContext,
@@ -167,7 +176,7 @@ export async function ingest(
       if (outcome === undefined) failed.add(intake.messageId);
       else if (outcome.kind === 'created') created.push(outcome.job);
       else if (outcome.kind === 'repeated') repeated += 1;
-      else reject(intake, takenBy(intake, position, outcome.job));
+      else reject(intake, keyTaken(intake, position, outcome.job));
     }
   }
 
@@ -175,42 +184,47 @@ export async function ingest(
   return { failedMessageIds: [...failed], created, repeated, rejected: rejections.length };
 }
 
-/** Puts the jobs of all messages at once. Answers the outcomes of each message's jobs; undefined: it must come again. */
+/**
+ * Stores the jobs of all messages in one call. Returns the outcomes for each message's jobs, or undefined if the
+ * message must be delivered again.
+ */
 async function submitIntakes(
   context: IngestContext,
   intakes: readonly Intake[],
 ): Promise<ReadonlyMap<Intake, readonly CreateOutcome[] | undefined>> {
-  const asking = intakes.filter((intake) => intake.jobs.length > 0);
+  const withJobs = intakes.filter((intake) => intake.jobs.length > 0);
   try {
     const outcomes = await submit(
       context,
-      asking.flatMap((intake) => intake.jobs.map(({ job }) => job)),
+      withJobs.flatMap((intake) => intake.jobs.map(({ job }) => job)),
     );
     let from = 0;
     return new Map(
-      asking.map((intake) => {
-        const ofIntake = outcomes.slice(from, from + intake.jobs.length);
+      withJobs.map((intake) => {
+        const own = outcomes.slice(from, from + intake.jobs.length);
         from += intake.jobs.length;
-        return [intake, ofIntake];
+        return [intake, own];
       }),
     );
   } catch (error) {
-    context.log.warn('jobs could not be stored; their messages will come again', { error: messageOf(error) });
-    if (!(error instanceof RefusedError) || asking.length <= 1)
-      return new Map(asking.map((intake) => [intake, undefined]));
+    context.log.warn('jobs could not be stored; their messages will be delivered again', {
+      error: messageOf(error),
+    });
+    if (!(error instanceof RefusedError) || withJobs.length <= 1)
+      return new Map(withJobs.map((intake) => [intake, undefined]));
   }
-  // One of them is refused for good: by themselves, the others do not share its end.
-  const alone: [Intake, readonly CreateOutcome[] | undefined][] = [];
-  for (const intake of asking) alone.push(...(await submitIntakes(context, [intake])));
-  return new Map(alone);
+  // The store refuses at least one of these jobs for good. Storing each message by itself lets the others succeed.
+  const oneByOne: [Intake, readonly CreateOutcome[] | undefined][] = [];
+  for (const intake of withJobs) oneByOne.push(...(await submitIntakes(context, [intake])));
+  return new Map(oneByOne);
 }
 
-/** In the log, a line for each. */
+/** Logs one line. */
 export function tellRejection(log: Log, { sourceId, position, field, reason }: Rejection): void {
   log.warn('a request was rejected', { eventId: sourceId, position, field, reason });
 }
 
-/** The record tells of a rejection whose event the bus will never take. */
+/** Logs rejections whose event the bus refuses for good. Their records stay in the table. */
 export function noteRefused(log: Log, unsent: readonly Unpublished[]): void {
   for (const { event, reason } of unsent) {
     if (reason === undefined || event.kind !== 'rejected') continue;
@@ -221,7 +235,7 @@ export function noteRefused(log: Log, unsent: readonly Unpublished[]): void {
   }
 }
 
-/** The record first, then its event: whoever hears of a rejection can look it up. */
+/** Stores the records before publishing their events, so that a consumer of the event finds the record. */
 async function recordRejections(
   context: IngestContext,
   rejections: readonly { readonly messageId: string; readonly rejection: Rejection }[],
@@ -238,7 +252,7 @@ async function recordRejections(
     for (const { messageId, rejection } of rejections) if (lost.has(rejection)) failed.add(messageId);
     noteRefused(context.log, unsent);
   } catch (error) {
-    context.log.warn('rejections could not be recorded; their messages will come again', {
+    context.log.warn('rejections could not be recorded; their messages will be delivered again', {
       error: messageOf(error),
     });
     for (const { messageId } of rejections) failed.add(messageId);

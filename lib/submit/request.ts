@@ -1,6 +1,4 @@
-/**
- * What a producer may ask for, and how it becomes a job. One rule for events, the client and the CLI.
- */
+/** Validates what producers request, and turns it into jobs. Events, the client and the CLI share these rules. */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import {
@@ -16,24 +14,24 @@ import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { ASKED_FIELDS, type AskedField, asked } from '../store/contract/job-fields.ts';
 
-/** Bounds on what is accepted. A job's item must stay well under DynamoDB's 400 KB. */
+/** Bounds on what is accepted. They keep a job's item well under DynamoDB's limit of 400 KB. */
 export const REQUEST_LIMITS = {
-  /** Serialized payload. */
+  /** UTF-8 bytes of the payload as JSON. */
   payloadBytes: 64 * 1024,
-  /** Arrays and objects within each other; what reads them recursively, such as JSON.stringify, ends at some thousand. */
+  /** Levels of nested arrays and objects. Recursive readers such as JSON.stringify overflow the stack at some thousand. */
   payloadLevels: 100,
-  /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`: they become parts of index keys. */
+  /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`, which become parts of index keys. */
   keyBytes: 512,
   /** UTF-8 bytes. */
   labelBytes: 256,
   jobsPerEvent: 1_000,
 } as const;
 
-/** One job, as asked for, with defaults filled in. */
+/** One requested job, with defaults filled in. */
 export interface JobRequest extends Pick<Job, AskedField> {
-  /** Epoch milliseconds; undefined: at once. */
+  /** Epoch milliseconds; undefined means at once. */
   readonly runAtMs?: number | undefined;
-  /** The producer's own name for this request: sent twice, it makes one job. */
+  /** The producer's own name for this request. Two requests with the same key make one job. */
   readonly idempotencyKey?: string | undefined;
   /** W3C Trace Context. */
   readonly traceparent?: string | undefined;
@@ -41,49 +39,55 @@ export interface JobRequest extends Pick<Job, AskedField> {
 
 /** Why a request was refused. */
 export interface RequestRefusal {
-  /** The entry's place in an event of many; 0 for a single job or for the event as a whole. */
+  /** The entry's index in an event with several jobs; 0 for a single job or for the event as a whole. */
   readonly position: number;
-  /** Path of the offending field from the event's detail, such as `jobs[3].priority`; empty for the whole. */
+  /** Path of the invalid field from the event's detail, such as `jobs[3].priority`; empty for the detail as a whole. */
   readonly field: string;
   readonly reason: string;
 }
 
-/** Whether a newer declaration may accept what was refused: it decides which types there are, and what each requires. */
+/**
+ * Whether a newer declaration might accept the refused request, because the declaration decides which types exist and
+ * which fields each requires.
+ */
 export const isByDeclaration = ({ field }: Pick<RequestRefusal, 'field'>): boolean =>
   ['type', ...REQUIRABLE].includes(field.slice(field.lastIndexOf('.') + 1));
 
-/** What a type requires and a job, or a schedule, does not name; undefined: nothing. An empty key names none. */
+/**
+ * Finds the first field that the type requires and the job or schedule lacks; undefined if none is missing. An empty
+ * key counts as missing.
+ */
 export function missingOf(
   { type, requires = [] }: Pick<JobTypeConfiguration, 'type' | 'requires'>,
   named: { readonly [field in RequiredField]?: string | undefined },
 ): { readonly field: RequiredField; readonly reason: string } | undefined {
   const field = requires.find((each) => named[each] === undefined || named[each] === '');
   if (field === undefined) return undefined;
-  return { field, reason: `is missing: jobs of type ${show(type)} must name ${NAMES[field]}` };
+  return { field, reason: `is missing: jobs of type ${show(type)} must name ${FIELD_MEANINGS[field]}` };
 }
 
-const NAMES: Readonly<Record<RequiredField, string>> = {
-  resourceId: 'what they work on',
-  fairnessKey: 'whose share they count against',
+const FIELD_MEANINGS: Readonly<Record<RequiredField, string>> = {
+  resourceId: 'the resource that they work on',
+  fairnessKey: 'the key whose share they count against',
 };
 
-/** What an event's detail asks for: each entry is accepted or refused by itself. */
+/** The entries of one event. Each is accepted or refused by itself. */
 export interface ParsedRequests {
   readonly accepted: readonly { readonly position: number; readonly request: JobRequest }[];
   readonly refused: readonly RequestRefusal[];
 }
 
-const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
+const utf8Bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
 
 const textUpTo = (bytesMax: number) =>
   z
     .string()
     .refine((text) => text.isWellFormed(), 'must be well-formed Unicode')
-    .refine((text) => bytes(text) <= bytesMax, `must be at most ${bytesMax} bytes`);
+    .refine((text) => utf8Bytes(text) <= bytesMax, `must be at most ${bytesMax} bytes`);
 
 export const keyText = textUpTo(REQUEST_LIMITS.keyBytes);
 
-/** The same sentence for whatever is wrong with it. */
+/** A whole number from `least` to `most`. Every failure has the same message. */
 export const wholeNumber = (least: number, most: number) => {
   const error = `must be a whole number from ${least} to ${most}`;
   return z.int(error).min(least, error).max(most, error);
@@ -107,7 +111,10 @@ const requestShape = {
   traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
 } satisfies Readonly<Record<AskedField | 'runAt' | 'idempotencyKey' | 'traceparent', z.ZodType>>;
 
-/** One job, as an event asks for it. What a pool knows, such as its types, is checked beside it. */
+/**
+ * The schema of one requested job. Checks that need the pool's configuration, such as the type's existence, are made in
+ * `parseEntry`.
+ */
 export const jobRequest = z.strictObject(requestShape);
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -120,12 +127,12 @@ const joinPath = (prefix: string, path: readonly PropertyKey[]): string =>
     prefix,
   );
 
-/** Field names are the sender's words: kept with the rejection only as far as they tell which field it was. */
+/** The sender chooses field names, so a rejection keeps only the first characters, enough to identify the field. */
 const FIELD_CHARS_MAX = 200;
-/** A reason may name every type of the pool. */
+/** A reason may list all types of the pool; a longer one is cut here. */
 const REASON_CHARS_MAX = 1_000;
 
-/** Whether arrays and objects stand in each other deeper than `levels`. Walks level by level, so it holds any depth. */
+/** Whether arrays and objects are nested more than `levels` deep. It walks level by level, so no depth overflows the stack. */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   let level: readonly unknown[] = [value];
   for (let depth = 0; depth <= levels; depth += 1) {
@@ -149,7 +156,7 @@ function parseEntry(
   configuration: PoolConfiguration,
 ): { readonly request: JobRequest } | { readonly field: string; readonly reason: string } {
   if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${show(entry)}` };
-  // JSON.parse makes `__proto__` an own property; a schema that copies the object would silently lose it.
+  // JSON.parse makes `__proto__` an own property, and a schema that copies the object would drop it silently.
   if (Object.hasOwn(entry, '__proto__')) {
     return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
   }
@@ -179,10 +186,10 @@ function parseEntry(
   if (isDeeperThan(payload, REQUEST_LIMITS.payloadLevels)) {
     return {
       field: joinPath(prefix, ['payload']),
-      reason: `payload is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted; send it as text`,
+      reason: `payload is nested too deeply: at most ${REQUEST_LIMITS.payloadLevels} levels of arrays and objects are accepted; send it as text`,
     };
   }
-  const size = bytes(JSON.stringify(payload));
+  const size = utf8Bytes(JSON.stringify(payload));
   if (size > REQUEST_LIMITS.payloadBytes) {
     return {
       field: joinPath(prefix, ['payload']),
@@ -204,10 +211,10 @@ function parseEntry(
 }
 
 /**
- * Reads an event's detail: one job, or `{ jobs: [...] }`. A bad entry never spoils its neighbours.
+ * Parses an event's detail: one job, or `{ jobs: [...] }`. An invalid entry does not affect the others.
  *
- * @param detail - whatever was sent, parsed as JSON
- * @param configuration - names the job types that exist
+ * @param detail - the JSON value that was sent; nothing about it is trusted
+ * @param configuration - the pool whose job types may be requested
  */
 export function parseRequests(detail: unknown, configuration: PoolConfiguration): ParsedRequests {
   if (!isRecord(detail)) {
@@ -216,7 +223,7 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
       refused: [{ position: 0, field: '', reason: `detail must be an object, not ${show(detail)}` }],
     };
   }
-  if (!Object.hasOwn(detail, 'jobs')) return collect([detail], () => '', configuration);
+  if (!Object.hasOwn(detail, 'jobs')) return parseEntries([detail], () => '', configuration);
   const other = Object.keys(detail).find((name) => name !== 'jobs');
   const jobs = detail.jobs;
   const whole =
@@ -233,10 +240,10 @@ export function parseRequests(detail: unknown, configuration: PoolConfiguration)
               }
             : undefined;
   if (whole !== undefined) return { accepted: [], refused: [refusalOf(0, whole)] };
-  return collect(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
+  return parseEntries(jobs as readonly unknown[], (position) => `jobs[${position}]`, configuration);
 }
 
-function collect(
+function parseEntries(
   entries: readonly unknown[],
   prefix: (position: number) => string,
   configuration: PoolConfiguration,
@@ -261,21 +268,24 @@ function refusalOf(position: number, { field, reason }: Omit<RequestRefusal, 'po
 
 const digest = (text: string): string => hash('sha256', text);
 
-/** The id of the job that a producer's idempotency key stands for: 32 hexadecimal digits. */
+/** The job id for a producer's idempotency key: 32 hexadecimal digits. */
 export const jobIdOf = (idempotencyKey: string): string => digest(`key/${idempotencyKey}`).slice(0, 32);
 
-/** The id of a job that came without a key: its event's id and its place in it, so a second delivery is the same job. */
+/**
+ * The id of a job without a key, from its event's id and its position in that event, so that a second delivery makes
+ * the same job.
+ */
 export const jobIdOfEvent = (eventId: string, position: number): string =>
   digest(`event/${eventId}/${position}`).slice(0, 32);
 
-/** JSON with sorted names: equal content, equal text. */
+/** JSON with sorted field names, so that equal content gives equal text. */
 function canonical(value: Json | undefined): string {
   if (typeof value === 'number' && Number.isFinite(value)) return String(value);
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   return isRecord(value) ? canonicalRecord(value, sortedNames(value)) : JSON.stringify(value ?? null);
 }
 
-/** The fields of these names, which are sorted. What is undefined is left out. */
+/** Encodes these fields, whose names must be sorted, and leaves undefined ones out. */
 function canonicalRecord<Name extends string>(
   record: { readonly [name in Name]?: unknown },
   names: readonly Name[],
@@ -284,12 +294,13 @@ function canonicalRecord<Name extends string>(
   for (const name of names) {
     const value = record[name];
     if (value !== undefined)
-      text += `${text === '' ? '' : ','}${QUOTED_FIELDS.get(name) ?? quoted(name)}${canonical(value as Json)}`;
+      text += `${text === '' ? '' : ','}${QUOTED_FIELDS.get(name) ?? quotedField(name)}${canonical(value as Json)}`;
   }
   return `{${text}}`;
 }
 
-// Names that stand in order already, as our own do, are most: sorting them would be the dearest part of a hash.
+// Field names are usually sorted already, as all of ours are. Sorting them always would be the most expensive part of the
+// hash.
 function sortedNames(value: object): readonly string[] {
   const names = Object.keys(value);
   for (let at = 1; at < names.length; at += 1) {
@@ -298,24 +309,24 @@ function sortedNames(value: object): readonly string[] {
   return names;
 }
 
-/** A name as it stands before its value. */
-const quoted = (name: string): string => `${JSON.stringify(name)}:`;
+/** A field name as it appears in JSON before its value. */
+const quotedField = (name: string): string => `${JSON.stringify(name)}:`;
 
-/** In the order in which they are hashed. */
+/** Sorted, as `canonicalRecord` requires. */
 const CONTENT_FIELDS = [...ASKED_FIELDS, 'runAtMs' as const].sort();
 const QUOTED_FIELDS: ReadonlyMap<string, string> = new Map(
-  CONTENT_FIELDS.map((name) => [name, quoted(name)]),
+  CONTENT_FIELDS.map((name) => [name, quotedField(name)]),
 );
 
 /**
- * Everything the producer decided, so that the same key with other content is found out. Not the trace: whoever asks again does so
- * in a span of its own.
+ * Hashes everything that the producer decided, which reveals a key that is used again with other content. The trace is
+ * left out, because a repeated request has a span of its own.
  */
 function contentHash(request: JobRequest): string {
   return digest(canonicalRecord(request, CONTENT_FIELDS)).slice(0, 32);
 }
 
-/** A new job: pending if its time has come, else scheduled. */
+/** Makes a new job: `pending` if its time has come, otherwise `scheduled`. */
 export function jobFrom(request: JobRequest, id: string, partition: number, nowMs: number): Job {
   const runAtMs = request.runAtMs ?? nowMs;
   return {

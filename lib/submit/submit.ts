@@ -1,4 +1,4 @@
-/** Submitting: jobs become items, once, in lines that the dispatcher knows of. */
+/** Stores submitted jobs, each once, in lines that the dispatcher reads. */
 
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
@@ -10,13 +10,16 @@ import { type ReadyLine, readyLineName } from '../store/contract/lines.ts';
 import type { CreateOutcome } from '../store/contract/requests.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 
-/** A submitter announces a line again after this long; the dispatcher keeps a line at least twice that. */
+/** Milliseconds after which a submitter announces a line again. The dispatcher keeps a line at least twice as long. */
 export const ANNOUNCE_EVERY_MS = 5 * 60_000;
 
 const REMEMBERED_LINES_MAX = 50_000;
 const LATE_JOBS_MAX = 1_000;
 
-/** Which lines this process has announced, and when. Forgetting costs one write; it never hides a job. */
+/**
+ * When this process last announced each line, by line name, in epoch milliseconds. A lost entry costs one write and
+ * never hides a job.
+ */
 export type AnnouncedLines = Map<string, number>;
 
 export interface SubmitContext {
@@ -26,7 +29,10 @@ export interface SubmitContext {
   readonly announced: AnnouncedLines;
 }
 
-/** A dispatcher as one who puts jobs into lines: those that it promotes, moves back, or takes from a worker that is gone. */
+/**
+ * Lets a dispatcher put jobs into lines as a submitter does: jobs that it promotes, moves back, or recovers from a lost
+ * worker.
+ */
 export const asSubmitter = (
   context: Omit<SubmitContext, 'nowMs'> & { readonly clock: Pick<Clock, 'nowMs'> },
 ): SubmitContext => ({ ...context, nowMs: () => context.clock.nowMs() });
@@ -39,36 +45,36 @@ export function tierOf(configuration: PoolConfiguration, type: string): string {
   return tier;
 }
 
-/** The ready line in which a job waits, or will. */
+/** The ready line in which a job waits or will wait. */
 export function readyLineOf(job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>): ReadyLine {
   return { type: job.type, mode: job.mode, fairnessKey: job.fairnessKey };
 }
 
-/** Where a pending job stands in its line, for the stores. */
+/** The store calls this to compute a pending job's rank in its line. */
 export const placeOf =
   (configuration: PoolConfiguration) =>
   (job: JobHead): { readonly rank: string } => ({ rank: rankKey(job, configuration.score) });
 
 /**
- * Makes sure that the dispatcher looks into the lines of these jobs. Before the jobs are put: a job in a line that
- * was never announced would wait for ever.
+ * Makes sure that the dispatcher reads the lines of these jobs. It runs before the jobs are stored, because a job in a
+ * line that was never announced would wait for ever.
  */
 async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promise<void> {
   const { announced, store } = context;
   const nowMs = context.nowMs();
   const { keyTtlMs } = context.configuration.fairness;
   const everyMs = Math.min(ANNOUNCE_EVERY_MS, keyTtlMs ?? ANNOUNCE_EVERY_MS);
-  const fresh = new Map<string, { partition: number; line: ReadyLine }>();
+  const due = new Map<string, { partition: number; line: ReadyLine }>();
   for (const job of jobs) {
     const line = readyLineOf(job);
     const name = readyLineName(job.partition, line);
     if (nowMs - (announced.get(name) ?? -Infinity) >= everyMs) {
-      fresh.set(name, { partition: job.partition, line });
+      due.set(name, { partition: job.partition, line });
     }
   }
-  const byPartition = Map.groupBy(fresh.values(), (each) => each.partition);
-  if (announced.size + fresh.size > REMEMBERED_LINES_MAX) announced.clear();
-  // Another submitter may have announced them lately: then they last as long as that says, and reading it is all that is due.
+  const byPartition = Map.groupBy(due.values(), (each) => each.partition);
+  if (announced.size + due.size > REMEMBERED_LINES_MAX) announced.clear();
+  // Another submitter may have announced a line since `afterMs`. The store then returns that time and writes nothing.
   const afterMs = nowMs - everyMs;
   for (const [partition, own] of byPartition) {
     const lines = own.map(({ line }) => line);
@@ -80,8 +86,9 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
 }
 
 /**
- * Puts jobs into lines that were announced before, by `store`. A submitter that is stopped for so long between the two that its lines may
- * have been retired meanwhile announces them again: also when the store gave no answer, for it may have put them all the same.
+ * Announces the lines of these jobs, then stores the jobs by calling `store`. If the process was paused in between for
+ * so long that the lines may have been retired, it announces them again. It does so even if `store` throws, because the
+ * jobs may have been stored anyway.
  */
 export async function putAnnounced<T>(
   context: SubmitContext,
@@ -98,9 +105,10 @@ export async function putAnnounced<T>(
 }
 
 /**
- * For jobs that a hint has shown. One that waits, and was ready so long ago, may have been put by a submitter that was stopped on
- * the way and is gone by now: then no other one announces its line. Each line once in `ANNOUNCE_EVERY_MS`, as far as this
- * process remembers. Of more jobs than `LATE_JOBS_MAX` those behind are left out: a stream shows a tenth as many at a time.
+ * Announces the lines of jobs that a hint has shown. A job that has been ready for longer than `ANNOUNCE_EVERY_MS` may
+ * have been stored by a submitter that was paused between announcing and storing, and has crashed since; then no one
+ * else announces its line. Each line is announced at most once in `ANNOUNCE_EVERY_MS`, as far as this process
+ * remembers. It handles at most `LATE_JOBS_MAX` jobs; a stream batch holds a tenth as many.
  */
 export async function announceLate(context: SubmitContext, jobs: Iterable<JobHead>): Promise<void> {
   const readyUntilMs = context.nowMs() - ANNOUNCE_EVERY_MS;
@@ -109,9 +117,9 @@ export async function announceLate(context: SubmitContext, jobs: Iterable<JobHea
 }
 
 /**
- * Puts jobs, each once. The answers stand in the order of the jobs.
+ * Stores jobs, each once. The outcomes have the order of the jobs.
  *
- * @param around - what is done while they are stored, behind the announcement of their lines
+ * @param around - wraps the store call; it runs after the lines were announced
  */
 export async function submit(
   context: SubmitContext,

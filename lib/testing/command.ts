@@ -1,46 +1,46 @@
-/** Commands that run in a process group of their own, so that all they start ends with them. */
+/** Runs commands in process groups of their own, so that everything they start ends with them. */
 import { type ChildProcess, spawn } from 'node:child_process';
 
 export interface CommandOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly cwd?: string | undefined;
-  /** True: the command is one that ends when its standard input is closed, and sees to what it has started. */
+  /** True for a command that ends when its standard input is closed, and then ends everything it started. */
   readonly endsWithInput?: boolean | undefined;
-  /** Ends the command, with all that it started. */
+  /** Ends the command and everything that it started. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Finished {
-  /** Null: killed, or it could not be started. */
+  /** Null if the command was killed or could not be started. */
   readonly code: number | null;
-  /** What it wrote, both streams as they came. */
+  /** Its standard output and standard error, mixed as they arrived. */
   readonly output: string;
 }
 
-/** Ends a process group at once. It may be gone already. */
+/** Kills a process group. The group may have ended already. */
 export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended.
+    // The group has ended.
   }
 }
 
-/** When a process has ended and closed its streams: its exit code, or null if there is none. */
+/** Resolves when a process has ended and closed its streams, with its exit code; null if it has none. */
 export const closed = (child: ChildProcess): Promise<number | null> =>
   new Promise((done) => {
     child.once('error', () => done(null));
     child.once('close', (code) => done(code));
   });
 
-/** The last line that says something. */
+/** The last line that is not blank. */
 export const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() ?? '';
 
 /**
  * Runs a command to its end.
  *
- * @throws the signal's reason once it was aborted
+ * @throws the signal's reason if it is aborted
  */
 export async function runCommand(
   command: string,

@@ -1,9 +1,9 @@
-"""Serves MiniStack on one loopback port, and says which.
+"""Serves MiniStack on one loopback port, and prints the port.
 
     python3 emulator.py PORT
 
-PORT 0 takes a free one. The port is bound before anything else happens, so that nobody can take it in between and a
-taken one is found out at once; it is written to standard output as `port=N`.
+PORT 0 takes a free one. The port is bound before anything else happens, so that no other program can take it in
+between, and a port in use is reported at once. It is written to standard output as `port=N`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import sys
 
 def bind(port):
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # Not for a port that somebody listens on, only for one whose last owner has just gone.
+    # This does not take a port in use, only one whose last owner has just ended.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
@@ -30,7 +30,7 @@ def main():
     listener = bind(int(sys.argv[1]))
     port = listener.getsockname()[1]
     print(f"port={port}", flush=True)
-    # Everything else that is printed belongs to the log.
+    # All further output goes to the log.
     os.dup2(2, 1)
     os.environ["GATEWAY_PORT"] = str(port)
 
@@ -38,7 +38,7 @@ def main():
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-    # Only now: it reads its settings from the environment while it is imported.
+    # MiniStack reads its settings from the environment while it is imported, so the import comes last.
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
     from ministack.app import app

@@ -1,8 +1,8 @@
 /**
- * Starts MiniStack, the embedded AWS emulator, and stops it with everything it has spawned.
+ * Starts MiniStack, the embedded AWS emulator, and stops it together with everything that it has started.
  *
- * It is installed into a Python environment of the project on first use. It listens on one loopback port, keeps
- * everything in memory, and ends when `stop` is called, when this process ends, or when this process is killed.
+ * On first use it is installed into a Python environment of the project. It listens on one loopback port and keeps
+ * everything in memory. It ends when `stop` is called, or when this process ends or is killed.
  */
 
 import { spawn } from 'node:child_process';
@@ -19,38 +19,38 @@ import { withLock } from './lock.mjs';
 import { newLogFile } from './log-files.ts';
 
 export interface EmulatorOptions {
-  /** A port of 127.0.0.1. Default: one that is free. */
+  /** A port of 127.0.0.1. Default: a free one. */
   readonly port?: number | undefined;
-  /** Holds the Python environment, logs and temporary files. Default: `.fairlead` in the working directory. */
+  /** Folder of the Python environment, logs and temporary files. Default: `.fairlead` in the working directory. */
   readonly dataDir?: string | undefined;
-  /** Told what takes long: a sentence without a line end. */
+  /** Called with a sentence, without a line break, before each step that takes long. */
   readonly log?: ((line: string) => void) | undefined;
-  /** Stops the emulator, at whatever stage it is. */
+  /** Stops the emulator at any stage. */
   readonly signal?: AbortSignal | undefined;
-  /** Where python3 is looked for. Default: the `PATH`. */
+  /** Directories in which python3 is looked for. Default: the `PATH`. */
   readonly path?: string | undefined;
 }
 
-/** How the emulator came to its end. */
+/** How the emulator ended. */
 export interface EmulatorExit {
   /** True after `stop`, or after the signal. */
   readonly expected: boolean;
-  /** One sentence, with where the log is. */
+  /** One sentence, with the path of the log. */
   readonly reason: string;
 }
 
 export interface Emulator {
-  /** Such as `http://127.0.0.1:40123`; for `AWS_ENDPOINT_URL`. */
+  /** The URL to use as `AWS_ENDPOINT_URL`, such as `http://127.0.0.1:40123`. */
   readonly endpoint: string;
   readonly port: number;
-  /** Of the process that guards it: ends it when terminated. */
+  /** Id of the guard process, which ends the emulator when it is terminated. */
   readonly pid: number;
   readonly logFile: string;
-  /** Ends it and all that it spawned, and removes its temporary files. May be called more than once. */
+  /** Stops the emulator and everything that it started, and removes its temporary files. May be called more than once. */
   readonly stop: () => Promise<void>;
-  /** Lets it run on when this process ends. `kill <pid>` stops it then. */
+  /** Lets the emulator run on when this process ends. `kill <pid>` then stops it. */
   readonly release: () => void;
-  /** Settles when it has ended, for whatever reason; never rejects. */
+  /** Resolves when the emulator has ended for any reason; never rejects. */
   readonly exited: Promise<EmulatorExit>;
 }
 
@@ -60,14 +60,14 @@ const REQUIREMENTS = join(here, 'requirements.txt');
 const LEAST_PYTHON = [3, 10] as const;
 const PYTHONS = ['python3', 'python3.13', 'python3.12', 'python3.11', 'python3.10'];
 const INSTALL_WAIT_MS = 10 * 60_000;
-const START_MS = 60_000;
+const START_WAIT_MS = 60_000;
 const POLL_MS = 50;
-/** Names the process group that a folder of temporary files belongs to. */
-const OWNER = 'owner';
-/** A folder without an owner is about to get one, unless it is that old. */
+/** Name of the file with the process group that a folder of temporary files belongs to. */
+const OWNER_FILE = 'owner';
+/** Age at which a folder without an owner file counts as abandoned. A younger one may be about to get its owner. */
 const ABANDONED_MS = 10 * 60_000;
 
-/** The emulator's functions inherit its environment: nothing of the caller's but what a program needs to run. */
+/** The emulator's functions inherit its environment, so it gets only the variables that any program needs. */
 function environment(path: string, more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const passed = ['HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'SSL_CERT_FILE'];
   const kept = Object.fromEntries(
@@ -76,7 +76,7 @@ function environment(path: string, more: Readonly<Record<string, string>> = {}):
   return { ...kept, PATH: path, PYTHONUNBUFFERED: '1', ...more };
 }
 
-/** Runs a command that ends with this process, however this process ends. */
+/** Runs a command that ends when this process ends for any reason. */
 const runGuarded = (
   python: string,
   command: readonly string[],
@@ -84,7 +84,7 @@ const runGuarded = (
   signal: AbortSignal | undefined,
 ): Promise<Finished> => runCommand(python, ['-I', GUARD, ...command], { env, signal, endsWithInput: true });
 
-/** The version of an interpreter, such as [3, 11]; undefined if there is none of that name. */
+/** The version of an interpreter, such as [3, 11]; undefined if there is no interpreter of this name. */
 async function pythonVersion(python: string, path: string): Promise<readonly [number, number] | undefined> {
   const child = spawn(python, ['-I', '-c', 'import sys; print(*sys.version_info[:2])'], {
     env: environment(path),
@@ -115,13 +115,13 @@ async function findPython(path: string): Promise<string> {
   );
 }
 
-const isThere = (path: string): Promise<boolean> =>
+const isReadable = (path: string): Promise<boolean> =>
   readFile(path).then(
     () => true,
     () => false,
   );
 
-/** Makes sure of the Python environment. Several processes may do so at once. */
+/** Installs the Python environment unless it is installed. Several processes may call this at once. */
 async function ensurePython(dataDir: string, path: string, options: EmulatorOptions): Promise<string> {
   const { signal } = options;
   const say = options.log ?? (() => {});
@@ -132,7 +132,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
     .update(await readFile(REQUIREMENTS))
     .digest('hex');
   const isInstalled = async (): Promise<boolean> =>
-    (await readFile(stamp, 'utf8').catch(() => '')) === pins && (await isThere(python));
+    (await readFile(stamp, 'utf8').catch(() => '')) === pins && (await isReadable(python));
   if (await isInstalled()) return python;
 
   const onWait = (pid: string): void => say(`process ${pid} is installing the emulator; waiting for it`);
@@ -146,7 +146,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
     const made = await runGuarded(system, [system, '-m', 'venv', home], env, signal);
     if (made.code !== 0) {
       throw new EnvironmentError(
-        `${system} cannot make a virtual environment: ${lastLine(made.output)}. ` +
+        `${system} cannot create a virtual environment: ${lastLine(made.output)}. ` +
           'Install its venv module (on Debian and Ubuntu: apt install python3-venv)',
       );
     }
@@ -158,7 +158,7 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
       const reason =
         installed.output.split('\n').find((line) => line.startsWith('ERROR:')) ?? lastLine(installed.output);
       throw new EnvironmentError(
-        `pip could not install the emulator: ${reason.replace(/^ERROR:\s*/, '')} (all of it: ${log}). ` +
+        `pip could not install the emulator: ${reason.replace(/^ERROR:\s*/, '')} (full output: ${log}). ` +
           'Check the network and run it again',
       );
     }
@@ -169,16 +169,16 @@ async function ensurePython(dataDir: string, path: string, options: EmulatorOpti
 }
 
 const SETTINGS = {
-  // In queue URLs: an address needs no name to be resolved.
+  // The host in queue URLs. An IP address needs no name resolution.
   MINISTACK_HOST: '127.0.0.1',
   LOG_LEVEL: 'WARNING',
   LAMBDA_EXECUTOR: 'local',
-  // Listeners and services that nothing here uses; some would listen on every interface.
+  // Switches off listeners and services that we do not use. Some would listen on every interface.
   IOT_MTLS_ENABLED: '0',
   SFTP_ENABLED: '0',
   PERSIST_STATE: '0',
   S3_PERSIST: '0',
-  // Never touches the containers of a Docker that happens to run here.
+  // Keeps MiniStack away from the containers of a Docker on this machine.
   DOCKER_HOST: 'unix:///nonexistent/docker.sock',
 } as const;
 
@@ -191,17 +191,17 @@ const groupExists = (pid: number): boolean => {
   }
 };
 
-/** Temporary files of emulators that were killed together with whoever should have removed them. */
+/** Removes temporary files of emulators that were killed together with the process that should have removed them. */
 async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
-    const owner = Number(await readFile(join(folder, name, OWNER), 'utf8').catch(() => ''));
+    const owner = Number(await readFile(join(folder, name, OWNER_FILE), 'utf8').catch(() => ''));
     const { mtimeMs } = await stat(join(folder, name)).catch(() => ({ mtimeMs: Date.now() }));
     const abandoned = owner > 0 ? !groupExists(owner) : Date.now() - mtimeMs > ABANDONED_MS;
     if (abandoned) await rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
   }
 }
 
-/** The number in a line such as `port=4566`; undefined if the next line is another one, or there is none. */
+/** The number in a line such as `port=4566`; undefined if the next line is different, or there is none. */
 async function numberIn(lines: AsyncIterator<string>, name: string): Promise<number | undefined> {
   const { value, done } = await lines.next();
   const [before, number] = done ? [] : value.split('=');
@@ -221,7 +221,7 @@ async function isHealthy(endpoint: string): Promise<boolean> {
 async function makeTemporary(dataDir: string): Promise<string> {
   const folder = join(dataDir, 'tmp', randomUUID());
   await mkdir(folder, { recursive: true });
-  // The emulator puts CommonJS files there, and a project around them may say that its files are something else.
+  // The emulator puts CommonJS files there, but the surrounding project may declare its files as ES modules.
   await writeFile(join(folder, 'package.json'), '{ "type": "commonjs" }\n');
   return folder;
 }
@@ -241,9 +241,10 @@ const OPTION_CHECKS: Readonly<Record<keyof EmulatorOptions, Check>> = {
 };
 
 /**
- * Starts an emulator; several may run at once.
+ * Starts an emulator. Several may run at once.
  *
- * @throws EnvironmentError when an option is wrong, Python is missing, the installation fails, the port is taken, or it does not come up
+ * @throws EnvironmentError if an option is invalid, Python is missing, the installation fails, the port is taken, or the
+ * emulator does not start
  */
 export async function startEmulator(options: EmulatorOptions = {}): Promise<Emulator> {
   objectOf(OPTION_CHECKS)('options', options);
@@ -257,17 +258,17 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   signal?.throwIfAborted();
 
   const command = [python, '-I', join(here, 'emulator.py'), String(options.port ?? 0)];
-  // A file, not a pipe: what writes into it may outlive this process.
+  // The log is a file, not a pipe, because processes that write to it may outlive this process.
   const log = await open(logFile, 'a');
   const child = spawn(python, ['-I', GUARD, ...command], {
-    // Its functions run on the `node` that is found first.
+    // The emulator runs functions on the first `node` in the PATH.
     env: environment([dirname(process.execPath), path].join(delimiter), { ...SETTINGS, TMPDIR: temporary }),
     detached: true,
     stdio: ['pipe', 'pipe', log.fd],
   });
   const { stdin, stdout } = child;
   if (stdin === null || stdout === null)
-    throw new EnvironmentError('the emulator was started without its pipes');
+    throw new EnvironmentError('the emulator was started without pipes for its standard input and output');
   const ended = new Promise<number | null>((done) => {
     child.once('error', () => done(null));
     child.once('exit', (code) => done(code));
@@ -278,23 +279,23 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
   let group: number | undefined;
 
   let stopping = false;
-  // At this process's exit nothing else can be waited for.
+  // An exit handler cannot wait, so it kills the group.
   const kill = (): void => killGroup(group);
   const onAbort = (): void => {
     stopping = true;
-    // The guard kills the group and waits for the last of it.
+    // Closing its input makes the guard kill the group, and wait until all of it has ended.
     stdin.destroy();
   };
   process.once('exit', kill);
   signal?.addEventListener('abort', onAbort);
-  const leave = (): void => {
+  const removeListeners = (): void => {
     process.removeListener('exit', kill);
     signal?.removeEventListener('abort', onAbort);
   };
   const exited = ended.then(async (code): Promise<EmulatorExit> => {
-    // The guard may have been killed, and could do nothing.
+    // If the guard was killed, the group may still run.
     kill();
-    leave();
+    removeListeners();
     await rm(temporary, { recursive: true, force: true, maxRetries: 5 }).catch(() => {});
     if (stopping) return { expected: true, reason: 'stopped' };
     const last = lastLine(await readFile(logFile, 'utf8').catch(() => ''));
@@ -309,7 +310,7 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
     await exited;
   };
   const release = (): void => {
-    leave();
+    removeListeners();
     stdin.end('release');
     stdout.destroy();
     child.unref();
@@ -317,14 +318,14 @@ export async function startEmulator(options: EmulatorOptions = {}): Promise<Emul
 
   try {
     group = await numberIn(lines, 'group');
-    await writeFile(join(temporary, OWNER), String(group));
+    await writeFile(join(temporary, OWNER_FILE), String(group));
     const port = await numberIn(lines, 'port');
     if (port === undefined) {
       const { reason } = await exited;
       signal?.throwIfAborted();
       throw new EnvironmentError(
         options.port !== undefined && reason.includes('EADDRINUSE')
-          ? `port ${options.port} of 127.0.0.1 is taken by another program: end it, or choose another port`
+          ? `port ${options.port} of 127.0.0.1 is used by another program: end it, or choose another port`
           : reason,
       );
     }
@@ -343,12 +344,12 @@ async function untilHealthy(endpoint: string, exited: Promise<EmulatorExit>, log
   exited.then((exit) => {
     over = exit;
   });
-  const giveUpAtMs = Date.now() + START_MS;
+  const giveUpAtMs = Date.now() + START_WAIT_MS;
   while (!(await Promise.race([isHealthy(endpoint), exited.then(() => false)]))) {
     if (over !== undefined) throw new EnvironmentError(over.reason);
     if (Date.now() > giveUpAtMs) {
       throw new EnvironmentError(
-        `the emulator did not come up within ${START_MS / 1000} s (its log: ${logFile})`,
+        `the emulator did not start within ${START_WAIT_MS / 1000} s (its log: ${logFile})`,
       );
     }
     await sleep(POLL_MS);

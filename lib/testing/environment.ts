@@ -1,9 +1,9 @@
-/** What a program needs to talk to an emulator. */
+/** Settings with which programs use an emulator. */
 
 export const EMULATOR_ACCOUNT = '000000000000';
 export const EMULATOR_REGION = 'us-east-1';
 
-/** For programs that are to talk to an emulator: where it is, and credentials that mean nothing anywhere else. */
+/** Environment variables for programs that use an emulator: its URL, and credentials that are valid nowhere else. */
 export const emulatorEnvironment = (endpoint: string): Readonly<Record<string, string>> => ({
   AWS_ENDPOINT_URL: endpoint,
   AWS_REGION: EMULATOR_REGION,

@@ -1,11 +1,11 @@
-"""Runs a command so that nothing of it outlives whoever started this.
+"""Runs a command, and ends it with everything that it started when the process that started this one ends.
 
     python3 guard.py COMMAND [ARGUMENT ...]
 
 The command gets a process group of its own, whose number is the first line of standard output: `group=N`. Standard
-input is to be a pipe. When it closes, because its other end was closed or its process is gone, however it ended, or
-when this process is terminated, the whole group is killed. This process ends when the last of the group has, with the
-command's exit code. `release` written to the pipe ends the watch over it.
+input must be a pipe. The whole group is killed when the pipe closes, because its other end was closed or the process
+there has ended, and when this process is terminated. This process ends after the last process of the group, with the
+command's exit code. `release` written to the pipe lets the command run on unguarded.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def prctl(option, value):
-    """Linux only; elsewhere a group is killed all the same, only nobody waits for its orphans."""
+    """Works on Linux only. Elsewhere a group is killed as well, but this process does not wait for its orphans."""
     try:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
     except (AttributeError, OSError):
@@ -39,7 +39,7 @@ def kill_group(group):
 
 
 def reap_all():
-    """The command's orphans are this process's children: without them it would not be known when they are gone."""
+    """Waits for the command's orphans, which are children of this process."""
     try:
         while True:
             os.wait()
@@ -59,7 +59,7 @@ def main():
     signal.signal(signal.SIGCHLD, lambda *_: None)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
-    # Its group is made before it runs: who hears of the group can kill it.
+    # The group exists before the command runs, so that a reader of the next line can kill it at once.
     child = subprocess.Popen(
         sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent
     )
@@ -76,7 +76,7 @@ def main():
     kill_group(child.pid)
     code = child.wait()
     reap_all()
-    # As a shell reports it.
+    # A shell reports an end by a signal in this way.
     sys.exit(128 - code if code < 0 else code)
 
 

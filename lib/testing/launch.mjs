@@ -4,9 +4,9 @@
  *     node lib/testing/launch.mjs examples/files/start.ts [ARGUMENT ...]
  *     node lib/testing/launch.mjs vitest run
  *
- * Installs the npm packages when they are missing or are not those of the lockfile, then runs the program on the
- * project's own Node. A program is a TypeScript file, or the name of a command of an installed package.
- * Plain JavaScript without dependencies, because it runs before there are any.
+ * Installs the npm packages if they are missing or differ from the lockfile, then runs the program on the project's own
+ * Node. A program is a TypeScript file, or the name of a command of an installed package. This file is plain JavaScript
+ * without dependencies, because it runs before any are installed.
  */
 import { spawn } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -22,7 +22,7 @@ const LEAST_NODE = 20;
 const INSTALL_WAIT_MS = 15 * 60_000;
 const KILL_AFTER_MS = 3_000;
 
-/** Something the user can act on: told in one line, without a stack. */
+/** An error that the user can act on. It is printed in one line, without a stack. */
 class LaunchError extends Error {
   name = 'LaunchError';
 }
@@ -31,7 +31,7 @@ const say = (line) => process.stderr.write(`fairlead: ${line}\n`);
 
 const readJson = async (path) => JSON.parse(await readFile(path, 'utf8'));
 
-/** Whether what npm says it installed is what the lockfile asks for; packages for other platforms may be missing. */
+/** Whether the packages that npm has installed are those of the lockfile. Packages for other platforms may be missing. */
 async function isInstalled() {
   const [wanted, present] = await Promise.all([
     readJson(join(root, 'package-lock.json')),
@@ -46,8 +46,8 @@ async function isInstalled() {
 }
 
 /**
- * Where a signal goes at the moment. The first one decides how this process ends; the others only repeat it,
- * as a terminal and npm both deliver the same Ctrl-C.
+ * Passes signals on to the current receiver. The first signal decides how this process ends. Later ones repeat it, because
+ * a terminal and npm both deliver the same Ctrl-C.
  */
 function signalRelay() {
   let received;
@@ -76,7 +76,7 @@ const ended = (child) =>
     child.once('close', (code, signal) => done({ code, signal }));
   });
 
-/** npm says what went wrong in lines that start so; the last of them are about its own log. */
+/** The first line in which npm says what went wrong. Such lines begin with `npm error`; the last ones name npm's own log. */
 function reasonIn(output) {
   const lines = output
     .split('\n')
@@ -89,12 +89,12 @@ function reasonIn(output) {
 async function install(relay) {
   say('installing npm packages (once, about a minute)');
   const startedAtMs = Date.now();
-  // npm names its own script when it runs this one; that npm is there for sure.
+  // If npm runs this script, it names its own script in the environment, so that npm certainly exists.
   const script = process.env.npm_execpath;
   const byScript = script?.endsWith('npm-cli.js');
   const command = byScript ? process.execPath : 'npm';
   const given = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--no-progress'];
-  // A group of its own: package scripts are ended with it.
+  // It has a process group of its own, so that package scripts end with it.
   const child = spawn(command, byScript ? [script, ...given] : given, {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -110,7 +110,7 @@ async function install(relay) {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, signal);
     } catch {
-      // It has ended.
+      // The group has ended.
     }
   };
   relay.to((signal) => {
@@ -131,7 +131,7 @@ async function install(relay) {
     const log = join(state, 'npm-ci.log');
     await writeFile(log, output);
     throw new LaunchError(
-      `npm ci failed: ${reasonIn(output)} (all of it: ${log}). Run it again, or \`npm ci\` by hand`,
+      `npm ci failed: ${reasonIn(output)} (full output: ${log}). Run it again, or \`npm ci\` by hand`,
     );
   }
   say(`npm packages installed in ${Math.round((Date.now() - startedAtMs) / 1000)} s`);
@@ -147,7 +147,7 @@ async function ensureInstalled(relay) {
     await withLock(
       join(state, 'npm.lock'),
       { waitMs: INSTALL_WAIT_MS, onWait, signal: controller.signal },
-      // Whoever waited finds the work done.
+      // A process that had to wait may find the packages installed.
       async () => (await isInstalled()) || install(relay),
     );
   } catch (error) {
@@ -162,7 +162,7 @@ async function run(program, given, relay) {
     isFile ? [join(root, program), ...given] : given,
     {
       cwd: root,
-      // A file notices by the channel that this process is gone, however it ended.
+      // The program notices the end of this process, even a kill, by the closed IPC channel.
       stdio: isFile ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit',
       env: { ...process.env, PATH: [bin, process.env.PATH ?? ''].join(delimiter) },
     },

@@ -1,6 +1,6 @@
 /**
- * A lock between processes, kept in a file. Plain JavaScript without dependencies: it guards the installation of
- * everything else, so it must run before that, on Node 20.
+ * A lock between processes, kept in a file. It is plain JavaScript without dependencies for Node 20, because it guards the
+ * installation of everything else.
  */
 import { mkdir, open, readFile, stat, unlink, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -8,16 +8,16 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 200;
-/** The holder touches its file that often. */
+/** How often the holder updates the time of its file. */
 const TOUCH_MS = 5_000;
-/** A file nobody has touched for this long has no holder. */
+/** The age at which a file counts as left behind by a holder that has died. */
 const STALE_MS = 60_000;
-/** Breaking a stale lock takes far less. */
+/** The age at which the file of a breaker counts as left behind. Breaking a stale lock takes far less time. */
 const BREAK_STALE_MS = 10_000;
 
 const hasCode = (error, code) => error instanceof Error && error.code === code;
 
-/** @returns {Promise<boolean>} false if the file is there already */
+/** @returns {Promise<boolean>} false if the file exists already */
 async function createExclusively(path, text) {
   try {
     const file = await open(path, 'wx');
@@ -48,7 +48,7 @@ const isAlive = (pid) => {
   }
 };
 
-/** Who holds the lock; undefined when it is free, `stale` when its holder is gone. */
+/** The holder of the lock; undefined if the lock is free. `stale` says that the holder has died. */
 async function holderOf(path) {
   try {
     const [text, { mtimeMs }] = await Promise.all([readFile(path, 'utf8'), stat(path)]);
@@ -61,7 +61,7 @@ async function holderOf(path) {
   }
 }
 
-/** Removes a stale lock. A second lock sees to it that nobody removes the one that its successor has just made. */
+/** Removes a stale lock. A second lock file keeps other processes from removing the lock that a new holder has just made. */
 async function breakStale(path) {
   const breaker = `${path}.break`;
   if (await createExclusively(breaker, '')) {
@@ -80,16 +80,16 @@ async function breakStale(path) {
  * Runs `action` while no other process does so under the same path.
  *
  * @template T
- * @param {string} path the lock's file; its folder is made
+ * @param {string} path the lock's file, whose folder is created
  * @param {{ waitMs: number, onWait?: (pid: string) => void, signal?: AbortSignal }} options
  * @param {() => Promise<T>} action
  * @returns {Promise<T>}
- * @throws an Error that names the holder when the lock was not free within `waitMs`
+ * @throws an Error that names the holder if the lock is not free within `waitMs`
  */
 export async function withLock(path, { waitMs, onWait, signal }, action) {
   await mkdir(dirname(path), { recursive: true });
   const giveUpAtMs = Date.now() + waitMs;
-  let told = false;
+  let hasReported = false;
   while (!(await createExclusively(path, `${process.pid}\n${hostname()}\n`))) {
     const holder = await holderOf(path);
     if (holder?.stale) await breakStale(path);
@@ -99,8 +99,8 @@ export async function withLock(path, { waitMs, onWait, signal }, action) {
           `process ${holder.pid} has held ${path} for ${Math.round(waitMs / 1000)} s; end it, or remove the file`,
         );
       }
-      if (!told) onWait?.(holder.pid);
-      told = true;
+      if (!hasReported) onWait?.(holder.pid);
+      hasReported = true;
       await sleep(POLL_MS, undefined, { signal });
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Time that passes only when nothing else is left to do. Async code runs in one thread, in the order of its instants
- * and, at one instant, in the order it asked; so two runs that draw the same numbers do the same.
+ * Virtual time, which advances only when no more code can run now. Callbacks run one at a time, ordered by their time,
+ * then by the order in which they were requested. So two runs that draw the same random numbers do the same.
  */
 import type { Clock } from '../runtime/contract.ts';
 import { TimeHeap } from '../runtime/time-heap.ts';
@@ -8,16 +8,16 @@ import { TimeHeap } from '../runtime/time-heap.ts';
 /** Why `run` ended. */
 export type RunEnd = 'idle' | 'until' | 'steps';
 
-/** Something to do later; without an action once nobody waits for it any more. */
+/** A scheduled action. It is undefined once its waiter was aborted. */
 interface Entry {
   action: (() => void) | undefined;
 }
 
-// Runs after every promise that can settle has settled.
-const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+// Resolves after every promise that can settle now has settled.
+const allSettled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export class VirtualTime {
-  /** By the time that has passed without what was skipped. */
+  /** Scheduled actions, by a time that leaves out skipped time. */
   readonly #agenda = new TimeHeap<Entry>();
   #passedMs: number;
   #skippedMs = 0;
@@ -32,12 +32,12 @@ export class VirtualTime {
     return this.#passedMs + this.#skippedMs;
   }
 
-  /** Actions taken so far. */
+  /** Number of actions that have run. */
   get steps(): number {
     return this.#steps;
   }
 
-  /** When something happens next that somebody still waits for; undefined if nothing does. */
+  /** When the next action that is not aborted is due; undefined if there is none. */
   get nextAtMs(): number | undefined {
     for (;;) {
       const nextMs = this.#agenda.nextAtMs;
@@ -68,15 +68,16 @@ export class VirtualTime {
       if (ms < Infinity) entry = this.#add(ms, end);
     });
 
-  /** A clock that runs ahead of this time, or behind it. */
+  /** A clock whose wall time differs from this time by `skewMs`. */
   clock(skewMs: () => number = () => 0): Clock {
     return { nowMs: () => this.nowMs + skewMs(), monotonicMs: () => this.#passedMs, sleep: this.sleep };
   }
 
   /**
-   * Runs what is due, in order, until nothing is left, the time is up, or the steps are used up.
+   * Runs due actions in order, until none is left, the time is reached, or the steps are used up.
    *
-   * @param limits - `untilMs`: an instant, to which time is moved on; `afterStep`: sees the state between two steps
+   * @param limits - `untilMs`: time to which this clock is moved; `afterStep`: called between two steps; `isOver`: ends
+   * the run when it returns true
    */
   async run(
     limits: {
@@ -87,7 +88,7 @@ export class VirtualTime {
     } = {},
   ): Promise<RunEnd> {
     const { untilMs = Infinity, stepsMax = Infinity, afterStep, isOver } = limits;
-    await settled();
+    await allSettled();
     afterStep?.();
     for (let step = 0; step < stepsMax; step += 1) {
       if (isOver?.()) return 'until';
@@ -100,28 +101,28 @@ export class VirtualTime {
       this.moveTo(atMs);
       this.#agenda.takeDue(this.#passedMs)?.value.action?.();
       this.#steps += 1;
-      await settled();
+      await allSettled();
       afterStep?.();
     }
     return 'steps';
   }
 
-  /** Waits for what goes on, then does what is due by now, one after the other, each to its end. */
+  /** Waits until running code is idle, then runs the actions that are due by now, waiting after each. */
   async runDue(): Promise<void> {
-    await settled();
+    await allSettled();
     for (let due = this.#takeDue(); due !== undefined; due = this.#takeDue()) {
       due();
       this.#steps += 1;
-      await settled();
+      await allSettled();
     }
   }
 
-  /** Moves time on. What would have happened in between is late. */
+  /** Moves time forward without running the actions in between, which then run late. */
   moveTo(atMs: number): void {
     this.#passedMs = Math.max(this.#passedMs, atMs - this.#skippedMs);
   }
 
-  /** Leaves out so much of the time: whatever is to happen happens so much later, and no monotonic clock shows it. */
+  /** Jumps ahead by `ms`: everything scheduled happens that much later, and no monotonic clock shows it. */
   skip(ms: number): void {
     this.#skippedMs += ms;
   }

@@ -85,7 +85,7 @@ describe('an event of a business', () => {
   ])('that has no %s at %s is rejected by that name', async (field, path) => {
     const { jobs, rejections } = await deliver({ type: 'resize', [field]: path }, ORDER);
     expect(jobs).toEqual([]);
-    expect(rejections).toMatchObject([{ field, reason: `is missing: the event has nothing at ${path}` }]);
+    expect(rejections).toMatchObject([{ field, reason: `is missing: the event has no value at ${path}` }]);
   });
 
   it('makes several jobs by several rules, also of one type', () => {

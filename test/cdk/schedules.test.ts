@@ -79,7 +79,7 @@ describe('declared schedules', { timeout: SYNTH_MS }, () => {
 
   it('are at most 500', () => {
     const many = Object.fromEntries(Array.from({ length: 501 }, (_, at) => [`s${at}`, NIGHTLY]));
-    expect(() => declared(many)).toThrow(/more than a deployment declares/);
+    expect(() => declared(many)).toThrow(/more than one deployment may declare/);
   });
 
   // What has ended is no mistake here.
@@ -109,7 +109,7 @@ describe('declared schedules', { timeout: SYNTH_MS }, () => {
       expect.objectContaining({
         name: 'ConfigurationError',
         field: 'schedules.nightly.payload',
-        message: expect.stringContaining('holds what is no JSON'),
+        message: expect.stringContaining('contains a value that JSON cannot represent'),
       }),
     );
   });

@@ -158,8 +158,8 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
   [['schedules', 'nxt'], /unknown command 'nxt'/],
   [[...NEXT, '--from', '2026-02-30T00:00:00Z'], /--from: must be an ISO 8601 instant/],
   [[...NEXT, '--from', '2026-03-29T02:30:00'], /--from: must be an ISO 8601 instant/],
-  [['schedules', 'next', '--cron', '30 2 * *'], /cron: is no cron pattern \(it has 4 fields\)/],
-  [['schedules', 'next', '--cron', 'daily'], /cron: is no cron pattern \(it has 1 field\)/],
+  [['schedules', 'next', '--cron', '30 2 * *'], /cron: is not a cron pattern \(it has 4 fields\)/],
+  [['schedules', 'next', '--cron', 'daily'], /cron: is not a cron pattern \(it has 1 field\)/],
   [
     ['schedules', 'next', '--cron', '0 30 2 * * * 2027'],
     /--cron: is a pattern of Quartz .* Write "30 2 \* \* \*"/,

@@ -65,7 +65,7 @@ describe('what is no file of cases', () => {
   it('two cases of one name are refused', async () => {
     const content = read('timers');
     content.cases[3].id = content.cases[1].id;
-    await refused(content, /cases\[3\]\.id: B2 is there twice/);
+    await refused(content, /cases\[3\]\.id: B2 is used twice/);
   });
 
   it('a folder, and a file that is not there, are refused', async () => {
@@ -103,12 +103,12 @@ describe('a wrong field is named with its path', () => {
     ['fairness', 'C1', 'config.idlePolicy', 'sleep', /config\.idlePolicy: /],
     ['fairness', 'C1', 'config.resetEveryMs', 0, /config\.resetEveryMs: /],
     ['fairness', 'C1', 'config.types[1].priority', undefined, /config\.types\[1\]\.priority: /],
-    ['fairness', 'C1', 'config.types[2].type', 'repack', /config\.types\[2\]\.type: repack is there twice/],
+    ['fairness', 'C1', 'config.types[2].type', 'repack', /config\.types\[2\]\.type: repack is used twice/],
     ['fairness', 'C1', 'arrivals', {}, /scenarios\[0\]\.arrivals: /],
     ['fairness', 'C1', 'arrivals[4].fairnessKey', undefined, /scenarios\[0\]\.arrivals\[4\]\.fairnessKey: /],
     ['fairness', 'C1', 'arrivals[4].durationMs', null, /arrivals\[4\]\.durationMs: /],
     ['fairness', 'C1', 'arrivals[4].atMs', 1e300, /arrivals\[4\]\.atMs: /],
-    ['fairness', 'C1', 'arrivals[4].id', 1, /arrivals\[4\]\.id: 1 is there twice/],
+    ['fairness', 'C1', 'arrivals[4].id', 1, /arrivals\[4\]\.id: 1 is used twice/],
     ['fairness', 'C1', 'arrivals[4].id', 1.5, /arrivals\[4\]\.id: /],
     ['scoring', 'A-S1', 'kind', 'guess', /cases\[0\]\.kind: /],
     ['scoring', 'A-S1', 'kind', undefined, /cases\[0\]\.kind: /],
@@ -117,10 +117,16 @@ describe('a wrong field is named with its path', () => {
     ['scoring', 'A-S1', 'input.onDemand', 'no', /cases\[0\]\.input\.onDemand: /],
     ['scoring', 'A-X1', 'input.mode', 'apart', /cases\[0\]\.input\.mode: /],
     ['scoring', 'A-L1', 'input.slots[1].types', 1, /cases\[0\]\.input\.slots\[1\]\.types: /],
-    ['scoring', 'A-L1', 'input.slots[1].id', 1, /cases\[0\]\.input\.slots\[1\]\.id: 1 is there twice/],
+    ['scoring', 'A-L1', 'input.slots[1].id', 1, /cases\[0\]\.input\.slots\[1\]\.id: 1 is used twice/],
     ['scoring', 'A-P1', 'input.ops[1].op', 'grab', /cases\[0\]\.input\.ops\[1\]\.op: /],
-    ['scoring', 'A-P3', 'input.ops[3].slots[0].id', 1, /ops\[3\]\.slots\[0\]\.id: slot 1 was there before/],
-    ['scoring', 'A-A1', 'input.queued[1].id', 1, /cases\[0\]\.input\.queued\[1\]\.id: 1 is there twice/],
+    [
+      'scoring',
+      'A-P3',
+      'input.ops[3].slots[0].id',
+      1,
+      /ops\[3\]\.slots\[0\]\.id: slot 1 was registered before/,
+    ],
+    ['scoring', 'A-A1', 'input.queued[1].id', 1, /cases\[0\]\.input\.queued\[1\]\.id: 1 is used twice/],
     ['scoring', 'A-A2', 'input.onDemand[0].id', 1, /cases\[0\]\.input\.onDemand\[0\]\.id: 1 is queued too/],
     ['timers', 'B1', 'input.events[1].triggerMs', 'soon', /cases\[0\]\.input\.events\[1\]\.triggerMs: /],
     ['timers', 'B1', 'input.events[1].op', 'make', /cases\[0\]\.input\.events\[1\]\.op: /],
@@ -235,7 +241,7 @@ describe('a field that a format does not know is refused by its name', () => {
   it('and what an arrival repeats of its type must be so', async () => {
     await refused(
       one('fairness', 'C1', 'arrivals[0].priority', 99),
-      /scenarios\[0\]\.arrivals\[0\]\.priority: is 99, and \d+ for its type /,
+      /scenarios\[0\]\.arrivals\[0\]\.priority: is 99, but its type /,
     );
   });
 });

@@ -623,7 +623,7 @@ describe('a scenario that is wrong', { timeout: 60_000 }, () => {
     [
       'two jobs of one name',
       { jobs: [job({ id: 'x' }), job({ id: 'x' })] },
-      /scenarios\[1\]\.jobs\[1\]\.id: x is there twice/,
+      /scenarios\[1\]\.jobs\[1\]\.id: x is used twice/,
     ],
     [
       'too many jobs',
@@ -633,7 +633,7 @@ describe('a scenario that is wrong', { timeout: 60_000 }, () => {
     [
       'a wrong pattern',
       { schedules: [{ id: 'a', schedule: 'often', job: { type: 'work', durationMs: 1 } }] },
-      /scenarios\[1\]\.schedules\[0\]\.schedule: is no cron/,
+      /scenarios\[1\]\.schedules\[0\]\.schedule: is not a cron/,
     ],
     [
       'a wrong zone',
@@ -648,7 +648,7 @@ describe('a scenario that is wrong', { timeout: 60_000 }, () => {
     [
       'an unknown fleet',
       { workers: [{ worker: 'w', fleet: 'none', slots: 1 }] },
-      /workers\[0\]\.fleet: none is no fleet/,
+      /workers\[0\]\.fleet: none is not a fleet/,
     ],
     [
       'a worker of a fleet of functions',
@@ -664,12 +664,12 @@ describe('a scenario that is wrong', { timeout: 60_000 }, () => {
     [
       'two workers of one name',
       { workers: Array(2).fill({ worker: 'w', fleet: 'work', slots: 1 }) },
-      /workers\[1\]\.worker: w is there twice/,
+      /workers\[1\]\.worker: w is used twice/,
     ],
     [
       'an unknown scope',
       { events: [{ op: 'override', atMs: 0, scope: 'type/play' }] },
-      /events\[0\]\.scope: type\/play is no scope/,
+      /events\[0\]\.scope: type\/play is not a scope/,
     ],
     ['an unknown event', { events: [{ op: 'explode', atMs: 0 }] }, /events\[0\]\.op: /],
     ['an instant without a zone', { startsAt: '2026-01-01T00:00:00' }, /scenarios\[1\]\.startsAt: /],

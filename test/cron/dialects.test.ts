@@ -124,11 +124,11 @@ describe('a pattern of Amazon EventBridge', () => {
     ['0 9 * * ? *', 'Write "0 9 * * *".'],
     ['15 10 ? * 2-6 *', 'Write "15 10 * * MON-FRI".'],
     ['cron(0 9 * * ? *)', 'Write "0 9 * * *".'],
-    ['rate(5 minutes)', 'Write every: "5m" in its place.'],
-    ['rate(1 day)', 'Write every: "1d" in its place.'],
+    ['rate(5 minutes)', 'Write every: "5m" instead.'],
+    ['rate(1 day)', 'Write every: "1d" instead.'],
     ['at(2027-01-01T00:00:00)', 'Submit a job with runAt'],
-    ['0 9 1 1 ? 2027-2030', 'say the years (2027-2030) with start and end'],
-    ['@every 5m', 'Write every: "5m" in its place.'],
+    ['0 9 1 1 ? 2027-2030', 'give the years (2027-2030) with start and end'],
+    ['@every 5m', 'Write every: "5m" instead.'],
   ])('%s is translated: %s', (pattern, wayOut) => {
     expect(() => readCron(pattern)).toThrow(wayOut);
   });

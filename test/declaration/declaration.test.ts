@@ -100,7 +100,7 @@ describe('a deployment', () => {
       'a fleet without a queue',
       encodeConfiguration(resolveConfiguration(ONE)),
       {},
-      /queueUrls\.images: must be the address of the queue of the fleet, got undefined/,
+      /queueUrls\.images: must be the URL of the fleet's queue, got undefined/,
     ],
   ])('is refused for %s, and nothing is declared', async (_, text, queueUrls, message) => {
     const on = stage({ pool: ONE });

@@ -73,7 +73,7 @@ describe('a declaration of another version', () => {
   it('that comes later and may not be passed over says so, and where to go', () => {
     const later = { ...inflated(packDeclaration(DECLARED)), readableBy: 2 };
     expect(() => unpackDeclaration(deflated(later))).toThrow(
-      /readableBy: was declared by a later version of fairlead.*got 2.*Update fairlead where this runs/s,
+      /readableBy: was set by a later version of fairlead.*got 2.*Update fairlead in this process/s,
     );
   });
 

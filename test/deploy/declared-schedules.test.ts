@@ -92,7 +92,7 @@ describe('a deployment', () => {
     });
     await expect(deploy({ a: HOURLY, b: DAILY, c: DAILY }, store, 'raced')).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringMatching(/^schedules: .*got "b".*another name/),
+      message: expect.stringMatching(/^schedules: .*got "b".*another id/),
     });
     expect(ids()).toEqual(['a', 'b', 'c']);
     expect(await stateOf('b')).toMatchObject({ isDeclared: false });

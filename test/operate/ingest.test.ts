@@ -68,7 +68,7 @@ describe('Job Move Requested', () => {
       failedMessageIds: [],
       rejected: 1,
     });
-    expect(await reasons('e')).toEqual([`id: job ${id} is running: only jobs that wait are moved`]);
+    expect(await reasons('e')).toEqual([`id: job ${id} is running: only waiting jobs can be moved`]);
     expect(on.published).toMatchObject([{ kind: 'rejected', detail: { sourceId: 'e', field: 'id' } }]);
   });
 });
@@ -101,7 +101,7 @@ describe('Job Cancel Requested', () => {
     });
     for (const started of await on.startEverywhere()) await on.end(started);
     expect(await deliver('cancel', { id: other }, { id: 'late' })).toMatchObject({ rejected: 1 });
-    expect(await reasons('late')).toEqual([`id: job ${other} has succeeded already`]);
+    expect(await reasons('late')).toEqual([`id: job ${other} has already succeeded`]);
   });
 });
 

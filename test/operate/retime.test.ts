@@ -172,7 +172,7 @@ describe('a move that meets another change', () => {
     expect((await move(on, job, HOUR_MS, { store: racing(on, 4, raise) })).kind).toBe('moved');
     await expect(
       move(on, job, 0, { store: racing(on, 5, (seen) => move(on, { ...job, ...seen }, HOUR_MS)) }),
-    ).rejects.toThrow(/moved on at each of 5 tries, nothing was changed/);
+    ).rejects.toThrow(/changed during each of 5 attempts, nothing was changed/);
     expect(on.stateOf(job.id)).toBe('scheduled');
   });
 });

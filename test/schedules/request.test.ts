@@ -33,14 +33,17 @@ describe('a schedule that is refused', () => {
 
 describe('why a schedule is refused', () => {
   it.each([
-    [{ zon: 'UTC' }, 'is no field of a schedule. Did you mean "zone"? Leave it out.'],
-    [{ type: 'wrok' }, 'is no job type of this pool (got "wrok"). Did you mean "work"? It has: work.'],
-    [{ retries: 3 }, 'is no field of a schedule. Leave it out.'],
+    [{ zon: 'UTC' }, 'is not a field of a schedule. Did you mean "zone"? Leave it out.'],
+    [
+      { type: 'wrok' },
+      'is not a job type of this pool (got "wrok"). Did you mean "work"? The pool has: work.',
+    ],
+    [{ retries: 3 }, 'is not a field of a schedule. Leave it out.'],
     [{ misfireMax: 0.5 }, 'must be a whole number from 1 to 100 (got 0.5)'],
     [{ priority: '5' }, 'must be a whole number from 0 to 10 (got "5")'],
     [
       { cron: '30 2 * *' },
-      'is no cron pattern (it has 4 fields) (got "30 2 * *"). Write five fields, or six from seconds on: minute 0-59, hour 0-23, day of month 1-31 or L, month 1-12 or JAN-DEC, day of week 0-7 or SUN-SAT; or @daily and the like.',
+      'is not a cron pattern (it has 4 fields) (got "30 2 * *"). Write five fields, or six that begin with seconds: minute 0-59, hour 0-23, day of month 1-31 or L, month 1-12 or JAN-DEC, day of week 0-7 or SUN-SAT; or @daily and the like.',
     ],
     [
       { blackouts: [{ from: '24:00', until: '06:00' }] },
@@ -50,10 +53,13 @@ describe('why a schedule is refused', () => {
       { end: '2025-01-01T00:00:00Z' },
       'is in the past: it must be after 2026-01-01T00:00:00.000Z (got "2025-01-01T00:00:00.000Z")',
     ],
-    [{ every: '5m' }, 'stands beside cron "30 2 * * *": give exactly one of the two (got "300000ms")'],
+    [
+      { every: '5m' },
+      'is given together with cron "30 2 * * *": give exactly one of the two (got "300000ms")',
+    ],
     [
       { cron: '* * 31 2 *' },
-      'never fires: none of its times is left between start, end and blackouts, or its date does not exist, such as 30 February (got "* * 31 2 *"). Name a time that comes before 2200-01-01T00:00:00.000Z.',
+      'never fires: start, end and blackouts leave none of its times, or its date does not exist, such as 30 February (got "* * 31 2 *"). Choose a time before 2200-01-01T00:00:00.000Z.',
     ],
   ])('is said in words that help: %j', (fields, reason) => {
     expect(parse({ ...RIGHT_SCHEDULE, ...fields })).toMatchObject({ refusal: { reason } });

@@ -103,9 +103,7 @@ describe.each(Object.entries(DOORS))('%s', (_, door) => {
   it.each(MISSING)('refuses a job without %s, by the name of the field', async (_what, asked, field) => {
     const told = await door(asked);
     expect(told).toContain(field);
-    expect(told).toMatch(
-      /is missing: jobs of type .{0,2}render.{0,2} must name (what they work on|whose share)/,
-    );
+    expect(told).toMatch(/is missing: jobs of type .{0,2}render.{0,2} must name the (resource|key)/);
   });
 
   it('takes one that names all, and any of a type that requires nothing', async () => {

@@ -114,7 +114,7 @@ describe('the embedded emulator', { timeout: TIMEOUT_MS }, () => {
     const address = server.address();
     const port = typeof address === 'object' ? address?.port : undefined;
     await expect(startEmulator({ port })).rejects.toThrow(
-      `port ${port} of 127.0.0.1 is taken by another program: end it, or choose another port`,
+      `port ${port} of 127.0.0.1 is used by another program: end it, or choose another port`,
     );
   });
 
@@ -142,7 +142,7 @@ describe('the embedded emulator', { timeout: TIMEOUT_MS }, () => {
     const root = await folderWith({ python3: script });
     execFileSync('chmod', ['+x', join(root, 'python3')]);
     await expect(startEmulator({ dataDir: join(root, 'data'), path: root })).rejects.toThrow(
-      /^python3 cannot make a virtual environment: No module named venv\. Install its venv module/,
+      /^python3 cannot create a virtual environment: No module named venv\. Install its venv module/,
     );
   });
 });

@@ -21,22 +21,22 @@ export interface EventBridgeBusOptions {
   readonly busName: string;
 }
 
-/** EventBridge's bound on the entries of one request. */
+/** EventBridge's limit on the entries of one request. */
 const ENTRIES_MAX = 10;
 
 /**
- * Bound on all entries of one request together. EventBridge takes less than 1 MB; the event that it delivers is some
- * hundred bytes larger than its entry, and must still fit into a queue's message of 1 MiB.
+ * The most bytes of all entries of one request. EventBridge takes less than 1 MB. The delivered event is some hundred
+ * bytes larger than its entry, and must still fit into a queue message of 1 MiB.
  */
 const REQUEST_BYTES_MAX = 1_000_000;
 
-/** What remains of an error's message when even the event without its result is too large. */
+/** How many characters of an error's message are kept if the event is too large even without its result. */
 const MESSAGE_MAX = 10_000;
 
-/** What a single entry may be told of itself that another try would not change. */
+/** Error codes of a single entry that a retry would not change. */
 const REFUSALS: ReadonlySet<string> = new Set(['InvalidArgument', 'MalformedDetail', 'RedactionFailure']);
 
-interface Sized {
+interface SizedEntry {
   readonly event: OutcomeEvent;
   readonly entry: PutEventsRequestEntry;
   readonly bytes: number;
@@ -59,13 +59,13 @@ export class EventBridgeBus implements EventBus {
     return [...tooLarge, ...answers.flat()];
   }
 
-  /** A batch that is refused as a whole is split, down to the entry that is at fault. */
-  async #put(batch: readonly Sized[]): Promise<readonly Unpublished[]> {
+  /** Sends a batch. If the whole batch is refused, splits it until the invalid entry is alone. */
+  async #put(batch: readonly SizedEntry[]): Promise<readonly Unpublished[]> {
     try {
       const { Entries = [] } = await this.#client.send(
         new PutEventsCommand({ Entries: batch.map((each) => each.entry) }),
       );
-      // Answers stand in the order of the entries; only an accepted one has an id.
+      // Results have the order of the entries, and only accepted ones have an id.
       return batch.flatMap(({ event }, index) => {
         const { EventId, ErrorCode = '', ErrorMessage = '' } = Entries[index] ?? {};
         if (EventId !== undefined) return [];
@@ -78,7 +78,7 @@ export class EventBridgeBus implements EventBus {
           { cause: error },
         );
       }
-      // Throttled or unanswered: the caller may publish these again.
+      // The request was throttled or not answered, so the caller may publish these events again.
       if (!isRefusal(error)) return batch.map(({ event }) => ({ event }));
       const [first] = batch;
       if (batch.length === 1 && first !== undefined)
@@ -89,16 +89,16 @@ export class EventBridgeBus implements EventBus {
   }
 }
 
-/** The request itself is at fault, as far as EventBridge says so. */
+/** Whether EventBridge says that the request itself is invalid. */
 function isRefusal(error: unknown): error is Error {
   if (!(error instanceof Error) || THROTTLES.has(error.name)) return false;
   const { $metadata } = error as { readonly $metadata?: { readonly httpStatusCode?: number } };
   const status = $metadata?.httpStatusCode ?? 0;
-  return status >= 400 && status < 500 && !TEMPORARY.has(status);
+  return status >= 400 && status < 500 && !TEMPORARY_STATUSES.has(status);
 }
 
-/** Who asks is not believed, as where its clock is wrong; no answer in time; too many requests. */
-const TEMPORARY: ReadonlySet<number> = new Set([401, 403, 408, 429]);
+/** Statuses of requests that may succeed later: 401 and 403 also come from a wrong clock, 408 is a timeout, 429 throttling. */
+const TEMPORARY_STATUSES: ReadonlySet<number> = new Set([401, 403, 408, 429]);
 
 const THROTTLES: ReadonlySet<string> = new Set(['ThrottlingException', 'LimitExceededException']);
 
@@ -110,8 +110,8 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'CredentialsProviderError',
 ]);
 
-function batchesOf(sized: readonly Sized[]): readonly (readonly Sized[])[] {
-  const batches: Sized[][] = [];
+function batchesOf(sized: readonly SizedEntry[]): readonly (readonly SizedEntry[])[] {
+  const batches: SizedEntry[][] = [];
   let bytes = 0;
   for (const each of sized) {
     const batch = batches.at(-1);
@@ -126,8 +126,8 @@ function batchesOf(sized: readonly Sized[]): readonly (readonly Sized[])[] {
   return batches;
 }
 
-/** As an entry of a request; or why it cannot be one. */
-function entryOf(event: OutcomeEvent, busName: string): Sized | Required<Unpublished> {
+/** Makes an entry of a request, or says why that is impossible. */
+function entryOf(event: OutcomeEvent, busName: string): SizedEntry | Required<Unpublished> {
   for (const detail of detailsOf(event)) {
     const entry = {
       EventBusName: busName,
@@ -139,11 +139,11 @@ function entryOf(event: OutcomeEvent, busName: string): Sized | Required<Unpubli
     const bytes = sizeOf(entry);
     if (bytes <= REQUEST_BYTES_MAX) return { event, entry, bytes };
   }
-  const reason = `it does not fit into a request of ${REQUEST_BYTES_MAX} bytes even when it is cut`;
+  const reason = `even shortened, it does not fit into a request of ${REQUEST_BYTES_MAX} bytes`;
   return { event, reason };
 }
 
-/** The detail in ever shorter forms; `omitted` names what a reader has to fetch from the job instead. */
+/** The detail in shorter and shorter forms. `omitted` lists the fields that a consumer must read from the job. */
 function* detailsOf(event: OutcomeEvent): Generator<object> {
   const { detail } = event;
   yield detail;
@@ -184,7 +184,7 @@ function describe(event: OutcomeEvent): string {
   return `${event.kind === 'stopped' ? 'schedule' : 'job'} ${event.detail.id}`;
 }
 
-/** As EventBridge counts it: the time 14 bytes, the rest its UTF-8. */
+/** The size as EventBridge counts it: 14 bytes for the time, and the UTF-8 bytes of the other fields. */
 const sizeOf = (entry: {
   readonly Source: string;
   readonly DetailType: string;

@@ -1,23 +1,23 @@
-/** The bus in memory, with what is awkward about EventBridge. */
+/** The bus in memory. It imitates the difficult behaviour of EventBridge. */
 import type { EventBus, OutcomeEvent, Unpublished } from '../contract.ts';
 
-/** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
+/** Chances are from 0 to 1. Times are upper bounds, of which each event draws its own. Everything is off by default. */
 export interface BusImitation {
   readonly duplicated?: number | undefined;
   readonly lateMs?: number | undefined;
-  /** An event of a batch is not accepted. */
+  /** Chance that an event of a batch is not accepted. */
   readonly rejected?: number | undefined;
-  /** An event is accepted, but answered as if it were not. */
+  /** Chance that an event is accepted, but reported as not accepted. */
   readonly unanswered?: number | undefined;
 }
 
 export interface MemoryBusOptions {
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
-  /** Does something later: a timer, or a simulation's agenda. Without it events come at once. */
+  /** Runs an action later: a timer, or a simulation's agenda. Without it, events are delivered at once. */
   readonly after?: ((delayMs: number, action: () => void) => void) | undefined;
   readonly imitate?: BusImitation | undefined;
-  /** Hears of each imitated awkwardness that took place. */
+  /** Called for each imitated difficulty that occurs. */
   readonly imitated?: ((what: keyof BusImitation) => void) | undefined;
 }
 
@@ -44,7 +44,7 @@ export class MemoryEventBus implements EventBus {
   }
 
   /**
-   * Hears of every event on the bus.
+   * Calls the listener for each event on the bus.
    *
    * @returns a function that ends the subscription
    */

@@ -1,12 +1,15 @@
 /**
- * Asks for a function that leads a partition for a while, as an asynchronous invocation that a dispatch function makes of itself. Not as a
- * message of the wake queue: its pollers would have one batch less for what is due, for as long as the function leads.
+ * Requests a function that leads a partition for a while. The dispatch function invokes itself asynchronously for this.
+ * A message of the wake queue would occupy one of the queue's pollers for as long as the function leads.
  */
 import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 import { LED_PARTITIONS_MAX } from '../../core/partition.ts';
 import { withoutLineage } from '../lineage.ts';
 
-/** Whoever asks waits for the answer before its invocation ends, and a network may have no way to Lambda: it asks again later. */
+/**
+ * The caller waits for the answer before its own invocation ends, and its network may block Lambda's API. So a request
+ * fails fast, and the caller asks again later.
+ */
 const REQUESTS = {
   maxAttempts: 1,
   requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
@@ -19,7 +22,7 @@ export interface LeadsOptions {
   readonly functionName: string;
 }
 
-/** @throws what Lambda answers */
+/** @throws Lambda's error */
 export const askingToLead =
   ({ client, functionName }: LeadsOptions) =>
   async (partition: number): Promise<void> => {
@@ -33,7 +36,7 @@ export const askingToLead =
     );
   };
 
-/** The partition that such an invocation is to lead; undefined: it is another one. */
+/** The partition that an invocation is to lead; undefined if the event is another one. */
 export function leadIn(event: object): number | undefined {
   if (!('asks' in event && event.asks === 'lead' && 'partition' in event)) return undefined;
   const { partition } = event;

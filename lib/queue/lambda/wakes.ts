@@ -1,6 +1,7 @@
 /**
- * Wakes that tell of jobs while these are stored, as asynchronous invocations of the dispatch function by its alias: a message would
- * be sent, received and deleted for that, three billed requests. Everything else goes by the queue, and so does what cannot be invoked.
+ * Sends wakes that name jobs as asynchronous invocations of the dispatch function, by its alias. A message would have
+ * to be sent, received and deleted, which are three billed requests. Other wakes go by the queue, and so do all wakes
+ * while the function cannot be invoked.
  */
 import {
   InvokeCommand,
@@ -15,21 +16,24 @@ import { encodeWake } from '../message.ts';
 
 export interface InvokedWakesOptions {
   readonly client: Pick<LambdaClient, 'send'>;
-  /** Of the alias by which the function takes wakes, and nothing else. */
+  /** ARN of the alias by which the function accepts wakes, and nothing else. */
   readonly functionArn: string;
-  /** For all other wakes. */
+  /** Takes all other wakes. */
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** Where Lambda refused to invoke the function, wakes go by the queue for so long; */
+/** How long wakes go by the queue after Lambda refused an invocation. */
 const REFUSED_FOR_MS = 10 * 60_000;
-/** and so long where it did not answer in time: a machine that slept meanwhile finds the way open again. */
+/**
+ * How long wakes go by the queue after Lambda did not answer in time. It is short, because a machine that was suspended
+ * can reach Lambda again at once.
+ */
 const UNANSWERED_FOR_MS = 60_000;
 
 /**
- * A wake is worth something at once: where Lambda cannot be reached, a message is to follow soon. The second try is for a connection that
- * was closed while nothing went on.
+ * A wake is only useful at once, so an unanswered request fails fast and the wake goes by the queue. The second attempt
+ * is for a connection that was closed while it was idle.
  */
 const REQUESTS = {
   maxAttempts: 2,
@@ -40,14 +44,14 @@ export const lambdaForWakes = (aws: LambdaClientConfig): LambdaClient =>
   withoutLineage(new LambdaClient({ ...aws, ...REQUESTS }));
 
 const ALIAS_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d{12}:function:[\w-]+:[\w-]+$/;
-/** Whether it names an alias: where an earlier version of the construct was deployed, there is none that may be woken. */
+/** Whether the ARN names an alias. Only by an alias may producers invoke the function. */
 export const isAliasArn = (arn: string): boolean => ALIAS_ARN.test(arn);
 
 export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
   readonly #options: InvokedWakesOptions;
   #refusedUntilMonotonicMs = -Infinity;
-  /** Whether the function can be invoked: as long as nobody knows, one wake finds out, and the others go by the queue. */
-  #way: 'unknown' | 'asked' | 'open' = 'unknown';
+  /** Whether the function can be invoked. While that is unknown, one wake tries, and the others go by the queue. */
+  #reachable: 'unknown' | 'trying' | 'yes' = 'unknown';
 
   constructor(options: InvokedWakesOptions) {
     this.#options = options;
@@ -56,9 +60,9 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
   async sendWake(wake: WakeRequest): Promise<void> {
     const { client, functionArn, queue, clock } = this.#options;
     const { delayMs = 0, jobIds, signal } = wake;
-    const isForFunction = jobIds !== undefined && delayMs === 0 && this.#way !== 'asked';
+    const isForFunction = jobIds !== undefined && delayMs === 0 && this.#reachable !== 'trying';
     if (isForFunction && clock.monotonicMs() >= this.#refusedUntilMonotonicMs) {
-      if (this.#way === 'unknown') this.#way = 'asked';
+      if (this.#reachable === 'unknown') this.#reachable = 'trying';
       try {
         await client.send(
           new InvokeCommand({
@@ -68,11 +72,11 @@ export class InvokedWakes implements Pick<JobQueue, 'sendWake'> {
           }),
           signal === undefined ? {} : { abortSignal: signal },
         );
-        this.#way = 'open';
+        this.#reachable = 'yes';
         return;
       } catch (error) {
-        this.#way = 'unknown';
-        // A role of before may wake by messages only; and a network may have no way to Lambda.
+        this.#reachable = 'unknown';
+        // The producer's role may lack the permission to invoke, or its network may block Lambda's API.
         const forMs = error instanceof LambdaServiceException ? REFUSED_FOR_MS : UNANSWERED_FOR_MS;
         this.#refusedUntilMonotonicMs = clock.monotonicMs() + forMs;
         signal?.throwIfAborted();

@@ -1,4 +1,4 @@
-/** When the messages of one queue are visible, and to whose receipt they answer. */
+/** Keeps the messages of one queue: when each becomes visible, and which receipt deletes it. */
 import { TimeHeap } from '../../runtime/time-heap.ts';
 import type { DispatchMessage, ReceivedMessage } from '../contract.ts';
 
@@ -9,7 +9,7 @@ interface Delivery {
   readonly receipt: string;
 }
 
-/** Deliveries whose messages' numbers follow each other. */
+/** The deliveries of messages with consecutive numbers. */
 interface Block {
   readonly deliveries: (Delivery | undefined)[];
   live: number;
@@ -18,17 +18,17 @@ interface Block {
 const BLOCK = 256;
 
 /**
- * What may still be delivered, or deleted: the last delivery of each message, by the message's number. No map: one that
- * fills and empties all the time is made anew each time, and each that has grown old before it was thrown away keeps the
- * next ones, and all messages that were in them, from the collector's quick rounds.
+ * The last delivery of each message that is not deleted, by the message's number. It is not a Map, because a Map that
+ * constantly fills and empties is rebuilt each time. A rebuilt one that reached the old generation of the garbage
+ * collector keeps its successors, and all messages in them, alive until a full collection.
  */
 class LiveDeliveries {
-  /** From the first with a live delivery on, which is number `#from`. */
+  /** Blocks from the first one with a live delivery, which is block number `#from`. */
   readonly #blocks: (Block | undefined)[] = [];
   #from = 0;
   size = 0;
 
-  /** Undefined: the receipt is outdated, or was never given. */
+  /** Undefined if the receipt is outdated or was never given. */
   find(receipt: string): Delivery | undefined {
     const number = Number.parseInt(receipt, 10);
     const delivery = this.#blockOf(number)?.deliveries[number % BLOCK];
@@ -39,7 +39,7 @@ class LiveDeliveries {
     return this.#blockOf(number)?.deliveries[number % BLOCK]?.receipt === receipt;
   }
 
-  /** Puts a delivery in the place of its message's last one, or behind all others. */
+  /** Replaces the message's last delivery, or adds the first one. */
   put(delivery: Delivery): void {
     if (this.#blocks.length === 0) this.#from = Math.floor(delivery.number / BLOCK);
     let block = this.#blockOf(delivery.number);
@@ -47,15 +47,15 @@ class LiveDeliveries {
       block = { deliveries: new Array<undefined>(BLOCK).fill(undefined), live: 0 };
       this.#blocks[Math.floor(delivery.number / BLOCK) - this.#from] = block;
     }
-    const place = delivery.number % BLOCK;
-    if (block.deliveries[place] === undefined) {
+    const index = delivery.number % BLOCK;
+    if (block.deliveries[index] === undefined) {
       block.live += 1;
       this.size += 1;
     }
-    block.deliveries[place] = delivery;
+    block.deliveries[index] = delivery;
   }
 
-  /** A receipt that is outdated, or was never given, deletes nothing. */
+  /** Ignores a receipt that is outdated or was never given. */
   delete(receipt: string): void {
     const number = Number.parseInt(receipt, 10);
     const block = this.#blockOf(number);
@@ -94,7 +94,7 @@ export class DeliverySchedule {
     this.#schedule({ number: this.#sent, jobs, receiveCount: 0, receipt }, visibleAtMs);
   }
 
-  /** The next visible message, hidden from now until `hiddenUntilMs`. Its older receipts are void. */
+  /** Returns the next visible message and hides it until `hiddenUntilMs`. Its older receipts become invalid. */
   receive(nowMs: number, hiddenUntilMs: number): ReceivedMessage | undefined {
     for (let due = this.#visible.takeDue(nowMs); due !== undefined; due = this.#visible.takeDue(nowMs)) {
       const { number, jobs } = due.value;
@@ -107,7 +107,7 @@ export class DeliverySchedule {
     return undefined;
   }
 
-  /** Makes a message visible from now on that was received by this receipt. */
+  /** Makes the message that was received with this receipt visible now. */
   show(receipt: string, nowMs: number): void {
     const delivery = this.#live.find(receipt);
     if (delivery !== undefined) this.#visible.add(nowMs, delivery);
@@ -115,13 +115,16 @@ export class DeliverySchedule {
 
   delete(receipt: string): void {
     this.#live.delete(receipt);
-    // Deleted messages stay in the heap until their time: not more of them than live ones.
+    // Deleted messages stay in the heap until their time. A large heap is rebuilt when more than half of it is deleted.
     if (this.#visible.size > 1_000 && this.#visible.size > 2 * this.#live.size) {
       this.#visible = this.#visible.filtered((delivery) => this.#live.has(delivery));
     }
   }
 
-  /** How long until the next message becomes visible, if nobody has been told of it yet. */
+  /**
+   * Returns the time until the next message becomes visible, and remembers that a timer is set for it; undefined if a
+   * timer is set already.
+   */
   armed(nowMs: number): number | undefined {
     const nextAtMs = this.#visible.nextAtMs;
     if (nextAtMs === undefined || (this.#armedAtMs !== undefined && this.#armedAtMs <= nextAtMs)) {

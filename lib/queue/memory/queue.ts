@@ -9,14 +9,14 @@ import {
 import { groupsOf } from '../message.ts';
 import { DeliverySchedule } from './delivery-schedule.ts';
 
-/** Chances are between 0 and 1, times are upper bounds from which each case draws its own. All off unless named. */
+/** Chances are from 0 to 1. Times are upper bounds, of which each message draws its own. Everything is off by default. */
 export interface QueueImitation {
   readonly duplicated?: number | undefined;
   readonly lateMs?: number | undefined;
   readonly lost?: number | undefined;
-  /** A message of a batch is not accepted. */
+  /** Chance that a message of a batch is not accepted. */
   readonly rejected?: number | undefined;
-  /** A message is accepted, but answered as if it were not. */
+  /** Chance that a message is accepted, but reported as not accepted. */
   readonly unanswered?: number | undefined;
 }
 
@@ -25,12 +25,12 @@ export interface MemoryQueueOptions {
   readonly clock: () => number;
   /** Evenly distributed in [0, 1). */
   readonly random: () => number;
-  /** Does something later: a timer, or a simulation's agenda. */
+  /** Runs an action later: a timer, or a simulation's agenda. */
   readonly after: (delayMs: number, action: () => void) => void;
-  /** A message received more often than this is set aside as a dead letter; unlimited unless given. */
+  /** A message that is received more often than this becomes a dead letter. Unlimited by default. */
   readonly maxReceiveCount?: number | undefined;
   readonly imitate?: QueueImitation | undefined;
-  /** Hears of each imitated awkwardness that took place. */
+  /** Called for each imitated difficulty that occurs. */
   readonly imitated?: ((what: keyof QueueImitation) => void) | undefined;
 }
 
@@ -148,7 +148,7 @@ export class MemoryJobQueue implements JobQueue {
   }
 
   /**
-   * Hears of every wake when it is due.
+   * Calls the listener for each wake when it is due.
    *
    * @returns a function that ends the subscription
    */
@@ -158,7 +158,7 @@ export class MemoryJobQueue implements JobQueue {
   }
 
   /**
-   * Hears of every look that was asked for, when it is due.
+   * Calls the listener for each requested check of workers when it is due.
    *
    * @returns a function that ends the subscription
    */
@@ -167,12 +167,12 @@ export class MemoryJobQueue implements JobQueue {
     return () => this.#lookListeners.delete(listener);
   }
 
-  /** What messages named that were received too often. */
+  /** Jobs of messages that were received too often. */
   deadLetters(fleet: string): readonly DispatchMessage[] {
     return this.#fleet(fleet).deadLetters;
   }
 
-  /** Messages of a fleet that are not deleted, hidden ones included. */
+  /** Messages of a fleet that are not deleted, including hidden ones. */
   sizeOf(fleet: string): number {
     return this.#fleet(fleet).deliveries.size;
   }
@@ -184,7 +184,7 @@ export class MemoryJobQueue implements JobQueue {
     return true;
   }
 
-  /** Draws when a message arrives, once for each of its copies. */
+  /** Draws the delay of each copy of a message. */
   #deliveries(): readonly number[] {
     const copies = this.#happens('lost') ? 0 : this.#happens('duplicated') ? 2 : 1;
     const lateMs = this.#imitate.lateMs ?? 0;
@@ -218,7 +218,7 @@ export class MemoryJobQueue implements JobQueue {
     return received;
   }
 
-  /** Hands what is visible to who waits, and comes back when the next message becomes visible. */
+  /** Gives visible messages to waiting receivers, and sets a timer for the next message. */
   #serve(queue: FleetQueue): void {
     for (const waiter of queue.waiters) {
       const received = this.#take(queue, waiter.max, waiter.hideMs);

@@ -1,6 +1,6 @@
 /**
- * Dead letters on SQS. They are moved one by one: SQS's own task knows where a letter belongs only if a queue sent it there, and what a rule of
- * the bus could not deliver was sent by EventBridge.
+ * Dead letters on SQS. They are sent back one by one, because SQS's own redrive knows only the source of letters that a
+ * queue moved there, and EventBridge itself sends the events that a rule could not deliver.
  */
 import {
   DeleteMessageBatchCommand,
@@ -14,14 +14,14 @@ import {
 import type { DeadLetterQueues, DeadLetterView, QueueView } from '../contract.ts';
 import { translated } from './errors.ts';
 
-/** By name: a queue, and the one behind it. */
+/** A queue and its dead-letter queue, by name. */
 type Pairs = Readonly<Record<string, { readonly queueUrl: string; readonly deadLetterQueueUrl: string }>>;
 
-/** SQS's bound on the messages of one request. */
+/** SQS's limit on the messages of one request. */
 const BATCH_MAX = 10;
-/** Long enough to ask all of SQS's servers. */
+/** Seconds to wait for messages. With long polling SQS asks all of its servers. */
 const WAIT_SEC = 1;
-/** Between taking a letter and deleting it. */
+/** Seconds for which a letter is hidden while it is sent and deleted. */
 const HIDE_SEC = 60;
 
 export class SqsDeadLetterQueues implements DeadLetterQueues {
@@ -29,7 +29,7 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
   readonly #queues: Pairs;
   readonly #requests: ReadonlySet<string>;
 
-  /** @param requests - detail types of the events that the queue is for */
+  /** @param requests - detail types of the events that the queue takes */
   constructor({
     client,
     queues,
@@ -51,8 +51,8 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
   async look(queue: string): Promise<QueueView> {
     const { queueUrl, deadLetterQueueUrl } = this.#pair(queue);
     const [own, dead] = await Promise.all([queueUrl, deadLetterQueueUrl].map((url) => this.#count(url)));
-    // The next one that asks sees them, too.
-    const letters = (dead?.waiting ?? 0) === 0 ? [] : await this.#take(deadLetterQueueUrl, BATCH_MAX, 0);
+    // The letters are not hidden, so that the next read sees them too.
+    const letters = (dead?.waiting ?? 0) === 0 ? [] : await this.#receive(deadLetterQueueUrl, BATCH_MAX, 0);
     return {
       queue,
       waiting: own?.waiting ?? 0,
@@ -68,9 +68,9 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     let kept = 0;
     while (sentBack + kept < max) {
       const most = Math.min(BATCH_MAX, max - sentBack - kept);
-      const taken = await this.#take(deadLetterQueueUrl, most, HIDE_SEC);
+      const taken = await this.#receive(deadLetterQueueUrl, most, HIDE_SEC);
       if (taken.length === 0) break;
-      const letters = taken.filter((letter) => !this.#isOfAnotherRule(letter));
+      const letters = taken.filter((letter) => !this.#isFromJobRule(letter));
       kept += taken.length - letters.length;
       if (letters.length === 0) continue;
       await Promise.all(letters.map((letter) => this.#send(queueUrl, letter)));
@@ -87,8 +87,11 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     return { sentBack, kept };
   }
 
-  /** EventBridge leaves the event behind, and not what its rule would have made of it; one that a bus could not read has met no rule. */
-  #isOfAnotherRule({ Body, MessageAttributes }: Message): boolean {
+  /**
+   * Whether the letter comes from a rule that turns business events into jobs. EventBridge stores the bare event, without the job that
+   * the rule would have made. An event that a bus could not read has met no rule.
+   */
+  #isFromJobRule({ Body, MessageAttributes }: Message): boolean {
     if (MessageAttributes?.RULE_ARN === undefined && MessageAttributes?.ERROR_CODE === undefined)
       return false;
     const type = fieldIn(Body, 'detail-type');
@@ -124,7 +127,11 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
     return { waiting: of('') + of('Delayed'), taken: of('NotVisible') };
   }
 
-  async #take(QueueUrl: string, MaxNumberOfMessages: number, hideSec: number): Promise<readonly Message[]> {
+  async #receive(
+    QueueUrl: string,
+    MaxNumberOfMessages: number,
+    hideSec: number,
+  ): Promise<readonly Message[]> {
     const { Messages = [] } = await this.#call('receive', QueueUrl, () =>
       this.#client.send(
         new ReceiveMessageCommand({
@@ -161,11 +168,11 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
   }
 }
 
-/** EventBridge says in attributes why it could not deliver; the dispatch function in the body why the bus refuses. */
+/** EventBridge gives its reason in attributes, the dispatch function in the body. */
 function viewOf({ Body = '', Attributes, MessageAttributes = {} }: Message): DeadLetterView {
   const { ERROR_CODE: code, ERROR_MESSAGE: message } = MessageAttributes;
-  const told = [code?.StringValue, message?.StringValue].filter((each) => each !== undefined).join(': ');
-  const reason = told === '' ? fieldIn(Body, 'reason') : told;
+  const given = [code?.StringValue, message?.StringValue].filter((each) => each !== undefined).join(': ');
+  const reason = given === '' ? fieldIn(Body, 'reason') : given;
   return {
     sentAtMs: Number(Attributes?.SentTimestamp ?? 0),
     ...(reason === undefined ? {} : { reason }),

@@ -1,5 +1,4 @@
-/** The outbox for outcomes on two SQS queues: what waits for the bus, and the dead letters behind it. */
-
+/** Outcomes for the bus in two SQS queues: those that wait for the bus, and the dead letters behind them. */
 import {
   DeleteMessageBatchCommand,
   ReceiveMessageCommand,
@@ -14,7 +13,7 @@ import { translated } from './errors.ts';
 
 export interface SqsOutcomeOutboxOptions {
   readonly client: SQSClient;
-  /** As it is declared; undefined: it is not. */
+  /** The declared queue; undefined if none is declared. */
   readonly queue: OutcomeQueue | undefined;
 }
 
@@ -23,9 +22,9 @@ interface OutcomeQueue {
   readonly deadLetterQueueUrl: string;
 }
 
-/** SQS's bound on the messages of one request. */
+/** SQS's limit on the messages of one request. */
 const RECEIVE_MAX = 10;
-/** Twice the time that a dispatch function has. */
+/** Twice the timeout of a dispatch function. */
 const HIDE_SEC = 120;
 
 export class SqsOutcomeOutbox implements OutcomeOutbox {
@@ -76,7 +75,7 @@ export class SqsOutcomeOutbox implements OutcomeOutbox {
       QueueUrl: queueUrl,
       Entries: receipts.map((ReceiptHandle, at) => ({ Id: String(at), ReceiptHandle })),
     });
-    // One that stays is published once more: consumers tell copies apart.
+    // A message that is not deleted is published once more, and consumers recognise duplicates.
     await this.#call('deleteOutcomes', queueUrl, () => this.#client.send(command));
   }
 

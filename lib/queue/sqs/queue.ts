@@ -23,16 +23,20 @@ import { translated } from './errors.ts';
 
 export interface SqsJobQueueOptions {
   readonly client: SQSClient;
-  /** By fleet. */
+  /** URL of each fleet's queue, by fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
   readonly wakeQueueUrl: string;
 }
 
-/** SQS's bounds. */
+/** SQS's limit on the messages of one send or delete. */
 const BATCH_MAX = 10;
+/** SQS's limit on the messages of one receive. */
 const RECEIVE_MAX = 10;
+/** SQS's limit on waiting for messages. */
 const WAIT_MAX_SEC = 20;
+/** SQS's limit on hiding a message: 12 hours. */
 const HIDE_MAX_SEC = 12 * 60 * 60;
+/** SQS's limit on a message's delay: 15 minutes. */
 const DELAY_MAX_SEC = 15 * 60;
 
 const secondsOf = (ms: number): number => Math.ceil(Math.max(0, ms) / 1000);
@@ -68,7 +72,7 @@ export class SqsJobQueue implements JobQueue {
           const failed = new Set(Failed.map((entry) => entry.Id));
           return batch.filter((_, index) => failed.has(String(index))).flat();
         } catch (error) {
-          // Sent or not: a second copy loses the race to start the job.
+          // The messages may have been sent. A second copy loses the race to start its job.
           if (error instanceof UnavailableError) return batch.flat();
           throw error;
         }
@@ -86,7 +90,7 @@ export class SqsJobQueue implements JobQueue {
   ): Promise<readonly ReceivedMessage[]> {
     const QueueUrl = this.#queueOf(fleet);
     if (!Number.isInteger(max) || max < 1 || max > RECEIVE_MAX) {
-      throw new RangeError(`receive: ${max} messages are asked for; ask for 1 to ${RECEIVE_MAX}`);
+      throw new RangeError(`receive: max is ${max}; it must be a whole number from 1 to ${RECEIVE_MAX}`);
     }
     const command = new ReceiveMessageCommand({
       QueueUrl,
@@ -103,14 +107,14 @@ export class SqsJobQueue implements JobQueue {
       );
       return Messages.flatMap(receivedOf);
     } catch (error) {
-      // What the queue had sent by then is hidden for a while, and comes again.
+      // Messages that the queue had sent by then are hidden for a while, and delivered again.
       if (signal?.aborted) return [];
       throw error;
     }
   }
 
   handBack(fleet: string, receipts: readonly string[]): Promise<void> {
-    // What stays hidden comes when its time is over.
+    // A delivery that could not be changed becomes visible when its hiding ends.
     return this.#inBatches(fleet, receipts, 'handBack', (QueueUrl, batch) => {
       const Entries = batch.map((entry) => ({ ...entry, VisibilityTimeout: 0 }));
       return this.#client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
@@ -118,7 +122,7 @@ export class SqsJobQueue implements JobQueue {
   }
 
   delete(fleet: string, receipts: readonly string[]): Promise<void> {
-    // What stays in the queue is delivered once more, finds its job gone on, and is deleted then.
+    // A message that could not be deleted is delivered once more. Its worker finds that the job has moved on, and deletes it.
     return this.#inBatches(fleet, receipts, 'delete', (QueueUrl, Entries) =>
       this.#client.send(new DeleteMessageBatchCommand({ QueueUrl, Entries })),
     );
@@ -151,11 +155,11 @@ export class SqsJobQueue implements JobQueue {
   }
 
   async #sendLater(verb: string, MessageBody: string, delayMs: number, signal?: AbortSignal): Promise<void> {
-    // Rounded up: a wake that comes early finds nothing due.
+    // Rounded up, because an early wake would find nothing due.
     const DelaySeconds = Math.ceil(delayMs / 1000);
     if (!(DelaySeconds >= 0 && DelaySeconds <= DELAY_MAX_SEC)) {
       throw new RangeError(
-        `${verb}: a delay of ${delayMs} ms is out of range; ask for 0 to ${DELAY_MAX_SEC * 1000} and let a tick do the rest`,
+        `${verb}: a delay of ${delayMs} ms is out of range; use 0 to ${DELAY_MAX_SEC * 1000} and leave later times to the tick`,
       );
     }
     const command = new SendMessageCommand({
@@ -185,7 +189,7 @@ export class SqsJobQueue implements JobQueue {
   }
 }
 
-/** A message that none of ours has sent is left alone: it comes again until SQS drops it. */
+/** Ignores a malformed message. It is delivered again until SQS drops it. */
 function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): ReceivedMessage[] {
   if (ReceiptHandle === undefined) return [];
   try {

@@ -1,38 +1,38 @@
 /**
- * Time-limited ownership, its fencing token, and what an owner that leaves owes the others.
+ * Leases with fencing tokens, and what happens when a member leaves.
  * Source: workload-distribution, "Failure Handling", "Graceful Shutdown" and "Active Heartbeating".
  *
- * A lease is extended by each heartbeat to beat + length, and is over the moment `nowMs` reaches its end. Whoever
- * takes it next gets a greater token; a holder from before is refused by its token, however late it comes back.
- * Instants and durations are milliseconds.
+ * Each heartbeat extends a lease to the heartbeat's instant plus the lease's length. The lease ends when `nowMs`
+ * reaches that instant. The next holder gets a greater token, so a former holder is refused by its token however late
+ * it returns. Instants and durations are milliseconds.
  */
 import { ownerOf, type Ring } from '../../core/ring.ts';
 import { type HashRange, inRanges, without } from './ring-changes.ts';
 
-/** One thing that can have one owner at a time. */
+/** The lease of something that has at most one owner at a time. */
 export interface Lease {
-  /** Of the last owner; 0 before the first. It never falls. */
+  /** Token of the last holder; 0 before the first. It never decreases. */
   readonly token: number;
   readonly holder: string | null;
   readonly endsAtMs: number;
-  /** Once true, nobody may take it again. */
+  /** True once the work was completed. The lease cannot be taken again. */
   readonly completed: boolean;
 }
 
 export const FREE_LEASE: Lease = { token: 0, holder: null, endsAtMs: -Infinity, completed: false };
 
-/** What became of it: the lease afterwards, and whether the asker got what it wanted. */
+/** The lease after a request, and whether the request succeeded. */
 export interface LeaseAnswer {
   readonly ok: boolean;
   readonly lease: Lease;
 }
 
-/** True from the very instant at which the lease ends. */
+/** True from the instant at which the lease ends. */
 export function isExpired(lease: Pick<Lease, 'endsAtMs'>, nowMs: number): boolean {
   return nowMs >= lease.endsAtMs;
 }
 
-/** Takes a lease that is free or over: the token rises by one. */
+/** Takes a lease that is free or has ended, and increments its token. */
 export function takeLease(lease: Lease, node: string, nowMs: number, leaseMs: number): LeaseAnswer {
   if (lease.completed || (lease.holder !== null && !isExpired(lease, nowMs))) return { ok: false, lease };
   return {
@@ -41,34 +41,34 @@ export function takeLease(lease: Lease, node: string, nowMs: number, leaseMs: nu
   };
 }
 
-/** Extends a lease that its holder still has. One that is over is not revived. */
+/** Extends a lease for its holder. A lease that has ended is not extended. */
 export function beat(lease: Lease, node: string, token: number, nowMs: number, leaseMs: number): LeaseAnswer {
   if (!holds(lease, node, token, nowMs)) return { ok: false, lease };
   return { ok: true, lease: { ...lease, endsAtMs: nowMs + leaseMs } };
 }
 
-/** Ends the leased work, once, by the holder alone. */
+/** Completes the leased work, once, and only for the holder. */
 export function complete(lease: Lease, node: string, token: number, nowMs: number): LeaseAnswer {
   if (!holds(lease, node, token, nowMs)) return { ok: false, lease };
   return { ok: true, lease: { ...lease, holder: null, completed: true } };
 }
 
-/** Takes the lease away from whoever has it. The token stays, so the former holder is refused. */
+/** Ends the lease. The token stays, so the former holder is refused. */
 export function expire(lease: Lease): LeaseAnswer {
   return { ok: true, lease: { ...lease, holder: null, endsAtMs: -Infinity } };
 }
 
-/** True if this node is the holder, by its latest token, and the lease is not over. */
+/** True if this node holds the lease with its latest token, and the lease has not ended. */
 export function holds(lease: Lease, node: string, token: number, nowMs: number): boolean {
   return !lease.completed && lease.holder === node && lease.token === token && !isExpired(lease, nowMs);
 }
 
-/** The first of the scans at `firstScanMs`, then every `scanMs`, that is not before an instant. */
+/** The first scan at or after an instant. Scans are at `firstScanMs`, and every `scanMs` from then on. */
 export function firstScanFrom(instantMs: number, firstScanMs: number, scanMs: number): number {
   return firstScanMs + Math.max(0, Math.ceil((instantMs - firstScanMs) / scanMs)) * scanMs;
 }
 
-/** A job as an owner looks for it ahead of its time. */
+/** A scheduled job as its owner reads it ahead of time. */
 export interface DueJob {
   readonly id: string;
   readonly hash: number;
@@ -77,8 +77,8 @@ export interface DueJob {
 }
 
 /**
- * What an owner of these ranges takes into its view now: ready jobs of its ranges that are due up to and including
- * the horizon, overdue ones too; soonest first, then by id.
+ * The jobs that an owner of these ranges reads ahead now: ready jobs of its ranges that are due up to and including the
+ * horizon, overdue ones as well. They are ordered by due time, then by id.
  */
 export function dueWindow<Due extends DueJob>(
   jobs: readonly Due[],
@@ -91,7 +91,7 @@ export function dueWindow<Due extends DueJob>(
     .sort((one, other) => one.dueMs - other.dueMs || (one.id < other.id ? -1 : 1));
 }
 
-/** How a member goes: it says goodbye, or it is missed when its membership lease ends. */
+/** How a member leaves: it hands over, or it crashes and is missed when its membership lease ends. */
 export type LeaveWay = 'handover' | 'crash';
 
 export interface Leave {
@@ -99,11 +99,11 @@ export interface Leave {
   readonly leaver: string;
   readonly atMs: number;
   readonly scanMs: number;
-  /** How long the others take a silent member for alive. */
+  /** How long the other members consider a silent member alive. */
   readonly memberLeaseMs: number;
 }
 
-/** Who starts a job, and between which instants. */
+/** The member that starts a job, and the instants between which it does. */
 export interface StartBounds {
   readonly owner: string | undefined;
   readonly startNotBeforeMs: number;
@@ -111,9 +111,10 @@ export interface StartBounds {
 }
 
 /**
- * Who starts a job that is due around the time a member leaves. Before that its ring decides; from then on the ring
- * without it. After a crash nobody has the leaver's ranges until its membership lease is over, so what is due there
- * in between starts with the first scan after that; a hand-over leaves no such gap.
+ * Decides which member starts a job that is due around the time at which a member leaves. Until then the full ring
+ * decides, afterwards the ring without the leaver. After a crash, the leaver's ranges have no owner until its
+ * membership lease ends. Jobs that become due there in the meantime start with the first scan after that. A handover
+ * leaves no such gap.
  */
 export function startBounds(ring: Ring, leave: Leave, hash: number, dueMs: number): StartBounds {
   const before = ownerOf(ring, hash);

@@ -1,10 +1,10 @@
-/** What changes hands when nodes come to a ring, or leave it. */
+/** Computes which hashes change owners when nodes join or leave a ring. */
 import { ownerOf, type Ring } from '../../core/ring.ts';
 
 /** Inclusive at both ends. */
 export type HashRange = readonly [from: number, to: number];
 
-/** True if one of the ranges holds the hash. */
+/** True if one of the ranges contains the hash. */
 export function inRanges(ranges: readonly HashRange[], hash: number): boolean {
   return ranges.some(([from, to]) => from <= hash && hash <= to);
 }
@@ -16,14 +16,14 @@ export interface MovedHash {
   readonly to: string | undefined;
 }
 
-/** Which of these hashes change hands from one ring to the other, in the given order. */
+/** The hashes whose owner differs between the rings, in the given order. */
 export function movedBetween(before: Ring, after: Ring, hashes: readonly number[]): readonly MovedHash[] {
   return hashes
     .map((hash) => ({ hash, from: ownerOf(before, hash), to: ownerOf(after, hash) }))
     .filter(({ from, to }) => from !== to);
 }
 
-/** A ring with the same positions, without some nodes. */
+/** The ring without the given nodes. */
 export function without(ring: Ring, gone: ReadonlySet<string>): Ring {
   const keep = ring.owners.map((node) => !gone.has(node));
   return {

@@ -1,9 +1,9 @@
 /**
- * Slots one by one: room for one running job each. Source: affinity-scoring, "The slot pool" and "Slot selection". The
- * product counts them by fleet, by the same rule: see `Fleets` in `lib/core/capacity.ts`.
+ * A pool of single slots, each with room for one running job. Source: affinity-scoring, "The slot pool" and "Slot
+ * selection". The product counts slots by fleet with the same rule: see `Fleets` in `lib/core/capacity.ts`.
  */
 
-/** Room for one job of any of its types. Ids are never used twice. */
+/** Room for one job of any of its types. Ids are never reused. */
 export interface Slot {
   readonly id: number;
   readonly types: readonly string[];
@@ -16,13 +16,13 @@ interface PooledSlot {
   free: boolean;
 }
 
-/** The inverted index: all slots by id, free slots by type, slots by worker. */
+/** All slots by id, free slots by type, and slots by worker. */
 export class SlotPool {
   readonly #slots = new Map<number, PooledSlot>();
   readonly #freeByType = new Map<string, Map<number, PooledSlot>>();
   readonly #byWorker = new Map<string, readonly number[]>();
 
-  /** Adds a worker's slots. A worker that is there already has restarted: its old slots, free or not, are gone first. */
+  /** Adds a worker's slots. A worker that is already registered has restarted, so its old slots are removed first. */
   register(workerId: string, slots: readonly Slot[]): void {
     this.unregister(workerId);
     const own: number[] = [];
@@ -36,7 +36,7 @@ export class SlotPool {
     this.#byWorker.set(workerId, own);
   }
 
-  /** Takes a stopped or crashed worker's slots away; an unknown worker is a no-op. Answers the slots that were busy. */
+  /** Removes the slots of a stopped or crashed worker; ignores an unknown worker. Returns the slots that were busy. */
   unregister(workerId: string): readonly number[] {
     const busy: number[] = [];
     for (const id of this.#byWorker.get(workerId) ?? []) {
@@ -49,12 +49,12 @@ export class SlotPool {
     return busy;
   }
 
-  /** Free slots that can run the type: O(1). */
+  /** Number of free slots that can run the type, in O(1). */
   capacity(type: string): number {
     return this.#freeByType.get(type)?.size ?? 0;
   }
 
-  /** The slot that `acquire` would take: O(free slots of the type). */
+  /** The slot that `acquire` would take, in O(free slots of the type). */
   choose(type: string): number | undefined {
     let best: PooledSlot | undefined;
     for (const slot of this.#freeByType.get(type)?.values() ?? []) {
@@ -63,7 +63,7 @@ export class SlotPool {
     return best?.id;
   }
 
-  /** Takes the compatible free slot with the fewest types; undefined when none is free. */
+  /** Takes the compatible free slot with the fewest types; undefined if none is free. */
   acquire(type: string): number | undefined {
     const id = this.choose(type);
     const slot = id === undefined ? undefined : this.#slots.get(id);
@@ -71,7 +71,7 @@ export class SlotPool {
     return id;
   }
 
-  /** Gives a slot back. Answers whether anything changed: a slot that is gone, or free already, is a no-op. */
+  /** Frees a slot. Returns false if the slot is gone or already free. */
   release(id: number): boolean {
     const slot = this.#slots.get(id);
     if (slot === undefined || slot.free) return false;
@@ -87,7 +87,7 @@ export class SlotPool {
       .sort((a, b) => a - b);
   }
 
-  /** Free slots by type; types without one are absent. */
+  /** Number of free slots by type; types without free slots are absent. */
   freeByType(): ReadonlyMap<string, number> {
     return new Map(
       [...this.#freeByType].filter(([, slots]) => slots.size > 0).map(([type, slots]) => [type, slots.size]),

@@ -1,37 +1,37 @@
 /**
- * Who may take work from whom, and how much: decisions only.
+ * Decides which node may take work from which other one, and how much. It carries nothing out.
  * Source: workload-distribution, "Work Stealing Implementation".
  *
- * A steal moves at most half the difference, so the thief never ends above its source: with loads s > t and m moved,
- * m <= (s - t) / 2 gives t + m <= s - m. Each steal lowers the sum of squared loads, so a sequence of them ends, and
- * no work goes round in circles. What is already under way counts as arrived (back-pressure): a thief does not ask
- * twice for the same imbalance.
+ * A steal moves at most half the difference, so the thief never ends above its source: with loads s > t and m moved, m
+ * <= (s - t) / 2 gives t + m <= s - m. Each steal lowers the sum of squared loads, so a sequence of steals ends, and no
+ * work moves in circles. Work in transit counts as arrived (back-pressure), so a thief does not steal twice for the
+ * same imbalance.
  */
 
-/** One node's load as it was last published. Counts of jobs. */
+/** One node's load as it was last published, in jobs. */
 export interface NodeLoad {
   readonly node: string;
   readonly load: number;
-  /** Of these, what has not started and may move. */
+  /** Jobs of `load` that have not started and may move. */
   readonly movable: number;
-  /** How many more it can take. */
+  /** How many more jobs it can take. */
   readonly freeCapacity: number;
-  /** Under way to it, not yet in `load`. */
+  /** Jobs in transit to it, not yet in `load`. */
   readonly incoming?: number | undefined;
-  /** Promised away, still in `load`. */
+  /** Jobs promised to others, still in `load`. */
   readonly outgoing?: number | undefined;
 }
 
 export interface StealPolicy {
-  /** A thief is below this. */
+  /** A thief has less load than this. */
   readonly low: number;
-  /** A source is above this. */
+  /** A source has more load than this. */
   readonly high: number;
-  /** Moved at once, at most. */
+  /** The most jobs that one steal moves. */
   readonly batch: number;
 }
 
-/** Why nothing moves. */
+/** Why no job moves. */
 export type StealRefusal = 'unknownThief' | 'notIdle' | 'noCapacity' | 'noSource';
 
 export type StealPlan =
@@ -39,7 +39,8 @@ export type StealPlan =
   | { readonly kind: 'refused'; readonly reason: StealRefusal };
 
 /**
- * What a node may take now: from the most loaded source that has something to give; ties go to the smaller name.
+ * Decides what a node may take now. The source is the most loaded one that has something to give; ties go to the
+ * smaller name.
  */
 export function planSteal(nodes: readonly NodeLoad[], policy: StealPolicy, thief: string): StealPlan {
   const taker = nodes.find(({ node }) => node === thief);

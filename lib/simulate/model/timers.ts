@@ -1,8 +1,8 @@
 /**
- * Work for a future time: what waits, what starts.
- * Source: future-work. The rows say what is to happen and when; that something has been armed is known in memory
- * only, so after a crash there is nothing to repair: whoever starts reads the rows and arms again. Changes count at
- * once, and a row that has run is gone, so creating its id again is new work.
+ * Scheduled work: which rows wait, and which start.
+ * Source: future-work. The rows say what is to happen, and when. The armed timers exist only in memory, so a crash
+ * leaves nothing to repair: a scheduler that starts reads the rows and arms its timers again. Changes take effect at
+ * once. A row that has run is deleted, so creating its id again is new work.
  *
  * Instants are milliseconds.
  */
@@ -13,45 +13,48 @@ export interface TimedWork {
   readonly triggerMs: number;
 }
 
-/** The rows, and whether somebody is there to look at them. Changes and starts take O(log rows). */
+/** The rows, and whether the scheduler is running. Changes and starts take O(log rows). */
 export class Timers {
   readonly #triggers = new Map<string, number>();
-  /** A heap by trigger, then id. A row that was moved or cancelled leaves its old entry behind until it surfaces. */
+  /**
+   * A heap by trigger, then id. A row that was moved or cancelled leaves an outdated entry, which is skipped when it
+   * surfaces.
+   */
   readonly #heap: TimedWork[] = [];
-  #up = false;
+  #isRunning = false;
 
-  /** The scheduler comes up: from now on, due rows start. */
+  /** Starts the scheduler. From now on, due rows start. */
   start(): void {
-    this.#up = true;
+    this.#isRunning = true;
   }
 
-  /** The scheduler is gone: rows stay, nothing starts. */
+  /** Crashes the scheduler: rows stay, and none starts. */
   crash(): void {
-    this.#up = false;
+    this.#isRunning = false;
   }
 
-  /** Adds a row; one with that id that still waits gets the new time. */
+  /** Adds a row. A waiting row of this id gets the new time. */
   create(id: string, triggerMs: number): void {
     this.#triggers.set(id, triggerMs);
     push(this.#heap, { id, triggerMs });
   }
 
-  /** Moves a row. Answers whether there was one. */
+  /** Moves a row. Returns false if there is none. */
   update(id: string, triggerMs: number): boolean {
     if (!this.#triggers.has(id)) return false;
     this.create(id, triggerMs);
     return true;
   }
 
-  /** Removes a row. Answers whether there was one. */
+  /** Deletes a row. Returns false if there is none. */
   cancel(id: string): boolean {
     return this.#triggers.delete(id);
   }
 
-  /** Takes out what starts now, by trigger, then id. While nobody is up, nothing does. */
+  /** Removes and returns the rows that start now, by trigger, then id. None starts while the scheduler is not running. */
   startDue(nowMs: number): readonly TimedWork[] {
     const started: TimedWork[] = [];
-    if (!this.#up) return started;
+    if (!this.#isRunning) return started;
     for (let next = this.#head(); next !== undefined && next.triggerMs <= nowMs; next = this.#head()) {
       this.#triggers.delete(next.id);
       started.push(next);
@@ -59,9 +62,9 @@ export class Timers {
     return started;
   }
 
-  /** When somebody who is up must look next; undefined if nothing waits or nobody is up. */
+  /** When the next row is due; undefined if none waits, or the scheduler is not running. */
   nextTriggerMs(): number | undefined {
-    return this.#up ? this.#head()?.triggerMs : undefined;
+    return this.#isRunning ? this.#head()?.triggerMs : undefined;
   }
 
   /** All rows, by trigger, then id. */
@@ -82,30 +85,30 @@ function byTrigger(one: TimedWork, other: TimedWork): number {
 }
 
 function push(heap: TimedWork[], row: TimedWork): void {
-  let place = heap.push(row) - 1;
-  while (place > 0) {
-    const parent = (place - 1) >> 1;
+  let index = heap.push(row) - 1;
+  while (index > 0) {
+    const parent = (index - 1) >> 1;
     const above = heap[parent] as TimedWork;
     if (byTrigger(above, row) <= 0) return;
-    heap[place] = above;
+    heap[index] = above;
     heap[parent] = row;
-    place = parent;
+    index = parent;
   }
 }
 
 function pop(heap: TimedWork[]): void {
   const last = heap.pop();
   if (last === undefined || heap.length === 0) return;
-  let place = 0;
+  let index = 0;
   for (;;) {
-    const left = 2 * place + 1;
+    const left = 2 * index + 1;
     if (left >= heap.length) break;
     const right = left + 1;
     const smaller =
       right < heap.length && byTrigger(heap[right] as TimedWork, heap[left] as TimedWork) < 0 ? right : left;
     if (byTrigger(last, heap[smaller] as TimedWork) <= 0) break;
-    heap[place] = heap[smaller] as TimedWork;
-    place = smaller;
+    heap[index] = heap[smaller] as TimedWork;
+    index = smaller;
   }
-  heap[place] = last;
+  heap[index] = last;
 }
