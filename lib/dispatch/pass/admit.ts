@@ -1,6 +1,7 @@
 /**
- * Fourth step: reserve and send, batch by batch, until nothing more may start. The worker that starts a job claims it; the pass does only where
- * the claim takes a lock with it.
+ * Fourth step of a pass. It draws decisions batch by batch, commits them as reservations, and sends them to the fleets' queues,
+ * until nothing more can start. The worker that starts a job claims it; the pass claims a job itself only if the claim must take
+ * a lock with it.
  */
 
 import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
@@ -24,14 +25,14 @@ const UNSEEN_AHEAD_MS = 10_000;
 /** Ten lines cost as much to read as a small page to write. */
 const LINES_WORTH_A_WRITE = 20;
 
-/** A decision that is reserved, and where. */
+/** A decision and the reservation entry that was written for it. */
 interface ReservedPlace {
   readonly reservation: Reservation;
   readonly position: number;
   readonly decision: Decision;
 }
 
-/** @param toClaim - of a job that the pass has not claimed itself */
+/** @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself */
 function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
   const { reserved } = place.decision;
   return {
@@ -45,36 +46,35 @@ function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
   };
 }
 
-/** What starts in one pass. */
+/** Admits jobs for one pass, and holds what the close step needs to know afterwards. */
 export class Admission {
   readonly #pass: PlannedPass;
-  /** What holds capacity by now. */
+  /** Jobs that hold capacity, including those that this pass has started. */
   readonly held: ReservedJob[];
   readonly #admittedIds = new Set<string>();
-  /** What the next commit writes beside its reservation. */
+  /** Changes that the next commit writes beside its reservation. */
   #draft: Draft;
   #isMovedBack = false;
-  /** What the partition says of what waits. */
+  /** The partition summary's statement that nothing waits, as last committed. Undefined: jobs may wait. */
   #quiet: Quiet | undefined;
   #unseenUntilMs: number;
-  /** Whether it has committed. */
   #hasCommitted = false;
-  /** Whether it has committed a later `unseenUntilMs`. */
+  /** Whether this pass has committed a later `unseenUntilMs`. */
   hasSaidUnseen = false;
-  /** Jobs that a fleet was told of. */
+  /** Jobs that were sent to a fleet. */
   admitted = 0;
   lostClaims = 0;
-  /** A bound cut the plan short. */
+  /** A bound ended the plan early. */
   isTruncated = false;
-  /** A lock that kept a claim from succeeding is open by now. */
+  /** A lock that made a claim fail has opened since. */
   isLockOpen = false;
-  /** Jobs of the next plan. */
+  /** Jobs in the next batch at most. */
   #most: number;
-  /** Of the names of its batches. */
+  /** Random part of the ids of this pass's batches. */
   readonly #nonce: string;
-  /** What the last plan met that is blocked. */
+  /** Blocked jobs that the last plan met. */
   blocked: Blocked = [];
-  /** Whether jobs may be parked, as the partition says. */
+  /** Whether the partition summary says that jobs may be parked. */
   readonly parks: boolean;
 
   constructor(pass: PlannedPass) {
@@ -89,12 +89,15 @@ export class Admission {
     this.parks = state.parks && !unparked.isNothingMarked;
   }
 
-  /** As the partition says by now: a read of the lines that began before may miss a job. */
+  /** Epoch ms, as last committed: a read of the lines that began earlier may miss a job. */
   get unseenUntilMs(): number {
     return this.#unseenUntilMs;
   }
 
-  /** @throws CommitLostError if another commit came first */
+  /**
+   * Admits batches until no more jobs can start.
+   * @throws CommitLostError if another commit came first
+   */
   async run(): Promise<void> {
     for (;;) {
       const decisions = await this.#plan();
@@ -106,7 +109,7 @@ export class Admission {
       this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
     await this.#pass.commits.written();
-    // A claim that was lost may have let a conflict key go.
+    // A lost claim may have freed a conflict key.
     if (this.lostClaims > 0) await this.#moveBack();
     if (this.parks) this.#letFollow();
   }
@@ -117,7 +120,7 @@ export class Admission {
     if (decisions.length > 0) await this.#hand(places);
   }
 
-  /** A batch that is full is followed by another one: what that needs is read while this one is written. */
+  /** Reads lines for the next batch while this one is written. Only a full batch is followed by another. */
   async #readAhead(decisions: readonly Decision[]): Promise<void> {
     const { planner, candidates } = this.#pass;
     if (decisions.length === this.#most && planner.room > 0) await candidates.readAhead(planner.room, true);
@@ -140,8 +143,8 @@ export class Admission {
   }
 
   /**
-   * The first decisions, up to one whose job has moved on: those behind it were made as if it took its place, and are made anew. Where a
-   * claim takes a lock, it tells.
+   * The decisions before the first one whose job has moved on. Later decisions assumed that this job would start, so they are
+   * made again. A job whose claim takes a lock is not checked here: its claim finds out.
    */
   async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
@@ -162,21 +165,23 @@ export class Admission {
     return decisions.slice(0, first);
   }
 
-  /** Where a job has started and its conflict key has room for more, what is parked behind it comes next. */
+  /** If a started job leaves room on its conflict key, the next pass reads the jobs that are parked for that key. */
   #letFollow(): void {
     const { planner, cached, inFlight } = this.#pass;
     const started = new Set(this.held.slice(inFlight.length).flatMap(({ conflictKey }) => conflictKey ?? []));
     for (const each of started) if (!planner.isConflictHeld(each)) cached.letGo.add(each);
   }
 
-  /** First jobs of blocked lines that do not start in this pass stand in their ready lines before the settlement is written. */
+  /**
+   * Returns parked jobs that could start, but do not in this pass, to their ready lines. The settlement is written after that.
+   */
   async #moveBack(): Promise<void> {
     const { context, planner, candidates, unparked, taken } = this.#pass;
     const freed = { heads: unparked.heads, taken };
     candidates.noteMovedBack(await moveBack(context, planner, freed, this.#admittedIds));
   }
 
-  /** Notes ledgers that the next commit writes because their keys have arrived, or were raised. */
+  /** Adds to the next commit the ledgers of keys that have newly arrived or that the plan has raised. */
   #noteLedgers(decisions: readonly Decision[]): void {
     const { planner, ledgerCache } = this.#pass;
     const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
@@ -195,7 +200,7 @@ export class Admission {
     );
   }
 
-  /** Whether anything waits once these have started; `null`: it may. */
+  /** The statement that nothing waits once these decisions have started. `null`: jobs may wait. */
   #quietAfter(decisions: readonly Decision[]): Quiet | null {
     const { due, carried, candidates, unparked } = this.#pass;
     const goesOn = decisions.length >= this.#most || this.isTruncated || due.more;
@@ -203,7 +208,10 @@ export class Admission {
     return candidates.quietBut(this.#admittedIds, this.#unseenUntilMs) ?? null;
   }
 
-  /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
+  /**
+   * Whether the summary's statement must be written now. A false one must be taken back at once. A new one is worth a commit of
+   * its own only if it spares other passes many reads.
+   */
   #isQuietNews(quiet: Quiet | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
@@ -211,8 +219,8 @@ export class Admission {
   }
 
   /**
-   * Whether a job is left waiting of which this pass was told, and reads of others may miss it for longer than the partition says. Also where
-   * this pass has read it: others may have read before it.
+   * Whether a job that a hint reported is left waiting, and the summary does not yet say that reads may miss it. This also holds
+   * if this pass has read the job, because an earlier read by another pass may have missed it.
    */
   #isUnseenNews(): boolean {
     const { context, candidates } = this.#pass;
@@ -228,7 +236,7 @@ export class Admission {
     const { attendance } = recovery;
     const places = this.#placesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
-    // What it has no room for goes before it.
+    // These commits hold the part of the draft that does not fit beside the reservations.
     const unseenUntilMs = this.#isUnseenNews()
       ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
       : undefined;
@@ -252,7 +260,7 @@ export class Admission {
     return places;
   }
 
-  /** Places in reservations of `batchJobs` jobs each: that many fit into an item, whatever their names. */
+  /** Divides decisions among reservations of `batchJobs` jobs each. This many fit into one item, however long their names are. */
   #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
     const { context, partition, commits, nowMs } = this.#pass;
     const { version } = commits;
@@ -269,7 +277,7 @@ export class Admission {
     });
   }
 
-  /** Tells the fleets of what is reserved by now: not before, or what starts might not be counted. */
+  /** Sends reserved jobs to their fleets. It runs after the commit: a job sent earlier could start without being counted. */
   async #hand(places: readonly ReservedPlace[]): Promise<void> {
     const { context, input, candidates } = this.#pass;
     candidates.noteGone(places.map(({ decision }) => decision.reserved));
@@ -288,7 +296,7 @@ export class Admission {
     if (locked.length > 0) await this.#claim(locked);
   }
 
-  /** The lock that guards the job's conflict key among partitions, if it has one. */
+  /** The conflict key whose lock this job's claim must take. Undefined: none. */
   #lockOf(reserved: ReservedJob): string | undefined {
     const { context, between } = this.#pass;
     return between?.lockOfPlace(context, reserved);
@@ -323,7 +331,10 @@ export class Admission {
     if (lost > 0) log.info('claims were lost', { partition, lost, of: places.length });
   }
 
-  /** A claim that failed gives its place back; one of which nothing is known holds it. */
+  /**
+   * Handles the answer to one claim. An entry whose claim failed is dropped; one whose answer is unknown goes on holding
+   * capacity.
+   */
   async #note(place: ReservedPlace, outcome: ClaimOutcome): Promise<void> {
     const { context, partition, planner } = this.#pass;
     const { store, clock } = context;
@@ -333,12 +344,12 @@ export class Admission {
       planner.closeConflict(conflictKey);
       this.isLockOpen ||=
         (await store.awaitLock({ conflictKey, partition, nowMs: clock.nowMs() })) === 'open';
-      // The same claim may come again, and find the lock open: only a raised version ends that.
+      // The same claim may arrive again after the lock has opened. Only a raised version makes it fail then.
       if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#drop(place);
       else this.#hold(decision);
     } else if (outcome === 'lost') {
       this.#letGo(decision);
-      // A claim that was answered cannot come again: the place needs no raised version.
+      // An answered claim cannot arrive again, so the version need not be raised.
       this.#drop(place);
     } else {
       // planted: unknown-claims-lent
@@ -357,7 +368,7 @@ export class Admission {
     candidates.distrust();
   }
 
-  /** The job has moved on: what is parked behind it may be the next. */
+  /** Notes that the job has left its conflict key, so a job parked for that key may be next. */
   #letGo({ reserved: { conflictKey } }: Decision): void {
     // planted: let-go-forgotten
     if (conflictKey !== undefined && this.parks) this.#pass.cached.letGo.add(conflictKey);

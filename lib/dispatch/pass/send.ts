@@ -1,9 +1,12 @@
-/** Tells fleets of claims. */
+/**
+ * Part of the admit step: sends claimed and reserved jobs to the queues of their fleets. The commit that reserves them comes
+ * first.
+ */
 import { jobsPerMessage } from '../../core/capacity.ts';
 import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';
 import type { DispatchContext } from '../partition/context.ts';
 
-/** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */
+/** Sends messages to the fleets' queues. A message that the queue refuses is sent again when its reservation is checked. */
 export async function send(context: DispatchContext, messages: readonly FleetMessage[]): Promise<void> {
   const byFleet = Map.groupBy(messages, ({ fleet }) => fleet);
   await Promise.all(
@@ -33,7 +36,7 @@ async function sendToFleet(
   }
 }
 
-/** Jobs of the fleet that one message names. One that the declaration does not know any more is told of each by itself. */
+/** Jobs in one message to the fleet. A fleet that is no longer declared gets a message for each job. */
 function together({ configuration }: DispatchContext, fleet: string): number {
   const declared = configuration.fleets.find((each) => each.fleet === fleet);
   return declared === undefined ? 1 : jobsPerMessage(declared);
