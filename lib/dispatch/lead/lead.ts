@@ -1,16 +1,17 @@
 /**
- * Leading a partition: passes, one after the other, by one dispatcher that remembers between them what it has read. Leading is a courtesy:
- * a small item names the leader, and other dispatchers leave letters instead of making passes. The partition's version alone decides what
- * counts, so two dispatchers that both believe to lead lose commits, and nothing else.
+ * Leading a partition: one dispatcher makes pass after pass, and keeps what it has read between them. A small item names the
+ * leader; other dispatchers leave letters for it instead of making passes. This item only saves work. The partition's version
+ * alone decides which commits succeed, so two dispatchers that both believe to lead lose commits and nothing else.
  *
- *  - A dispatcher that was woken takes the lead, and only leaders read letters.
+ *  - A woken dispatcher takes the lead, and only leaders read letters.
  *  - Letters are deleted one by one, after the commit that acted on them was answered.
- *  - A leader that ends releases the lead first, and looks for letters afterwards: a letter that came before its look is not forgotten.
- *  - A dispatcher that leaves a letter looks at the leader afterwards (`leaveLetter`), and goes on itself if none leads by then.
+ *  - A leader that ends releases the lead first and reads letters afterwards, so a letter that arrived in between is seen.
+ *  - A dispatcher that leaves a letter reads the leader item afterwards (`leaveLetter`), and makes the pass itself if no
+ *    dispatcher leads.
  *
- * So news waits for the minute's tick after four things only: a leader died, a pass of a lead failed, a stream batch was given up, a wake was
- * dead-lettered. A lead that failed sends no wake: what failed may fail again, and each failure would cause two. All rules, each with the
- * shortest trail without it, are in test/protocol/letters_model.py.
+ * So a change waits for the minute's tick in four cases only: a leader died, a pass of a lead failed, a stream batch was given
+ * up, or a wake went to the dead-letter queue. A failed lead sends no wake, because a repeated failure would double the wakes
+ * each time. All rules, each with the shortest run that breaks without it, are in test/protocol/letters_model.py.
  */
 import { nonceFrom } from '../../core/job.ts';
 import type { JobImage } from '../../store/contract/job-fields.ts';
@@ -34,7 +35,10 @@ const PASS_EVERY_MS = 60_000;
 const LOST_MAX = 3;
 const LOST_PAUSE_MS = 200;
 
-/** Why a lead has ended. `left`: another dispatcher leads. `outdated`: a newer declaration is there. `outOfTime`: there is more to do. */
+/**
+ * Why a lead has ended. `left`: another dispatcher leads. `outdated`: the partition has a newer declaration. `outOfTime`: a bound
+ * was reached with work left.
+ */
 export type LeadEnd = 'done' | 'left' | 'outOfTime' | 'outdated' | 'stopped';
 
 export interface LeadTotals {
@@ -46,36 +50,38 @@ export interface LeadTotals {
 
 export interface LeadReport extends Readonly<LeadTotals> {
   readonly end: LeadEnd;
-  /** Where it is outdated: by which version, and what it was shown and has not used. */
+  /** Set if `end` is `outdated`: the newer version, and the hints that were not used. */
   readonly outdated?:
     | { readonly version: number; readonly hints: readonly JobImage[]; readonly told: readonly string[] }
     | undefined;
 }
 
 export interface LeadOptions {
-  /** What the first pass is made for. */
+  /** Input of the first pass. */
   readonly first: Pick<PassInput, 'hints' | 'told' | 'fires' | 'commitsAnyway'>;
-  /** Left where another dispatcher leads; undefined: nothing is, because letters say it all. */
+  /** Letter to leave if another dispatcher leads. Undefined: none is left, because earlier letters hold the same news. */
   readonly letter: Letter | undefined;
-  /** Asked before each pass but the first, though there may be nothing left to do: whether it goes on to lead. @default - it does not */
+  /**
+   * Asked before each pass except the first: whether to go on leading although nothing is left to do. @default - the lead ends
+   */
   readonly stays?: ((totals: Readonly<LeadTotals>) => boolean) | undefined;
-  /** By the monotonic clock: no pass begins after that. */
+  /** By the monotonic clock. No pass begins after this. */
   readonly endsAtMonotonicMs: number;
-  /** Passes at most. @default - no bound */
+  /** Most passes of this lead. @default - no bound */
   readonly passesMax?: number | undefined;
-  /** Ends it in order. */
+  /** Ends the lead after the current pass. */
   readonly end?: AbortSignal | undefined;
   /** @default 250 */
   readonly pollMs?: number | undefined;
   /** @default 60,000 */
   readonly passEveryMs?: number | undefined;
-  /** Hears how long a pass took. */
+  /** Called with the duration of each pass. */
   readonly note?: ((passMs: number) => void) | undefined;
-  /** Hears when it begins to lead. */
+  /** Called once this dispatcher leads. */
   readonly began?: (() => void) | undefined;
 }
 
-/** Leads a partition, if no other dispatcher does. */
+/** Leads a partition, unless another dispatcher does. */
 export async function lead(
   context: DispatchContext,
   partition: number,
@@ -85,8 +91,8 @@ export async function lead(
 }
 
 /**
- * Leaves a letter for the leader of a partition, and looks at the leader afterwards: false if none leads by then, and the letter's writer is
- * to make the pass itself.
+ * Leaves a letter for the leader of a partition, and reads the leader item afterwards. False: no dispatcher leads any more, so
+ * the caller makes the pass itself.
  */
 export async function leaveLetter(
   { store, clock, seen }: Pick<DispatchContext, 'store' | 'clock' | 'seen'>,
@@ -100,7 +106,7 @@ export async function leaveLetter(
   return isLed;
 }
 
-/** Notes what this process has seen of a partition. */
+/** Remembers what this process has seen of a partition. */
 export function noteSeen(
   { seen, clock }: Pick<DispatchContext, 'seen' | 'clock'>,
   partition: number,
@@ -115,19 +121,19 @@ export function noteSeen(
   seen.set(partition, { ...known, ...news });
 }
 
-/** How dispatchers are named where they lead: a resident by its name and life, a function by itself; and each lead by a name of its own. */
+/** The name of one lead: the dispatcher's holder name and a random part. */
 const nameOfLead = ({ holder, random }: DispatchContext): string => `${holder}#${nonceFrom(random)}`;
 
 const RESIDENT_PREFIX = 'resident/';
 
-/** How a dispatcher that runs on is named where it leads. */
+/** The holder name of a resident dispatcher: its id and its incarnation. */
 export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
   `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
 
-/** The dispatcher that runs on, by the name of its lead; undefined: a function leads. */
+/** The id of the resident dispatcher that a lead's holder name contains. Undefined: a function leads. */
 export function residentIn(holder: string): string | undefined {
   if (!holder.startsWith(RESIDENT_PREFIX)) return undefined;
-  // Its own name may hold slashes, the name of its life does not.
+  // The id may contain slashes; the incarnation does not.
   return holder.slice(RESIDENT_PREFIX.length, holder.lastIndexOf('/'));
 }
 
@@ -139,18 +145,18 @@ class Lead {
   readonly #pace: Pace;
   readonly #end: AbortSignal;
   readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
-  /** By this process's monotonic clock: until then the item says that it leads. */
+  /** By this process's monotonic clock: until then the leader item names this lead. */
   #untilMonotonicMs = -Infinity;
-  /** What it was shown, and has not used. */
+  /** Hints that no pass has used yet. */
   #hints: readonly JobImage[];
   #told: readonly string[];
   /** Something is left to do at once. */
   #goesOn = true;
-  /** No pass has ended well. */
+  /** No pass of this lead has succeeded yet. */
   #isFirst = true;
   /** Schedules may be due that no pass has fired. */
   #fires: boolean;
-  /** Letters have asked for a pass. */
+  /** An empty letter has asked for a pass. */
   #wasAsked = false;
   #tries = 0;
   #lost = 0;
@@ -176,7 +182,8 @@ class Lead {
   }
 
   async run(): Promise<LeadReport> {
-    // The other leader has died, or released, since the letter was left: this dispatcher leads.
+    // If no dispatcher leads after the letter was left, the other leader has died or released the lead in between, so this one
+    // tries again.
     const { letter } = this.#options;
     while (!(await this.#take())) {
       if (letter === undefined || (await leaveLetter(this.#context, this.#partition, letter)))
@@ -190,7 +197,7 @@ class Lead {
         const news = await this.#release();
         isReleased = true;
         if (end !== 'done' || !news) return this.#report(await this.#leave(end, news));
-        // A letter has come since its last look.
+        // A letter has arrived since the last pass.
         if (!(await this.#take())) return this.#report('left');
         isReleased = false;
         this.#goesOn = true;
@@ -200,11 +207,11 @@ class Lead {
     }
   }
 
-  /** Leaves what is left to do to others, once it has released the lead. */
+  /** After the lead is released, gives unfinished work to another dispatcher. */
   async #leave(end: LeadEnd, news: boolean): Promise<LeadEnd> {
     const owes = news || this.#goesOn || this.#hints.length + this.#told.length > 0;
     if (owes && end !== 'outdated') await this.#handOver();
-    // The clock of a dispatcher that asked may be ahead: what is due by it has no other wake.
+    // The clock of the letter's writer may be ahead. Work that is due by that clock has no other wake.
     if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
     return end === 'outOfTime' && !owes ? 'done' : end;
   }
@@ -213,7 +220,7 @@ class Lead {
     return { end, ...this.#totals, outdated: this.#outdated };
   }
 
-  /** Takes the lead, or renews it. */
+  /** Takes or renews the lead. False: another dispatcher leads. */
   async #take(): Promise<boolean> {
     const { store, clock, budget } = this.#context;
     const askedAtMonotonicMs = clock.monotonicMs();
@@ -230,7 +237,7 @@ class Lead {
     return true;
   }
 
-  /** Ends the lead. Answers whether letters are there that it has not acted on. */
+  /** Ends the lead. Returns whether unread letters are left. */
   async #release(): Promise<boolean> {
     const { store } = this.#context;
     // planted: looked-before-release
@@ -240,7 +247,7 @@ class Lead {
     return letters.length > 0;
   }
 
-  /** Sees to it that another dispatcher goes on: what this one was shown and has not used, it leaves behind. */
+  /** Leaves unused hints in a letter and wakes another dispatcher. */
   async #handOver(): Promise<void> {
     const { store, queue, clock } = this.#context;
     const partition = this.#partition;
@@ -251,7 +258,7 @@ class Lead {
     await queue.sendWake(partition, 0);
   }
 
-  /** Why it makes no more passes, if so. Renews the lead in time. */
+  /** The reason why no more passes are made, if there is one. Renews the lead when half of it is over. */
   async #isOver(): Promise<LeadEnd | undefined> {
     const { clock, budget } = this.#context;
     const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
@@ -263,7 +270,7 @@ class Lead {
     return isHalfOver && !(await this.#take()) ? 'left' : undefined;
   }
 
-  /** Makes passes while there is a cause, or it stays. */
+  /** Makes passes while there is a reason for one, or while `stays` says to go on. */
   async #passes(): Promise<LeadEnd> {
     const { store, clock } = this.#context;
     for (;;) {
@@ -289,7 +296,7 @@ class Lead {
     }
   }
 
-  /** One pass, of what letters say and what is left of earlier ones. */
+  /** Makes one pass from the letters and from what earlier passes left. */
   async #pass(
     letters: readonly ReceivedLetter[],
     { looks, readsAnew }: { readonly looks: boolean; readonly readsAnew: boolean },
@@ -331,7 +338,7 @@ class Lead {
       this.#lost += 1;
       if (this.#lost >= LOST_MAX) await clock.sleep(LOST_PAUSE_MS, this.#end);
       // planted: deleted-though-refused
-      // The letters are there still, and say the same again.
+      // The letters are not deleted, and the next pass reads them again.
       this.#goesOn = true;
       return undefined;
     }
@@ -357,7 +364,7 @@ class Lead {
     return undefined;
   }
 
-  /** When it makes the next pass, though no letter may have come by then. */
+  /** Decides when to make the next pass even if no letter arrives. */
   async #planNext(
     outcome: PassReport,
     {
@@ -377,7 +384,7 @@ class Lead {
     if (letters.length > 0 || outcome.admitted + outcome.settled > 0)
       this.#livelyUntilMonotonicMs = nowMonotonicMs + LIVELY.forMs;
     const dueMs = await nextDueMs(this.#context, this.#partition);
-    // What the index still shows though its time has come was promoted, or is seen a little later.
+    // The index may still show work whose time has come; it is promoted already, or is seen at the next poll.
     this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
   }
 
@@ -386,7 +393,7 @@ class Lead {
     return clock.monotonicMs() >= this.#againAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
   }
 
-  /** Until it looks for letters again. */
+  /** Waits until the next look for letters. */
   #pause(): Promise<void> {
     const { clock } = this.#context;
     const { pollMs = POLL_MS } = this.#options;
@@ -410,6 +417,6 @@ class Lead {
   }
 }
 
-/** A letter that says nothing asks for a pass. */
+/** A letter without content asks for a pass. */
 const isEmpty = ({ hints, jobIds, looksAtAll }: ReceivedLetter): boolean =>
   !looksAtAll && hints.length + jobIds.length === 0;

@@ -1,4 +1,7 @@
-/** What a dispatcher works with. */
+/**
+ * The context of every dispatcher: its store, queue, configuration, clock, bounds and caches. Composition roots build it, and all
+ * steps receive it.
+ */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { Deployed } from '../../declaration/declaration.ts';
 import type { Metrics } from '../../metrics/contract.ts';
@@ -8,36 +11,45 @@ import type { PassStore } from '../../store/contract/verbs.ts';
 import type { AnnouncedLines } from '../../submit/submit.ts';
 import type { PartitionCaches } from '../view/partition-cache.ts';
 
-/** Bounds of one run of passes. At a bound the dispatcher stops cleanly and asks to be woken again. */
+/** Bounds of one run of passes. At a bound the dispatcher stops in order and asks to be woken again. */
 export interface DispatchBudget {
-  /** How long a lead lasts unless it is renewed, which it is when half of that is over. After a leader's death its letters wait so long. */
+  /**
+   * How long a lead lasts without renewal. It is renewed when half of this is over. After a leader's death, its letters wait this
+   * long.
+   */
   readonly leadMs: number;
-  /** Passes in a row. */
+  /** Most passes in a row. */
   readonly passesMax: number;
-  /** No pass begins when a run has lasted for so long: a function is ended at twice that. */
+  /** No pass begins when a run has lasted this long. A function is ended by its timeout at twice this. */
   readonly runMs: number;
-  /** Jobs of one reservation. */
+  /** Most jobs of one reservation. */
   readonly batchJobs: number;
-  /** Due jobs promoted at once; a pass does so up to ten times. */
+  /** Due jobs promoted with one read. A pass reads up to ten times. */
   readonly promoteMax: number;
-  /** Reservations whose jobs are looked up in one pass because their time to be checked has come. */
+  /** Reservations that one pass looks up because their check is due. */
   readonly checkMax: number;
-  /** Jobs of a conflict key that stay in their ready lines while it is held; many more are parked. */
+  /** Jobs of a held conflict key that stay in its ready lines. Many more than these are parked. */
   readonly parkKept: number;
-  /** Groups read of one blocked line in one pass; where there are more, as many again from where an earlier pass has ended. */
+  /** Groups of one blocked line that a pass reads from its front. In a longer line it reads as many again from a cursor. */
   readonly blockedGroups: number;
-  /** After a redeploy: conflict keys that one step of the carrying looks at, and jobs that it moves of each. */
+  /** Conflict keys that one step of moving jobs after a redeploy reads. */
   readonly carryMarks: number;
   readonly carryJobs: number;
-  /** When a fresh reservation is looked at, if nothing settled it before. */
+  /** Time from a reservation to its check, unless it is settled before. */
   readonly checkAfterMs: number;
-  /** By how much of itself a resource's learned cost must have moved to be written. */
+  /** Share of its value by which a resource's learned cost must have moved to be written. */
   readonly newsShare: number;
-  /** A job that became ready so long ago is seen by every read: clocks differ, writes take their time, and the index lags. */
+  /**
+   * A job that became ready this long ago is shown by every read. Covers clock differences, the time of writes, and the index's
+   * lag.
+   */
   readonly seenWithinMs: number;
-  /** Jobs that start and that end, a second: from so many on a function is asked to lead the partition, */
+  /** Jobs started and ended per second at which a dispatcher asks for a function that leads the partition. */
   readonly leadFrom: number;
-  /** and while there are as many as this it goes on. Leading costs an invocation that lasts; below this, more than it saves. */
+  /**
+   * Jobs started and ended per second at which that function goes on leading. Below it, the lasting invocation costs more than it
+   * saves.
+   */
   readonly leadWhile: number;
 }
 
@@ -59,15 +71,15 @@ export const DISPATCH_BUDGET: DispatchBudget = {
   leadWhile: 10,
 };
 
-/** What a process that does not lead a partition has seen of it. */
+/** A partition as a process that does not lead it has last seen it. */
 export interface SeenPartition {
-  /** Another dispatcher led it: this one leaves a letter before it loads the partition. */
+  /** Another dispatcher led it, so the next run leaves a letter before it loads the partition. */
   readonly isLed: boolean;
-  /** Jobs that this process has started and settled lately, a second. */
+  /** Jobs per second that this process has lately started and settled. */
   readonly movedPerSec: number;
-  /** By this process's monotonic clock: when that was counted. */
+  /** When that rate was computed, by this process's monotonic clock. */
   readonly countedAtMonotonicMs: number;
-  /** By the same clock: until then it asks for no lead. */
+  /** Until then this process asks for no leader, by the same clock. */
   readonly askedUntilMonotonicMs: number;
 }
 
@@ -75,21 +87,24 @@ export interface DispatchContext {
   readonly store: PassStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
-  /** What `configuration` was declared under; undefined where nothing is declared, and it is all that there is. */
+  /** The declaration that `configuration` comes from. Undefined: the configuration was given directly and never changes. */
   readonly deployed?: Deployed | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Names this dispatcher where it leads. */
+  /** Name of this dispatcher in leader items. */
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
-  /** Hears what happens. */
+  /** Receives metrics. @default - none are reported */
   readonly metrics?: Metrics | undefined;
-  /** What this process remembers between passes. */
+  /** Caches of partitions between passes. */
   readonly caches: PartitionCaches;
   /** By partition: what this process has seen of it between its passes. */
   readonly seen: Map<number, SeenPartition>;
-  /** Asks for a function that leads a partition (`leadWhileBusy`), at least once. Undefined: wakes are all that it can send. */
+  /**
+   * Asks for a function that leads a partition (`leadWhileBusy`), at least once. Undefined: no function can be asked, and wakes
+   * must do.
+   */
   readonly askToLead?: ((partition: number) => Promise<void>) | undefined;
 }
