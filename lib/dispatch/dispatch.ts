@@ -74,7 +74,7 @@ export async function dispatch(
     if (report.kind !== 'outdated') return report;
     if (renewals === RENEWALS_MAX || context.deployed === undefined) {
       throw new StoreThrottled(
-        `partition ${partition} was told of another declaration at each of ${RENEWALS_MAX} tries; try again`,
+        `partition ${partition} had another newer declaration at each of ${RENEWALS_MAX} tries; try again`,
       );
     }
     left = { ...trigger, jobs: report.hints, jobIds: report.told };
@@ -289,7 +289,7 @@ async function askToLead(context: DispatchContext, partition: number): Promise<v
     await ask(partition);
   } catch (error) {
     noteSeen(context, partition, { askedUntilMonotonicMs: nowMonotonicMs + REFUSED_FOR_MS });
-    log.warn('nobody could be asked to lead; passes go on one by one', { partition, error: String(error) });
+    log.warn('no function could be asked to lead; single passes go on', { partition, error: String(error) });
   }
 }
 

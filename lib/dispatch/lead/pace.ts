@@ -56,8 +56,7 @@ export class Pace {
   }
 
   /**
-   * Whether the next pass should look for jobs that no hint has reported yet. Of two passes, the one nearer to the due time does
-   * so.
+   * Whether the next pass should look for jobs that no hint has reported yet. The pass nearest to the due time does so.
    */
   isTimeToRead(): boolean {
     const dueAtMonotonicMs = this.#readAtMonotonicMs + this.#readEveryMs - PACE_MS / 2;

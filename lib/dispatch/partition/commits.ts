@@ -13,7 +13,7 @@ import type { Settled } from '../view/settled.ts';
 /** Another commit came first. The pass ends, and its dispatcher loads the partition again. */
 export class CommitLostError extends Error {
   constructor(partition: number, version: number) {
-    super(`partition ${partition} has gone on from version ${version}; load it again`);
+    super(`partition ${partition} is no longer at version ${version}; load it again`);
     this.name = 'CommitLostError';
   }
 }

@@ -34,6 +34,7 @@ export interface DispatchBudget {
   readonly blockedGroups: number;
   /** Conflict keys that one step of moving jobs after a redeploy reads. */
   readonly carryMarks: number;
+  /** Jobs of each of those keys that the step moves. */
   readonly carryJobs: number;
   /** Time from a reservation to its check, unless it is settled before. */
   readonly checkAfterMs: number;

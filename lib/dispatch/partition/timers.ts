@@ -34,7 +34,7 @@ export async function wakeLater(context: DispatchContext, partition: number, del
   try {
     await context.queue.sendWake(partition, delayMs);
   } catch (error) {
-    context.log.warn('the partition will not be woken; the next tick does it', {
+    context.log.warn('a wake was not sent; the next tick wakes the partition', {
       partition,
       error: String(error),
     });
@@ -88,7 +88,7 @@ export async function wakeForNearWork(context: DispatchContext, partition: numbe
     const nowMs = context.clock.nowMs();
     if (dueMs > nowMs && dueMs <= nowMs + CLOCK_SKEW_MAX_MS) await wakeAt(context, partition, [dueMs]);
   } catch (error) {
-    context.log.warn('what becomes due next is not known; the next tick looks again', {
+    context.log.warn('the next due time could not be read; the next tick reads it', {
       partition,
       error: String(error),
     });

@@ -162,7 +162,7 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
       candidates.retireEmptyLines(),
       store.tidy(partition, keyTtlMs === null ? undefined : nowMs - keyTtlMs),
     ]).catch((error: unknown) =>
-      log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+      log.warn('empty lines were not retired; a later pass retires them', { partition, error: String(error) }),
     ),
   );
 }
@@ -176,7 +176,7 @@ async function unmark({ context, partition, unparked }: PlannedPass): Promise<vo
   try {
     await Promise.all(unparked.empty.map((mark) => store.unmarkParked({ partition, mark })));
   } catch (error) {
-    log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
+    log.warn('marks of parked jobs were not deleted; a later pass deletes them', { error: String(error) });
   }
 }
 

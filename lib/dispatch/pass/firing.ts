@@ -239,7 +239,7 @@ export async function fireDue(
           jobs.push(...fired.jobs);
           if (fired.record !== undefined) moved.push(fired.record.state);
         } catch (error) {
-          log.warn('a schedule could not fire; a later pass goes on with it', {
+          log.warn('a schedule could not fire; a later pass tries again', {
             scheduleId: record.state.id,
             error: String(error),
           });
@@ -276,7 +276,7 @@ async function wakeForNext(context: DispatchContext, states: readonly ScheduleSt
         some.flatMap(({ dueMs }) => dueMs ?? []),
       );
     } catch (error) {
-      context.log.warn('wakes for schedules were not sent; the next tick does it', {
+      context.log.warn('wakes for schedules were not sent; the next tick sends them', {
         partition,
         error: String(error),
       });
@@ -293,7 +293,7 @@ async function readEach(
   try {
     return (await store.getSchedules({ ids, unreadable: () => {} })).filter((record) => record !== undefined);
   } catch (error) {
-    log.warn('schedules could not be read; a later pass goes on with them', {
+    log.warn('schedules could not be read; a later pass tries again', {
       schedules: ids.length,
       error: String(error),
     });
@@ -320,7 +320,7 @@ export async function noteEnds(context: DispatchContext, jobs: readonly MovingJo
       try {
         await fire(firing, record, false);
       } catch (error) {
-        context.log.warn('a schedule was not told of the end of its job; its next look shows it', {
+        context.log.warn('a schedule could not handle the end of its job; its next check does', {
           scheduleId: state.id,
           error: String(error),
         });

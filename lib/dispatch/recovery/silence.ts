@@ -1,24 +1,25 @@
 /**
- * What the silence of workers asks of a partition's dispatchers: to look when a lease ends, and to take what ran under it.
+ * Decides what follows when workers fall silent: when to check the workers, and when a worker whose lease has ended counts as
+ * lost. Recovery (`recover.ts`), the close step and worker checks (`look-at-workers.ts`) use it.
  *
- * A job on a process has no deadline of its own that a pass would wait for: its worker's record says how long it counts as
- * running. So passes look at the records. Where a lease has ended since the last time, every place of that fleet that no
- * living worker names is looked up at once, whatever its reservation says. Between passes, looks see to it that there
- * is one then (`look.ts`).
+ * A job on a worker process has no deadline of its own that a pass would wait for. The worker's record says how long the job
+ * counts as running, so passes read these records. If a lease has ended since the last time, every reservation entry of that
+ * fleet that no living worker names is looked up at once, even if its check is not due. Worker checks between passes make sure
+ * that such a pass comes.
  *
- * The outage guard: while the store cannot be reached, no worker can say that it lives, nor write down what it has done. So
- * what a worker's silence means is only known once the store has been there again for a whole lease.
+ * The outage guard: while the store is unreachable, no worker can renew its lease or write down what it has done. A worker's
+ * silence therefore proves something only once the store has been reachable again for a whole lease.
  *
- * A partition is *attended* while passes read it without a long gap. Of an outage the commits tell nothing, so a gap
- * between two of them that could hide a lease of silence begins the attendance anew, and a worker is declared lost
- * only in a partition attended for a whole lease. In a partition where little happens the gap has harmless causes; there,
- * the first pass that would declare a loss has itself woken again and again until the lease has passed.
+ * A partition is *observed* while it is read without a long gap. Commits do not show outages. So a gap between two reads that
+ * could hide a whole lease of silence starts the observation anew, and a worker is declared lost only if its partition was
+ * observed for a whole lease. Quiet partitions have gaps without an outage. There, the first pass that would declare a loss has
+ * itself woken again until the lease has passed.
  *
- * With a worker's lease L and clocks that differ by at most S: a gap measured as less than L - S is shorter than L, and a
- * time measured as at least L + S is not shorter than L.
+ * With a worker's lease L and clocks that differ by at most S: a gap measured as less than L - S is shorter than L, and a time
+ * measured as at least L + S is not shorter than L.
  *
- * What the outage has left behind is sent out again in batches that double (`rampOf`), so that what has just come
- * back is not flooded.
+ * After an outage, messages are sent again in batches that double (`rampOf`), so that services which have just come back are not
+ * flooded.
  */
 
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
@@ -34,7 +35,7 @@ import type { DispatchContext } from '../partition/context.ts';
 
 /** How long a worker process counts as living without a heartbeat, unless it was told otherwise. */
 export const WORKER_LEASE_MS = 15_000;
-/** How long a worker counted as living when it was last heard of; undefined: it was not noted when that was. */
+/** The lease that a worker had at its last heartbeat, in ms. Undefined: the time of that heartbeat is unknown. */
 export const leaseInForceMs = ({
   heardAtMs,
   expiresAtMs,
@@ -53,7 +54,7 @@ export const HELD_BACK_MAX_MS = 5 * 60_000;
 /** What was held back so long ago has nothing to do with now: two ticks, and one that was late. */
 const HELD_BACK_FORGOTTEN_MS = 150_000;
 
-/** What the commits of passes and the looks between them tell together. */
+/** Combines the observation in the partition summary with that of the worker checks between passes. */
 export function attendedTogether(
   page: Attendance | undefined,
   lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
@@ -72,13 +73,13 @@ export function attendedTogether(
 }
 
 /**
- * How steadily the partition is read by now. It was read between `nowMs` and `readMs`, between which the process may have stood
- * still: nothing is taken for attended before the later one, or after the earlier one.
+ * The observation after another read. The read happened between `nowMs` and `readMs`, and the process may have been suspended
+ * between them. So an observation begins at the later instant, and extends to the earlier one.
  */
 export function attend(before: Attendance | undefined, nowMs: number, readMs = nowMs): Attendance {
   if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
   const gapMs = readMs - before.atMs;
-  // Of a clock that was far ahead, nothing is believed.
+  // The earlier time is from a clock that was far ahead, and is ignored.
   if (gapMs < -CLOCK_SKEW_MAX_MS) return { sinceMs: readMs, atMs: nowMs };
   const heldBackSinceMs = gapMs > HELD_BACK_FORGOTTEN_MS ? undefined : before.heldBackSinceMs;
   return {
@@ -88,13 +89,13 @@ export function attend(before: Attendance | undefined, nowMs: number, readMs = n
   };
 }
 
-/** Whether a worker whose lease is over may be declared lost. */
+/** Whether a worker whose lease has ended may be declared lost. */
 export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Attendance, nowMs: number): boolean {
   if (nowMs - sinceMs >= ATTENDED_MS) return true;
   return heldBackSinceMs !== undefined && nowMs - heldBackSinceMs >= HELD_BACK_MAX_MS;
 }
 
-/** As this pass leaves it. */
+/** The observation as a pass leaves it, with the instant since which losses are deferred. */
 export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs: number): Attendance {
   const { heldBackSinceMs, ...rest } = attendance;
   if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
@@ -107,7 +108,10 @@ const WINDOW_MS = { heldBack: 5_000, ramped: 1_000 } as const;
 /** So much into the next window, that a dispatcher whose clock is behind is in it too. */
 const INTO_WINDOW_MS = 1_000;
 
-/** When to look again at what this pass has held back, or not come to. The same for all passes of a window. */
+/**
+ * When to look again at what this pass has deferred or not reached. All passes in one window answer the same, so that one wake
+ * serves them all.
+ */
 export function nextLook(
   why: keyof typeof WINDOW_MS,
   nowMs: number,
@@ -122,7 +126,7 @@ export const RAMP_FIRST = 20;
 const RAMP_DOUBLES_MS = 1_000;
 const RAMP_DOUBLINGS_MAX = 12;
 
-/** How many places one pass may send out again, give up or take away. */
+/** How many entries one pass may send again, give up or take from workers. */
 export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
   const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
   return doublings > RAMP_DOUBLINGS_MAX ? Number.POSITIVE_INFINITY : RAMP_FIRST * 2 ** doublings;
@@ -141,7 +145,7 @@ const CONFIRM_MS = 2_000;
 /** Queues delay messages by whole seconds. */
 const SECOND_MS = 1_000;
 
-/** The end of a life's lease; of a life that is followed by another of its name, too. */
+/** The end of a lease, including that of a former incarnation of the same worker. */
 interface LeaseEnd {
   readonly fleet: string;
   readonly atMs: number;
@@ -161,14 +165,14 @@ function endsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): re
   ];
 }
 
-/** Places that may have lost their worker. */
+/** Reservation entries that may have lost their worker. */
 export interface Suspicion {
   readonly isSuspect: (reservation: Reservation, position: number, entry: ReservedJob) => boolean;
-  /** The last end of a lease that it is about. */
+  /** The latest lease end that this is about, epoch ms. */
   readonly untilMs: number;
 }
 
-/** What is to be looked up because leases have ended; undefined: none has, since what ran under it was taken. */
+/** The entries to look up because leases have ended. Undefined: all ended leases were handled. */
 export function suspicionOf(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   nowMs: number,
@@ -177,7 +181,8 @@ export function suspicionOf(
   const ended = endsOf(state).filter(({ atMs }) => atMs > judgedUntilMs && atMs <= nowMs);
   if (ended.length === 0) return undefined;
   const fleets = new Set(ended.map(({ fleet }) => fleet));
-  // What it began after its last heartbeat, a worker that is gone has named nowhere. So what the living name is left out.
+  // A lost worker may not have reported jobs that it began after its last heartbeat. So all entries of the fleet are suspect,
+  // except those that living workers name.
   const named = new Set(
     state.workers.flatMap(({ occupants }) => occupants.map(({ claimId, jobId }) => `${claimId} ${jobId}`)),
   );
@@ -188,7 +193,7 @@ export function suspicionOf(
   };
 }
 
-/** Whether any of these places may be held by a process. */
+/** Whether any of these entries may run on a worker process. */
 export function runsOnWorkers(
   { workers, gone, lookout }: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   places: Iterable<ReservedJob>,
@@ -203,7 +208,7 @@ export function runsOnWorkers(
   return false;
 }
 
-/** The soonest end of a lease that is to come; undefined: none is. */
+/** The next end of a lease, epoch ms. Undefined: no lease is running. */
 export function nextLeaseEndMs(
   state: Pick<PartitionState, 'workers' | 'gone'>,
   nowMs: number,
@@ -213,13 +218,13 @@ export function nextLeaseEndMs(
 }
 
 /**
- * When the next look is due: soon enough to leave no gap, and not after the next end of a lease, or the instant from which
- * one that has ended may count; soon again where one has. Whole seconds from now.
+ * When the next worker check is due, in whole seconds from now. It comes soon enough to leave no gap, and not after the next end
+ * of a lease, nor after the instant from which an ended lease may count. If a lease has ended, it comes again soon.
  */
 export function nextLookAtMs(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   attendance: Attendance,
-  /** When the state was loaded: what has ended since then, was not seen. */
+  /** When the state was loaded, epoch ms. Leases that ended since then were not seen. */
   loadedAtMs: number,
   nowMs: number,
 ): number {
@@ -234,15 +239,15 @@ export function nextLookAtMs(
   return nowMs + Math.max(SECOND_MS, Math.floor(inMs / SECOND_MS) * SECOND_MS);
 }
 
-/** Whether a look is on its way that comes later. What a clock that is far ahead has written is not believed. */
+/** Whether a later worker check is on its way. A time far in the future comes from a wrong clock and is ignored. */
 export const isOnItsWay = (lookout: Lookout | undefined, nowMs: number): boolean =>
   lookout !== undefined &&
   lookout.nextAtMs > nowMs &&
   lookout.nextAtMs <= nowMs + LOOK_EVERY_MS + CLOCK_SKEW_MAX_MS;
 
 /**
- * Sends the next look, and notes it. `superseded`: another one was noted meanwhile. Sent first: one that was not noted is over when
- * it comes, and whoever could not note it comes again; one that was noted and not sent would come never.
+ * Sends the next worker check, then notes it. `superseded`: another one was noted meanwhile. A check that was sent and not noted
+ * ends when it arrives, and its sender tries again. The other order could leave a check that is noted and never comes.
  */
 export async function lookAgain(
   { store, queue, clock }: DispatchContext,
@@ -259,14 +264,17 @@ export interface AfterPass {
   /** As the pass has loaded it, not before `loadedAtMs`. */
   readonly state: PartitionState;
   readonly loadedAtMs: number;
-  /** What holds capacity after it. */
+  /** Jobs that hold capacity after the pass. */
   readonly held: readonly ReservedJob[];
   readonly attendance: Attendance;
-  /** What ran under leases that had ended by then was taken; undefined: the pass did not look. */
+  /** Everything that ran under leases ended by then was taken from its worker, epoch ms. Undefined: the pass did not look. */
   readonly judgedUntilMs: number | undefined;
 }
 
-/** What a pass leaves to those who look: that it has looked itself, and a first look where none is on its way. Never rejects. */
+/**
+ * At the end of a pass: notes which ended leases it has handled, and sends a first worker check if none is on its way. Never
+ * rejects.
+ */
 export async function stayOnLookout(
   context: DispatchContext,
   partition: number,
@@ -293,7 +301,7 @@ export async function stayOnLookout(
       });
     }
   } catch (error) {
-    log.warn('no look at the workers was asked for; the next pass does it', {
+    log.warn('a worker check could not be scheduled; the next pass schedules it', {
       partition,
       error: String(error),
     });

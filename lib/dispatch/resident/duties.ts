@@ -1,4 +1,7 @@
-/** What a resident is for each partition, leader or standby, and the tasks that follow from it. */
+/**
+ * The duty of a resident for each partition: to lead it, to be on standby for it, or neither. The ring of members decides, and
+ * this file runs one task for each partition to lead.
+ */
 import {
   buildRing,
   type PartitionRole,
@@ -22,16 +25,16 @@ const MISSED_MAX = 2;
 /** until so many have passed: then the leader has another chance. */
 const MISSED_ROUNDS = 8;
 
-/** What it is for one partition, and what it does about it. */
+/** The duty for one partition. */
 interface Duty {
   readonly partition: number;
   role: PartitionRole;
   wanted: PartitionRole;
-  /** Rounds in which the ring's leader did not lead while this one stood by. */
+  /** Membership rounds in a row in which the ring's leader did not lead while this resident was on standby. */
   missed: number;
-  /** It leads. */
+  /** Whether this resident leads the partition now. */
   isLeading: boolean;
-  /** While it tries to lead, and does. */
+  /** Runs while this resident tries to lead, or leads. */
   task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
 }
 
@@ -59,17 +62,17 @@ export class Duties {
     return this.#totals;
   }
 
-  /** One for each partition that there is, or ever was. */
+  /** Number of partitions that exist, or have ever existed. */
   get count(): number {
     return this.#known().length;
   }
 
-  /** The partitions that it leads. */
+  /** The partitions that this resident leads. */
   led(): readonly number[] {
     return this.#all.flatMap(({ partition, isLeading }) => (isLeading ? [partition] : []));
   }
 
-  /** What the ring of these members makes of this one. */
+  /** Assigns roles by the ring of these members. */
   assign(members: readonly DispatcherRecord[]): void {
     const { dispatcherId } = this.#settings;
     const byName = new Map(members.map((member) => [member.dispatcherId, member]));
@@ -84,12 +87,12 @@ export class Duties {
     }
   }
 
-  /** Leads nothing any more, and stands by for nothing. */
+  /** Gives up all partitions. */
   drop(): void {
     for (const duty of this.#all) this.#want(duty, 'offline');
   }
 
-  /** When all that it was about has ended. */
+  /** Resolves when all tasks have ended. */
   async ended(): Promise<void> {
     await Promise.all(this.#all.map(({ task }) => task?.ended));
   }
@@ -136,7 +139,7 @@ export class Duties {
     duty.role = to;
   }
 
-  /** Leads whenever no other dispatcher does, until it is to end. */
+  /** Leads the partition if no other dispatcher does, and tries again until aborted. */
   async #tryToLead(duty: Duty, end: AbortSignal): Promise<void> {
     const { store, clock, log, pollMs } = this.#settings;
     const { partition } = duty;
@@ -163,7 +166,7 @@ export class Duties {
       const report = await lead(context, duty.partition, {
         first: { hints: [], fires: true },
         letter: undefined,
-        // Under a newer declaration it begins anew, though its partition was not told of that.
+        // With a newer declaration the lead ends and begins again, even if its own partition has not reported one.
         stays: () => this.#membership.isMember() && this.#context.now === context,
         endsAtMonotonicMs: Infinity,
         end,
