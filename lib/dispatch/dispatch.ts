@@ -138,7 +138,7 @@ async function leadOnce(
   });
   if (report.outdated !== undefined) return { kind: 'outdated', ...report.outdated };
   const kind = report.end === 'left' ? 'left' : report.end === 'outOfTime' ? 'outOfBudget' : 'done';
-  await noteMoved(context, partition, report.admitted + report.settled);
+  await noteThroughput(context, partition, report.admitted + report.settled);
   return reportOf(kind, report);
 }
 
@@ -150,7 +150,7 @@ class Run {
   readonly #endsAtMonotonicMs: number;
   readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
   #hints: readonly JobImage[];
-  #told: readonly string[];
+  #jobIds: readonly string[];
   /** Refused commits in a row. */
   #lost = 0;
 
@@ -160,20 +160,20 @@ class Run {
     this.#partition = partition;
     this.#trigger = trigger;
     this.#hints = trigger.jobs;
-    this.#told = trigger.jobIds ?? [];
+    this.#jobIds = trigger.jobIds ?? [];
     this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
   }
 
   async run(): Promise<DispatchReport | OutdatedRun> {
     // If the partition was led when this process last looked, the letter is left before anything is read.
     const wasLed = this.#context.seen.get(this.#partition)?.isLed === true;
-    if (wasLed && (await this.#leave())) return reportOf('left', this.#totals);
+    if (wasLed && (await this.#leaveLetter())) return reportOf('left', this.#totals);
     for (;;) {
       const outcome = await this.#pass();
       if (outcome.kind === 'outdated')
-        return { kind: 'outdated', version: outcome.version, hints: this.#hints, told: this.#told };
+        return { kind: 'outdated', version: outcome.version, hints: this.#hints, told: this.#jobIds };
       if (outcome.kind === 'led') {
-        if (await this.#leave()) return reportOf('left', this.#totals);
+        if (await this.#leaveLetter()) return reportOf('left', this.#totals);
         continue;
       }
       if (outcome.kind === 'lost') {
@@ -190,7 +190,7 @@ class Run {
       await this.#handOver();
       return reportOf('outOfBudget', this.#totals);
     }
-    await noteMoved(this.#context, this.#partition, this.#totals.admitted + this.#totals.settled);
+    await noteThroughput(this.#context, this.#partition, this.#totals.admitted + this.#totals.settled);
     return reportOf('done', this.#totals);
   }
 
@@ -198,30 +198,30 @@ class Run {
     const { clock } = this.#context;
     const { reason } = this.#trigger;
     const isFirst = this.#totals.passes + this.#lost === 0;
-    const beside: Promise<unknown>[] = [];
+    const background: Promise<unknown>[] = [];
     try {
       return await pass(this.#context, this.#partition, {
         hints: this.#hints,
-        told: this.#told,
+        told: this.#jobIds,
         looksAtAll: false,
         promotes: reason === 'ingest' || this.#hints.some((job) => isDue(job, clock.nowMs())),
         fires: false,
         // No other pass can have seen jobs that were stored a moment ago.
         justStored: reason === 'ingest' && isFirst ? new Set(this.#hints.map(({ id }) => id)) : undefined,
-        inBackground: (work) => beside.push(work),
+        inBackground: (work) => background.push(work),
       });
     } finally {
       // Wait even if the pass failed: a function may be frozen after its answer, and unsent messages with it.
-      await Promise.all(beside);
+      await Promise.all(background);
     }
   }
 
   #letter(): Letter {
-    return { hints: this.#hints, jobIds: this.#told };
+    return { hints: this.#hints, jobIds: this.#jobIds };
   }
 
   /** Leaves the hints to the leader. False: no dispatcher leads any more. */
-  #leave(): Promise<boolean> {
+  #leaveLetter(): Promise<boolean> {
     return leaveLetter(this.#context, this.#partition, this.#letter());
   }
 
@@ -240,7 +240,7 @@ class Run {
     totals.settled += settled;
     totals.lostClaims += lostClaims;
     this.#hints = hints;
-    this.#told = [];
+    this.#jobIds = [];
     this.#lost = 0;
   }
 
@@ -266,7 +266,7 @@ const ASKED_FOR_MS = 5_000;
 const REFUSED_FOR_MS = 10 * 60_000;
 
 /** Updates the rate of jobs that this process starts and settles, and asks for a leader if it is high. */
-async function noteMoved(context: DispatchContext, partition: number, moved: number): Promise<void> {
+async function noteThroughput(context: DispatchContext, partition: number, moved: number): Promise<void> {
   const { clock, budget, seen } = context;
   const nowMonotonicMs = clock.monotonicMs();
   const { movedPerSec = 0, countedAtMonotonicMs = nowMonotonicMs } = seen.get(partition) ?? {};

@@ -72,7 +72,7 @@ const TICK_MS = 20_000;
 const keptMs = (tries: number): number => Math.min(KEPT_MAX_MS, KEPT_FIRST_MS * 2 ** Math.min(tries - 1, 10));
 
 /** Jobs and schedules whose events may have to be published. */
-interface Told {
+interface Publishable {
   readonly jobs: readonly MovingJob[];
   /** As the stream showed them, or as they are now. */
   readonly schedules?: readonly ScheduleState[] | undefined;
@@ -88,7 +88,7 @@ interface Told {
  */
 export async function publishOrKeep(
   { events, outbox, log, metrics }: PublishContext,
-  { jobs, schedules = [] }: Told,
+  { jobs, schedules = [] }: Publishable,
   tries = 0,
 ): Promise<boolean> {
   const told = [...endedOf(jobs).map(eventOf), ...stoppedEvents(schedules)];

@@ -85,7 +85,7 @@ async function serveChanges(
 ): Promise<void> {
   if (changes.length === 0 && schedules.length === 0) return;
   const jobs = changes.map(({ job }) => job);
-  count(context, changes);
+  countTransitions(context, changes);
   const [published, passed] = await Promise.allSettled([
     publishOrKeep(context, { jobs, schedules }),
     jobs.length === 0 ? [] : dispatchAll(context, { jobs, reason: 'stream' }),
@@ -96,7 +96,7 @@ async function serveChanges(
 }
 
 /** Counts the jobs' transitions. A batch that is delivered again is counted again. */
-function count({ metrics }: ServeContext, changes: readonly JobChange[]): void {
+function countTransitions({ metrics }: ServeContext, changes: readonly JobChange[]): void {
   for (const { job, before } of changes) {
     const { type, state } = job;
     if (before === undefined) metrics?.add('submitted', 1, { type });

@@ -149,21 +149,21 @@ class Lead {
   #untilMonotonicMs = -Infinity;
   /** Hints that no pass has used yet. */
   #hints: readonly JobImage[];
-  #told: readonly string[];
+  #jobIds: readonly string[];
   /** Something is left to do at once. */
-  #goesOn = true;
+  #hasMore = true;
   /** No pass of this lead has succeeded yet. */
   #isFirst = true;
   /** Schedules may be due that no pass has fired. */
   #fires: boolean;
   /** An empty letter has asked for a pass. */
-  #wasAsked = false;
+  #wasPassAsked = false;
   #tries = 0;
   #lost = 0;
-  #lookAtMonotonicMs: number;
-  #againAtMonotonicMs = Infinity;
+  #checkAllAtMonotonicMs: number;
+  #secondPassAtMonotonicMs = Infinity;
   #dueAtMs = Infinity;
-  #livelyUntilMonotonicMs = -Infinity;
+  #activeUntilMonotonicMs = -Infinity;
   #outdated: LeadReport['outdated'];
 
   constructor(context: DispatchContext, partition: number, options: LeadOptions) {
@@ -176,16 +176,16 @@ class Lead {
     this.#pace = new Pace(clock);
     this.#end = options.end ?? new AbortController().signal;
     this.#hints = first.hints;
-    this.#told = first.told ?? [];
+    this.#jobIds = first.told ?? [];
     this.#fires = first.fires;
-    this.#lookAtMonotonicMs = clock.monotonicMs() + passEveryMs;
+    this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
   }
 
   async run(): Promise<LeadReport> {
     // If no dispatcher leads after the letter was left, the other leader has died or released the lead in between, so this one
     // tries again.
     const { letter } = this.#options;
-    while (!(await this.#take())) {
+    while (!(await this.#takeLead())) {
       if (letter === undefined || (await leaveLetter(this.#context, this.#partition, letter)))
         return this.#report('left');
     }
@@ -193,14 +193,14 @@ class Lead {
     let isReleased = false;
     try {
       for (;;) {
-        const end = await this.#passes();
+        const end = await this.#makePasses();
         const news = await this.#release();
         isReleased = true;
-        if (end !== 'done' || !news) return this.#report(await this.#leave(end, news));
+        if (end !== 'done' || !news) return this.#report(await this.#finish(end, news));
         // A letter has arrived since the last pass.
-        if (!(await this.#take())) return this.#report('left');
+        if (!(await this.#takeLead())) return this.#report('left');
         isReleased = false;
-        this.#goesOn = true;
+        this.#hasMore = true;
       }
     } finally {
       if (!isReleased) await this.#release().catch(() => undefined);
@@ -208,12 +208,12 @@ class Lead {
   }
 
   /** After the lead is released, gives unfinished work to another dispatcher. */
-  async #leave(end: LeadEnd, news: boolean): Promise<LeadEnd> {
-    const owes = news || this.#goesOn || this.#hints.length + this.#told.length > 0;
-    if (owes && end !== 'outdated') await this.#handOver();
+  async #finish(end: LeadEnd, news: boolean): Promise<LeadEnd> {
+    const hasWork = news || this.#hasMore || this.#hints.length + this.#jobIds.length > 0;
+    if (hasWork && end !== 'outdated') await this.#handOver();
     // The clock of the letter's writer may be ahead. Work that is due by that clock has no other wake.
-    if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
-    return end === 'outOfTime' && !owes ? 'done' : end;
+    if (this.#wasPassAsked) await wakeForNearWork(this.#context, this.#partition);
+    return end === 'outOfTime' && !hasWork ? 'done' : end;
   }
 
   #report(end: LeadEnd): LeadReport {
@@ -221,7 +221,7 @@ class Lead {
   }
 
   /** Takes or renews the lead. False: another dispatcher leads. */
-  async #take(): Promise<boolean> {
+  async #takeLead(): Promise<boolean> {
     const { store, clock, budget } = this.#context;
     const askedAtMonotonicMs = clock.monotonicMs();
     const nowMs = clock.nowMs();
@@ -251,15 +251,15 @@ class Lead {
   async #handOver(): Promise<void> {
     const { store, queue, clock } = this.#context;
     const partition = this.#partition;
-    if (this.#hints.length + this.#told.length > 0) {
-      const letter = { hints: this.#hints, jobIds: this.#told };
+    if (this.#hints.length + this.#jobIds.length > 0) {
+      const letter = { hints: this.#hints, jobIds: this.#jobIds };
       await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
     }
     await queue.sendWake(partition, 0);
   }
 
   /** The reason why no more passes are made, if there is one. Renews the lead when half of it is over. */
-  async #isOver(): Promise<LeadEnd | undefined> {
+  async #endReason(): Promise<LeadEnd | undefined> {
     const { clock, budget } = this.#context;
     const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -267,37 +267,37 @@ class Lead {
     const isOutOfTime = this.#totals.passes >= passesMax || nowMs >= endsAtMonotonicMs;
     if (this.#tries > 0 && isOutOfTime) return 'outOfTime';
     const isHalfOver = this.#untilMonotonicMs - nowMs < budget.leadMs / 2;
-    return isHalfOver && !(await this.#take()) ? 'left' : undefined;
+    return isHalfOver && !(await this.#takeLead()) ? 'left' : undefined;
   }
 
   /** Makes passes while there is a reason for one, or while `stays` says to go on. */
-  async #passes(): Promise<LeadEnd> {
+  async #makePasses(): Promise<LeadEnd> {
     const { store, clock } = this.#context;
     for (;;) {
-      const over = await this.#isOver();
+      const over = await this.#endReason();
       if (over !== undefined) return over;
       const stays = this.#options.stays?.(this.#totals) ?? false;
-      if (!this.#goesOn && stays && this.#pace.leftMs() > 0) {
+      if (!this.#hasMore && stays && this.#pace.leftMs() > 0) {
         await clock.sleep(this.#pace.leftMs(), this.#end);
         continue;
       }
       const { letters, more } = await store.readLetters(this.#partition);
-      const looks = clock.monotonicMs() >= this.#lookAtMonotonicMs;
+      const looks = clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
       const readsAnew = stays && this.#pace.isTimeToRead();
-      const isCalled = this.#goesOn || looks || letters.length > 0 || readsAnew || this.#isTime();
-      if (!isCalled) {
+      const hasReason = this.#hasMore || looks || letters.length > 0 || readsAnew || this.#isTime();
+      if (!hasReason) {
         if (!stays) return 'done';
         await this.#pause();
         continue;
       }
-      const end = await this.#pass(letters, { looks, readsAnew });
+      const end = await this.#makePass(letters, { looks, readsAnew });
       if (end !== undefined) return end;
-      this.#goesOn ||= more;
+      this.#hasMore ||= more;
     }
   }
 
   /** Makes one pass from the letters and from what earlier passes left. */
-  async #pass(
+  async #makePass(
     letters: readonly ReceivedLetter[],
     { looks, readsAnew }: { readonly looks: boolean; readonly readsAnew: boolean },
   ): Promise<LeadEnd | undefined> {
@@ -305,15 +305,15 @@ class Lead {
     const { first } = this.#options;
     const partition = this.#partition;
     const asks = letters.some(isEmpty);
-    this.#wasAsked ||= asks;
+    this.#wasPassAsked ||= asks;
     this.#fires ||= asks || looks || this.#isTime();
     this.#tries += 1;
     const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
     // planted: names-unread
-    const told = [...this.#told, ...letters.flatMap((letter) => letter.jobIds)];
+    const told = [...this.#jobIds, ...letters.flatMap((letter) => letter.jobIds)];
     this.#pace.begin(readsAnew);
     const startedMs = clock.monotonicMs();
-    const beside: Promise<unknown>[] = [];
+    const background: Promise<unknown>[] = [];
     let outcome: Awaited<ReturnType<typeof pass>>;
     try {
       // planted: deleted-before-the-commit
@@ -326,10 +326,10 @@ class Lead {
         promotes: true,
         fires: this.#fires,
         commitsAnyway: asks || (this.#isFirst && first.commitsAnyway === true),
-        inBackground: (work) => beside.push(work),
+        inBackground: (work) => background.push(work),
       });
     } finally {
-      await Promise.all(beside);
+      await Promise.all(background);
       this.#options.note?.(clock.monotonicMs() - startedMs);
     }
     if (outcome.kind === 'led') throw new RangeError('a pass of a lead found another leader');
@@ -339,11 +339,11 @@ class Lead {
       if (this.#lost >= LOST_MAX) await clock.sleep(LOST_PAUSE_MS, this.#end);
       // planted: deleted-though-refused
       // The letters are not deleted, and the next pass reads them again.
-      this.#goesOn = true;
+      this.#hasMore = true;
       return undefined;
     }
     if (outcome.kind === 'outdated') {
-      this.#outdated = { version: outcome.version, hints: this.#hints, told: this.#told };
+      this.#outdated = { version: outcome.version, hints: this.#hints, told: this.#jobIds };
       return 'outdated';
     }
     if (letters.length > 0) {
@@ -356,9 +356,9 @@ class Lead {
     this.#lost = 0;
     this.#isFirst = false;
     this.#hints = outcome.hints;
-    this.#told = [];
-    this.#goesOn = outcome.kind === 'again';
-    this.#fires &&= this.#goesOn;
+    this.#jobIds = [];
+    this.#hasMore = outcome.kind === 'again';
+    this.#fires &&= this.#hasMore;
     this.#count(outcome, startedMs);
     await this.#planNext(outcome, { letters, looks: looks || asks, told: hints.length + told.length });
     return undefined;
@@ -378,11 +378,11 @@ class Lead {
     const { passEveryMs = PASS_EVERY_MS, pollMs = POLL_MS } = this.#options;
     const nowMonotonicMs = clock.monotonicMs();
     this.#pace.end(outcome, told);
-    if (looks) this.#lookAtMonotonicMs = nowMonotonicMs + passEveryMs;
-    if (letters.some(isEmpty)) this.#againAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
-    else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
+    if (looks) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
+    if (letters.some(isEmpty)) this.#secondPassAtMonotonicMs = nowMonotonicMs + SECOND_PASS_MS;
+    else if (nowMonotonicMs >= this.#secondPassAtMonotonicMs) this.#secondPassAtMonotonicMs = Infinity;
     if (letters.length > 0 || outcome.admitted + outcome.settled > 0)
-      this.#livelyUntilMonotonicMs = nowMonotonicMs + LIVELY.forMs;
+      this.#activeUntilMonotonicMs = nowMonotonicMs + LIVELY.forMs;
     const dueMs = await nextDueMs(this.#context, this.#partition);
     // The index may still show work whose time has come; it is promoted already, or is seen at the next poll.
     this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
@@ -390,15 +390,15 @@ class Lead {
 
   #isTime(): boolean {
     const { clock } = this.#context;
-    return clock.monotonicMs() >= this.#againAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
+    return clock.monotonicMs() >= this.#secondPassAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
   }
 
   /** Waits until the next look for letters. */
   #pause(): Promise<void> {
     const { clock } = this.#context;
     const { pollMs = POLL_MS } = this.#options;
-    const isLively = clock.monotonicMs() < this.#livelyUntilMonotonicMs;
-    return clock.sleep(isLively ? Math.min(pollMs, LIVELY.pollMs) : pollMs, this.#end);
+    const isActive = clock.monotonicMs() < this.#activeUntilMonotonicMs;
+    return clock.sleep(isActive ? Math.min(pollMs, LIVELY.pollMs) : pollMs, this.#end);
   }
 
   #count({ admitted, settled, lostClaims }: PassReport, startedMs: number): void {

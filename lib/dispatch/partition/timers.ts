@@ -170,7 +170,7 @@ export async function wakeForDueWork(context: DispatchContext, partition: number
   );
 }
 
-interface Look {
+interface DueTimes {
   /** Due times, epoch ms: at least one for each second, counted from the start, in which work becomes due. */
   readonly instants: readonly number[];
   readonly pages: number;
@@ -205,7 +205,7 @@ const schedulesDue =
  * Finds the seconds of the window in which work in a line becomes due. Reads at most one part of the line for each such second,
  * and one more.
  */
-async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
+async function lookAhead(startMs: number, readDue: ReadDue): Promise<DueTimes> {
   const untilMs = startMs + LOOK_AHEAD_MS;
   const instants: number[] = [];
   let page = await readDue(startMs + 1, untilMs);

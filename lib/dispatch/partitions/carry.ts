@@ -44,14 +44,14 @@ export async function carry(
   if (deployed === undefined) return undefined;
   if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
-  const before = known ?? begin(deployed, commits.version, state);
+  const before = known ?? adoptionOf(deployed, commits.version, state);
   if (known === undefined && before.sinceVersion === commits.version + 1) {
     await shareControls(context, partition, state);
     // The note is written before any job moves. Every later pass reads it and plans no job of another partition's key, so only
     // the reservations that were loaded can ever count such a job here.
     await commits.write({ ...EMPTY_COMMIT, carried: before });
   }
-  const step = await moveSome(context, partition, state, before, inFlightOf(heldIn(state), commits));
+  const step = await moveNext(context, partition, state, before, inFlightOf(heldIn(state), commits));
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
@@ -66,7 +66,7 @@ export async function carry(
 }
 
 /** The note that the partition works under this declaration from now on. Its next commit writes it. */
-function begin(
+function adoptionOf(
   { version, sharedSince }: Pick<Deployed, 'version' | 'sharedSince'>,
   commitVersion: number,
   { carried }: Pick<PartitionState, 'carried'>,
@@ -122,7 +122,7 @@ async function shareControls(
 const WALK = 'walk ';
 
 /** Moves parked jobs first, then jobs of keys that belong to another partition. */
-async function moveSome(
+async function moveNext(
   context: DispatchContext,
   partition: number,
   { parks }: Pick<PartitionState, 'parks'>,

@@ -59,7 +59,7 @@ export const NOTHING_ELSEWHERE: Elsewhere = {
 };
 
 /** Jobs in flight in one other partition that keep jobs of this one from starting. */
-interface InTheWay {
+interface Blocking {
   readonly above: ReadonlyMap<string, number>;
   /** Running jobs by fairness key, for keys that do not belong to that partition. */
   readonly ofKeys: ReadonlyMap<string, number>;
@@ -132,7 +132,7 @@ export async function lookElsewhere(
     return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
   }
   if (isDue) {
-    const delayMs = pauseOf(memory, deployed, monotonicMs);
+    const delayMs = delayOf(memory, deployed, monotonicMs);
     memory.lookAtMonotonicMs = monotonicMs + delayMs;
     input.inBackground(wakeLater(context, partition, delayMs));
   }
@@ -140,7 +140,7 @@ export async function lookElsewhere(
 }
 
 /** How long until the next read. It is short while some partitions were not read at all. */
-function pauseOf(
+function delayOf(
   { beganMonotonicMs, states, over }: HandoverMemory,
   { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
   monotonicMs: number,
@@ -176,14 +176,14 @@ async function readSome(
   await Promise.all(
     some.map(async (other) => {
       let state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
-      if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
+      if (!memory.noted.has(other) && hasAdopted(state, sharedSince)) {
         // Only a read that began after the note shows everything that was reserved before it.
         memory.noted.add(other);
         // planted: read-too-early
         state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       }
       const blocking = memory.noted.has(other)
-        ? inTheWayOf(configuration, other, state, controls)
+        ? blockingOf(configuration, other, state, controls)
         : undefined;
       if (blocking !== undefined && isNothing(blocking)) {
         memory.over.add(other);
@@ -194,20 +194,20 @@ async function readSome(
   memory.cursor = ((some.at(-1) ?? partition) + 1) % partitionsEver;
 }
 
-const hasCome = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
+const hasAdopted = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
   // planted: come-to-any
   carried !== undefined && carried.version >= since;
 
-const isNothing = ({ above, ofKeys, conflictKeys }: InTheWay): boolean =>
+const isNothing = ({ above, ofKeys, conflictKeys }: Blocking): boolean =>
   above.size + ofKeys.size + conflictKeys.size === 0;
 
 /** Jobs in another partition that were planned under a former declaration, or exceed its share. */
-function inTheWayOf(
+function blockingOf(
   configuration: PoolConfiguration,
   other: number,
   state: PartitionState,
   controls: readonly Control[],
-): InTheWay {
+): Blocking {
   const { partitions } = configuration;
   const { sinceVersion = 0 } = state.carried ?? {};
   const types = typesByName(configuration);
@@ -282,7 +282,7 @@ function elsewhereOf(
       behind.push(other);
       continue;
     }
-    const blocking = inTheWayOf(configuration, other, state, controls);
+    const blocking = blockingOf(configuration, other, state, controls);
     // planted: shares-alone
     for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);
     for (const [key, count] of blocking.ofKeys)
@@ -407,7 +407,7 @@ export async function waitsForOthers(
   return [...memory.states].flatMap(([other, seen]): readonly HandoverWait[] => {
     const wait = { why: 'handover', partition: other } as const;
     if (!memory.noted.has(other)) return [{ ...wait, holds: 'declaration' }];
-    const { above, ofKeys, conflictKeys } = inTheWayOf(configuration, other, seen, state.controls);
+    const { above, ofKeys, conflictKeys } = blockingOf(configuration, other, seen, state.controls);
     const short = scopes.filter(
       (scope) => (above.has(scope) && isShort(scope)) || (above.has(limitOf(scope)) && isLimitShort(scope)),
     );

@@ -197,8 +197,9 @@ export async function moveCapacity(
   const { partitions } = context.configuration;
   const shares = partitions > 1 && partition < partitions;
   const requests = state.requests.filter((request) => request.partition < partitions);
-  const wants = shares && isOver && !askedLately ? await wantsNow(context, input, partition, rooms) : [];
-  const giveBack = returnsNow(context, input, partition);
+  const wants =
+    shares && isOver && !askedLately ? await missingCapacity(context, input, partition, rooms) : [];
+  const giveBack = loansToReturn(context, input, partition);
   // The nonce keeps ids unique in a restored table, where versions repeat.
   const nonce = nonceFrom(context.random);
   // Capacity that this commit returns is free, but belongs to its lender, so this partition must not lend it.
@@ -223,11 +224,13 @@ export async function moveCapacity(
   }
   if (wants.length === 0) return input.askedAtMs;
   // planted: never-asks
-  input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }));
+  input.inBackground(
+    askForCapacity(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + REQUEST_MS }),
+  );
   return nowMs;
 }
 
-async function wantsNow(
+async function missingCapacity(
   context: DispatchContext,
   { state, held, waiting }: LoansInput,
   partition: number,
@@ -247,7 +250,7 @@ async function wantsNow(
 }
 
 /** The loans to return: those that have expired, and those that no waiting job needs, as far as no job runs on them. */
-function returnsNow(
+function loansToReturn(
   context: DispatchContext,
   { state, held, nowMs, isOver }: LoansInput,
   partition: number,
@@ -297,7 +300,7 @@ async function readWaiting(context: DispatchContext, partition: number): Promise
  * Asks some of the other partitions for a loan. Each time it asks other partitions, and sends another part of the wants if one
  * request cannot hold all. A later pass repeats a lost request.
  */
-async function ask(context: DispatchContext, asks: LoanRequest): Promise<void> {
+async function askForCapacity(context: DispatchContext, asks: LoanRequest): Promise<void> {
   const { store, configuration, log, random } = context;
   const others = configuration.partitions - 1;
   const first = Math.floor(asks.askedAtMs / ASK_EVERY_MS);
@@ -316,7 +319,10 @@ async function ask(context: DispatchContext, asks: LoanRequest): Promise<void> {
         await store.askForLoan({ partition, request });
         await wakeLater(context, partition, 0);
       } catch (error) {
-        log.warn('capacity could not be asked for; a later pass asks again', { partition, error: String(error) });
+        log.warn('capacity could not be asked for; a later pass asks again', {
+          partition,
+          error: String(error),
+        });
       }
     }),
   );

@@ -34,18 +34,18 @@ export function lockOf(
 ): string | undefined {
   if (!needsLocks(context)) return undefined;
   const type = typesByName(context.configuration).get(job.type);
-  return lockedBy(conflictKeyUnder(type, job.resourceId));
+  return exclusiveOnly(conflictKeyUnder(type, job.resourceId));
 }
 
 /** A resource that a type limits to several jobs has no lock: each partition has a share of that cap. */
-const lockedBy = (conflictKey: string | undefined): string | undefined =>
+const exclusiveOnly = (conflictKey: string | undefined): string | undefined =>
   conflictKey !== undefined && isExclusive(conflictKey) ? conflictKey : undefined;
 
 /** The conflict key whose lock the claim of a reserved job takes. Undefined: none. */
 export const lockOfPlace = (
   context: Pick<DispatchContext, 'configuration'>,
   { conflictKey }: Pick<ReservedJob, 'conflictKey'>,
-): string | undefined => (needsLocks(context) ? lockedBy(conflictKey) : undefined);
+): string | undefined => (needsLocks(context) ? exclusiveOnly(conflictKey) : undefined);
 
 export interface LocksSeen {
   /** Conflict keys that are not open to this partition. The partition is entered as waiting, and will be woken. */
@@ -107,7 +107,7 @@ export async function releaseLocks(
   const untilMs = context.clock.nowMs() + TURN_MS;
   const released = await Promise.all(
     locked.map(async ({ reservation, position, entry }) => {
-      const conflictKey = lockedBy(entry.conflictKey);
+      const conflictKey = exclusiveOnly(entry.conflictKey);
       if (conflictKey === undefined) return undefined;
       const claimId = claimIdOf(reservation.batchId, position);
       return (await context.store.releaseLock({ conflictKey, partition, claimId, untilMs })).next;

@@ -40,19 +40,19 @@ const WALK_EVERY_MS = 5 * 60_000;
 /** Keys of other partitions that one pass looks at. */
 const MET_MAX = 20;
 
-interface Homes extends Pick<DispatchContext, 'configuration'> {
+interface KeyHomes extends Pick<DispatchContext, 'configuration'> {
   readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
 }
 
 /** Whether a partition may contain jobs of keys that belong to another one. */
-export const haveKeysMoved = ({ configuration, deployed }: Homes, partition: number): boolean =>
+export const haveKeysMoved = ({ configuration, deployed }: KeyHomes, partition: number): boolean =>
   partition >= configuration.partitions || (deployed !== undefined && deployed.partitionNumbers.length > 1);
 
 /**
  * Whether jobs of a key may start in a partition. If keys have never moved, a producer with a newer declaration may have stored a
  * job in its future partition. This process leaves such a job alone until it has that declaration, too.
  */
-export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
+export function livesIn(context: KeyHomes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
   const { partitions } = context.configuration;
   const isAlone = partitions === 1 || context.deployed === undefined;
   if (isAlone && !haveKeysMoved(context, partition)) return () => true;
@@ -112,7 +112,7 @@ export async function sendHome(
 }
 
 /** The first jobs of several lines, as many as one step moves. */
-interface Found {
+interface FoundJobs {
   readonly jobs: readonly JobHead[];
   /** Some of these lines have more jobs than were read. */
   readonly isCut: boolean;
@@ -124,7 +124,7 @@ async function readLines(
   partition: number,
   lines: readonly ReadyLine[],
   held: ReadonlySet<string>,
-): Promise<Found> {
+): Promise<FoundJobs> {
   const jobs: JobHead[] = [];
   const empty: ReadyLine[] = [];
   let isCut = false;
@@ -165,9 +165,9 @@ export async function walkHome(
   const types = [...configuration.types.map(({ type }) => type), ...(deployed?.formerTypes ?? [])];
   const lives = livesIn(context, partition);
   let moved = 0;
-  const stood = from === undefined ? -1 : types.indexOf(from.type);
-  let at = Math.max(0, stood);
-  let after = stood < 0 ? undefined : from?.after;
+  const startAt = from === undefined ? -1 : types.indexOf(from.type);
+  let at = Math.max(0, startAt);
+  let after = startAt < 0 ? undefined : from?.after;
   for (let pages = 0; pages < PAGES_MAX && moved < STEP_JOBS; pages += 1) {
     const type = types[at];
     if (type === undefined) return { moved, next: undefined };
@@ -203,8 +203,8 @@ export async function sendStrangersHome(
 ): Promise<number> {
   let moved = 0;
   // planted: moved-uncharged
-  const met = jobs.filter(({ id }) => !inFlight.held.has(id));
-  if (met.length > 0) moved += await sendHome(context, met, inFlight);
+  const misplaced = jobs.filter(({ id }) => !inFlight.held.has(id));
+  if (misplaced.length > 0) moved += await sendHome(context, misplaced, inFlight);
   const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
     nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_EVERY_MS;
   for (const { type, key } of keys.filter(isDue).slice(0, MET_MAX)) {

@@ -26,14 +26,14 @@ const UNSEEN_AHEAD_MS = 10_000;
 const LINES_WORTH_A_WRITE = 20;
 
 /** A decision and the reservation entry that was written for it. */
-interface ReservedPlace {
+interface ReservedEntry {
   readonly reservation: Reservation;
   readonly position: number;
   readonly decision: Decision;
 }
 
 /** @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself */
-function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
+function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
   const { reserved } = place.decision;
   return {
     fleet: reserved.fleet,
@@ -54,7 +54,7 @@ export class Admission {
   readonly #admittedIds = new Set<string>();
   /** Changes that the next commit writes beside its reservation. */
   #draft: Draft;
-  #isMovedBack = false;
+  #hasMovedBack = false;
   /** The partition summary's statement that nothing waits, as last committed. Undefined: jobs may wait. */
   #quiet: Quiet | undefined;
   #unseenUntilMs: number;
@@ -69,7 +69,7 @@ export class Admission {
   /** A lock that made a claim fail has opened since. */
   isLockOpen = false;
   /** Jobs in the next batch at most. */
-  #most: number;
+  #batchMax: number;
   /** Random part of the ids of this pass's batches. */
   readonly #nonce: string;
   /** Blocked jobs that the last plan met. */
@@ -80,7 +80,7 @@ export class Admission {
   constructor(pass: PlannedPass) {
     const { context, state, unparked } = pass;
     this.#pass = pass;
-    this.#most = context.budget.batchJobs;
+    this.#batchMax = context.budget.batchJobs;
     this.held = [...pass.inFlight];
     this.#draft = pass.draft;
     this.#quiet = state.quiet;
@@ -102,40 +102,41 @@ export class Admission {
     for (;;) {
       const decisions = await this.#plan();
       this.#noteLedgers(decisions);
-      if (decisions.length === 0 && !this.#hasNews()) break;
+      if (decisions.length === 0 && !this.#hasChanges()) break;
       const both = await Promise.allSettled([this.#admit(decisions), this.#readAhead(decisions)]);
       for (const each of both) if (each.status === 'rejected') throw each.reason;
       if (decisions.length === 0) break;
-      this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
+      this.#batchMax = Math.min(2 * this.#batchMax, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
     await this.#pass.commits.written();
     // A lost claim may have freed a conflict key.
     if (this.lostClaims > 0) await this.#moveBack();
-    if (this.parks) this.#letFollow();
+    if (this.parks) this.#noteFollowers();
   }
 
   async #admit(decisions: readonly Decision[]): Promise<void> {
     // planted: told-before-reserved
     const places = await this.#reserve(decisions);
-    if (decisions.length > 0) await this.#hand(places);
+    if (decisions.length > 0) await this.#sendReserved(places);
   }
 
   /** Reads lines for the next batch while this one is written. Only a full batch is followed by another. */
   async #readAhead(decisions: readonly Decision[]): Promise<void> {
     const { planner, candidates } = this.#pass;
-    if (decisions.length === this.#most && planner.room > 0) await candidates.readAhead(planner.room, true);
+    if (decisions.length === this.#batchMax && planner.room > 0)
+      await candidates.readAhead(planner.room, true);
   }
 
   async #plan(): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
     for (;;) {
-      const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#most);
+      const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#batchMax);
       this.blocked = blocked;
       this.isTruncated ||= truncated;
       const waiting = await this.#stillWaiting(decisions);
       for (const { reserved } of waiting) this.#admittedIds.add(reserved.id);
-      if (!this.#isMovedBack) {
-        this.#isMovedBack = true;
+      if (!this.#hasMovedBack) {
+        this.#hasMovedBack = true;
         await this.#moveBack();
       }
       if (waiting.length > 0 || decisions.length === 0) return waiting;
@@ -159,14 +160,14 @@ export class Admission {
     const isOver = ({ reserved }: Decision): boolean => over.has(reserved.id);
     for (const decision of behind) if (!isOver(decision)) planner.takeBack(decision);
     for (const decision of behind.filter(isOver)) {
-      this.#letGo(decision);
-      this.#lose(decision);
+      this.#noteFreedConflict(decision);
+      this.#dropDecision(decision);
     }
     return decisions.slice(0, first);
   }
 
   /** If a started job leaves room on its conflict key, the next pass reads the jobs that are parked for that key. */
-  #letFollow(): void {
+  #noteFollowers(): void {
     const { planner, cached, inFlight } = this.#pass;
     const started = new Set(this.held.slice(inFlight.length).flatMap(({ conflictKey }) => conflictKey ?? []));
     for (const each of started) if (!planner.isConflictHeld(each)) cached.letGo.add(each);
@@ -190,12 +191,12 @@ export class Admission {
       this.#draft.ledgers.set(ledger.fairnessKey, ledger);
   }
 
-  #hasNews(): boolean {
+  #hasChanges(): boolean {
     const { input, unparked } = this.#pass;
     return (
       writesOf(this.#draft) > 0 ||
-      this.#isQuietNews(this.#quietAfter([])) ||
-      this.#isUnseenNews() ||
+      this.#mustWriteQuiet(this.#quietAfter([])) ||
+      this.#mustWriteUnseen() ||
       (!this.#hasCommitted && (input.commitsAnyway === true || unparked.empty.length > 0))
     );
   }
@@ -203,7 +204,7 @@ export class Admission {
   /** The statement that nothing waits once these decisions have started. `null`: jobs may wait. */
   #quietAfter(decisions: readonly Decision[]): Quiet | null {
     const { due, carried, candidates, unparked } = this.#pass;
-    const goesOn = decisions.length >= this.#most || this.isTruncated || due.more;
+    const goesOn = decisions.length >= this.#batchMax || this.isTruncated || due.more;
     if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
     return candidates.quietBut(this.#admittedIds, this.#unseenUntilMs) ?? null;
   }
@@ -212,7 +213,7 @@ export class Admission {
    * Whether the summary's statement must be written now. A false one must be taken back at once. A new one is worth a commit of
    * its own only if it spares other passes many reads.
    */
-  #isQuietNews(quiet: Quiet | null): boolean {
+  #mustWriteQuiet(quiet: Quiet | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_WORTH_A_WRITE;
@@ -222,7 +223,7 @@ export class Admission {
    * Whether a job that a hint reported is left waiting, and the summary does not yet say that reads may miss it. This also holds
    * if this pass has read the job, because an earlier read by another pass may have missed it.
    */
-  #isUnseenNews(): boolean {
+  #mustWriteUnseen(): boolean {
     const { context, candidates } = this.#pass;
     return (
       // planted: left-unsaid
@@ -231,13 +232,13 @@ export class Admission {
     );
   }
 
-  async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedPlace[]> {
+  async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedEntry[]> {
     const { commits, recovery } = this.#pass;
     const { attendance } = recovery;
-    const places = this.#placesFor(decisions);
+    const places = this.#entriesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
     // These commits hold the part of the draft that does not fit beside the reservations.
-    const unseenUntilMs = this.#isUnseenNews()
+    const unseenUntilMs = this.#mustWriteUnseen()
       ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
       : undefined;
     this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
@@ -261,7 +262,7 @@ export class Admission {
   }
 
   /** Divides decisions among reservations of `batchJobs` jobs each. This many fit into one item, however long their names are. */
-  #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
+  #entriesFor(decisions: readonly Decision[]): readonly ReservedEntry[] {
     const { context, partition, commits, nowMs } = this.#pass;
     const { version } = commits;
     // planted: claims-without-terms
@@ -278,17 +279,17 @@ export class Admission {
   }
 
   /** Sends reserved jobs to their fleets. It runs after the commit: a job sent earlier could start without being counted. */
-  async #hand(places: readonly ReservedPlace[]): Promise<void> {
+  async #sendReserved(places: readonly ReservedEntry[]): Promise<void> {
     const { context, input, candidates } = this.#pass;
     candidates.noteGone(places.map(({ decision }) => decision.reserved));
-    const locked: ReservedPlace[] = [];
+    const locked: ReservedEntry[] = [];
     const told: FleetMessage[] = [];
     for (const place of places) {
       if (this.#lockOf(place.decision.reserved) !== undefined) {
         locked.push(place);
         continue;
       }
-      this.#hold(place.decision);
+      this.#keep(place.decision);
       told.push(messageOf(place, plannedOf(place.reservation, place.decision.reserved)));
     }
     if (told.length > 0) input.inBackground(send(context, told));
@@ -302,7 +303,7 @@ export class Admission {
     return between?.lockOfPlace(context, reserved);
   }
 
-  async #claim(places: readonly ReservedPlace[]): Promise<void> {
+  async #claim(places: readonly ReservedEntry[]): Promise<void> {
     const { context, input, partition } = this.#pass;
     const { store, log } = context;
     const outcomes = await store.claim(
@@ -323,7 +324,7 @@ export class Admission {
       const outcome = outcomes[at] ?? 'unknown';
       if (outcome === 'claimed') won.push(messageOf(place));
       if (outcome === 'lost' || outcome === 'blocked') lost += 1;
-      await this.#note(place, outcome);
+      await this.#handleClaim(place, outcome);
     }
     this.admitted += won.length;
     this.lostClaims += lost;
@@ -335,7 +336,7 @@ export class Admission {
    * Handles the answer to one claim. An entry whose claim failed is dropped; one whose answer is unknown goes on holding
    * capacity.
    */
-  async #note(place: ReservedPlace, outcome: ClaimOutcome): Promise<void> {
+  async #handleClaim(place: ReservedEntry, outcome: ClaimOutcome): Promise<void> {
     const { context, partition, planner } = this.#pass;
     const { store, clock } = context;
     const { decision } = place;
@@ -345,36 +346,36 @@ export class Admission {
       this.isLockOpen ||=
         (await store.awaitLock({ conflictKey, partition, nowMs: clock.nowMs() })) === 'open';
       // The same claim may arrive again after the lock has opened. Only a raised version makes it fail then.
-      if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#drop(place);
-      else this.#hold(decision);
+      if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#dropEntry(place);
+      else this.#keep(decision);
     } else if (outcome === 'lost') {
-      this.#letGo(decision);
+      this.#noteFreedConflict(decision);
       // An answered claim cannot arrive again, so the version need not be raised.
-      this.#drop(place);
+      this.#dropEntry(place);
     } else {
       // planted: unknown-claims-lent
-      this.#hold(decision);
+      this.#keep(decision);
     }
   }
 
-  #drop({ reservation, position, decision }: ReservedPlace): void {
-    this.#lose(decision);
+  #dropEntry({ reservation, position, decision }: ReservedEntry): void {
+    this.#dropDecision(decision);
     dropPlace(this.#draft, reservation, position);
   }
 
-  #lose(decision: Decision): void {
+  #dropDecision(decision: Decision): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
     candidates.distrust();
   }
 
   /** Notes that the job has left its conflict key, so a job parked for that key may be next. */
-  #letGo({ reserved: { conflictKey } }: Decision): void {
+  #noteFreedConflict({ reserved: { conflictKey } }: Decision): void {
     // planted: let-go-forgotten
     if (conflictKey !== undefined && this.parks) this.#pass.cached.letGo.add(conflictKey);
   }
 
-  #hold(decision: Decision): void {
+  #keep(decision: Decision): void {
     this.#pass.planner.confirm(decision);
     this.held.push(decision.reserved);
   }

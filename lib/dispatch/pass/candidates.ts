@@ -49,7 +49,7 @@ const USED_UP_READ = 64;
 const AHEAD = { first: 8, most: 256 } as const;
 
 /** A line that this pass has opened. */
-interface Opened {
+interface OpenedLine {
   readonly line: LineName;
   /** How many of its jobs the planner was offered. */
   offered: number;
@@ -74,11 +74,11 @@ export class Candidates {
   readonly #held = new Map<string, Place>();
   readonly #keys: BackloggedKeys;
   /** Lines by name. */
-  #opened = new Map<string, Opened>();
+  #opened = new Map<string, OpenedLine>();
   /** Lines whose known jobs have all been offered, by name, in the order in which the planner asked. */
   readonly #usedUp = new Map<string, LineName>();
   #usedUpCount = 0;
-  #aheadCount = 0;
+  #readAheadMax = 0;
   /** A line is being read, so used-up lines may be read with it. */
   #isReading = false;
   readonly #empty: { readonly line: ReadyLine; readonly announcedAtMs: number }[] = [];
@@ -86,7 +86,7 @@ export class Candidates {
   #isDistrusted = false;
   readonly #locksSeen = new Set<string>();
   readonly #between: BetweenPartitions | undefined;
-  readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
+  readonly #belongsHere: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
   /** When the first conflict key that is reserved for another partition opens, epoch ms. Undefined: none is reserved. */
   openAtMs: number | undefined;
   /** Images of reserved jobs that have moved on although no hint reported it. */
@@ -107,18 +107,18 @@ export class Candidates {
       view.noteGone(place.entry);
     }
     this.#between = betweenPartitions(context, partition);
-    this.#lives = this.#between?.livesIn(context, partition) ?? (() => true);
+    this.#belongsHere = this.#between?.livesIn(context, partition) ?? (() => true);
     const types = typesByName(configuration);
-    const isOfUse = (job: JobHead): boolean =>
-      types.has(job.type) && !this.#held.has(job.id) && this.#lives(job);
-    const images = input.images.filter((job) => job.state !== 'pending' || isOfUse(job));
+    const isUsable = (job: JobHead): boolean =>
+      types.has(job.type) && !this.#held.has(job.id) && this.#belongsHere(job);
+    const images = input.images.filter((job) => job.state !== 'pending' || isUsable(job));
     view.note(images, this.#order, { nowMs, exact: ({ id }) => justStored.has(id) });
-    view.note(input.parkedHeads.filter(isOfUse), this.#order, { nowMs, areParked: true });
+    view.note(input.parkedHeads.filter(isUsable), this.#order, { nowMs, areParked: true });
     this.#keys = new BackloggedKeys(context.store, {
       partition,
       ledgerCache: input.ledgerCache,
       view,
-      livesHere: this.#lives,
+      livesHere: this.#belongsHere,
       nowMs,
     });
   }
@@ -189,9 +189,9 @@ export class Candidates {
     const { offered } = opened;
     const jobs = known.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     opened.offered += jobs.length;
-    const isOver = known.next === undefined && known.jobs.length <= opened.offered;
-    const more = !isOver || !(opened.isRead || this.#isOverBelieved());
-    if (isOver && more) this.#usedUp.set(name, line);
+    const isUsedUp = known.next === undefined && known.jobs.length <= opened.offered;
+    const more = !isUsedUp || !(opened.isRead || this.#isEndTrusted());
+    if (isUsedUp && more) this.#usedUp.set(name, line);
     const waiting = known.jobs.filter(({ id }) => !this.#held.has(id));
     return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), known: waiting, more };
   }
@@ -199,7 +199,7 @@ export class Candidates {
   /**
    * Counts a used-up line that this pass has not read. Returns true if the view is to be believed that no more jobs wait in it.
    */
-  #isOverBelieved(): boolean {
+  #isEndTrusted(): boolean {
     this.#usedUpCount += 1;
     return this.#usedUpCount > USED_UP_READ;
   }
@@ -208,8 +208,8 @@ export class Candidates {
   async readAhead(room: number, always = false): Promise<void> {
     if (!(this.#isReading || always)) return;
     this.#isReading = false;
-    const ahead = [...this.#usedUp].slice(0, Math.min(this.#aheadCount, room));
-    this.#aheadCount = Math.min(AHEAD.most, Math.max(AHEAD.first, 2 * this.#aheadCount));
+    const ahead = [...this.#usedUp].slice(0, Math.min(this.#readAheadMax, room));
+    this.#readAheadMax = Math.min(AHEAD.most, Math.max(AHEAD.first, 2 * this.#readAheadMax));
     for (const [name] of ahead) this.#usedUp.delete(name);
     await Promise.all(
       ahead.map(([name, line]) =>
@@ -219,7 +219,7 @@ export class Candidates {
   }
 
   /** Reads the next part of a line, or from its start even if its end was known: jobs may have come without a hint. */
-  async #read(name: string, opened: Opened, after: string | undefined, count: number): Promise<Line> {
+  async #read(name: string, opened: OpenedLine, after: string | undefined, count: number): Promise<Line> {
     const { partition, nowMs } = this.#input;
     const view = this.#view;
     const all = this.#opened;
@@ -276,15 +276,15 @@ export class Candidates {
    */
   async overtaken(planner: Planner, decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
     const { seenWithinMs } = this.#context.budget;
-    const doubted = decisions.filter((decision) => {
+    const uncertain = decisions.filter((decision) => {
       const job = planner.jobOf(decision);
       return !this.#view.isExact(job, this.#order.nameOf(job), seenWithinMs);
     });
-    if (doubted.length === 0) return [];
-    const ids = doubted.map(({ reserved }) => reserved.id);
+    if (uncertain.length === 0) return [];
+    const ids = uncertain.map(({ reserved }) => reserved.id);
     // An unreadable job is no candidate.
     const found = await this.#context.store.lookUpJobs({ ids, unreadable: () => {} });
-    return doubted
+    return uncertain
       .map(({ reserved }) => reserved)
       .filter(({ version }, at) => found[at]?.state !== 'pending' || found[at].version !== version);
   }
@@ -301,7 +301,7 @@ export class Candidates {
 
   /** Notes parked jobs that stand in their ready lines again. */
   noteMovedBack(jobs: readonly JobHead[]): void {
-    this.#view.note(jobs.filter(this.#lives), this.#order, { nowMs: this.#input.nowMs });
+    this.#view.note(jobs.filter(this.#belongsHere), this.#order, { nowMs: this.#input.nowMs });
   }
 
   /** Forgets all lines and reported jobs: many claims in a row were lost, so what was read is outdated. */
@@ -340,7 +340,7 @@ export class Candidates {
       (job) =>
         job.state === 'pending' &&
         !(admitted.has(job.id) || this.#held.has(job.id) || this.#view.isGone(job)) &&
-        this.#lives(job),
+        this.#belongsHere(job),
     );
   }
 

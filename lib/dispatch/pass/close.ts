@@ -22,14 +22,14 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   const { context, input, partition, commits, cached, candidates } = pass;
   const { admitted, lostClaims } = admission;
   const parked = await parkBlocked(pass, admission);
-  tellLoad(pass, admission);
+  reportLoad(pass, admission);
   candidates.close(admission.unseenUntilMs);
-  const sent = await sendHome(pass, admission);
+  const sent = await moveMisplaced(pass, admission);
   const again = isMoreToDo(pass, admission, parked, sent);
   await lend(pass, admission, !again);
   tidy(pass);
   input.inBackground(unmark(pass));
-  watch(pass, admission);
+  scheduleChecks(pass, admission);
   // planted: unseen-and-unwoken
   wakeForUnseen(pass, admission);
   keepCache(context.caches, partition, cached, commits.version);
@@ -66,7 +66,7 @@ function wakeForUnseen(
 }
 
 /** Reports to the metrics what the pass leaves behind. */
-function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
+function reportLoad(pass: PlannedPass, { held, blocked }: Admission): void {
   const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
   const load = (): PartitionLoad => ({
@@ -101,7 +101,7 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
 }
 
 /** Moves jobs that this pass found here, and whose keys belong to another partition. Returns how many were moved. */
-async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number> {
+async function moveMisplaced(pass: PlannedPass, { held }: Admission): Promise<number> {
   const { context, partition, between, nowMs, due, seen, commits, candidates, cached } = pass;
   if (!between?.haveKeysMoved(context, partition)) return 0;
   const lives = between.livesIn(context, partition);
@@ -162,7 +162,10 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
       candidates.retireEmptyLines(),
       store.tidy(partition, keyTtlMs === null ? undefined : nowMs - keyTtlMs),
     ]).catch((error: unknown) =>
-      log.warn('empty lines were not retired; a later pass retires them', { partition, error: String(error) }),
+      log.warn('empty lines were not retired; a later pass retires them', {
+        partition,
+        error: String(error),
+      }),
     ),
   );
 }
@@ -184,7 +187,7 @@ async function unmark({ context, partition, unparked }: PlannedPass): Promise<vo
  * Makes sure that the workers are looked at when a lease ends, and that a wake comes when a lock is no longer reserved for
  * another partition.
  */
-function watch(pass: PlannedPass, { held }: Admission): void {
+function scheduleChecks(pass: PlannedPass, { held }: Admission): void {
   const { context, input, partition, nowMs, state, cached, recovery, candidates, unparked } = pass;
   const { attendance, judgedUntilMs } = recovery;
   input.inBackground(

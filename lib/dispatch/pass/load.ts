@@ -40,7 +40,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const isLeading = input.leadBy !== undefined;
   const [state, found, dueEarly, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
-    lookUpTold(scope),
+    lookUpStored(scope),
     // Only a leader promotes before it has loaded the partition. Any other pass first finds out whether a leader exists.
     isLeading && input.promotes ? promoteDue(context, partition, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
@@ -56,7 +56,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const carried = isAtRest ? undefined : await carry(context, partition, commits, state);
   // Moved jobs stand in lines that the view has not read since.
   if (carried !== undefined) view.miss();
-  watch(scope, state, carried !== undefined);
+  noteTrust(scope, state, carried !== undefined);
   const elsewhere =
     (await between?.lookElsewhere(context, partition, commits, {
       carried: carried ?? state.carried,
@@ -75,14 +75,14 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
     strangers: [...dueEarly.strangers, ...dueLate.strangers],
     more: dueEarly.more || dueLate.more || fired.more,
   };
-  return { ...scope, input: withFound(input, found), state, commits, carried, elsewhere, due };
+  return { ...scope, input: withLookedUp(input, found), state, commits, carried, elsewhere, due };
 }
 
 /**
  * Looks up the jobs that a hint named while they were still being stored, and returns those stored in this partition by now. The
  * stream will report those that are not stored yet or cannot be read.
  */
-async function lookUpTold({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
+async function lookUpStored({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
   const hinted = new Set(input.hints.map(({ id }) => id));
   // The store refuses an id that is not a valid key. Every pass would then fail until the letter with that id is deleted.
   const ids = new Set((input.told ?? []).filter((id) => isJobId(id) && !hinted.has(id)));
@@ -95,7 +95,7 @@ async function lookUpTold({ context, input, partition }: PassScope): Promise<rea
  * Adds the looked-up jobs to the hints. The lookup was strongly consistent, so a job that waits in it is stored, even if no line
  * shows it yet.
  */
-function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
+function withLookedUp(input: PassInput, found: readonly MovingJob[]): PassInput {
   if (found.length === 0) return input;
   const stored = found.filter(({ state }) => state === 'pending').map(({ id }) => id);
   return {
@@ -109,7 +109,7 @@ function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
  * Tells the view how far its reads of lines count: from `unseenUntilMs` on they miss nothing, and `quiet` says whether no job
  * waited when the last pass ended.
  */
-function watch(
+function noteTrust(
   { context, input, partition, between, nowMs, cached: { view } }: PassScope,
   { quiet, parks, unseenUntilMs }: PartitionState,
   isCarrying: boolean,

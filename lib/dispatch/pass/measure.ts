@@ -65,11 +65,11 @@ export function measure(
   const now = load();
   const isBusy = now.held.length > 0 || now.waiting.length > 0;
   // An idle scheduler writes no log line and no metric.
-  if (isBusy || memory.measuredBusy === true) tell(metrics, now);
+  if (isBusy || memory.measuredBusy === true) report(metrics, now);
   memory.measuredBusy = isBusy;
 }
 
-function tell(metrics: Metrics, load: PartitionLoad): void {
+function report(metrics: Metrics, load: PartitionLoad): void {
   const { configuration, partition, held, waiting, nowMs } = load;
   const gates = gatesOf(load.overrides);
   // With several partitions, the metric without a partition is reported by each, and its maximum is read.
@@ -127,13 +127,13 @@ function tell(metrics: Metrics, load: PartitionLoad): void {
     metrics.add('oldestPending', ageSecOf(ofType, nowMs), { type });
     const hasSlot = fleets.some(({ taken, free }) => free > 0 && taken.includes(type));
     if (!pool.isOpen || !gate.isOpen || tiers.get(tier)?.isOpen === false || !hasSlot) continue;
-    startable += openOf(ofType, load, gates).length;
+    startable += startableOf(ofType, load, gates).length;
   }
   both('startable', startable);
 }
 
 /** Jobs that neither a conflict nor their key's cap blocks. */
-function openOf(
+function startableOf(
   jobs: readonly JobHead[],
   { configuration, held, blocked }: PartitionLoad,
   gates: Gates,

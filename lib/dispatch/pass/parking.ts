@@ -77,11 +77,11 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   const full = fullConflicts(types, inFlight);
   const held = idsByConflict(types, inFlight);
   const isFree = (conflictKey: string): boolean => !full.has(conflictKey);
-  const [freed, round] = await Promise.all([
+  const [freed, sweep] = await Promise.all([
     store.readParked({ partition, conflictKeys: [...new Set(input.freed)].filter(isFree) }),
-    input.looksAround ? store.listParked({ partition, limit: ROUND_MARKS, after: input.cursor }) : NO_ROUND,
+    input.looksAround ? store.listParked({ partition, limit: ROUND_MARKS, after: input.cursor }) : NO_SWEEP,
   ]);
-  const marks = new Map([...freed, ...round.marks].map((mark) => [mark.conflictKey, mark]));
+  const marks = new Map([...freed, ...sweep.marks].map((mark) => [mark.conflictKey, mark]));
   const free = [...marks.values()].filter(({ conflictKey }) => isFree(conflictKey));
   // A mark may be older than the last parked job.
   const hasJobs = async (conflictKey: string): Promise<boolean> =>
@@ -118,14 +118,14 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
       else if (butFor === undefined && nowMs - parkedAtMs > EMPTY_AFTER_MS) empty.push(mark);
     }),
   );
-  const isWholeRound = input.looksAround && input.cursor === undefined && round.next === undefined;
+  const isWholeSweep = input.looksAround && input.cursor === undefined && sweep.next === undefined;
   return {
     heads,
     taken,
     empty,
-    isNothingMarked: isWholeRound && round.marks.length === 0,
+    isNothingMarked: isWholeSweep && sweep.marks.length === 0,
     openAtMs,
-    cursor: input.looksAround ? round.next : input.cursor,
+    cursor: input.looksAround ? sweep.next : input.cursor,
   };
 }
 
@@ -145,7 +145,7 @@ function idsByConflict(
   return ids;
 }
 
-const NO_ROUND: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
+const NO_SWEEP: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
 
 /**
  * Moves the first jobs of groups whose conflict key stays free back to their ready lines. Returns the jobs that stand there now.

@@ -15,7 +15,7 @@ export async function send(context: DispatchContext, messages: readonly FleetMes
         ofFleet.filter((each) => each.isAlone === isAlone).map(({ message }) => message);
       return [
         sendToFleet(context, fleet, those(true), 1),
-        sendToFleet(context, fleet, those(false), together(context, fleet)),
+        sendToFleet(context, fleet, those(false), jobsInOneMessage(context, fleet)),
       ];
     }),
   );
@@ -37,7 +37,7 @@ async function sendToFleet(
 }
 
 /** Jobs in one message to the fleet. A fleet that is no longer declared gets a message for each job. */
-function together({ configuration }: DispatchContext, fleet: string): number {
+function jobsInOneMessage({ configuration }: DispatchContext, fleet: string): number {
   const declared = configuration.fleets.find((each) => each.fleet === fleet);
   return declared === undefined ? 1 : jobsPerMessage(declared);
 }

@@ -72,11 +72,11 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
 
   const ledgerCache = openLedgers(loaded);
   const shown = newestWith(images, recovery.images);
-  const seen = standingIn(partition, shown);
+  const seen = imagesInPartition(partition, shown);
   input.inBackground(announceSeen(context, input.hints));
 
   const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
-  const draft = beginMost(loaded, settled, recovery, ledgerCache);
+  const draft = beginAllButLast(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   const { wakeAtMs } = recovery;
   // Passes in quick succession would ask for the same wake.
@@ -155,7 +155,7 @@ async function unpark(
 }
 
 /** Begins to write all commits of the settlement except the last. Returns the draft of the last. */
-function beginMost(
+function beginAllButLast(
   { commits }: LoadedPass,
   settled: readonly Settled[],
   { postponed }: Settlement,
@@ -182,7 +182,7 @@ function beginMost(
 }
 
 /** Images of jobs in this partition. A job may have moved to another one since its hint was sent. */
-function standingIn(partition: number, images: Images): Images {
+function imagesInPartition(partition: number, images: Images): Images {
   for (const job of images.values())
     if (job.partition !== partition)
       return new Map([...images].filter(([, each]) => each.partition === partition));

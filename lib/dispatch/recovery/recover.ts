@@ -84,7 +84,7 @@ function mayStillRun(
  * Whether the record of the job's own worker incarnation exists. The ended lease of another incarnation then does not concern the
  * job.
  */
-const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
+const hasOwnRecord = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
   worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
 /** The job's type as declared when the job was claimed. If that is no longer known, as declared now. */
 async function typeOf(
@@ -99,7 +99,7 @@ async function typeOf(
 }
 
 /** Ends an attempt whose worker is gone, by the policy of its type. Undefined: the job has moved on meanwhile. */
-async function takeAway(
+async function endLostAttempt(
   context: DispatchContext,
   place: Place,
   job: MovingJob,
@@ -136,7 +136,10 @@ async function returnClaim(
     store.giveBack({ job, claimId, nowMs }),
   );
   if (outcome === 'superseded') return undefined;
-  log.info('a claim was taken back: its fleet is no longer declared', { jobId: job.id, fleet: job.claim?.fleet });
+  log.info('a claim was taken back: its fleet is no longer declared', {
+    jobId: job.id,
+    fleet: job.claim?.fleet,
+  });
   const given = giveBack(job, claimId, nowMs);
   return given.kind === 'moved' ? given.job : undefined;
 }
@@ -145,7 +148,7 @@ async function returnClaim(
  * Makes jobs that lost their worker ready at once. This pass frees what they held, so it must see them among the candidates.
  * Returns their new images.
  */
-async function waitAgain(
+async function promoteLost(
   context: DispatchContext,
   lost: readonly MovingJob[],
   nowMs: number,
@@ -160,7 +163,7 @@ async function waitAgain(
 }
 
 /** The history event of a job whose reservation entry is given up unclaimed. */
-const givenUpOf = (
+const historyOfGivenUp = (
   place: Pick<Settled, 'reservation' | 'position'>,
   job: MovingJob | undefined,
   atMs: number,
@@ -222,7 +225,7 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
 }
 
 /** The reservations that this pass looks up. */
-interface LookedAt {
+interface DueReservations {
   /** Those whose check is due, and those that a redeploy concerns. */
   readonly checked: readonly Reservation[];
   /** Others with an entry that may have lost its worker. */
@@ -235,7 +238,7 @@ function reservationsDue(
   { clock, configuration, budget }: DispatchContext,
   { state, checksAll, isRedeployed }: RecoveryInput,
   suspicion: Suspicion | undefined,
-): LookedAt {
+): DueReservations {
   const nowMs = clock.nowMs();
   const allDue = state.reservations
     .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs)
@@ -287,22 +290,22 @@ class Recovery {
   /** Jobs that were taken from workers. */
   readonly #taken: MovingJob[] = [];
   /** How many more entries this pass may act on. */
-  #left: number;
+  #actionsLeft: number;
   /** Ids of reservations: those with an entry beyond that bound, and those with a loss that the outage guard defers. */
-  readonly #notComeTo = new Set<string>();
-  readonly #heldBack = new Set<string>();
+  readonly #beyondBound = new Set<string>();
+  readonly #deferred = new Set<string>();
   /** By reservation id: when an attempt's own time ends, epoch ms, if that is before its next check. */
   readonly #endsAtMs = new Map<string, number>();
   /** When attempts end whose end no other event reports, epoch ms, rounded up to seconds. */
-  readonly #unheardEndsMs = new Set<number>();
-  #hasJudged = true;
+  readonly #unreportedEndsMs = new Set<number>();
+  #hasHandledAll = true;
 
   constructor(
     context: DispatchContext,
     input: RecoveryInput,
     attendance: Attendance,
     suspicion: Suspicion | undefined,
-    { checked, others, hasMoreDue }: LookedAt,
+    { checked, others, hasMoreDue }: DueReservations,
   ) {
     this.#context = context;
     this.#input = input;
@@ -314,7 +317,7 @@ class Recovery {
     this.#hasMoreDue = hasMoreDue;
     this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
     this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
-    this.#left = rampOf(attendance, input.loadedAtMs);
+    this.#actionsLeft = rampOf(attendance, input.loadedAtMs);
   }
 
   async run(): Promise<Settlement> {
@@ -334,7 +337,7 @@ class Recovery {
       if (kind === 'mayCome') await this.#claimUnstarted();
     }
     // planted: lost-not-shown
-    this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));
+    this.#images.push(...(await promoteLost(this.#context, this.#taken, this.#nowMs)));
     return this.#settlement();
   }
 
@@ -366,15 +369,15 @@ class Recovery {
         break;
       case 'mayCome':
         if (this.#isGivenUp(place)) await this.#giveUp(place, job);
-        else if (!this.#mayTakeLock(place) && this.#isToldAgain(place)) this.#unclaimed.push(place);
+        else if (!this.#needsLock(place) && this.#mustSendAgain(place)) this.#unclaimed.push(place);
         break;
       case 'claimed':
         // planted: claims-of-gone-fleets
         if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
-        else this.#sendAgain(place);
+        else this.#resendIfDue(place);
         break;
       case 'running':
-        if (job !== undefined) await this.#lookAfter(place, job, status.startedAtMs);
+        if (job !== undefined) await this.#checkRunning(place, job, status.startedAtMs);
         break;
     }
   }
@@ -399,14 +402,14 @@ class Recovery {
    * a lock and has not done so until now.
    */
   #isGivenUp(place: Place): boolean {
-    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#mayTakeLock(place));
+    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#needsLock(place));
   }
 
   /**
    * Whether the entry's claim takes a lock, so only a pass may make it. An entry from another declaration may have needed a lock
    * although none is needed now, and a job of another partition may hold that lock.
    */
-  #mayTakeLock({ entry, reservation }: Place): boolean {
+  #needsLock({ entry, reservation }: Place): boolean {
     const { between } = this.#input;
     const { deployed } = this.#context;
     if (between === undefined) return false;
@@ -421,9 +424,9 @@ class Recovery {
    * on, and no job runs that no reservation counts.
    */
   async #giveUp(place: Place, job: MovingJob | undefined): Promise<void> {
-    if (!this.#comesTo(place)) return;
+    if (!this.#mayActOn(place)) return;
     const { id, version } = place.entry;
-    const given = givenUpOf(place, job, this.#nowMs);
+    const given = historyOfGivenUp(place, job, this.#nowMs);
     // planted: raise-before-give-up
     if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
       this.#settled.push({ ...place, succeeded: false });
@@ -431,7 +434,7 @@ class Recovery {
 
   /** Makes a job wait again that was claimed for a fleet which is no longer declared. */
   async #returnClaim(place: Place, job: MovingJob): Promise<void> {
-    if (!this.#comesTo(place)) return;
+    if (!this.#mayActOn(place)) return;
     const waiting = await returnClaim(this.#context, job, claimIdOfPlace(place));
     if (waiting === undefined) return;
     this.#settled.push({ ...place, succeeded: false });
@@ -454,18 +457,18 @@ class Recovery {
     for (const [at, place] of this.#unclaimed.entries()) if (outcomes[at] === 'claimed') this.#send(place);
   }
 
-  #sendAgain(place: Place): void {
-    if (this.#isToldAgain(place)) this.#send(place);
+  #resendIfDue(place: Place): void {
+    if (this.#mustSendAgain(place)) this.#send(place);
   }
 
   /**
    * Whether the message of an unstarted job must be sent again, because the message or the worker that received it may be lost.
    */
-  #isToldAgain(place: Place): boolean {
+  #mustSendAgain(place: Place): boolean {
     // A worker that is gone may have received the message. The queue would deliver it again, but only after the visibility
     // timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
-    return (this.#isDue(place) || isLost) && this.#comesTo(place);
+    return (this.#isDue(place) || isLost) && this.#mayActOn(place);
   }
 
   #send(place: Place): void {
@@ -473,25 +476,25 @@ class Recovery {
     this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) }, isAlone: true });
   }
 
-  async #lookAfter(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
-    const isUnheard = this.#isUnheard(place, job);
-    const isDue = this.#isDue(place) || isUnheard;
+  async #checkRunning(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
+    const endsUnreported = this.#endsUnreported(place, job);
+    const isDue = this.#isDue(place) || endsUnreported;
     const isSuspected = this.#isSuspected(place);
     if (!isDue && !isSuspected) return;
     const { loadedAtMs } = this.#input;
     if (mayStillRun(this.#workers, job, this.#nowMs, loadedAtMs)) {
-      if (isDue) this.#noteEnd(place, job, isUnheard);
-      if (isSuspected && job.runUntilMs === undefined && !isNamed(this.#workers, job))
-        this.#hasJudged = false;
+      if (isDue) this.#noteEnd(place, job, endsUnreported);
+      if (isSuspected && job.runUntilMs === undefined && !hasOwnRecord(this.#workers, job))
+        this.#hasHandledAll = false;
       return;
     }
     // The outage guard protects processes only. A function's lease stands on its job and is not renewed through the store.
     if (job.runUntilMs === undefined && !mayDeclareLost(this.#attendance, loadedAtMs)) {
-      this.#heldBack.add(place.reservation.batchId);
+      this.#deferred.add(place.reservation.batchId);
       return;
     }
-    if (!this.#comesTo(place)) return;
-    const lost = await takeAway(this.#context, place, job, startedAtMs, this.#nowMs);
+    if (!this.#mayActOn(place)) return;
+    const lost = await endLostAttempt(this.#context, place, job, startedAtMs, this.#nowMs);
     if (lost === undefined) return;
     this.#settled.push(lost.settled);
     this.#taken.push(lost.job);
@@ -501,7 +504,7 @@ class Recovery {
    * Whether the job runs on a function of a removed fleet. Its queue was removed too, and with it the message that would report
    * the function's death.
    */
-  #isUnheard({ entry }: Place, { runUntilMs }: MovingJob): boolean {
+  #endsUnreported({ entry }: Place, { runUntilMs }: MovingJob): boolean {
     return this.#input.isRedeployed && runUntilMs !== undefined && !this.#fleets.has(entry.fleet);
   }
 
@@ -516,17 +519,17 @@ class Recovery {
   }
 
   /** Whether this pass may still act on an entry. Entries beyond its bound are left to a later pass. */
-  #comesTo({ reservation }: Place): boolean {
-    this.#left -= 1;
-    if (this.#left >= 0) return true;
-    this.#notComeTo.add(reservation.batchId);
+  #mayActOn({ reservation }: Place): boolean {
+    this.#actionsLeft -= 1;
+    if (this.#actionsLeft >= 0) return true;
+    this.#beyondBound.add(reservation.batchId);
     return false;
   }
 
   #noteEnd(
     { reservation: { batchId, checkAtMs } }: Place,
     { runUntilMs }: MovingJob,
-    isUnheard: boolean,
+    endsUnreported: boolean,
   ): void {
     if (runUntilMs === undefined) return;
     const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
@@ -535,26 +538,26 @@ class Recovery {
     if (endMs < againAtMs)
       this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
     // A check that becomes due earlier causes no pass by itself, so a wake is sent for the end.
-    else if (isUnheard) this.#unheardEndsMs.add(Math.ceil(endMs / SECOND_MS) * SECOND_MS);
+    else if (endsUnreported) this.#unreportedEndsMs.add(Math.ceil(endMs / SECOND_MS) * SECOND_MS);
   }
 
   #settlement(): Settlement {
     const { log, budget } = this.#context;
     const { loadedAtMs } = this.#input;
     const nowMs = this.#nowMs;
-    const isHeldBack = this.#heldBack.size > 0;
-    const isCut = this.#notComeTo.size > 0;
-    if (isHeldBack) {
+    const isDeferred = this.#deferred.size > 0;
+    const isCut = this.#beyondBound.size > 0;
+    if (isDeferred) {
       log.warn('losses are deferred: the partition was not read for a while', {
-        reservations: this.#heldBack.size,
+        reservations: this.#deferred.size,
         attendedSinceMs: this.#attendance.sinceMs,
       });
     }
     const soon = nextLook('ramped', loadedAtMs);
     const later = nextLook('heldBack', loadedAtMs);
     const checkAtMsOf = ({ batchId }: Reservation): number => {
-      if (this.#notComeTo.has(batchId)) return soon.checkAtMs;
-      if (this.#heldBack.has(batchId)) return later.checkAtMs;
+      if (this.#beyondBound.has(batchId)) return soon.checkAtMs;
+      if (this.#deferred.has(batchId)) return later.checkAtMs;
       // planted: own-end-unchecked
       return this.#endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;
     };
@@ -563,21 +566,21 @@ class Recovery {
       postponed: [...this.#checked]
         .filter(
           ({ checkAtMs, batchId }) =>
-            checkAtMs <= nowMs || this.#endsAtMs.has(batchId) || this.#notComeTo.has(batchId),
+            checkAtMs <= nowMs || this.#endsAtMs.has(batchId) || this.#beyondBound.has(batchId),
         )
         .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) })),
       resend: this.#resend,
       images: this.#images,
-      attendance: withHeldBack(this.#attendance, isHeldBack, loadedAtMs),
+      attendance: withHeldBack(this.#attendance, isDeferred, loadedAtMs),
       wakeAtMs: soonest(
         isCut ? soon.wakeAtMs : undefined,
-        isHeldBack ? later.wakeAtMs : undefined,
+        isDeferred ? later.wakeAtMs : undefined,
         // planted: own-end-unchecked-2
         ...this.#endsAtMs.values(),
       ),
       isMore: this.#hasMoreDue && !isCut && this.#settled.length + this.#resend.length > 0,
-      endsInMs: [...this.#unheardEndsMs].map((endMs) => Math.max(0, endMs - nowMs)),
-      judgedUntilMs: this.#hasJudged && !isHeldBack && !isCut ? this.#suspicion?.untilMs : undefined,
+      endsInMs: [...this.#unreportedEndsMs].map((endMs) => Math.max(0, endMs - nowMs)),
+      judgedUntilMs: this.#hasHandledAll && !isDeferred && !isCut ? this.#suspicion?.untilMs : undefined,
     };
   }
 }

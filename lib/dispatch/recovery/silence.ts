@@ -96,10 +96,10 @@ export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Attendance, nowMs: 
 }
 
 /** The observation as a pass leaves it, with the instant since which losses are deferred. */
-export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs: number): Attendance {
+export function withHeldBack(attendance: Attendance, isDeferred: boolean, nowMs: number): Attendance {
   const { heldBackSinceMs, ...rest } = attendance;
   if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
-  const sinceMs = heldBackSinceMs ?? (isHeldBack ? nowMs : undefined);
+  const sinceMs = heldBackSinceMs ?? (isDeferred ? nowMs : undefined);
   return sinceMs === undefined ? rest : { ...rest, heldBackSinceMs: sinceMs };
 }
 
@@ -151,7 +151,7 @@ interface LeaseEnd {
   readonly atMs: number;
 }
 
-function endsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): readonly LeaseEnd[] {
+function leaseEndsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): readonly LeaseEnd[] {
   return [
     ...workers.flatMap(({ fleet, expiresAtMs, formerUntilMs }) => [
       { fleet, atMs: expiresAtMs },
@@ -178,7 +178,7 @@ export function suspicionOf(
   nowMs: number,
 ): Suspicion | undefined {
   const judgedUntilMs = state.lookout?.judgedUntilMs ?? 0;
-  const ended = endsOf(state).filter(({ atMs }) => atMs > judgedUntilMs && atMs <= nowMs);
+  const ended = leaseEndsOf(state).filter(({ atMs }) => atMs > judgedUntilMs && atMs <= nowMs);
   if (ended.length === 0) return undefined;
   const fleets = new Set(ended.map(({ fleet }) => fleet));
   // A lost worker may not have reported jobs that it began after its last heartbeat. So all entries of the fleet are suspect,
@@ -199,10 +199,10 @@ export function runsOnWorkers(
   places: Iterable<ReservedJob>,
 ): boolean {
   const judgedUntilMs = lookout?.judgedUntilMs ?? 0;
-  const unjudged = gone.filter(
+  const unhandled = gone.filter(
     ({ expiresAtMs, formerUntilMs = 0 }) => Math.max(expiresAtMs, formerUntilMs) > judgedUntilMs,
   );
-  const fleets = new Set([...workers, ...unjudged].map(({ fleet }) => fleet));
+  const fleets = new Set([...workers, ...unhandled].map(({ fleet }) => fleet));
   if (fleets.size === 0) return false;
   for (const { fleet } of places) if (fleets.has(fleet)) return true;
   return false;
@@ -213,7 +213,7 @@ export function nextLeaseEndMs(
   state: Pick<PartitionState, 'workers' | 'gone'>,
   nowMs: number,
 ): number | undefined {
-  const coming = endsOf(state).flatMap(({ atMs }) => (atMs > nowMs ? [atMs] : []));
+  const coming = leaseEndsOf(state).flatMap(({ atMs }) => (atMs > nowMs ? [atMs] : []));
   return coming.length === 0 ? undefined : Math.min(...coming);
 }
 
@@ -229,12 +229,12 @@ export function nextLookAtMs(
   nowMs: number,
 ): number {
   const isSuspicious = suspicionOf(state, loadedAtMs) !== undefined;
-  const isHeldBack = isSuspicious && !mayDeclareLost(attendance, loadedAtMs);
+  const isDeferred = isSuspicious && !mayDeclareLost(attendance, loadedAtMs);
   const inMs = Math.min(
     LOOK_EVERY_MS,
     (nextLeaseEndMs(state, loadedAtMs) ?? Infinity) - nowMs,
-    isSuspicious && !isHeldBack ? CONFIRM_MS : Infinity,
-    isHeldBack ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / SECOND_MS) * SECOND_MS : Infinity,
+    isSuspicious && !isDeferred ? CONFIRM_MS : Infinity,
+    isDeferred ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / SECOND_MS) * SECOND_MS : Infinity,
   );
   return nowMs + Math.max(SECOND_MS, Math.floor(inMs / SECOND_MS) * SECOND_MS);
 }
@@ -287,17 +287,17 @@ export async function stayOnLookout(
   // planted: no-looks
   const isMissing = runsOnWorkers(state, held) && !isOnItsWay(lookout, nowMs);
   const isNews = judgedUntilMs !== undefined && judgedUntilMs > (lookout?.judgedUntilMs ?? 0);
-  const judged = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
+  const handled = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
   try {
     if (isMissing) {
       const nextAtMs = nextLookAtMs(state, attendance, loadedAtMs, nowMs);
-      await lookAgain(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: judged });
+      await lookAgain(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: handled });
     } else if (isNews) {
       const nextAtMs = lookout?.nextAtMs ?? 0;
       await store.keepLookout({
         partition,
         seen: lookout,
-        next: { sinceMs, atMs, nextAtMs, judgedUntilMs: judged },
+        next: { sinceMs, atMs, nextAtMs, judgedUntilMs: handled },
       });
     }
   } catch (error) {

@@ -83,13 +83,13 @@ export class Duties {
       const [leader = dispatcherId] = preferenceOf(ring, partitionHash(partition), 1);
       const isLed = role !== 'standby' || byName.get(leader)?.leads.includes(partition) !== false;
       duty.missed = isLed ? 0 : (duty.missed + 1) % MISSED_ROUNDS;
-      this.#want(duty, duty.missed >= MISSED_MAX ? 'leader' : role);
+      this.#setWanted(duty, duty.missed >= MISSED_MAX ? 'leader' : role);
     }
   }
 
   /** Gives up all partitions. */
   drop(): void {
-    for (const duty of this.#all) this.#want(duty, 'offline');
+    for (const duty of this.#all) this.#setWanted(duty, 'offline');
   }
 
   /** Resolves when all tasks have ended. */
@@ -105,7 +105,7 @@ export class Duties {
     return this.#all;
   }
 
-  #want(duty: Duty, to: PartitionRole): void {
+  #setWanted(duty: Duty, to: PartitionRole): void {
     duty.wanted = to;
     if (to !== 'leader') {
       if (duty.task === undefined) this.#stepTo(duty, to);
@@ -117,7 +117,7 @@ export class Duties {
     const end = new AbortController();
     const ended = this.#tryToLead(duty, end.signal).then(() => {
       duty.task = undefined;
-      this.#want(duty, duty.wanted);
+      this.#setWanted(duty, duty.wanted);
     });
     duty.task = { end, ended };
   }

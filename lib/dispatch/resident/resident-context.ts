@@ -46,7 +46,10 @@ export class ResidentContext {
     try {
       await this.renew(await store.readDeclaredVersion());
     } catch (error) {
-      log.warn('the declared version could not be read; trying again', { ...this.#life, error: String(error) });
+      log.warn('the declared version could not be read; trying again', {
+        ...this.#life,
+        error: String(error),
+      });
     }
   }
 

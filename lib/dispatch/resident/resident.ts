@@ -91,7 +91,7 @@ async function stayMember(
 ): Promise<ResidentEnd> {
   let hasBeenMember = false;
   /** Renews the membership and assigns roles by the live members. */
-  const round = async (): Promise<'member' | 'superseded'> => {
+  const renewAndAssign = async (): Promise<'member' | 'superseded'> => {
     const members = await membership.renew(duties.led(), duties.count);
     if (members === 'superseded') return members;
     if (!ending.signal.aborted && membership.isMember()) duties.assign(members);
@@ -103,7 +103,7 @@ async function stayMember(
     let pauseMs = memberLeaseMs / ROUNDS_PER_LEASE;
     try {
       // A hanging renewal does not delay the end. If it arrives after the end, it is refused.
-      if ((await orAborted(round(), ending.signal)) === 'superseded') {
+      if ((await orAborted(renewAndAssign(), ending.signal)) === 'superseded') {
         ending.abort();
         log.warn('another incarnation of this dispatcher has started', { ...life });
         return 'superseded';

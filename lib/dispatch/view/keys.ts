@@ -65,11 +65,11 @@ export interface WaitingKey {
 }
 
 /** How far the keys of one type were offered in this pass. */
-interface Turn {
+interface KeyProgress {
   /** By fairness key: the modes of its known lines. A hint may name fewer of them than the keys line. */
-  readonly met: Map<string, readonly JobMode[]>;
+  readonly knownModes: Map<string, readonly JobMode[]>;
   /** The last set of keys that was added completely. */
-  metOf: Keys['keys'] | undefined;
+  addedFrom: Keys['keys'] | undefined;
   /** Keys that were read and not yet offered, by share. */
   waiting: readonly WaitingKey[];
 }
@@ -78,7 +78,7 @@ export class BackloggedKeys {
   readonly #store: Pick<JobStore, 'readKeys' | 'readBacklogs'>;
   readonly #input: KeysInput;
   /** Progress by type. */
-  readonly #turns = new Map<string, Turn>();
+  readonly #progress = new Map<string, KeyProgress>();
   /** Whether this pass has read a keys line. */
   hasRead = false;
   /** Keys that were found here and belong to another partition. */
@@ -100,14 +100,18 @@ export class BackloggedKeys {
     count: number,
     shares: KeyShares,
   ): Promise<{ readonly keys: readonly WaitingKey[]; readonly more: boolean }> {
-    const turn: Turn = this.#turns.get(type) ?? { met: new Map(), metOf: undefined, waiting: [] };
-    const isFirst = !this.#turns.has(type);
-    const told = new Set(isFirst ? toldOf(this.#input.view, type).map(({ job }) => job.fairnessKey) : []);
-    this.#turns.set(type, turn);
+    const progress: KeyProgress = this.#progress.get(type) ?? {
+      knownModes: new Map(),
+      addedFrom: undefined,
+      waiting: [],
+    };
+    const isFirst = !this.#progress.has(type);
+    const told = new Set(isFirst ? reportedOf(this.#input.view, type).map(({ job }) => job.fairnessKey) : []);
+    this.#progress.set(type, progress);
     let known = await this.#known(type, isFirst);
     for (;;) {
-      await this.#meet(turn, known, shares);
-      const { waiting } = turn;
+      await this.#addKeys(progress, known, shares);
+      const { waiting } = progress;
       const isWhole = known.next === undefined;
       const behind = shares.behind(known.behindCostMs);
       let given = 0;
@@ -115,10 +119,13 @@ export class BackloggedKeys {
         given += 1;
       if (given === count || isWhole) {
         const behindThem = Map.groupBy(waiting.slice(given), ({ key }) => told.has(key.fairnessKey));
-        turn.waiting = behindThem.get(false) ?? [];
+        progress.waiting = behindThem.get(false) ?? [];
         // The share of such a key is no bound for the unread keys.
         const sooner = (behindThem.get(true) ?? []).map(({ key }) => ({ key, share: 0 }));
-        return { keys: [...waiting.slice(0, given), ...sooner], more: turn.waiting.length > 0 || !isWhole };
+        return {
+          keys: [...waiting.slice(0, given), ...sooner],
+          more: progress.waiting.length > 0 || !isWhole,
+        };
       }
       known = await this.#readOn(type, known);
     }
@@ -134,7 +141,7 @@ export class BackloggedKeys {
     const { view, nowMs } = this.#input;
     const known = view.keys.get(type);
     const isTrusted = known !== undefined && (!isFirst || nowMs - known.readAtMs < READ_TRUSTED_MS);
-    return isTrusted ? this.#withNamed(type, known, []) : this.#readOn(type, undefined);
+    return isTrusted ? this.#withLookedUp(type, known, []) : this.#readOn(type, undefined);
   }
 
   /** Reads the next part of the keys line. */
@@ -144,7 +151,7 @@ export class BackloggedKeys {
     const limit = Math.max(KEYS_MIN, before?.keys.size ?? 0);
     const read = await this.#store.readKeys({ partition, type, limit, after: before?.next });
     this.hasRead = true;
-    const known = before ?? withKeysOf(noKeys(nowMs), toldOf(view, type));
+    const known = before ?? withKeysOf(noKeys(nowMs), reportedOf(view, type));
     const keys = new Map(known.keys);
     for (const key of read.keys) {
       const { fairnessKey } = key;
@@ -157,14 +164,14 @@ export class BackloggedKeys {
     const moved = before === undefined ? [] : view.movedBackSince(before.readAtMs - SHOWN_MS);
     // planted: first-page-of-keys
     const { next } = read;
-    return this.#withNamed(type, { ...known, keys, behindCostMs, next }, moved);
+    return this.#withLookedUp(type, { ...known, keys, behindCostMs, next }, moved);
   }
 
   /**
    * Adds keys that may come first wherever they stand in the line: those with a weight of their own, and those that moved to the
    * front after the index showed the first part. If the first part was the whole line, it has shown them.
    */
-  async #withNamed(type: string, known: Keys, moved: readonly string[]): Promise<Keys> {
+  async #withLookedUp(type: string, known: Keys, moved: readonly string[]): Promise<Keys> {
     const { partition, view, ledgerCache, livesHere } = this.#input;
     const { keys, named } = known;
     const fairnessKeys = [...new Set([...ledgerCache.weighted, ...moved])].filter(
@@ -181,22 +188,25 @@ export class BackloggedKeys {
     return whole;
   }
 
-  async #meet(turn: Turn, { keys }: Keys, shares: KeyShares): Promise<void> {
+  async #addKeys(progress: KeyProgress, { keys }: Keys, shares: KeyShares): Promise<void> {
     // With ten thousand keys, a plan that asks for the next hundred must not go through all again.
-    if (turn.metOf === keys) return;
-    turn.metOf = keys;
+    if (progress.addedFrom === keys) return;
+    progress.addedFrom = keys;
     const fresh = [...keys.values()].filter(({ fairnessKey, lines }) => {
-      const modes = turn.met.get(fairnessKey);
+      const modes = progress.knownModes.get(fairnessKey);
       return modes === undefined || lines.some(({ mode }) => !modes.includes(mode));
     });
     if (fresh.length === 0) return;
     for (const { fairnessKey, lines } of fresh)
-      turn.met.set(fairnessKey, [...(turn.met.get(fairnessKey) ?? []), ...lines.map(({ mode }) => mode)]);
+      progress.knownModes.set(fairnessKey, [
+        ...(progress.knownModes.get(fairnessKey) ?? []),
+        ...lines.map(({ mode }) => mode),
+      ]);
     await shares.read(fresh.map(({ fairnessKey }) => fairnessKey));
-    const met = fresh.map((key) => ({ key, share: shares.of(key) }));
-    turn.waiting = [...turn.waiting, ...met].sort((one, other) => one.share - other.share);
+    const added = fresh.map((key) => ({ key, share: shares.of(key) }));
+    progress.waiting = [...progress.waiting, ...added].sort((one, other) => one.share - other.share);
   }
 }
 
 /** Jobs of a type that hints have reported. */
-const toldOf = (view: View, type: string) => [...view.told.all()].filter(({ job }) => job.type === type);
+const reportedOf = (view: View, type: string) => [...view.told.all()].filter(({ job }) => job.type === type);

@@ -230,7 +230,7 @@ export class LedgerCache {
       if (known !== undefined && !this.#cached.written.has(name)) this.#cached.written.set(name, known);
       this.#cached.estimates.set(name, record);
       // Learned costs of whole types stand in the summary, which is written anyway.
-      if (id !== WHOLE_TYPE && !this.#isNews(this.#cached.written.get(name), record)) continue;
+      if (id !== WHOLE_TYPE && !this.#isWorthWriting(this.#cached.written.get(name), record)) continue;
       this.#cached.written.set(name, record);
       changed.push(record);
     }
@@ -241,7 +241,7 @@ export class LedgerCache {
    * Whether a learned cost is worth writing. Its item costs two write units, and an error of a tenth does no harm, because
    * charges are corrected at the end of an attempt. Memory always has the newest value.
    */
-  #isNews(written: EstimateRecord | undefined, learned: EstimateRecord): boolean {
+  #isWorthWriting(written: EstimateRecord | undefined, learned: EstimateRecord): boolean {
     if (written === undefined || learned.samples >= 2 * written.samples) return true;
     const ttlMs = this.#configuration.fairness.estimateTtlMs;
     if (ttlMs !== null && learned.lastSeenMs - written.lastSeenMs > ttlMs / 4) return true;

@@ -98,7 +98,7 @@ export interface ToldJob {
 }
 
 /** Jobs that hints have reported, in the order in which they were last reported. */
-class ToldJobs {
+class ReportedJobs {
   readonly #byId = new Map<string, ToldJob>();
   /** By the line's name, then by job id. */
   readonly #byLine = new Map<string, Map<string, ToldJob>>();
@@ -175,7 +175,7 @@ class GoneJobs {
 }
 
 /** How `View.note` treats images. */
-interface Telling {
+interface NoteOptions {
   readonly nowMs: number;
   /** Whether a job was stored or looked up just now. @default - none was */
   readonly exact?: ((job: JobHead) => boolean) | undefined;
@@ -187,7 +187,7 @@ export class View {
   readonly lines = new Map<string, Line>();
   /** Keys lines by type. */
   readonly keys = new Map<string, Keys>();
-  readonly told = new ToldJobs();
+  readonly told = new ReportedJobs();
   readonly #gone = new GoneJobs();
   /**
    * By fairness key: when the key's charge was lowered, as after a reset. The key then moves to the front of its keys lines. If a
@@ -216,8 +216,8 @@ export class View {
   }
 
   /** Updates the view from images of jobs. */
-  note(images: Iterable<JobHead>, order: Order, { nowMs, exact, areParked }: Telling): void {
-    const coming: ToldJob[] = [];
+  note(images: Iterable<JobHead>, order: Order, { nowMs, exact, areParked }: NoteOptions): void {
+    const waiting: ToldJob[] = [];
     for (const job of images) {
       const known = this.told.of(job.id)?.job.version ?? -Infinity;
       // planted: old-images
@@ -227,17 +227,17 @@ export class View {
         const [name, rank] = [order.nameOf(job), order.rankOf(job)];
         const told = { name, job, rank, toldAtMs: nowMs, exactAtMs, isParked: areParked === true };
         this.told.note(told);
-        coming.push(told);
+        waiting.push(told);
       } else {
         this.noteGone(job);
       }
     }
-    for (const [name, told] of Map.groupBy(coming, (each) => each.name)) {
+    for (const [name, told] of Map.groupBy(waiting, (each) => each.name)) {
       const line = this.lines.get(name);
       // planted: dropped-hint
       if (line !== undefined) this.lines.set(name, withPlaced(line, told, order));
     }
-    for (const [type, told] of Map.groupBy(coming, ({ job }) => job.type)) {
+    for (const [type, told] of Map.groupBy(waiting, ({ job }) => job.type)) {
       const keys = this.keys.get(type);
       if (keys !== undefined) this.keys.set(type, withKeysOf(keys, told));
     }
@@ -346,17 +346,17 @@ export class View {
 }
 
 /** Rule R1: the line with these jobs inserted by rank. Jobs behind the part that was read are left to the next read. */
-export function withPlaced(line: Line, coming: readonly ToldJob[], { rankOf }: Pick<Order, 'rankOf'>): Line {
-  const versions = new Map(coming.map(({ job }) => [job.id, -Infinity]));
+export function withPlaced(line: Line, waiting: readonly ToldJob[], { rankOf }: Pick<Order, 'rankOf'>): Line {
+  const versions = new Map(waiting.map(({ job }) => [job.id, -Infinity]));
   for (const { id, version } of line.jobs) if (versions.has(id)) versions.set(id, version);
-  const news = coming.filter(({ job }) => job.version > (versions.get(job.id) ?? -Infinity));
+  const news = waiting.filter(({ job }) => job.version > (versions.get(job.id) ?? -Infinity));
   if (news.length === 0) return line;
   const changed = new Set(news.map(({ job }) => job.id));
   const jobs = line.jobs.filter(({ id }) => !changed.has(id));
   for (const { job, rank } of news) {
     // planted: hints-behind-holes
     const isLeftToIndex = line.next !== undefined && rank > (line.untilRank ?? '');
-    if (!isLeftToIndex) jobs.splice(placeIn(jobs, rank, rankOf), 0, job);
+    if (!isLeftToIndex) jobs.splice(indexOfRank(jobs, rank, rankOf), 0, job);
   }
   return { ...line, jobs };
 }
@@ -365,7 +365,7 @@ export function withPlaced(line: Line, coming: readonly ToldJob[], { rankOf }: P
  * The index of a rank among jobs in rank order, by binary search: a line may have thousands of jobs, and a batch hundreds of
  * hints.
  */
-function placeIn(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']): number {
+function indexOfRank(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']): number {
   let from = 0;
   let to = jobs.length;
   while (from < to) {
