@@ -59,7 +59,7 @@ const LOST_MAX = 3;
 /** Declarations that may follow each other during one run. */
 const RENEWALS_MAX = 5;
 
-/** Runs passes over one partition. If a pass meets a newer declaration, the run goes on with that. */
+/** Runs passes over one partition. If the partition has a newer declaration, the run continues with it. */
 export async function dispatch(
   given: DispatchContext,
   partition: number,

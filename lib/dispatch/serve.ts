@@ -1,6 +1,6 @@
 /**
  * Serves the requests of a dispatch function: stream batches, wakes, ticks, and requests to lead. Each ends in passes
- * (`dispatch.ts`), in a look at workers (`look-at-workers.ts`), or in a lead.
+ * (`dispatch.ts`), in a check of the workers (`look-at-workers.ts`), or in a lead.
  */
 import type { MovingJob } from '../core/job.ts';
 import type { LookWake, PassWake } from '../queue/message.ts';

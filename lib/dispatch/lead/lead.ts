@@ -69,7 +69,7 @@ export interface LeadOptions {
   readonly endsAtMonotonicMs: number;
   /** Most passes of this lead. @default - no bound */
   readonly passesMax?: number | undefined;
-  /** Ends the lead after the current pass. */
+  /** Ends the lead after the current pass when aborted. */
   readonly end?: AbortSignal | undefined;
   /** @default 250 */
   readonly pollMs?: number | undefined;

@@ -55,9 +55,7 @@ export class Pace {
     return this.#isFull ? 0 : Math.max(0, this.#nextAtMonotonicMs - this.#clock.monotonicMs());
   }
 
-  /**
-   * Whether the next pass should look for jobs that no hint has reported yet. The pass nearest to the due time does so.
-   */
+  /** Whether the next pass should look for jobs that no hint has reported yet. The pass nearest to the due time does so. */
   isTimeToRead(): boolean {
     const dueAtMonotonicMs = this.#readAtMonotonicMs + this.#readEveryMs - PACE_MS / 2;
     return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;

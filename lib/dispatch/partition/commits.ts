@@ -1,5 +1,6 @@
 /**
- * The commits of a pass. They are made one after the other, each on condition of the version that the one before it left. A pass collects its changes in drafts, which are divided into commits of bounded size.
+ * The commits of a pass. They are made one after the other, each on condition of the version that the one before it left. A pass
+ * collects its changes in drafts, which are divided into commits of bounded size.
  */
 
 import { COMMIT_ITEMS_MAX } from '../../store/contract/bounds.ts';

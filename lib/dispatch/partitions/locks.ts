@@ -5,8 +5,8 @@
  * test/protocol/lock_model.py.
  *
  * Three rules make this safe. No claim succeeds without the lock. The lock is released for exactly its claim, once the attempt is
- * over and before the entry that counts it is dropped, so that a pass always comes back to it. A claim that met a taken lock is
- * given up only after the job's version was raised. Everything else, such as reading locks beforehand, waiting for them and
+ * over and before the entry that counts it is dropped, so that a pass always comes back to it. A claim that found the lock held
+ * is given up only after the job's version was raised. Everything else, such as reading locks beforehand, waiting for them and
  * reserving them for the next partition, only saves claims that would fail and shares the lock fairly. A lost hint costs time
  * until the next tick.
  */

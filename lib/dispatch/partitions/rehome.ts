@@ -69,7 +69,6 @@ export interface InFlight {
    * attempt that another dispatcher has started meanwhile, and whose entry still counts.
    *
    * @throws CommitLostError if it is not complete
-
    */
   readonly confirm: () => Promise<void>;
 }
@@ -114,7 +113,7 @@ export async function sendHome(
 /** The first jobs of several lines, as many as one step moves. */
 interface FoundJobs {
   readonly jobs: readonly JobHead[];
-  /** Some of these lines have more jobs than were read. */
+  /** Whether some of these lines have more jobs than were read. */
   readonly isCut: boolean;
   readonly empty: readonly ReadyLine[];
 }

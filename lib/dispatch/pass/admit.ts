@@ -237,13 +237,13 @@ export class Admission {
     const { attendance } = recovery;
     const places = this.#entriesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
-    // These commits hold the part of the draft that does not fit beside the reservations.
     const unseenUntilMs = this.#mustWriteUnseen()
       ? this.#pass.context.clock.nowMs() + UNSEEN_AHEAD_MS + this.#pass.context.budget.seenWithinMs
       : undefined;
     this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
     this.hasSaidUnseen ||= unseenUntilMs !== undefined;
     const quiet = this.#quietAfter(decisions);
+    // Earlier commits hold the part of the draft that does not fit beside the reservations.
     const parts = [...inCommits(this.#draft, Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();
     for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });

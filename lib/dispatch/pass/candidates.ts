@@ -73,7 +73,7 @@ export class Candidates {
   readonly #order: Order;
   readonly #held = new Map<string, Place>();
   readonly #keys: BackloggedKeys;
-  /** Lines by name. */
+  /** The lines that this pass has opened, by name. */
   #opened = new Map<string, OpenedLine>();
   /** Lines whose known jobs have all been offered, by name, in the order in which the planner asked. */
   readonly #usedUp = new Map<string, LineName>();

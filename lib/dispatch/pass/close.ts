@@ -184,8 +184,7 @@ async function unmark({ context, partition, unparked }: PlannedPass): Promise<vo
 }
 
 /**
- * Makes sure that the workers are looked at when a lease ends, and that a wake comes when a lock is no longer reserved for
- * another partition.
+ * Schedules a worker check for the next end of a lease, and a wake for when a lock is no longer reserved for another partition.
  */
 function scheduleChecks(pass: PlannedPass, { held }: Admission): void {
   const { context, input, partition, nowMs, state, cached, recovery, candidates, unparked } = pass;

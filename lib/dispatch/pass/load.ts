@@ -17,7 +17,9 @@ import type { LedPass, OutdatedPass, PassInput, PassScope } from './scope.ts';
 export interface LoadedPass extends PassScope {
   readonly state: PartitionState;
   readonly commits: Commits;
-  /** Progress of moving this partition's jobs to a newer declaration, as this pass left it. Undefined: there was nothing to move. */
+  /**
+   * Progress of moving this partition's jobs to a newer declaration, as this pass left it. Undefined: there was nothing to move.
+   */
   readonly carried: Carried | undefined;
   /** Capacity and conflict keys that jobs in flight in other partitions hold, and that this partition must count. */
   readonly elsewhere: Elsewhere;

@@ -37,7 +37,7 @@ const RENEW_AFTER_MS = 20_000;
 export interface Unparked {
   /** The first jobs of each group, by conflict key. */
   readonly heads: ReadonlyMap<string, readonly JobHead[]>;
-  /** Marks whose blocked lines can get no more jobs. */
+  /** Marks to delete: their lines are empty, and were marked so long ago that the index shows every parked job. */
   readonly empty: readonly ParkedMark[];
   /** The partition has no mark at all. */
   readonly isNothingMarked: boolean;

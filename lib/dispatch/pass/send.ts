@@ -1,6 +1,6 @@
 /**
- * Part of the admit step: sends claimed and reserved jobs to the queues of their fleets. The commit that reserves them comes
- * first.
+ * Part of the settle and admit steps: sends jobs to the queues of their fleets. A job's first message follows the commit that
+ * reserves it; recovery sends messages again that may be lost.
  */
 import { jobsPerMessage } from '../../core/capacity.ts';
 import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';

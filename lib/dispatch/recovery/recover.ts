@@ -1,7 +1,7 @@
 /**
  * Recovery: part of the settle step. It looks up the jobs of reservations whose check is due, or whose worker's lease has ended,
- * and decides for each entry: settle it, send its message again, give it up, or take its job from a lost worker. `silence.ts`
- * decides when a silent worker counts as lost.
+ * and decides for each entry: settle it, send its message again, give it up, or end its attempt as lost. `silence.ts` decides
+ * when a silent worker counts as lost.
  */
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
@@ -51,8 +51,8 @@ export interface Settlement {
   /** In how many ms attempts end whose end no other event reports, once for each second. */
   readonly endsInMs: readonly number[];
   /**
-   * Every job that ran under a worker's lease which had ended by this instant was taken from its worker, epoch ms. Undefined: no
-   * lease had ended, or some jobs are left.
+   * Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: no lease had ended, or some
+   * jobs are left.
    */
   readonly judgedUntilMs?: number | undefined;
 }
@@ -60,7 +60,7 @@ export interface Settlement {
 /**
  * Whether the worker of this attempt may still be running it. An unreachable worker counts as running until its lease has ended:
  * a process renews its lease by heartbeats, a function's lease stands on the job from its start. The present configuration does
- * not matter, because a redeploy takes no running job away.
+ * not matter, because a redeploy ends no running job.
  */
 function mayStillRun(
   workers: ReadonlyMap<string, WorkerRecord>,
@@ -177,8 +177,7 @@ interface LookedUp {
 }
 
 /**
- * Order of work in a bounded pass: entries that can be settled or sent at once, then entries to give up, then attempts to take
- * from workers.
+ * Order of work in a bounded pass: entries that can be settled or sent at once, then entries to give up, then attempts to end as lost.
  */
 const STATUS_ORDER: readonly AttemptStatus['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
 
@@ -198,7 +197,7 @@ export interface RecoveryInput {
 /**
  * Looks up the jobs of reservations whose check is due. An ended attempt is settled. A job that has not started is claimed,
  * unless its worker has done so, and its message is sent again. An entry that can never be claimed is dropped, after its job's
- * version was raised. A running job is checked later, or taken from a worker that is gone, unless an outage may explain its
+ * version was raised. A running job is checked later, or ended as lost if its worker is gone and no outage may explain the
  * silence. After a gap, the number of entries doubles with time (`rampOf`).
  *
  * Source: design, Recovery; workload-distribution, "Incremental Recovery".
@@ -226,9 +225,9 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
 
 /** The reservations that this pass looks up. */
 interface DueReservations {
-  /** Those whose check is due, and those that a redeploy concerns. */
+  /** Reservations whose check is due, and those that a redeploy concerns. */
   readonly checked: readonly Reservation[];
-  /** Others with an entry that may have lost its worker. */
+  /** Other reservations with an entry that may have lost its worker. */
   readonly others: readonly Reservation[];
   /** More checks are due than one pass makes. */
   readonly hasMoreDue: boolean;
@@ -287,7 +286,7 @@ class Recovery {
   readonly #images: MovingJob[] = [];
   /** Entries whose jobs are not claimed, and whose messages must be sent again. */
   readonly #unclaimed: Place[] = [];
-  /** Jobs that were taken from workers. */
+  /** Jobs whose attempts were ended as lost. */
   readonly #taken: MovingJob[] = [];
   /** How many more entries this pass may act on. */
   #actionsLeft: number;

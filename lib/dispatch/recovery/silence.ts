@@ -126,7 +126,7 @@ export const RAMP_FIRST = 20;
 const RAMP_DOUBLES_MS = 1_000;
 const RAMP_DOUBLINGS_MAX = 12;
 
-/** How many entries one pass may send again, give up or take from workers. */
+/** How many entries one pass may send again, give up or end as lost. */
 export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
   const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
   return doublings > RAMP_DOUBLINGS_MAX ? Number.POSITIVE_INFINITY : RAMP_FIRST * 2 ** doublings;
@@ -261,13 +261,13 @@ export async function lookAgain(
 }
 
 export interface AfterPass {
-  /** As the pass has loaded it, not before `loadedAtMs`. */
+  /** The partition as the pass has loaded it, at `loadedAtMs` or later. */
   readonly state: PartitionState;
   readonly loadedAtMs: number;
   /** Jobs that hold capacity after the pass. */
   readonly held: readonly ReservedJob[];
   readonly attendance: Attendance;
-  /** Everything that ran under leases ended by then was taken from its worker, epoch ms. Undefined: the pass did not look. */
+  /** Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: the pass did not look. */
   readonly judgedUntilMs: number | undefined;
 }
 

@@ -1,4 +1,7 @@
-/** The membership of a resident: it is a member while it renews its record in time. */
+/**
+ * The membership of a resident. The resident is a member while it renews its record in time, and stops leading shortly before the
+ * record would expire. `resident.ts` renews it at intervals.
+ */
 import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../../core/lease.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../../store/contract/records.ts';
 import type { LoadMeter } from './load.ts';

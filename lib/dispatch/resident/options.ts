@@ -1,4 +1,7 @@
-/** The options and the report of a resident dispatcher, with defaults and checks. */
+/**
+ * The options and the report of a resident dispatcher. Composition roots pass the options to `resident.ts`, which checks them
+ * here and adds the defaults.
+ */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { numberWithin, objectOf, textWithin } from '../../core/read-fields.ts';
 import type { Deployed } from '../../declaration/declaration.ts';
@@ -39,7 +42,7 @@ export interface ResidentOptions {
   readonly vitals?: (() => Vitals) | undefined;
   /** How long it waits at the end for passes in progress. @default 10 s */
   readonly shutdownMs?: number | undefined;
-  /** Ends the resident in order. */
+  /** Shuts the resident down when aborted, once passes in progress have ended. */
   readonly signal: AbortSignal;
 }
 

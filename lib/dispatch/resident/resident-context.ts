@@ -1,4 +1,7 @@
-/** The dispatch context of a resident. It is replaced when one of the resident's partitions reports a newer declaration. */
+/**
+ * The dispatch context of a resident. All its leads share it, and it is replaced when one of its partitions, or the store, has a
+ * newer declaration.
+ */
 
 import { DECLARATION_AGE_MS } from '../../declaration/declaration.ts';
 import type { DispatcherIdentity } from '../../store/contract/records.ts';

@@ -92,8 +92,8 @@ export class BackloggedKeys {
   /**
    * The next keys of a type, least shares first. The keys line is in rank order, and ranks lag: a key that was charged since
    * stands before keys that should come sooner. So the line is read on until enough keys have a share that no unread key can be
-   * below. Keys from hints come first, and by no share: a plan looks at a bounded number of keys, and most keys at the
-   * front may have no jobs left.
+   * below. The first answer also has all keys from hints, even those with larger shares: a plan looks at a bounded
+   * number of keys, and most keys at the front may have no jobs left.
    */
   async inTurn(
     type: string,

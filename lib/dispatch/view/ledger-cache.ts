@@ -206,7 +206,7 @@ export class LedgerCache {
     const settledCostMs = isForgiven
       ? beforeMs
       : beforeMs + charged + correctionMs(charged, durationMs, fairness);
-    // A key without jobs counts as away from the attempt's end on, however late that end is settled.
+    // For credit, the key counts as idle from the attempt's end on, even if that end is settled late.
     const touchedAtMs = Math.max(endedAtMs ?? reservation.reservedAtMs, this.#resetAtMs);
     const ledger = {
       fairnessKey: entry.fairnessKey,

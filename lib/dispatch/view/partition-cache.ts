@@ -47,9 +47,9 @@ export interface PartitionCache extends Exact {
   leadBy: string | undefined;
   /** When this process last asked other partitions for capacity, epoch ms. */
   askedAtMs?: number | undefined;
-  /** Time of the last wake that was asked for to go on with recovery, epoch ms. */
+  /** Epoch ms of the last wake that was requested to continue recovery. */
   wakeAskedMs?: number | undefined;
-  /** Time of the last wake that was asked for because a lock opens then, epoch ms. */
+  /** Epoch ms of the last wake that was requested because a lock opens then. */
   openAskedMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line, epoch ms. */
   readonly marked: Map<string, number>;
