@@ -1,9 +1,10 @@
 /**
- * From a hint to passes. A dispatcher that was shown jobs makes passes of its own, each of which begins with what it reads and was shown;
- * where another one leads, it leaves a letter. A dispatcher that was woken takes the lead (`lead.ts`).
+ * The entry to dispatching: turns a trigger into passes over the partitions that it concerns. For a stream batch or stored jobs
+ * the dispatcher makes passes by itself (`Run`), or leaves a letter if another dispatcher leads. For a wake or a tick it takes
+ * the lead (`lead/lead.ts`).
  *
- * A pass that is refused loads again. After three in a row the dispatcher leaves a letter, then sends a wake, and asks for a lead: passes of
- * several dispatchers are in each other's way there.
+ * A pass whose commit is refused is made again. After three refusals in a row several dispatchers are competing, so this one
+ * leaves a letter, then sends a wake, and asks for a function that leads.
  */
 import { ThrottledError } from '../core/errors.ts';
 import type { MovingJob } from '../core/job.ts';
@@ -27,25 +28,31 @@ import {
   TRIES_MAX,
 } from './tuning.ts';
 
-/** What caused a run: images of jobs that were just seen, and why. */
+/** The cause of a run of passes. */
 export interface Trigger {
-  /** From the stream, or just stored: candidates the index may not show yet, and outcomes to settle. */
+  /** Images from the stream or of jobs just stored: candidates that the index may not show yet, and outcomes to settle. */
   readonly jobs: readonly JobImage[];
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'told';
-  /** Of a wake that says which; those of the jobs, or all, unless given. */
+  /** Partitions that a wake names. @default - those of the jobs, or all partitions */
   readonly partitions?: readonly number[] | undefined;
-  /** When what a wake is for becomes due: by the clock of the dispatcher that makes the pass, that may be still to come. */
+  /**
+   * Epoch ms at which the work that a wake announces is due, by the sender's clock. By this dispatcher's clock it may still be in
+   * the future.
+   */
   readonly dueAtMs?: number | undefined;
-  /** All that the wake is for becomes due by `dueAtMs`. */
+  /** Everything that the wake announces is due by `dueAtMs`. */
   readonly isForDue?: boolean | undefined;
-  /** Jobs that were being stored in the one partition that is named, when this dispatcher was told of them: they are looked up. */
+  /** Ids of jobs in the one named partition that were still being stored when the hint was sent. The pass looks them up. */
   readonly jobIds?: readonly string[] | undefined;
 }
 
-/** One that shows no jobs, or those that were seen as they are. */
+/** A trigger whose images, if any, are complete. */
 export type WakeTrigger = Trigger & { readonly jobs: readonly MovingJob[] };
 
-/** What one run of passes did. `left`: a letter, because another dispatcher leads. `lost`: other commits came first, three times in a row. */
+/**
+ * Result of one run of passes. `left`: another dispatcher leads and was left a letter. `lost`: three commits in a row were
+ * refused. `outOfBudget`: a bound was reached with work left.
+ */
 export interface DispatchReport {
   readonly kind: 'left' | 'done' | 'lost' | 'outOfBudget';
   readonly passes: number;
@@ -54,7 +61,7 @@ export interface DispatchReport {
   readonly lostClaims: number;
 }
 
-/** Runs passes of one partition: under the newest declaration that it was told of. */
+/** Runs passes over one partition. If the partition has a newer declaration, the run continues with it. */
 export async function dispatch(
   given: DispatchContext,
   partition: number,
@@ -69,7 +76,7 @@ export async function dispatch(
     if (report.kind !== 'outdated') return report;
     if (renewals === TRIES_MAX || context.deployed === undefined) {
       throw new ThrottledError(
-        `partition ${partition} was told of another declaration at each of ${TRIES_MAX} tries; try again`,
+        `partition ${partition} had another newer declaration at each of ${TRIES_MAX} tries; try again`,
       );
     }
     left = { ...trigger, jobs: report.hints, jobIds: report.told };
@@ -78,7 +85,7 @@ export async function dispatch(
   }
 }
 
-/** The same dispatcher, under this version or a newer one. */
+/** The same context with the declaration of this version or a newer one. */
 export const renewed = async (
   context: DispatchContext,
   deployed: Deployed,
@@ -86,11 +93,11 @@ export const renewed = async (
 ): Promise<DispatchContext> => ({
   ...context,
   ...(await deployed.newer(version)),
-  // What was read under another declaration may stand elsewhere under this one.
+  // Under another declaration, what was read may belong to other partitions.
   caches: new Map(),
 });
 
-/** A run that met a newer declaration, and what it was shown and has not used. */
+/** A run that met a newer declaration, with the hints that it has not used. */
 interface OutdatedRun {
   readonly kind: 'outdated';
   readonly version: number;
@@ -111,7 +118,7 @@ const reportOf = (
   lostClaims,
 });
 
-/** Takes the lead of a partition, and goes on for as long as something is left to do. */
+/** Takes the lead of a partition, and makes passes while something is left to do. */
 async function leadOnce(
   context: DispatchContext,
   partition: number,
@@ -133,11 +140,11 @@ async function leadOnce(
   });
   if (report.outdated !== undefined) return { kind: 'outdated', ...report.outdated };
   const kind = report.end === 'left' ? 'left' : report.end === 'outOfTime' ? 'outOfBudget' : 'done';
-  await noteMoved(context, partition, report.admitted + report.settled);
+  await noteThroughput(context, partition, report.admitted + report.settled);
   return reportOf(kind, report);
 }
 
-/** Passes of a dispatcher that does not lead, one after the other, until nothing is left to do or a bound is met. */
+/** Makes passes without leading, until nothing is left to do or a bound is reached. */
 class Run {
   readonly #context: DispatchContext;
   readonly #partition: number;
@@ -145,7 +152,7 @@ class Run {
   readonly #endsAtMonotonicMs: number;
   readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
   #hints: readonly JobImage[];
-  #told: readonly string[];
+  #jobIds: readonly string[];
   /** Refused commits in a row. */
   #lost = 0;
 
@@ -155,20 +162,20 @@ class Run {
     this.#partition = partition;
     this.#trigger = trigger;
     this.#hints = trigger.jobs;
-    this.#told = trigger.jobIds ?? [];
+    this.#jobIds = trigger.jobIds ?? [];
     this.#endsAtMonotonicMs = clock.monotonicMs() + budget.runMs;
   }
 
   async run(): Promise<DispatchReport | OutdatedRun> {
-    // Of a partition that was led when this process looked last, nothing is read before the letter is left.
+    // If the partition was led when this process last looked, the letter is left before anything is read.
     const wasLed = this.#context.seen.get(this.#partition)?.isLed === true;
-    if (wasLed && (await this.#leave())) return reportOf('left', this.#totals);
+    if (wasLed && (await this.#leaveLetter())) return reportOf('left', this.#totals);
     for (;;) {
       const outcome = await this.#pass();
       if (outcome.kind === 'outdated')
-        return { kind: 'outdated', version: outcome.version, hints: this.#hints, told: this.#told };
+        return { kind: 'outdated', version: outcome.version, hints: this.#hints, told: this.#jobIds };
       if (outcome.kind === 'led') {
-        if (await this.#leave()) return reportOf('left', this.#totals);
+        if (await this.#leaveLetter()) return reportOf('left', this.#totals);
         continue;
       }
       if (outcome.kind === 'lost') {
@@ -185,7 +192,7 @@ class Run {
       await this.#handOver();
       return reportOf('outOfBudget', this.#totals);
     }
-    await noteMoved(this.#context, this.#partition, this.#totals.admitted + this.#totals.settled);
+    await noteThroughput(this.#context, this.#partition, this.#totals.admitted + this.#totals.settled);
     return reportOf('done', this.#totals);
   }
 
@@ -193,34 +200,34 @@ class Run {
     const { clock } = this.#context;
     const { reason } = this.#trigger;
     const isFirst = this.#totals.passes + this.#lost === 0;
-    const beside: Promise<unknown>[] = [];
+    const background: Promise<unknown>[] = [];
     try {
       return await pass(this.#context, this.#partition, {
         hints: this.#hints,
-        told: this.#told,
+        told: this.#jobIds,
         looksAtAll: false,
         promotes: reason === 'ingest' || this.#hints.some((job) => isDue(job, clock.nowMs())),
         fires: false,
-        // What was stored a moment ago, no other pass has met.
+        // No other pass can have seen jobs that were stored a moment ago.
         justStored: reason === 'ingest' && isFirst ? new Set(this.#hints.map(({ id }) => id)) : undefined,
-        inBackground: (work) => beside.push(work),
+        inBackground: (work) => background.push(work),
       });
     } finally {
-      // Also when a pass failed: a process may be frozen when it has answered, and its messages with it.
-      await Promise.all(beside);
+      // Wait even if the pass failed: a function may be frozen after its answer, and unsent messages with it.
+      await Promise.all(background);
     }
   }
 
   #letter(): Letter {
-    return { hints: this.#hints, jobIds: this.#told };
+    return { hints: this.#hints, jobIds: this.#jobIds };
   }
 
-  /** Leaves what it knows to the leader; false: no dispatcher leads any more. */
-  #leave(): Promise<boolean> {
+  /** Leaves the hints to the leader. False: no dispatcher leads any more. */
+  #leaveLetter(): Promise<boolean> {
     return leaveLetter(this.#context, this.#partition, this.#letter());
   }
 
-  /** First the letter, then the wake: the dispatcher that is woken reads letters. */
+  /** The letter is written before the wake is sent, because the woken dispatcher reads letters. */
   async #handOver(): Promise<void> {
     const { store, queue, clock } = this.#context;
     const partition = this.#partition;
@@ -235,11 +242,11 @@ class Run {
     totals.settled += settled;
     totals.lostClaims += lostClaims;
     this.#hints = hints;
-    this.#told = [];
+    this.#jobIds = [];
     this.#lost = 0;
   }
 
-  /** What a refused pass had committed before counts. That it is made again is no news: it loses nothing by it. */
+  /** Counts what a refused pass had committed before. The refusal itself is not counted, because the pass is made again. */
   #noteLost({ admitted, lostClaims }: LostPass): void {
     const { metrics } = this.#context;
     this.#lost += 1;
@@ -256,8 +263,8 @@ class Run {
 const isDue = (job: Pick<MovingJob, 'state' | 'runAtMs'>, nowMs: number): boolean =>
   job.state === 'scheduled' && job.runAtMs <= nowMs;
 
-/** Counts jobs that this process has started and settled, and asks for a lead where they are many. */
-async function noteMoved(context: DispatchContext, partition: number, moved: number): Promise<void> {
+/** Updates the rate of jobs that this process starts and settles, and asks for a leader if it is high. */
+async function noteThroughput(context: DispatchContext, partition: number, moved: number): Promise<void> {
   const { clock, budget, seen } = context;
   const nowMonotonicMs = clock.monotonicMs();
   const { movedPerSec = 0, countedAtMonotonicMs = nowMonotonicMs } = seen.get(partition) ?? {};
@@ -266,7 +273,10 @@ async function noteMoved(context: DispatchContext, partition: number, moved: num
   if (perSec >= budget.leadFrom) await askToLead(context, partition);
 }
 
-/** Asks for a function that leads the partition. A hint: one that is lost, or refused, costs passes that are in each other's way. */
+/**
+ * Asks for a function that leads the partition. If the request is lost or refused, dispatchers go on competing with single
+ * passes.
+ */
 async function askToLead(context: DispatchContext, partition: number): Promise<void> {
   const { clock, budget, seen, askToLead: ask, log } = context;
   const nowMonotonicMs = clock.monotonicMs();
@@ -277,12 +287,12 @@ async function askToLead(context: DispatchContext, partition: number): Promise<v
     await ask(partition);
   } catch (error) {
     noteSeen(context, partition, { askedUntilMonotonicMs: nowMonotonicMs + REFUSED_FOR_MS });
-    log.warn('nobody could be asked to lead; passes go on one by one', { partition, error: String(error) });
+    log.warn('no function could be asked to lead; single passes go on', { partition, error: String(error) });
   }
 }
 
 /**
- * Leads a partition for as long as a run of passes may take, or until little goes on there. Undefined: another dispatcher leads.
+ * Leads a partition while it is busy, for one function run at most. Undefined: another dispatcher leads.
  *
  * @throws the store's errors
  */
@@ -292,7 +302,7 @@ export async function leadWhileBusy(
 ): Promise<DispatchReport | undefined> {
   let context = given;
   const { store, clock, budget, log } = context;
-  // A dispatcher that runs on takes whatever partition is free.
+  // Resident dispatchers take every partition that is free.
   if ((await store.listDispatchers(clock.nowMs())).length > 0) return undefined;
   const startedMonotonicMs = clock.monotonicMs();
   while (isLedBy(await store.readLeader(partition), undefined, clock.nowMs())) {
@@ -327,7 +337,10 @@ export async function leadWhileBusy(
   return report.end === 'left' ? undefined : reportOf('done', report);
 }
 
-/** Whether as much goes on as leading is worth; asked again and again. Before the time is over, it asks for the next leader. */
+/**
+ * Returns the `stays` callback: whether enough jobs start and end to go on leading. Shortly before the run ends it asks for the
+ * next leader.
+ */
 function whileBusy(
   context: DispatchContext,
   partition: number,
@@ -352,7 +365,7 @@ function whileBusy(
   };
 }
 
-/** Those that were once, too: what waits there is moved. */
+/** Includes partitions of earlier declarations: jobs that wait there must be moved. */
 const everyPartition = ({ configuration, deployed }: DispatchContext): readonly number[] =>
   Array.from({ length: Math.max(configuration.partitions, deployed?.partitionsEver ?? 1) }, (_, at) => at);
 
@@ -363,14 +376,14 @@ function noteRun(
   tookMs: number,
 ): void {
   if (report.kind === 'lost') metrics?.add('lostRaces', 1);
-  // A lead counts its passes itself.
+  // A lead counts its own passes.
   if (isWoken({ reason, jobs: [] })) return;
   metrics?.add('claimed', report.admitted);
   metrics?.add('lostRaces', report.lostClaims);
   if (report.passes > 0) metrics?.add('passDuration', tookMs);
 }
 
-/** Runs passes of every partition that the trigger concerns; of all, if it names neither a job nor a partition. */
+/** Runs passes over every partition that the trigger concerns, or over all if it names neither a job nor a partition. */
 export async function dispatchAll(
   context: DispatchContext,
   trigger: WakeTrigger,
@@ -389,7 +402,7 @@ export async function dispatchAll(
           : trigger.dueAtMs === undefined
             ? wakeFor(context, partition, jobs)
             : wakeAgain(context, partition, trigger.dueAtMs);
-      // Near work first: a look ahead that fails, or is slow, holds up nothing that is due by now.
+      // Passes run beside the look ahead, so a slow or failed look ahead delays no work that is due now.
       const [passed, looked] = await Promise.allSettled([
         dispatch(context, partition, { ...trigger, jobs }),
         look,
@@ -400,7 +413,7 @@ export async function dispatchAll(
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       noteRun(context, trigger, report, tookMs);
-      // It made no pass: a line for each of these would be most of its log.
+      // Runs without a pass are not logged: they would be most of the log.
       if (report.passes > 0 || report.kind === 'lost')
         context.log.info('dispatched', { partition, reason: trigger.reason, tookMs, ...report });
       return report;

@@ -1,9 +1,9 @@
 /**
- * A look at the workers of a partition, between its passes: one read and one small write, and no commit. While nothing is
- * wrong it only sends the next look. Where a worker's lease has ended, it makes a pass.
+ * Checks the workers of a partition between its passes: one read and one small write, and no commit. While all leases are valid
+ * it only sends the next check. If a worker's lease has ended, it makes a pass.
  *
- * Looks that come twice, or beside each other, become one: each is noted for an instant before it is sent, and one that finds
- * another one noted by now ends. One that is lost is made up for by the next pass, the minute's tick at the latest.
+ * Duplicate checks become one: each is noted with its time before it is sent, and a check ends if another time is noted by now.
+ * The next pass makes up for a lost check, which the minute's tick causes at the latest.
  */
 
 import { WAKE_STEP_MS } from '../queue/contract.ts';
@@ -21,16 +21,19 @@ import {
 } from './recovery/silence.ts';
 import { TRIES_MAX } from './tuning.ts';
 
-/** What became of a look. */
+/** Result of a check. */
 export type LookReport =
-  /** No job runs on a process any more, or another look was noted since this one. */
+  /** No job runs on a worker process any more, or a later check was noted. */
   | 'over'
-  /** All is well, or nothing can be told so far: another one follows. */
+  /** All leases are valid, or it is too early to say: another check follows. */
   | 'goesOn'
-  /** A lease has ended: a pass was made. */
+  /** A lease has ended, and a pass was made. */
   | 'passed';
 
-/** @param atMs - epoch ms for which this one was noted */
+/**
+ * Checks the workers once.
+ * @param atMs - epoch ms that was noted for this check
+ */
 export async function lookAtWorkers(
   context: DispatchContext,
   partition: number,

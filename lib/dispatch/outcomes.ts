@@ -10,7 +10,7 @@ import { told } from '../store/contract/job-fields.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
 import { OUTCOMES_AGAIN_MS, OUTCOMES_FOR_MS } from './tuning.ts';
 
-/** Those that have an outcome to tell; redriving notes something on a job whose outcome was published long ago. */
+/** Jobs with an outcome to publish. A redrive changes a job whose outcome was published long ago, so such jobs are left out. */
 const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
   jobs.filter((job) => isTerminal(job.state) && job.redrivenAs === undefined);
 
@@ -23,8 +23,8 @@ function eventOf(job: MovingJob): OutcomeEvent {
 }
 
 /**
- * Publishes the outcome of every terminal job among these images. At least once: a batch that comes again is
- * published again, and `id` with `version` tells the copies apart.
+ * Publishes the outcome of every terminal job among these images, at least once. If a batch is delivered again, its events are
+ * published again; `id` and `version` identify the copies.
  *
  * @throws UnavailableError
  */
@@ -35,13 +35,13 @@ export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob
   if (unsent.length > 0) {
     const { reason } = unsent.find((each) => each.reason !== undefined) ?? {};
     throw new UnavailableError(
-      `the bus did not take ${unsent.length} of ${outcomes.length} outcome events${reason === undefined ? '' : ` (${reason})`}; the stream will bring them again`,
+      `the bus did not take ${unsent.length} of ${outcomes.length} outcome events${reason === undefined ? '' : ` (${reason})`}; the stream will deliver them again`,
     );
   }
   return outcomes.length;
 }
 
-/** One event for each of these schedules that has paused itself. */
+/** One event for each schedule that has paused itself. */
 const stoppedEvents = (states: readonly ScheduleState[]): readonly OutcomeEvent[] =>
   states.flatMap(({ id, revision, stopped, failures, changedAtMs }) =>
     stopped === 'failures' || stopped === 'type'
@@ -60,24 +60,24 @@ export interface PublishContext {
 const keptMs = (tries: number): number =>
   Math.min(WAKE_DELAY_MAX_MS, OUTCOMES_AGAIN_MS * 2 ** Math.min(tries - 1, 10));
 
-/** What the bus may have to be told of. */
-interface Told {
+/** Jobs and schedules whose events may have to be published. */
+interface Publishable {
   readonly jobs: readonly MovingJob[];
-  /** As they are in the stream, or by now. */
+  /** As the stream showed them, or as they are now. */
   readonly schedules?: readonly ScheduleState[] | undefined;
 }
 
 /**
- * Publishes what ended among these jobs, and stopped among these schedules; what the bus does not take waits in the
- * outbox, and holds up nothing else. What it will never take is set aside there, with its reason.
+ * Publishes events for ended jobs and stopped schedules. Events that the bus does not take wait in the outbox and delay nothing
+ * else. Events that it will never take are put among the dead letters with the reason.
  *
  * @param tries - how often the bus has refused them before
- * @returns whether the bus took, or will never take, all of them
- * @throws UnavailableError when the outbox does not take them either: they must come again
+ * @returns false if events wait in the outbox
+ * @throws UnavailableError if the outbox does not take them either, so that they must be delivered again
  */
 export async function publishOrKeep(
   { events, outbox, log, metrics }: PublishContext,
-  { jobs, schedules = [] }: Told,
+  { jobs, schedules = [] }: Publishable,
   tries = 0,
 ): Promise<boolean> {
   const told = [...endedOf(jobs).map(eventOf), ...stoppedEvents(schedules)];
@@ -89,7 +89,7 @@ export async function publishOrKeep(
   try {
     for (const { event, reason } of unsent) {
       if (reason === undefined) continue;
-      log.warn('the bus refuses an outcome event; it stands among the dead letters', {
+      log.warn('the bus refuses an outcome event; it was moved to the dead letters', {
         id: 'id' in event.detail ? event.detail.id : event.detail.sourceId,
         reason,
       });
@@ -110,7 +110,7 @@ export async function publishOrKeep(
     return false;
   } catch (cause) {
     throw new UnavailableError(
-      `neither the bus nor the outbox took ${unsent.length} of ${told.length} outcome events; they will come again`,
+      `neither the bus nor the outbox took ${unsent.length} of ${told.length} outcome events; they will be delivered again`,
       { cause },
     );
   }
@@ -131,7 +131,7 @@ async function unpublishedOf(
   try {
     return await events.publish(told);
   } catch (error) {
-    // Such as a bus that is gone, or that this role may not use: its owner may put that right.
+    // For example, the bus was deleted or this role may not use it. The owner can repair that.
     log.warn('the bus cannot be used', { error: String(error) });
     return told.map((event) => ({ event }));
   }
@@ -142,7 +142,7 @@ interface KeptContext extends PublishContext {
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** Publishes what waits in the outbox and is due, until the bus does not take something, or the tick's time is over. */
+/** Publishes events from the outbox that are due, until the bus refuses one or the tick's time is over. */
 export async function publishWaiting(context: KeptContext): Promise<void> {
   const { outbox, clock } = context;
   const sinceMonotonicMs = clock.monotonicMs();
@@ -152,15 +152,15 @@ export async function publishWaiting(context: KeptContext): Promise<void> {
     for (const { unpublished, receipt } of taken) {
       const isDone = await publishKept(context, unpublished);
       await outbox.deleteOutcomes([receipt]);
-      // The others are seen again in two minutes.
+      // The other events become visible again in two minutes.
       if (!isDone) return;
     }
   }
 }
 
 /**
- * Publishes what waited in the outbox, by the jobs and schedules as they are now. One whose record is gone, or that goes on, has
- * nothing to tell.
+ * Publishes events that waited in the outbox, from the jobs and schedules as they are now. A job that was deleted or has gone on
+ * has no event.
  */
 async function publishKept(
   context: KeptContext,
@@ -169,7 +169,7 @@ async function publishKept(
   const found = await context.store.lookUpJobs({ ids: jobIds });
   const jobs = found.filter((job) => job !== undefined);
   if (jobs.length < jobIds.length)
-    context.log.warn('records of jobs were gone before their outcomes were published', {
+    context.log.warn('records of jobs were deleted before their outcomes were published', {
       jobs: jobIds.length - jobs.length,
     });
   const records =

@@ -1,4 +1,7 @@
-/** Serves what a dispatch function is invoked for. Each request ends in passes, looks at workers, or a lead. */
+/**
+ * Serves the requests of a dispatch function: stream batches, wakes, ticks, and requests to lead. Each ends in passes
+ * (`dispatch.ts`), in a check of the workers (`look-at-workers.ts`), or in a lead.
+ */
 import type { MovingJob } from '../core/job.ts';
 import type { LookWake, PassWake } from '../queue/message.ts';
 import type { JobChange, StreamChanges } from '../store/contract/records.ts';
@@ -8,22 +11,25 @@ import { type PublishContext, publishOrKeep, publishWaiting } from './outcomes.t
 import type { DispatchContext } from './partition/context.ts';
 
 export type DispatchRequest =
-  /** Of the table's stream. */
+  /** Records of the table's stream. */
   | ({ readonly kind: 'changes' } & StreamChanges)
   | {
       readonly kind: 'wakes';
       readonly passes: readonly PassWake[];
       readonly looks: readonly LookWake[];
-      /** Wakes all partitions besides. @default false */
+      /** Also wakes all partitions. @default false */
       readonly wakesAll?: boolean;
     }
-  /** Of each minute. */
+  /** The minute's tick. */
   | { readonly kind: 'tick' }
   | { readonly kind: 'lead'; readonly partition: number };
 
 export type ServeContext = DispatchContext & PublishContext;
 
-/** @throws the first failure, when all that was begun has ended. Then the request is to be delivered again. */
+/**
+ * Serves one request.
+ * @throws the first failure, once all work that was begun has ended. The caller must then have the request delivered again
+ */
 export async function serve(context: ServeContext, request: DispatchRequest): Promise<void> {
   switch (request.kind) {
     case 'changes':
@@ -50,14 +56,14 @@ async function allOf(work: readonly Promise<unknown>[]): Promise<void> {
   for (const end of await Promise.allSettled(work)) if (end.status === 'rejected') throw end.reason;
 }
 
-/** Merges wakes that came together: one run for each partition. */
+/** Merges wakes that arrived together into one trigger for each partition. */
 export function triggersOf(wakes: readonly PassWake[]): readonly WakeTrigger[] {
   return Array.from(
     Map.groupBy(wakes, ({ partition }) => partition),
     ([partition, ofPartition]): WakeTrigger => {
       const jobIds = ofPartition.flatMap((wake) => wake.jobIds ?? []);
       const others = ofPartition.filter((wake) => wake.jobIds === undefined);
-      /** The latest instant that they are for. */
+      /** The latest due time that these wakes announce. */
       const dueAtMs = Math.max(...others.map((wake) => wake.dueAtMs ?? -Infinity));
       return {
         jobs: [],
@@ -79,18 +85,18 @@ async function serveChanges(
 ): Promise<void> {
   if (changes.length === 0 && schedules.length === 0) return;
   const jobs = changes.map(({ job }) => job);
-  count(context, changes);
+  countTransitions(context, changes);
   const [published, passed] = await Promise.allSettled([
     publishOrKeep(context, { jobs, schedules }),
     jobs.length === 0 ? [] : dispatchAll(context, { jobs, reason: 'stream' }),
   ]);
-  // Thrown, not answered: it is not known which record it failed on, and the batch may be repeated.
+  // A failure is thrown, because it is unknown which record caused it, and the whole batch may be delivered again.
   if (published.status === 'rejected') throw published.reason;
   if (passed.status === 'rejected') await askForAnother(context, jobs, passed.reason);
 }
 
-/** A batch that comes again is counted again. */
-function count({ metrics }: ServeContext, changes: readonly JobChange[]): void {
+/** Counts the jobs' transitions. A batch that is delivered again is counted again. */
+function countTransitions({ metrics }: ServeContext, changes: readonly JobChange[]): void {
   for (const { job, before } of changes) {
     const { type, state } = job;
     if (before === undefined) metrics?.add('submitted', 1, { type });
@@ -102,10 +108,10 @@ function count({ metrics }: ServeContext, changes: readonly JobChange[]): void {
 }
 
 /**
- * Asks for another pass where the one for the stream's batch has failed. Then the batch need not come again, which would publish all of its
- * outcomes a second time. A letter tells the other pass of these jobs.
+ * Asks for another pass if the one for a stream batch has failed. The batch then need not be delivered again, which would publish
+ * all its outcomes a second time. A letter gives the other pass the jobs.
  *
- * @throws why the pass failed, where the letter or the wake fails too
+ * @throws the pass's error if the letter or the wake fails too
  */
 async function askForAnother(
   context: ServeContext,
@@ -115,7 +121,7 @@ async function askForAnother(
   context.log.warn('a pass failed; another one is asked for', { error: String(reason) });
   try {
     for (const [partition, ofPartition] of Map.groupBy(jobs, (job) => job.partition)) {
-      // First the letter: the dispatcher that is woken reads it.
+      // The letter is written before the wake is sent, because the woken dispatcher reads letters.
       await context.store.putLetter({
         partition,
         letter: { hints: ofPartition },

@@ -113,7 +113,7 @@ describe('fairlead dispatcher', () => {
     );
     const { code, error } = await at.finish(at.fairlead('dispatcher', '--name', 'one'));
     expect(code).toBe(1);
-    expect(error).toMatch(/another life of this dispatcher has begun/);
+    expect(error).toMatch(/another incarnation of this dispatcher has started/);
   });
 
   it.each([

@@ -547,7 +547,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       change(
         at('told-before-reserved'),
         becomes(
-          'await (async () => { const reserved = this.#reserve(decisions); reserved.catch(() => {}); const places = this.#placesFor(decisions); if (decisions.length > 0) await this.#hand(places); await reserved; decisions = []; return places; })()',
+          'await (async () => { const reserved = this.#reserve(decisions); reserved.catch(() => {}); const places = this.#entriesFor(decisions); if (decisions.length > 0) await this.#sendReserved(places); await reserved; decisions = []; return places; })()',
         ),
         'AwaitExpression',
       ),
@@ -1089,6 +1089,8 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'unknown-claims': {
     removes: 'the difference between a claim that was lost and one that was not answered',
     foundBy: byTest('dispatch/pass/pass', 'without an answer goes on counting'),
-    changes: [change(at('unknown-claims-lent'), becomes("outcome === 'unknown' ? this.#drop(place) : $"))],
+    changes: [
+      change(at('unknown-claims-lent'), becomes("outcome === 'unknown' ? this.#dropEntry(place) : $")),
+    ],
   },
 };

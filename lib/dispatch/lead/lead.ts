@@ -1,16 +1,17 @@
 /**
- * Leading a partition: passes, one after the other, by one dispatcher that remembers between them what it has read. Leading is a courtesy:
- * a small item names the leader, and other dispatchers leave letters instead of making passes. The partition's version alone decides what
- * counts, so two dispatchers that both believe to lead lose commits, and nothing else.
+ * Leading a partition: one dispatcher makes pass after pass, and keeps what it has read between them. A small item names the
+ * leader; other dispatchers leave letters for it instead of making passes. This item only saves work. The partition's version
+ * alone decides which commits succeed, so two dispatchers that both believe to lead lose commits and nothing else.
  *
- *  - A dispatcher that was woken takes the lead, and only leaders read letters.
+ *  - A woken dispatcher takes the lead, and only leaders read letters.
  *  - Letters are deleted one by one, after the commit that acted on them was answered.
- *  - A leader that ends releases the lead first, and looks for letters afterwards: a letter that came before its look is not forgotten.
- *  - A dispatcher that leaves a letter looks at the leader afterwards (`leaveLetter`), and goes on itself if none leads by then.
+ *  - A leader that ends releases the lead first and reads letters afterwards, so a letter that arrived in between is seen.
+ *  - A dispatcher that leaves a letter reads the leader item afterwards (`leaveLetter`), and makes the pass itself if no
+ *    dispatcher leads.
  *
- * So news waits for the minute's tick after four things only: a leader died, a pass of a lead failed, a stream batch was given up, a wake was
- * dead-lettered. A lead that failed sends no wake: what failed may fail again, and each failure would cause two. All rules, each with the
- * shortest trail without it, are in test/protocol/letters_model.py.
+ * So a change waits for the minute's tick in four cases only: a leader died, a pass of a lead failed, a stream batch was given
+ * up, or a wake went to the dead-letter queue. A failed lead sends no wake, because a repeated failure would double the wakes
+ * each time. All rules, each with the shortest run that breaks without it, are in test/protocol/letters_model.py.
  */
 import { nonceFrom } from '../../core/job.ts';
 import type { JobImage } from '../../store/contract/job-fields.ts';
@@ -23,7 +24,10 @@ import type { PassInput, PassReport } from '../pass/scope.ts';
 import { INDEX_LAG_MS, LIVELY_POLL_MS, LOOK_AROUND_MS, LOST_MAX, PACE_MS, POLL_MS } from '../tuning.ts';
 import { Pace } from './pace.ts';
 
-/** Why a lead has ended. `left`: another dispatcher leads. `outdated`: a newer declaration is there. `outOfTime`: there is more to do. */
+/**
+ * Why a lead has ended. `left`: another dispatcher leads. `outdated`: the partition has a newer declaration. `outOfTime`: a bound
+ * was reached with work left.
+ */
 export type LeadEnd = 'done' | 'left' | 'outOfTime' | 'outdated' | 'stopped';
 
 export interface LeadTotals {
@@ -35,36 +39,38 @@ export interface LeadTotals {
 
 export interface LeadReport extends Readonly<LeadTotals> {
   readonly end: LeadEnd;
-  /** Where it is outdated: by which version, and what it was shown and has not used. */
+  /** Set if `end` is `outdated`: the newer version, and the hints that were not used. */
   readonly outdated?:
     | { readonly version: number; readonly hints: readonly JobImage[]; readonly told: readonly string[] }
     | undefined;
 }
 
 export interface LeadOptions {
-  /** What the first pass is made for. */
+  /** Input of the first pass. */
   readonly first: Pick<PassInput, 'hints' | 'told' | 'fires' | 'commitsAnyway'>;
-  /** Left where another dispatcher leads; undefined: nothing is, because letters say it all. */
+  /** Letter to leave if another dispatcher leads. Undefined: none is left, because earlier letters hold the same news. */
   readonly letter: Letter | undefined;
-  /** Asked before each pass but the first, though there may be nothing left to do: whether it goes on to lead. @default - it does not */
+  /**
+   * Asked before each pass except the first: whether to go on leading although nothing is left to do. @default - the lead ends
+   */
   readonly stays?: ((totals: Readonly<LeadTotals>) => boolean) | undefined;
-  /** By the monotonic clock: no pass begins after that. */
+  /** By the monotonic clock. No pass begins after this. */
   readonly endsAtMonotonicMs: number;
-  /** Passes at most. @default - no bound */
+  /** Most passes of this lead. @default - no bound */
   readonly passesMax?: number | undefined;
-  /** Ends it in order. */
+  /** Ends the lead after the current pass when aborted. */
   readonly end?: AbortSignal | undefined;
   /** @default 250 */
   readonly pollMs?: number | undefined;
   /** @default 60,000 */
   readonly passEveryMs?: number | undefined;
-  /** Hears how long a pass took. */
+  /** Called with the duration of each pass. */
   readonly note?: ((passMs: number) => void) | undefined;
-  /** Hears when it begins to lead. */
+  /** Called once this dispatcher leads. */
   readonly began?: (() => void) | undefined;
 }
 
-/** Leads a partition, if no other dispatcher does. */
+/** Leads a partition, unless another dispatcher does. */
 export async function lead(
   context: DispatchContext,
   partition: number,
@@ -74,8 +80,8 @@ export async function lead(
 }
 
 /**
- * Leaves a letter for the leader of a partition, and looks at the leader afterwards: false if none leads by then, and the letter's writer is
- * to make the pass itself.
+ * Leaves a letter for the leader of a partition, and reads the leader item afterwards. False: no dispatcher leads any more, so
+ * the caller makes the pass itself.
  */
 export async function leaveLetter(
   { store, clock, seen }: Pick<DispatchContext, 'store' | 'clock' | 'seen'>,
@@ -89,7 +95,7 @@ export async function leaveLetter(
   return isLed;
 }
 
-/** Notes what this process has seen of a partition. */
+/** Remembers what this process has seen of a partition. */
 export function noteSeen(
   { seen, clock }: Pick<DispatchContext, 'seen' | 'clock'>,
   partition: number,
@@ -104,19 +110,19 @@ export function noteSeen(
   seen.set(partition, { ...known, ...news });
 }
 
-/** How dispatchers are named where they lead: a resident by its name and life, a function by itself; and each lead by a name of its own. */
+/** The name of one lead: the dispatcher's holder name and a random part. */
 const nameOfLead = ({ holder, random }: DispatchContext): string => `${holder}#${nonceFrom(random)}`;
 
 const RESIDENT_PREFIX = 'resident/';
 
-/** How a dispatcher that runs on is named where it leads. */
+/** The holder name of a resident dispatcher: its id and its incarnation. */
 export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
   `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
 
-/** The dispatcher that runs on, by the name of its lead; undefined: a function leads. */
+/** The id of the resident dispatcher that a lead's holder name contains. Undefined: a function leads. */
 export function residentIn(holder: string): string | undefined {
   if (!holder.startsWith(RESIDENT_PREFIX)) return undefined;
-  // Its own name may hold slashes, the name of its life does not.
+  // The id may contain slashes; the incarnation does not.
   return holder.slice(RESIDENT_PREFIX.length, holder.lastIndexOf('/'));
 }
 
@@ -128,25 +134,25 @@ class Lead {
   readonly #pace: Pace;
   readonly #end: AbortSignal;
   readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
-  /** By this process's monotonic clock: until then the item says that it leads. */
+  /** By this process's monotonic clock: until then the leader item names this lead. */
   #untilMonotonicMs = -Infinity;
-  /** What it was shown, and has not used. */
+  /** Hints that no pass has used yet. */
   #hints: readonly JobImage[];
-  #told: readonly string[];
+  #jobIds: readonly string[];
   /** Something is left to do at once. */
-  #goesOn = true;
-  /** No pass has ended well. */
+  #hasMore = true;
+  /** No pass of this lead has succeeded yet. */
   #isFirst = true;
   /** Schedules may be due that no pass has fired. */
   #fires: boolean;
-  /** Letters have asked for a pass. */
-  #wasAsked = false;
+  /** An empty letter has asked for a pass. */
+  #wasPassAsked = false;
   #tries = 0;
   #lost = 0;
-  #lookAtMonotonicMs: number;
-  #againAtMonotonicMs = Infinity;
+  #checkAllAtMonotonicMs: number;
+  #secondPassAtMonotonicMs = Infinity;
   #dueAtMs = Infinity;
-  #livelyUntilMonotonicMs = -Infinity;
+  #activeUntilMonotonicMs = -Infinity;
   #outdated: LeadReport['outdated'];
 
   constructor(context: DispatchContext, partition: number, options: LeadOptions) {
@@ -159,15 +165,16 @@ class Lead {
     this.#pace = new Pace(clock);
     this.#end = options.end ?? new AbortController().signal;
     this.#hints = first.hints;
-    this.#told = first.told ?? [];
+    this.#jobIds = first.told ?? [];
     this.#fires = first.fires;
-    this.#lookAtMonotonicMs = clock.monotonicMs() + passEveryMs;
+    this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
   }
 
   async run(): Promise<LeadReport> {
-    // The other leader has died, or released, since the letter was left: this dispatcher leads.
+    // If no dispatcher leads after the letter was left, the other leader has died or released the lead in between, so this one
+    // tries again.
     const { letter } = this.#options;
-    while (!(await this.#take())) {
+    while (!(await this.#takeLead())) {
       if (letter === undefined || (await leaveLetter(this.#context, this.#partition, letter)))
         return this.#report('left');
     }
@@ -175,35 +182,35 @@ class Lead {
     let isReleased = false;
     try {
       for (;;) {
-        const end = await this.#passes();
+        const end = await this.#makePasses();
         const news = await this.#release();
         isReleased = true;
-        if (end !== 'done' || !news) return this.#report(await this.#leave(end, news));
-        // A letter has come since its last look.
-        if (!(await this.#take())) return this.#report('left');
+        if (end !== 'done' || !news) return this.#report(await this.#finish(end, news));
+        // A letter has arrived since the last pass.
+        if (!(await this.#takeLead())) return this.#report('left');
         isReleased = false;
-        this.#goesOn = true;
+        this.#hasMore = true;
       }
     } finally {
       if (!isReleased) await this.#release().catch(() => undefined);
     }
   }
 
-  /** Leaves what is left to do to others, once it has released the lead. */
-  async #leave(end: LeadEnd, news: boolean): Promise<LeadEnd> {
-    const owes = news || this.#goesOn || this.#hints.length + this.#told.length > 0;
-    if (owes && end !== 'outdated') await this.#handOver();
-    // The clock of a dispatcher that asked may be ahead: what is due by it has no other wake.
-    if (this.#wasAsked) await wakeForNearWork(this.#context, this.#partition);
-    return end === 'outOfTime' && !owes ? 'done' : end;
+  /** After the lead is released, gives unfinished work to another dispatcher. */
+  async #finish(end: LeadEnd, news: boolean): Promise<LeadEnd> {
+    const hasWork = news || this.#hasMore || this.#hints.length + this.#jobIds.length > 0;
+    if (hasWork && end !== 'outdated') await this.#handOver();
+    // The clock of the letter's writer may be ahead. Work that is due by that clock has no other wake.
+    if (this.#wasPassAsked) await wakeForNearWork(this.#context, this.#partition);
+    return end === 'outOfTime' && !hasWork ? 'done' : end;
   }
 
   #report(end: LeadEnd): LeadReport {
     return { end, ...this.#totals, outdated: this.#outdated };
   }
 
-  /** Takes the lead, or renews it. */
-  async #take(): Promise<boolean> {
+  /** Takes or renews the lead. False: another dispatcher leads. */
+  async #takeLead(): Promise<boolean> {
     const { store, clock, budget } = this.#context;
     const askedAtMonotonicMs = clock.monotonicMs();
     const nowMs = clock.nowMs();
@@ -219,7 +226,7 @@ class Lead {
     return true;
   }
 
-  /** Ends the lead. Answers whether letters are there that it has not acted on. */
+  /** Ends the lead. Returns whether unread letters are left. */
   async #release(): Promise<boolean> {
     const { store } = this.#context;
     // planted: looked-before-release
@@ -229,19 +236,19 @@ class Lead {
     return letters.length > 0;
   }
 
-  /** Sees to it that another dispatcher goes on: what this one was shown and has not used, it leaves behind. */
+  /** Leaves unused hints in a letter and wakes another dispatcher. */
   async #handOver(): Promise<void> {
     const { store, queue, clock } = this.#context;
     const partition = this.#partition;
-    if (this.#hints.length + this.#told.length > 0) {
-      const letter = { hints: this.#hints, jobIds: this.#told };
+    if (this.#hints.length + this.#jobIds.length > 0) {
+      const letter = { hints: this.#hints, jobIds: this.#jobIds };
       await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
     }
     await queue.sendWake({ partition });
   }
 
-  /** Why it makes no more passes, if so. Renews the lead in time. */
-  async #isOver(): Promise<LeadEnd | undefined> {
+  /** The reason why no more passes are made, if there is one. Renews the lead when half of it is over. */
+  async #endReason(): Promise<LeadEnd | undefined> {
     const { clock, budget } = this.#context;
     const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
     const nowMs = clock.monotonicMs();
@@ -249,37 +256,37 @@ class Lead {
     const isOutOfTime = this.#totals.passes >= passesMax || nowMs >= endsAtMonotonicMs;
     if (this.#tries > 0 && isOutOfTime) return 'outOfTime';
     const isHalfOver = this.#untilMonotonicMs - nowMs < budget.leadMs / 2;
-    return isHalfOver && !(await this.#take()) ? 'left' : undefined;
+    return isHalfOver && !(await this.#takeLead()) ? 'left' : undefined;
   }
 
-  /** Makes passes while there is a cause, or it stays. */
-  async #passes(): Promise<LeadEnd> {
+  /** Makes passes while there is a reason for one, or while `stays` says to go on. */
+  async #makePasses(): Promise<LeadEnd> {
     const { store, clock } = this.#context;
     for (;;) {
-      const over = await this.#isOver();
+      const over = await this.#endReason();
       if (over !== undefined) return over;
       const stays = this.#options.stays?.(this.#totals) ?? false;
-      if (!this.#goesOn && stays && this.#pace.leftMs() > 0) {
+      if (!this.#hasMore && stays && this.#pace.leftMs() > 0) {
         await clock.sleep(this.#pace.leftMs(), this.#end);
         continue;
       }
       const { letters, more } = await store.readLetters(this.#partition);
-      const looks = clock.monotonicMs() >= this.#lookAtMonotonicMs;
+      const looks = clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
       const readsAnew = stays && this.#pace.isTimeToRead();
-      const isCalled = this.#goesOn || looks || letters.length > 0 || readsAnew || this.#isTime();
-      if (!isCalled) {
+      const hasReason = this.#hasMore || looks || letters.length > 0 || readsAnew || this.#isTime();
+      if (!hasReason) {
         if (!stays) return 'done';
         await this.#pause();
         continue;
       }
-      const end = await this.#pass(letters, { looks, readsAnew });
+      const end = await this.#makePass(letters, { looks, readsAnew });
       if (end !== undefined) return end;
-      this.#goesOn ||= more;
+      this.#hasMore ||= more;
     }
   }
 
-  /** One pass, of what letters say and what is left of earlier ones. */
-  async #pass(
+  /** Makes one pass from the letters and from what earlier passes left. */
+  async #makePass(
     letters: readonly ReceivedLetter[],
     { looks, readsAnew }: { readonly looks: boolean; readonly readsAnew: boolean },
   ): Promise<LeadEnd | undefined> {
@@ -287,15 +294,15 @@ class Lead {
     const { first } = this.#options;
     const partition = this.#partition;
     const asks = letters.some(isEmpty);
-    this.#wasAsked ||= asks;
+    this.#wasPassAsked ||= asks;
     this.#fires ||= asks || looks || this.#isTime();
     this.#tries += 1;
     const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
     // planted: names-unread
-    const told = [...this.#told, ...letters.flatMap((letter) => letter.jobIds)];
+    const told = [...this.#jobIds, ...letters.flatMap((letter) => letter.jobIds)];
     this.#pace.begin(readsAnew);
     const startedMs = clock.monotonicMs();
-    const beside: Promise<unknown>[] = [];
+    const background: Promise<unknown>[] = [];
     let outcome: Awaited<ReturnType<typeof pass>>;
     try {
       // planted: deleted-before-the-commit
@@ -308,10 +315,10 @@ class Lead {
         promotes: true,
         fires: this.#fires,
         commitsAnyway: asks || (this.#isFirst && first.commitsAnyway === true),
-        inBackground: (work) => beside.push(work),
+        inBackground: (work) => background.push(work),
       });
     } finally {
-      await Promise.all(beside);
+      await Promise.all(background);
       this.#options.note?.(clock.monotonicMs() - startedMs);
     }
     if (outcome.kind === 'led') throw new RangeError('a pass of a lead found another leader');
@@ -320,12 +327,12 @@ class Lead {
       this.#lost += 1;
       if (this.#lost >= LOST_MAX) await clock.sleep(PACE_MS, this.#end);
       // planted: deleted-though-refused
-      // The letters are there still, and say the same again.
-      this.#goesOn = true;
+      // The letters are not deleted, and the next pass reads them again.
+      this.#hasMore = true;
       return undefined;
     }
     if (outcome.kind === 'outdated') {
-      this.#outdated = { version: outcome.version, hints: this.#hints, told: this.#told };
+      this.#outdated = { version: outcome.version, hints: this.#hints, told: this.#jobIds };
       return 'outdated';
     }
     if (letters.length > 0) {
@@ -338,15 +345,15 @@ class Lead {
     this.#lost = 0;
     this.#isFirst = false;
     this.#hints = outcome.hints;
-    this.#told = [];
-    this.#goesOn = outcome.kind === 'again';
-    this.#fires &&= this.#goesOn;
+    this.#jobIds = [];
+    this.#hasMore = outcome.kind === 'again';
+    this.#fires &&= this.#hasMore;
     this.#count(outcome, startedMs);
     await this.#planNext(outcome, { letters, looks: looks || asks, told: hints.length + told.length });
     return undefined;
   }
 
-  /** When it makes the next pass, though no letter may have come by then. */
+  /** Decides when to make the next pass even if no letter arrives. */
   async #planNext(
     outcome: PassReport,
     {
@@ -360,26 +367,26 @@ class Lead {
     const { passEveryMs = LOOK_AROUND_MS, pollMs = POLL_MS } = this.#options;
     const nowMonotonicMs = clock.monotonicMs();
     this.#pace.end(outcome, told);
-    if (looks) this.#lookAtMonotonicMs = nowMonotonicMs + passEveryMs;
-    if (letters.some(isEmpty)) this.#againAtMonotonicMs = nowMonotonicMs + INDEX_LAG_MS;
-    else if (nowMonotonicMs >= this.#againAtMonotonicMs) this.#againAtMonotonicMs = Infinity;
+    if (looks) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
+    if (letters.some(isEmpty)) this.#secondPassAtMonotonicMs = nowMonotonicMs + INDEX_LAG_MS;
+    else if (nowMonotonicMs >= this.#secondPassAtMonotonicMs) this.#secondPassAtMonotonicMs = Infinity;
     if (letters.length > 0 || outcome.admitted + outcome.settled > 0)
-      this.#livelyUntilMonotonicMs = nowMonotonicMs + this.#context.budget.leadMs;
+      this.#activeUntilMonotonicMs = nowMonotonicMs + this.#context.budget.leadMs;
     const dueMs = await nextDueMs(this.#context, this.#partition);
-    // What the index still shows though its time has come was promoted, or is seen a little later.
+    // The index may still show work whose time has come; it is promoted already, or is seen at the next poll.
     this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
   }
 
   #isTime(): boolean {
     const { clock } = this.#context;
-    return clock.monotonicMs() >= this.#againAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
+    return clock.monotonicMs() >= this.#secondPassAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
   }
 
-  /** Until it looks for letters again. */
+  /** Waits until the next look for letters. */
   #pause(): Promise<void> {
     const { clock } = this.#context;
     const { pollMs = POLL_MS } = this.#options;
-    const isLively = clock.monotonicMs() < this.#livelyUntilMonotonicMs;
+    const isLively = clock.monotonicMs() < this.#activeUntilMonotonicMs;
     return clock.sleep(isLively ? Math.min(pollMs, LIVELY_POLL_MS) : pollMs, this.#end);
   }
 
@@ -399,6 +406,6 @@ class Lead {
   }
 }
 
-/** A letter that says nothing asks for a pass. */
+/** A letter without content asks for a pass. */
 const isEmpty = ({ hints, jobIds, looksAtAll }: ReceivedLetter): boolean =>
   !looksAtAll && hints.length + jobIds.length === 0;

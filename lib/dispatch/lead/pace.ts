@@ -1,6 +1,7 @@
 /**
- * When the dispatcher that leads a partition makes its next pass, though it was told of nothing: to find jobs in their lines before the stream
- * tells of them. That is quicker than the stream for a few reads, and worth it only where much goes on.
+ * Decides when a leader makes its next pass although no hint has arrived: to find jobs in their lines before the stream reports
+ * them. Such a pass costs a few reads and saves the stream's delay, so it pays only in a busy partition. `lead.ts` asks it before
+ * and after each pass.
  */
 import type { Clock } from '../../runtime/contract.ts';
 import type { PassReport } from '../pass/scope.ts';
@@ -14,16 +15,16 @@ import {
   READ_WITHIN_MS,
 } from '../tuning.ts';
 
-/** How many a second, by a rate that is so old and what was counted since: a change is believed within seconds. */
+/** The new rate per second, from a rate measured `sinceMs` ago and the jobs counted since. It follows a change within seconds. */
 export const rateAfter = (perSec: number, sinceMs: number, counted: number): number =>
   perSec * Math.exp(-sinceMs / RATE_OVER_MS) + (counted * 1_000) / RATE_OVER_MS;
 
 export class Pace {
   readonly #clock: Clock;
-  /** When the next pass may begin; what is behind that by more than the reserve is lost. */
+  /** When the next pass may begin. Unused time accumulates up to the reserve only. */
   #nextAtMonotonicMs = -Infinity;
   #isFull = false;
-  /** Jobs that passes have admitted lately, a second, those that they were told of, and when that was counted. */
+  /** Jobs per second that passes have admitted lately, and that hints have reported; both as of `#countedAtMonotonicMs`. */
   #rate = 0;
   #toldRate = 0;
   readonly #startedAtMonotonicMs: number;
@@ -37,34 +38,37 @@ export class Pace {
     this.#countedAtMonotonicMs = this.#startedAtMonotonicMs;
   }
 
-  /** For so long no pass is made, whatever there is to do. */
+  /** How long to wait before the next pass, even if there is work. */
   leftMs(): number {
     return this.#isFull ? 0 : Math.max(0, this.#nextAtMonotonicMs - this.#clock.monotonicMs());
   }
 
-  /** Whether to look for jobs that no hint has told of yet: by the pass that is nearest to when it is due. */
+  /** Whether the next pass should look for jobs that no hint has reported yet. The pass nearest to the due time does so. */
   isTimeToRead(): boolean {
     const dueAtMonotonicMs = this.#readAtMonotonicMs + this.#readEveryMs - PACE_MS / 2;
     return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;
   }
 
-  /** Whether clients are to leave a letter for each job that they store: the stream tells of it later, and no pass looks before. */
+  /**
+   * Whether clients should leave a letter for each job that they store: at a low rate of jobs, if no pass reads lines before the
+   * stream reports the jobs.
+   */
   wantsLetters(): boolean {
     const isWorthIt = this.#rate < LETTER_RATE_MAX && this.#toldRate < 2 * LETTER_RATE_MAX;
     const readsSoon = this.#readEveryMs < Infinity && !this.#isBeginning();
     return !this.#isFull && !readsSoon && isWorthIt;
   }
 
-  /** A pass begins, and reads all lines anew, or not. */
+  /** Notes that a pass begins, and whether it reads all lines again. */
   begin(readsAnew: boolean): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
     const earliestMs = Math.max(this.#nextAtMonotonicMs, nowMonotonicMs - PACES_AHEAD * PACE_MS);
-    // Passes that did not keep it, as where no slot was free, make the next one no later than one pace.
+    // Without free slots passes do not wait. They postpone the next pass by one interval at most.
     this.#nextAtMonotonicMs = Math.min(earliestMs, nowMonotonicMs) + PACE_MS;
     if (readsAnew) this.#readAtMonotonicMs = nowMonotonicMs;
   }
 
-  /** It has ended, and was told of so many jobs that wait. */
+  /** Notes that the pass has ended. `told`: jobs that hints reported to it. */
   end({ admitted, isFull, lines }: PassReport, told: number): void {
     const nowMonotonicMs = this.#clock.monotonicMs();
     const sinceMs = nowMonotonicMs - this.#countedAtMonotonicMs;

@@ -1,6 +1,6 @@
 /**
- * The commits of a pass, one after the other: each is on condition of the version that the one before it left. What the pass is about to
- * write is a draft until then, and fits into commits of bounded size.
+ * The commits of a pass. They are made one after the other, each on condition of the version that the one before it left. A pass
+ * collects its changes in drafts, which are divided into commits of bounded size.
  */
 
 import { COMMIT_ITEMS_MAX } from '../../store/contract/bounds.ts';
@@ -20,7 +20,7 @@ export class CommitLostError extends Error {
   }
 }
 
-/** A commit without effect, to be filled. */
+/** A commit that changes nothing, to be spread into others. */
 export const EMPTY_COMMIT = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
 
 type Store = Pick<PassStore, 'commit' | 'park'>;
@@ -31,19 +31,19 @@ export class Commits {
   #version: number;
   #begun: Promise<void> = Promise.resolve();
 
-  /** @param version - of the partition as it was loaded */
+  /** @param version - the partition's version as it was loaded */
   constructor(store: Store, partition: number, version: number) {
     this.#store = store;
     this.#partition = partition;
     this.#version = version;
   }
 
-  /** The version that the next commit follows. */
+  /** The version that the next commit is conditioned on. */
   get version(): number {
     return this.#version;
   }
 
-  /** Begins to write these, one after the other. What goes wrong with them, `written` and `write` throw. */
+  /** Begins to write these commits in order. If one fails, `written` and `write` throw its error. */
   begin(commits: readonly Omit<Commit, 'version'>[]): void {
     this.#begun = this.written().then(async () => {
       for (const each of commits) await this.#write(each);
@@ -52,7 +52,7 @@ export class Commits {
   }
 
   /**
-   * Waits until what was begun is written.
+   * Waits for the commits that were begun.
    * @throws CommitLostError if another commit came first
    */
   async written(): Promise<void> {
@@ -60,7 +60,7 @@ export class Commits {
   }
 
   /**
-   * Writes behind what was begun.
+   * Writes a commit after those that were begun.
    * @throws CommitLostError if another commit came first
    */
   async write(commit: Omit<Commit, 'version'>): Promise<void> {
@@ -69,7 +69,7 @@ export class Commits {
   }
 
   /**
-   * Parks jobs, which raises the version too.
+   * Parks jobs. This raises the partition's version, too.
    * @throws CommitLostError if another commit came first
    */
   async park(
@@ -97,7 +97,7 @@ export class Commits {
   }
 }
 
-/** Everything a commit may hold, to be filled. */
+/** Changes to be committed. */
 export interface Draft {
   readonly drops: Map<string, { readonly reservation: Reservation; readonly positions: number[] }>;
   readonly postponed: Map<string, { readonly reservation: Reservation; readonly checkAtMs: number }>;
@@ -112,7 +112,7 @@ export const emptyDraft = (): Draft => ({
   estimates: new Map(),
 });
 
-/** The settlement in as few commits as their bound allows; the last one has room for a reservation. */
+/** The settlement in as few drafts as fit. The last has room for a reservation. */
 export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache): Draft[] {
   const drafts: Draft[] = [];
   const current = new Map<string, Reservation>();
@@ -138,7 +138,7 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
   return drafts;
 }
 
-/** Postpones reservations in the last of these drafts as far as it has room, and in others behind it. */
+/** Adds postponed checks to the last draft while it has room, and to new drafts after that. */
 export function postpone(
   drafts: Draft[],
   postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[],
@@ -156,7 +156,7 @@ export function postpone(
 export const writesOf = (draft: Draft): number =>
   draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
 
-/** A draft in as few commits as their bound allows; the last one has room for so many items more. */
+/** A draft in as few commits as fit. The last has room for `room` more items. */
 export function inCommits(draft: Draft, room: number): readonly Draft[] {
   const ledgers = [...draft.ledgers];
   const others = writesOf(draft) - ledgers.length;

@@ -1,4 +1,7 @@
-/** What a dispatcher works with. */
+/**
+ * The context of every dispatcher: its store, queue, configuration, clock, bounds and caches. Composition roots build it, and all
+ * steps receive it.
+ */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { Deployed } from '../../declaration/declaration.ts';
 import type { Metrics } from '../../metrics/contract.ts';
@@ -12,15 +15,15 @@ import type { PartitionCaches } from '../view/partition-cache.ts';
 /** Bounds of one run of passes, and of one pass. */
 export type DispatchBudget = { readonly [Name in keyof typeof DISPATCH_BUDGET]: number };
 
-/** What a process that does not lead a partition has seen of it. */
+/** A partition as a process that does not lead it has last seen it. */
 export interface SeenPartition {
-  /** Another dispatcher led it: this one leaves a letter before it loads the partition. */
+  /** Another dispatcher led it, so the next run leaves a letter before it loads the partition. */
   readonly isLed: boolean;
-  /** Jobs that this process has started and settled lately, a second. */
+  /** Jobs per second that this process has lately started and settled. */
   readonly movedPerSec: number;
-  /** By this process's monotonic clock: when that was counted. */
+  /** When that rate was computed, by this process's monotonic clock. */
   readonly countedAtMonotonicMs: number;
-  /** By the same clock: until then it asks for no lead. */
+  /** Until then this process asks for no leader, by the same clock. */
   readonly askedUntilMonotonicMs: number;
 }
 
@@ -28,21 +31,24 @@ export interface DispatchContext {
   readonly store: PassStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
-  /** What `configuration` was declared under; undefined where nothing is declared, and it is all that there is. */
+  /** The declaration that `configuration` comes from. Undefined: the configuration was given directly and never changes. */
   readonly deployed?: Deployed | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Names this dispatcher where it leads. */
+  /** Name of this dispatcher in leader items. */
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
-  /** Hears what happens. */
+  /** Receives metrics. @default - none are reported */
   readonly metrics?: Metrics | undefined;
-  /** What this process remembers between passes. */
+  /** Caches of partitions between passes. */
   readonly caches: PartitionCaches;
   /** By partition: what this process has seen of it between its passes. */
   readonly seen: Map<number, SeenPartition>;
-  /** Asks for a function that leads a partition (`leadWhileBusy`), at least once. Undefined: wakes are all that it can send. */
+  /**
+   * Asks for a function that leads a partition (`leadWhileBusy`), at least once. Undefined: no function can be asked, and wakes
+   * must do.
+   */
   readonly askToLead?: ((partition: number) => Promise<void>) | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * How much waits in a partition: counted in its lines, up to bounds, without what has a place already. Reads only, of the index, which
- * may lag.
+ * Counts the jobs that wait in the ready lines of a partition, up to bounds, without those that are reserved. It only reads, from
+ * an index that may lag. Passes do not use it; resident dispatchers and the CLI do.
  */
 import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
@@ -9,21 +9,21 @@ import { BESIDE_MAX, PAGE_MAX } from '../tuning.ts';
 import type { DispatchContext } from './context.ts';
 
 export interface Depth {
-  /** Jobs that are ready and wait. */
+  /** Ready jobs that wait. */
   readonly jobs: number;
-  /** There may be more: a bound was met, or some may be parked behind a conflict key. */
+  /** There may be more: a bound was reached, or jobs may be parked for a conflict key. */
   readonly isLeast: boolean;
-  /** When the one of those counted became ready that was so first; absent: none waits. */
+  /** Epoch ms at which the first of the counted jobs became ready; absent if none waits. */
   readonly oldestReadyAtMs?: number | undefined;
 }
 
-/** Up to which a look counts. */
+/** Bounds of one count. */
 export interface DepthBounds {
-  /** Types that are looked at. */
+  /** Most types. */
   readonly types: number;
-  /** Of each type, those that were charged least. */
+  /** Most keys of each type. Those with the least charges are counted. */
   readonly keys: number;
-  /** Of each line. */
+  /** Most jobs of each line. */
   readonly jobs: number;
 }
 
@@ -32,7 +32,7 @@ export const LOOK_BOUNDS: DepthBounds = { types: PAGE_MAX, keys: PAGE_MAX, jobs:
 /** A dispatcher looks every half a minute, and each look is billed. */
 export const HEARTBEAT_BOUNDS: DepthBounds = { types: BESIDE_MAX, keys: BESIDE_MAX, jobs: BESIDE_MAX };
 
-/** Counts what waits in the ready lines of a partition. */
+/** Counts the waiting jobs of a partition. */
 export async function depthOf(
   { store, clock, configuration }: Pick<DispatchContext, 'store' | 'clock' | 'configuration'>,
   partition: number,
@@ -73,15 +73,15 @@ export async function depthOf(
   );
 }
 
-/** Jobs that hold capacity: those that have not started stand in front of those that wait in their lines. */
+/** Jobs that hold capacity. Those that have not started still stand at the front of their lines. */
 export interface HeldJobs {
-  /** By the job's id. */
+  /** Reservation entries by job id. */
   readonly places: ReadonlyMap<string, ReservedJob>;
   /** How many of them may stand in a line. */
   readonly countIn: (line: Pick<ReservedJob, 'type' | 'fairnessKey'>) => number;
 }
 
-/** Whether a job that stands in a line has a place. Moved since, it waits again: that place is given up. */
+/** Whether a job in a line is reserved. At another version the job waits again, and recovery drops its entry. */
 export const isHeld = (held: HeldJobs, { id, version }: Pick<JobHead, 'id' | 'version'>): boolean =>
   held.places.get(id)?.version === version;
 
@@ -107,7 +107,7 @@ const depthIn = (readyAtMs: readonly number[], isLeast: boolean): Depth => ({
   ...(readyAtMs.length === 0 ? {} : { oldestReadyAtMs: Math.min(...readyAtMs) }),
 });
 
-/** Several depths as one. */
+/** Adds up several depths. */
 export function combinedDepth(depths: readonly Depth[]): Depth {
   const oldest = depths.flatMap(({ oldestReadyAtMs }) => oldestReadyAtMs ?? []);
   return {

@@ -1,10 +1,10 @@
 /**
- * Future work without timers: each minute's tick looks ahead and sends one delayed wake for each second that has due
- * work, and a submitter that schedules inside that window sends its wake too. A wake that turns out to be outdated finds nothing,
- * so there is nothing to cancel; one that is lost is made up for by the next tick.
+ * Wakes for work that becomes due, without timers that would have to be cancelled. Each minute's tick looks ahead and sends one
+ * delayed wake for each second with due work, and a submitter that schedules a job within that time sends a wake itself. A wake
+ * that is outdated finds nothing to do; the next tick makes up for a lost one.
  *
- * The tick does not read all that its wakes will find: it reads a few jobs, notes their seconds, and goes on behind the last of
- * these. So what it asks for grows with the seconds of its window that have due work, 75 at most, not with the jobs.
+ * The tick does not read everything that will be due. It reads a few jobs, notes their seconds, and continues behind the last of
+ * these. So its cost grows with the seconds that have due work, 75 at most, and not with the jobs.
  */
 import type { Job } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
@@ -13,40 +13,40 @@ import type { Clock } from '../../runtime/contract.ts';
 import { HEADS_OF_A_UNIT, LOOK_AHEAD_MS } from '../tuning.ts';
 import type { DispatchContext } from './context.ts';
 
-/** Rounded up to whole seconds: a wake before its time would find nothing. */
+/** Rounded up to whole seconds, because a wake before its time would find nothing. */
 const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / WAKE_STEP_MS);
 
-/** When to wake a waiting job's partition, from now; undefined: a later tick looks ahead at it. */
+/** In how many ms to wake the partition of a waiting job. Undefined: a later tick will see the job. */
 export function wakeInMs(job: Pick<Job, 'state' | 'runAtMs'>, nowMs: number): number | undefined {
   if (job.state === 'pending') return 0;
   const isSoon = job.state === 'scheduled' && job.runAtMs <= nowMs + LOOK_AHEAD_MS;
   return isSoon ? Math.max(0, secondsUntil(job.runAtMs, nowMs)) * WAKE_STEP_MS : undefined;
 }
 
-/** Wakes the partition after a while. One that is lost is made up for by the next tick. */
+/** Wakes the partition after a delay. The next tick makes up for a lost wake. */
 export async function wakeLater(context: DispatchContext, partition: number, delayMs: number): Promise<void> {
   try {
     await context.queue.sendWake({ partition, delayMs });
   } catch (error) {
-    context.log.warn('the partition will not be woken; the next tick does it', {
+    context.log.warn('a wake was not sent; the next tick wakes the partition', {
       partition,
       error: String(error),
     });
   }
 }
 
-/** The same at an instant, epoch ms by this clock; at once if that is past. */
+/** Wakes the partition at an instant, epoch ms, or at once if that is past. */
 export const wakeLaterAt = (context: DispatchContext, partition: number, atMs: number): Promise<void> =>
   wakeLater(context, partition, Math.max(0, atMs - context.clock.nowMs()));
 
-/** One wake for each second in which something is due. */
+/** Sends one wake for each second in which work is due. */
 async function sendWakes(
   { queue, clock }: { readonly queue: Pick<JobQueue, 'sendWake'>; readonly clock: Pick<Clock, 'nowMs'> },
   partition: number,
   instants: Iterable<number>,
 ): Promise<void> {
   const nowMs = clock.nowMs();
-  // What has become due meanwhile may have been missed by the passes that are under way.
+  // Work that became due meanwhile may have been missed by passes in progress.
   const dueAtMs = new Map<number, number | undefined>();
   for (const atMs of instants) {
     const second = Math.max(0, secondsUntil(atMs, nowMs));
@@ -75,8 +75,8 @@ async function wakeAt(
 }
 
 /**
- * For a leader that a letter has asked for a pass: its clock may be behind that of the letter's writer, and what becomes due by its own clock
- * within what clocks may differ has no other wake.
+ * Sends a wake for work that is nearly due, after a letter has asked a leader for a pass. The letter's writer may have a clock
+ * that is ahead, and work that is due by it alone has no other wake.
  */
 export async function wakeForNearWork(context: DispatchContext, partition: number): Promise<void> {
   try {
@@ -84,26 +84,26 @@ export async function wakeForNearWork(context: DispatchContext, partition: numbe
     const nowMs = context.clock.nowMs();
     if (dueMs > nowMs && dueMs <= nowMs + CLOCK_SKEW_MAX_MS) await wakeAt(context, partition, [dueMs]);
   } catch (error) {
-    context.log.warn('what becomes due next is not known; the next tick looks again', {
+    context.log.warn('the next due time could not be read; the next tick reads it', {
       partition,
       error: String(error),
     });
   }
 }
 
-/** For a dispatcher that was woken for what is not due by its clock: the clock of the one that looked ahead is before it. */
+/** Sends a wake again if it arrived before its work is due by this dispatcher's clock, which the sender's clock is ahead of. */
 export async function wakeAgain(context: DispatchContext, partition: number, dueAtMs: number): Promise<void> {
   if (dueAtMs > context.clock.nowMs()) await wakeAt(context, partition, [dueAtMs]);
 }
 
-/** For jobs that were just scheduled, such as retries. */
+/** Sends wakes for jobs that were just scheduled, such as retries. */
 export const wakeFor = (
   context: DispatchContext,
   partition: number,
   jobs: readonly Pick<Job, 'state' | 'runAtMs'>[],
 ): Promise<void> => wakeWithin(context, partition, jobs, LOOK_AHEAD_MS);
 
-/** For jobs that a letter showed to a leader: they may be due by the clock of its writer, which left the wake to the leader. */
+/** Sends wakes for jobs in letters. They may be due by the clock of a letter's writer, which left their wakes to the leader. */
 export const wakeForShown = (
   context: DispatchContext,
   partition: number,
@@ -128,8 +128,8 @@ async function wakeWithin(
 }
 
 /**
- * When the next scheduled job becomes due, if that is before the next tick. From the index, so it may lag; and what was
- * promoted a moment ago may still be shown.
+ * When the next scheduled job or schedule becomes due, epoch ms, if that is before the next tick. Read from the index, so it may
+ * lag and may still show promoted jobs.
  */
 export async function nextDueMs(context: DispatchContext, partition: number): Promise<number | undefined> {
   const { store, clock } = context;
@@ -140,7 +140,7 @@ export async function nextDueMs(context: DispatchContext, partition: number): Pr
   return instants.length === 0 ? undefined : Math.min(...instants);
 }
 
-/** For everything that becomes due before the next tick. What is due by now is left to the tick's own passes. */
+/** Sends wakes for everything that becomes due before the next tick. Work that is due now is left to the tick's own passes. */
 export async function wakeForDueWork(context: DispatchContext, partition: number): Promise<void> {
   const { clock } = context;
   const startMs = clock.nowMs();
@@ -149,7 +149,8 @@ export async function wakeForDueWork(context: DispatchContext, partition: number
     lookAhead(startMs, schedulesDue(context, partition)),
   ]);
   if (looks.some(({ pages }) => pages > 1)) {
-    // What was skipped is due by the end of a second counted from the start. Wakes that are sent whole seconds after it come then.
+    // Skipped work is due by the end of a second that is counted from `startMs`. Wakes sent whole seconds after `startMs` arrive
+    // then.
     const pastMs = (clock.nowMs() - startMs) % WAKE_STEP_MS;
     if (pastMs > 0) await clock.sleep(WAKE_STEP_MS - pastMs);
     const ends = looks.flatMap(({ instants }) =>
@@ -165,13 +166,13 @@ export async function wakeForDueWork(context: DispatchContext, partition: number
   );
 }
 
-interface Look {
-  /** When jobs become due: one at least for each second, counted from the start, in which any does. */
+interface DueTimes {
+  /** Due times, epoch ms: at least one for each second, counted from the start, in which work becomes due. */
   readonly instants: readonly number[];
   readonly pages: number;
 }
 
-/** When something in a line becomes due, from an instant to another, soonest first; `isCut`: more follows. */
+/** Due times in a line between two instants, soonest first. `isCut`: more follow. */
 type ReadDue = (
   fromMs: number,
   untilMs: number,
@@ -196,8 +197,11 @@ const schedulesDue =
     return { instants: schedules.flatMap(({ dueMs }) => dueMs ?? []), isCut: next !== undefined };
   };
 
-/** Looks at each second of the window in which something in a line becomes due: at most one page for each, and one more. */
-async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
+/**
+ * Finds the seconds of the window in which work in a line becomes due. Reads at most one part of the line for each such second,
+ * and one more.
+ */
+async function lookAhead(startMs: number, readDue: ReadDue): Promise<DueTimes> {
   const untilMs = startMs + LOOK_AHEAD_MS;
   const instants: number[] = [];
   let page = await readDue(startMs + 1, untilMs);
@@ -211,7 +215,7 @@ async function lookAhead(startMs: number, readDue: ReadDue): Promise<Look> {
   }
 }
 
-/** For schedules that were just made, moved, or looked at. */
+/** Sends wakes for schedules that were just made, moved or decided. */
 export async function wakeForSchedules(
   context: { readonly queue: Pick<JobQueue, 'sendWake'>; readonly clock: Pick<Clock, 'nowMs'> },
   partition: number,

@@ -1,7 +1,7 @@
 /**
- * What a pass does because its pool has, or once had, several partitions: it looks at what others have in flight, takes and gives
- * back locks of conflict keys, moves jobs and capacity. A pass of a pool that has always had one partition does none of it: its
- * steps ask `between?.…`, and say themselves what holds without it.
+ * The operations that a pass needs because its pool has several partitions, or once had: it counts what other partitions have in
+ * flight, takes and releases locks of conflict keys, and moves jobs and capacity. A pool that has always had one partition needs
+ * none of them: the steps of its passes call `between?.…` and name the default themselves.
  */
 import type { DispatchContext } from '../partition/context.ts';
 import { lookElsewhere, movedLess, overridesLess, slotsLess } from './handover.ts';
@@ -29,7 +29,7 @@ const BETWEEN_PARTITIONS = {
 
 export type BetweenPartitions = typeof BETWEEN_PARTITIONS;
 
-/** Undefined: the pool has one partition, and always had. */
+/** The operations between partitions. Undefined: the pool has always had one partition. */
 export const betweenPartitions = (
   { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
   partition: number,

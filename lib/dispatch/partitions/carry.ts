@@ -1,10 +1,10 @@
 /**
- * After a redeploy: moves jobs that wait to where the new declaration wants them, a bounded step in each pass, until none is
- * left. How far it came stands in the partition summary, so the next pass goes on there.
+ * Part of the load step after a redeploy: moves waiting jobs to where the new declaration wants them, one bounded step in each
+ * pass. The progress stands in the partition summary, so the next pass continues it.
  *
- * Most of what a declaration says is not written into where a job waits: lines name type, mode and key, and a pass merges
- * the parts that a key names. Parked jobs stand under something that may have changed: their type's conflict group. And where
- * the number of partitions has changed, jobs stand in partitions where their keys do not live any more.
+ * Most of a declaration does not affect where a job waits, because lines name type, mode and key only. Parked jobs are the first
+ * exception: they stand under a conflict key, which depends on their type's conflict group. The second is a changed number of
+ * partitions: jobs may then be in partitions to which their keys no longer belong.
  */
 import type { Control } from '../../core/capacity.ts';
 import { conflictKeyUnder, typesByName } from '../../core/conflict.ts';
@@ -30,7 +30,7 @@ import {
 } from './rehome.ts';
 
 /**
- * One step of moving jobs to where the new declaration wants them. Answers undefined when nothing is left to do.
+ * Makes one step of moving jobs to where the new declaration wants them. Undefined: nothing is left to do.
  *
  * @throws CommitLostError if another commit came first
  */
@@ -44,14 +44,14 @@ export async function carry(
   if (deployed === undefined) return undefined;
   if (isCarriedTo(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
-  const before = known ?? begin(deployed, commits.version, state);
+  const before = known ?? adoptionOf(deployed, commits.version, state);
   if (known === undefined && before.sinceVersion === commits.version + 1) {
     await shareControls(context, partition, state);
-    // The note is written before any job moves. Every later pass reads it, and plans no job of a key that lives elsewhere: so the
-    // reservations that were loaded are all that can ever count such a job here.
+    // The note is written before any job moves. Every later pass reads it and plans no job of another partition's key, so only
+    // the reservations that were loaded can ever count such a job here.
     await commits.write({ ...EMPTY_COMMIT, carried: before });
   }
-  const step = await moveSome(context, partition, state, before, inFlightOf(heldIn(state), commits));
+  const step = await moveNext(context, partition, state, before, inFlightOf(heldIn(state), commits));
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
@@ -65,20 +65,20 @@ export async function carry(
   return carried;
 }
 
-/** That the partition works by this declaration from now on: what is noted with its next commit. */
-function begin(
+/** The note that the partition works under this declaration from now on. Its next commit writes it. */
+function adoptionOf(
   { version, sharedSince }: Pick<Deployed, 'version' | 'sharedSince'>,
   commitVersion: number,
   { carried }: Pick<PartitionState, 'carried'>,
 ): Carried {
   const fresh = { version, moved: 0, isDone: false };
   if (sharedSince === 0) return fresh;
-  // What partitions share has changed since the declaration that this one came to last: a handover begins. What is reserved from now on
-  // follows the version that this commit makes.
+  // Shared capacity has changed since the declaration that this partition adopted last, so a handover begins. Everything reserved
+  // from now on follows the version that this commit makes.
   // planted: handover-again
   if (carried === undefined || carried.version < sharedSince)
     return { ...fresh, sinceVersion: commitVersion + 1 };
-  // It has not changed: what was noted of the last handover still holds.
+  // Shared capacity has not changed, so the note of the last handover still holds.
   const { sinceVersion, isHandedOver } = carried;
   return {
     ...fresh,
@@ -88,10 +88,10 @@ function begin(
 }
 
 /**
- * Copies controls to the partitions where the new declaration wants them: those of keys to the partitions where the keys
- * live; all others are copied from the first partition, which every declaration has. This happens before this partition notes
- * that it has come to the declaration, and until then the other partitions start nothing. A control that an operator changes
- * meanwhile is not lost: `operate.ts` looks afterwards whether there are other partitions, and writes it again.
+ * Copies controls to the partitions where the new declaration needs them. A key's control is copied to the key's partition; all
+ * others are copied from the first partition, which exists under every declaration. This happens before the partition notes that
+ * it has adopted the declaration, and until then the other partitions start nothing. A control that an operator changes meanwhile
+ * is not lost: `operate.ts` afterwards checks for other partitions, and writes it again.
  */
 async function shareControls(
   { store, configuration, clock }: DispatchContext,
@@ -118,11 +118,11 @@ async function shareControls(
       await store.adoptControl({ partition, control });
 }
 
-/** What the cursor of a walk through the keys lines begins with; that of the parked jobs never does. */
+/** Prefix of a cursor into the keys lines. A cursor into the parked jobs never begins with it. */
 const WALK = 'walk ';
 
-/** Moves parked jobs first, then the jobs in the lines of keys that live in another partition. */
-async function moveSome(
+/** Moves parked jobs first, then jobs of keys that belong to another partition. */
+async function moveNext(
   context: DispatchContext,
   partition: number,
   { parks }: Pick<PartitionState, 'parks'>,
@@ -151,8 +151,8 @@ interface Step {
 }
 
 /**
- * Moves parked jobs: back to their ready lines where the new declaration gives their type another conflict key, and to the
- * ready lines of another partition where their fairness key lives in it.
+ * Moves parked jobs: back to their ready lines if the new declaration gives their type another conflict key, and to another
+ * partition's ready lines if their fairness key belongs to it.
  */
 async function moveParked(
   context: DispatchContext,
@@ -183,13 +183,13 @@ async function moveParked(
     );
     moved += outcomes.filter((outcome) => outcome === 'applied').length;
   }
-  // There were more jobs than one step moves: the next step begins at the same conflict keys again.
+  // There were more jobs than one step moves, so the next step begins at the same conflict keys.
   return isCut ? { moved, isDone: false, after } : { moved, isDone: next === undefined, after: next };
 }
 
 /**
- * The jobs of a blocked line that must move: their type has another conflict key under the new declaration, or their fairness
- * key lives in another partition. Jobs of a type that was removed stay, as a later declaration may bring the type back.
+ * The jobs of a blocked line that must move: their type has another conflict key under the new declaration, or their fairness key
+ * belongs to another partition. Jobs of a removed type stay, because a later declaration may bring the type back.
  */
 async function misplaced(
   context: DispatchContext,
@@ -213,7 +213,7 @@ async function misplaced(
     const fresh = jobs.filter((job) => isMisplaced(job) && !found.has(job.id));
     for (const job of fresh) found.set(job.id, job);
     if (found.size >= budget.carryJobs) return [...found.values()];
-    // Goes on behind the last job that was read, within its group; or behind the whole group, if nothing new was read of it.
+    // Continues behind the last job that was read, within its group, or behind the whole group if it showed no new job.
     const group = blockedGroup(last);
     const behind = `${blockedRank(last, rankKey(last, configuration.score))} `;
     from = fresh.length > 0 ? behind : behindGroup(group);

@@ -1,17 +1,21 @@
 /**
- * After a redeploy that changes what partitions share: their number, the caps that are divided among them, or the conflict groups of
- * types. What was planned by the former declaration may run on in other partitions, and this one does not count it:
+ * A handover follows a redeploy that changes what partitions share: their number, the caps that are divided among them, or the
+ * conflict groups of types. Jobs that were planned under the former declaration may still run in other partitions, and this
+ * partition does not count them:
  *
- *  - A partition that has not come to the declaration may start jobs by the former one. Until all have, nothing starts.
- *  - What runs in another partition above its share: as much less starts here. So many a cap allows them all together.
- *  - Jobs of this partition's keys that run where the keys lived before count towards the caps of these keys.
- *  - Jobs that were claimed by the former declaration hold their conflict keys: there may be no locks that say so.
+ *  - A partition that has not adopted the new declaration may still start jobs under the former one. Until all have adopted it,
+ *    no job starts.
+ *  - If another partition runs more jobs than its new share, this one starts as many fewer, so that all together stay within the
+ *    cap.
+ *  - Jobs of this partition's keys that run in a key's former partition count towards the key's cap.
+ *  - Jobs that were claimed under the former declaration hold their conflict keys, even if no lock says so.
  *
- * Why it is enough to look. A partition notes by a commit that it has come to a declaration, and which version that commit made
- * (`sinceVersion`). Every later commit follows that version, so its pass has loaded the note. So what a read shows that began after the note
- * was seen is all that was planned by a former declaration, and of the three it can only become less: none of the passes
- * that follow claims another partition's key, or goes above its share. So what was read once may be believed for as long as one likes:
- * it is never less than what there is. Once nothing is left the partition notes that too, and no pass looks any more.
+ * Reading the other partitions is enough, for this reason. A partition notes by a commit that it has adopted a declaration, and
+ * which version this commit made (`sinceVersion`). Every later commit follows that version, so its pass has loaded the note. A
+ * read that began after the note was seen therefore shows everything that was planned under a former declaration. From then on
+ * this can only shrink, because no later pass claims a job of another partition's key or exceeds its share. So an old read never
+ * shows too little, and may be used for any length of time. Once nothing is left, the partition notes that too, and no pass reads
+ * the others any more.
  */
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
@@ -29,18 +33,20 @@ import { BESIDE_MAX, ELSEWHERE_MS } from '../tuning.ts';
 import type { HandoverMemory } from '../view/partition-cache.ts';
 import { roomsOf } from './loans.ts';
 
-/** What keeps jobs of a partition from starting because of what others have in flight. */
+/** Jobs in flight in other partitions that keep jobs of this one from starting. */
 export interface Elsewhere {
-  /** Partitions that may still plan by the former declaration, or that were not read yet. While there are any, nothing starts. */
+  /**
+   * Partitions that may still plan under the former declaration, or that were not read yet. While there are any, no job starts.
+   */
   readonly behind: readonly number[];
-  /** By scope: how many jobs other partitions run above their shares. */
+  /** By scope: jobs that other partitions run above their shares. */
   readonly above: ReadonlyMap<string, number>;
-  /** By fairness key that lives here: how many of its jobs run in other partitions. */
+  /** By fairness key of this partition: its jobs that run in other partitions. */
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
   /**
-   * The last of the other partitions has just come to the declaration. It may have copied controls to this one before, which
-   * this pass has not read: only the next pass may start something.
+   * The last of the other partitions has just adopted the declaration. It may have copied controls to this partition that this
+   * pass has not read, so only the next pass may start jobs.
    */
   readonly isNews: boolean;
 }
@@ -53,15 +59,15 @@ export const NOTHING_ELSEWHERE: Elsewhere = {
   conflictKeys: new Set(),
 };
 
-/** What one other partition has in flight that keeps jobs of this one from starting. */
-interface InTheWay {
+/** Jobs in flight in one other partition that keep jobs of this one from starting. */
+interface Blocking {
   readonly above: ReadonlyMap<string, number>;
-  /** Running jobs by fairness key, for keys that do not live in that partition. */
+  /** Running jobs by fairness key, for keys that do not belong to that partition. */
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
 }
 
-/** What is handed over, if a pass may have to look at other partitions before it starts anything. */
+/** The declaration whose handover is in progress. Undefined: none is, and a pass need not read other partitions. */
 export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
   { partitions }: PoolConfiguration,
   shared: Shared | undefined,
@@ -69,13 +75,13 @@ export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'share
   carried: Carried | undefined,
 ): Shared | undefined {
   if (shared === undefined || shared.sharedSince === 0 || shared.partitionsEver === 1) return undefined;
-  // A partition that the declaration has removed starts nothing, so it need not look.
+  // A partition that the declaration has removed starts no jobs.
   if (partition >= partitions) return undefined;
   return carried?.isHandedOver === true && carried.version >= shared.sharedSince ? undefined : shared;
 }
 
 /**
- * Looks at other partitions, as far as a handover is under way.
+ * Reads other partitions while a handover is in progress.
  *
  * @throws CommitLostError if another commit came first
  */
@@ -87,7 +93,7 @@ export async function lookElsewhere(
     readonly carried: Carried | undefined;
     readonly controls: readonly Control[];
     readonly cached: { handover?: HandoverMemory | undefined };
-    /** Conflict keys that were held by jobs of other partitions at the last look, and are not held by them now. */
+    /** Receives conflict keys that other partitions' jobs held at the last read and no longer hold. */
     readonly letGo: Set<string>;
     readonly nowMs: number;
     readonly inBackground: (work: Promise<unknown>) => void;
@@ -104,8 +110,8 @@ export async function lookElsewhere(
   const isDue = monotonicMs >= memory.lookAtMonotonicMs;
   if (isDue) await readSome(context, deployed, memory, partition, input);
   const after = elsewhereOf(configuration, deployed, memory, partition, controls);
-  // The others copied controls to this partition before they noted that they had come, and this pass read it before it saw
-  // those notes.
+  // The others copied controls to this partition before they noted the adoption, and this pass has loaded the partition before it
+  // read those notes.
   const isNews = before.behind.length > 0 && after.behind.length === 0;
   // planted: let-go-of-all
   for (const conflictKey of before.conflictKeys)
@@ -121,15 +127,15 @@ export async function lookElsewhere(
     return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
   }
   if (isDue) {
-    const delayMs = pauseOf(memory, deployed, monotonicMs);
+    const delayMs = delayOf(memory, deployed, monotonicMs);
     memory.lookAtMonotonicMs = monotonicMs + delayMs;
     input.inBackground(wakeLater(context, partition, delayMs));
   }
   return isNews ? { ...after, behind: before.behind, isNews } : after;
 }
 
-/** How long until the next look. While some of the other partitions were not read at all, the next look comes soon. */
-function pauseOf(
+/** How long until the next read. It is short while some partitions were not read at all. */
+function delayOf(
   { beganMonotonicMs, states, over }: HandoverMemory,
   { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
   monotonicMs: number,
@@ -152,7 +158,7 @@ function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs:
   };
 }
 
-/** Reads partitions of which something was in the way when they were last read, and those that were not read so far. */
+/** Reads partitions that were not read yet, or had blocking jobs when they were last read. */
 async function readSome(
   { store, configuration }: Pick<DispatchContext, 'store' | 'configuration'>,
   { partitionsEver, sharedSince }: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
@@ -165,14 +171,14 @@ async function readSome(
   await Promise.all(
     some.map(async (other) => {
       let state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
-      if (!memory.noted.has(other) && hasCome(state, sharedSince)) {
-        // Only a read that began after the note shows all that was reserved before it.
+      if (!memory.noted.has(other) && hasAdopted(state, sharedSince)) {
+        // Only a read that began after the note shows everything that was reserved before it.
         memory.noted.add(other);
         // planted: read-too-early
         state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       }
       const blocking = memory.noted.has(other)
-        ? inTheWayOf(configuration, other, state, controls)
+        ? blockingOf(configuration, other, state, controls)
         : undefined;
       if (blocking !== undefined && isNothing(blocking)) {
         memory.over.add(other);
@@ -183,20 +189,20 @@ async function readSome(
   memory.cursor = ((some.at(-1) ?? partition) + 1) % partitionsEver;
 }
 
-const hasCome = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
+const hasAdopted = ({ carried }: Pick<PartitionState, 'carried'>, since: number): boolean =>
   // planted: come-to-any
   carried !== undefined && carried.version >= since;
 
-const isNothing = ({ above, ofKeys, conflictKeys }: InTheWay): boolean =>
+const isNothing = ({ above, ofKeys, conflictKeys }: Blocking): boolean =>
   above.size + ofKeys.size + conflictKeys.size === 0;
 
-/** What another partition has in flight that was planned by a former declaration, or is above its share. */
-function inTheWayOf(
+/** Jobs in another partition that were planned under a former declaration, or exceed its share. */
+function blockingOf(
   configuration: PoolConfiguration,
   other: number,
   state: PartitionState,
   controls: readonly Control[],
-): InTheWay {
+): Blocking {
   const { partitions } = configuration;
   const { sinceVersion = 0 } = state.carried ?? {};
   const types = typesByName(configuration);
@@ -216,7 +222,7 @@ function inTheWayOf(
   return { above: aboveShare(configuration, other, { ...state, controls }, busy), ofKeys, conflictKeys };
 }
 
-/** By scope, what another partition has beyond its share; `busy`: what it has in flight, by fleet. */
+/** By scope: the jobs that another partition has above its share. `busy`: its jobs in flight by fleet. */
 function aboveShare(
   configuration: PoolConfiguration,
   other: number,
@@ -226,7 +232,7 @@ function aboveShare(
   const { partitions } = configuration;
   const above = new Map<string, number>();
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
-  // What was borrowed is the borrower's until it has given it back: only then the lender counts on it.
+  // A borrowed slot is the borrower's until it is returned. The lender counts it only after that.
   // planted: borrowed-and-above
   const moved = partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, other, Number.NEGATIVE_INFINITY);
   const rooms = roomsOf({ configuration }, state, other, held, moved);
@@ -240,7 +246,7 @@ function aboveShare(
   return above;
 }
 
-/** What operators allow fleets stands beside their slots, under the same scope. */
+/** The scope of an operator's limit on a fleet, apart from the fleet's slots. */
 const limitOf = (scope: string): string => `limit of ${scope}`;
 
 const limitsOfFleets = (
@@ -252,7 +258,7 @@ const limitsOfFleets = (
     maxConcurrency === undefined ? [] : [{ scope, maxConcurrency }],
   );
 
-/** Adds up what is known of all other partitions. */
+/** Sums up what is known of all other partitions. */
 function elsewhereOf(
   configuration: PoolConfiguration,
   { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
@@ -271,7 +277,7 @@ function elsewhereOf(
       behind.push(other);
       continue;
     }
-    const blocking = inTheWayOf(configuration, other, state, controls);
+    const blocking = blockingOf(configuration, other, state, controls);
     // planted: shares-alone
     for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);
     for (const [key, count] of blocking.ofKeys)
@@ -283,11 +289,11 @@ function elsewhereOf(
   return { behind, above, ofKeys, conflictKeys, isNews: false };
 }
 
-/** What loans move to this partition, less what other partitions run above their shares. */
+/** The loans to this partition, less the jobs that other partitions run above their shares. */
 export const movedLess = (moved: Moved, { above }: Elsewhere): Moved =>
   above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
 
-/** Free slots of fleets whose workers register them, less the slots that other partitions use above their shares. */
+/** Free slots of fleets with registered workers, less the slots that other partitions use above their shares. */
 export function slotsLess(
   free: ReadonlyMap<string, number>,
   { fleets }: PoolConfiguration,
@@ -303,7 +309,7 @@ export function slotsLess(
   );
 }
 
-/** The overrides of operators, with caps lowered by what other partitions have in flight. */
+/** The operators' overrides, with caps lowered by other partitions' jobs in flight. */
 export function overridesLess(
   overrides: readonly Control[],
   { fairness }: PoolConfiguration,
@@ -331,16 +337,19 @@ export function overridesLess(
   return [...byScope.values()];
 }
 
-/** What keeps a job from starting that another partition has in flight, or may start. */
+/** A reason in another partition why a job does not start. */
 export interface HandoverWait {
   readonly why: 'handover';
   readonly partition: number;
-  /** `declaration`: the partition has not come to it. Else the scope, or the conflict key, that its jobs hold. */
+  /** `declaration`: that partition has not adopted it. Otherwise the cap or the conflict key that its jobs hold. */
   readonly holds: 'declaration' | 'cap' | 'conflict';
   readonly name?: string | undefined;
 }
 
-/** For `explain`: what of a handover keeps a ready job from starting. Of many partitions it names those that a pass reads first. */
+/**
+ * For `explain`: the reasons in a handover why a ready job does not start. With many partitions, only those that a pass reads
+ * first are named.
+ */
 export async function waitsForOthers(
   context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
   shared: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
@@ -376,7 +385,7 @@ export async function waitsForOthers(
       limit.maxConcurrency,
     ]),
   );
-  // As a pass does, all of them together are counted; named is each that has a part in it.
+  // As in a pass, the counts of all partitions are added up, and each partition with a part in them is named.
   const all = elsewhereOf(configuration, shared, memory, partition, state.controls);
   const takes = (scope: string): number => all.above.get(scope) ?? 0;
   const isShort = (scope: string): boolean => {
@@ -393,7 +402,7 @@ export async function waitsForOthers(
   return [...memory.states].flatMap(([other, seen]): readonly HandoverWait[] => {
     const wait = { why: 'handover', partition: other } as const;
     if (!memory.noted.has(other)) return [{ ...wait, holds: 'declaration' }];
-    const { above, ofKeys, conflictKeys } = inTheWayOf(configuration, other, seen, state.controls);
+    const { above, ofKeys, conflictKeys } = blockingOf(configuration, other, seen, state.controls);
     const short = scopes.filter(
       (scope) => (above.has(scope) && isShort(scope)) || (above.has(limitOf(scope)) && isLimitShort(scope)),
     );

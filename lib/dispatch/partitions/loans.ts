@@ -1,11 +1,11 @@
 /**
- * Capacity that moves between partitions: slots and shares of caps, never jobs.
+ * Moves capacity between partitions: slots and shares of caps, never jobs. The close step calls it.
  *
- * A partition that lacks them asks some others (`askForLoan`, a hint), and wakes them. One that has some free and does not
- * want it itself lends it: one commit, on condition of its own version, writes the loan into both collections. The borrower
- * counts on it until it ends, and gives back what is free: one commit, on condition of its own version. So only the partition that
- * has capacity gives it away, and of each loan one partition at most makes use. What arrives while a pass is under way is more than the
- * pass counts on, and does no harm. `test/protocol/loan_model.py` explores every interleaving.
+ * A partition that needs capacity asks some other partitions (`askForLoan`, a hint) and wakes them. A partition with free
+ * capacity that it does not need lends it: one commit, on condition of the lender's version, writes the loan to both partitions.
+ * The borrower uses the loan until it ends, and returns what is free by one commit, on condition of its own version. So only the
+ * partition that has capacity gives it away, and each loan is used by one partition at most. A loan that arrives during a pass is
+ * not counted by that pass, which does no harm. `test/protocol/loan_model.py` explores every interleaving.
  */
 import type { LendingConfiguration, PoolConfiguration } from '../../core/configuration.ts';
 import { conflictKeyUnder, fullConflicts, typesByName } from '../../core/conflict.ts';
@@ -43,7 +43,7 @@ import { ASK_EVERY_MS, ASKED_MAX, BESIDE_MAX, PAGE_MAX } from '../tuning.ts';
 const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
   configuration.lending ?? LENDING_DEFAULTS;
 
-/** What loans move to a partition, and away from it. */
+/** Capacity that loans have moved to a partition or away from it. */
 export const movedTo = (
   { partitions }: PoolConfiguration,
   state: Pick<PartitionState, 'loans'>,
@@ -51,7 +51,7 @@ export const movedTo = (
   nowMs: number,
 ): Moved => (partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, partition, nowMs));
 
-/** Slots that a fleet's live workers have registered with a partition, with what was lent of them. */
+/** Slots that a fleet's live workers have registered in a partition, including the effect of loans. */
 export function slotsOfWorkers(
   state: Pick<PartitionState, 'workers'>,
   fleet: string,
@@ -71,7 +71,7 @@ export function slotsOfWorkers(
   };
 }
 
-/** How many jobs of these reservations hold each scope. */
+/** How many of these jobs hold each scope. */
 function holdsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
   const holds = new Map<string, number>();
   for (const entry of held)
@@ -106,7 +106,7 @@ export function roomsOf(
   return rooms;
 }
 
-/** Of the jobs that wait, those that more capacity would start. */
+/** Waiting jobs that more capacity would start. */
 function demandsOf(
   context: DispatchContext,
   state: PartitionState,
@@ -114,7 +114,7 @@ function demandsOf(
   held: readonly ReservedJob[],
 ): readonly Demand[] {
   const { configuration } = context;
-  // A scope that is paused or full for the whole pool cannot be lent by any partition.
+  // No partition can lend in a scope that is paused or has no capacity in the whole pool.
   const closed = new Set([
     ...state.controls.flatMap(({ scope, paused }) => (paused ? [scope] : [])),
     ...dividedCaps(configuration, state.controls).flatMap(({ scope, cap }) => (cap === 0 ? [scope] : [])),
@@ -124,7 +124,7 @@ function demandsOf(
   ]);
   const types = typesByName(configuration);
   const full = fullConflicts(types, held);
-  // A fairness key lives in one partition, which has its whole cap: a loan cannot raise it.
+  // A fairness key belongs to one partition, which has its whole cap, so a loan cannot raise it.
   const keyCaps = new Map(state.controls.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   const ofKey = new Map<string, number>();
   for (const { fairnessKey } of held) ofKey.set(fairnessKey, (ofKey.get(fairnessKey) ?? 0) + 1);
@@ -152,13 +152,13 @@ function demandsOf(
 
 export interface LoansInput {
   readonly state: PartitionState;
-  /** Every place that holds capacity, now that the pass has reserved. */
+  /** Jobs that hold capacity after this pass. */
   readonly held: readonly ReservedJob[];
   /** Jobs that are known to wait. */
   readonly waiting: () => readonly JobHead[];
-  /** True if the pass has started all that it could: then no waiting job needs what is free now. */
+  /** Whether the pass has started all that it could, so no waiting job needs the free capacity. */
   readonly isOver: boolean;
-  /** When this process last asked for this partition. */
+  /** When this process last asked for capacity for this partition, epoch ms. */
   readonly askedAtMs: number | undefined;
   readonly nowMs: number;
   /** See `PassInput.inBackground`. */
@@ -166,7 +166,7 @@ export interface LoansInput {
 }
 
 /**
- * At the end of a pass: gives back what is free, or lends it, and asks for what is missing. Answers when this process last asked.
+ * At the end of a pass: returns or lends free capacity, and asks for missing capacity. Returns when this process last asked.
  *
  * @throws CommitLostError if another commit came first
  */
@@ -180,15 +180,16 @@ export async function moveCapacity(
   const { state, held, nowMs, isOver } = input;
   const askedLately = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
   const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
-  // A partition that a redeploy has removed, or the only one, has nothing to lend and no partition to ask.
+  // The only partition, or one that a redeploy has removed, neither lends nor asks.
   const { partitions } = context.configuration;
   const shares = partitions > 1 && partition < partitions;
   const requests = state.requests.filter((request) => request.partition < partitions);
-  const wants = shares && isOver && !askedLately ? await wantsNow(context, input, partition, rooms) : [];
-  const giveBack = returnsNow(context, input, partition);
-  // As with batches: of a restored table, versions come again.
+  const wants =
+    shares && isOver && !askedLately ? await missingCapacity(context, input, partition, rooms) : [];
+  const giveBack = loansToReturn(context, input, partition);
+  // The nonce keeps ids unique in a restored table, where versions repeat.
   const nonce = nonceFrom(context.random);
-  // Capacity that is given back in this commit is free, but it belongs to its lender: this partition must not lend it.
+  // Capacity that this commit returns is free, but belongs to its lender, so this partition must not lend it.
   const lend =
     shares && isOver && giveBack.length === 0 && requests.length > 0
       ? planLoans(
@@ -210,11 +211,13 @@ export async function moveCapacity(
   }
   if (wants.length === 0) return input.askedAtMs;
   // planted: never-asks
-  input.inBackground(ask(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + 5 * ASK_EVERY_MS }));
+  input.inBackground(
+    askForCapacity(context, { partition, wants, askedAtMs: nowMs, untilMs: nowMs + 5 * ASK_EVERY_MS }),
+  );
   return nowMs;
 }
 
-async function wantsNow(
+async function missingCapacity(
   context: DispatchContext,
   { state, held, waiting }: LoansInput,
   partition: number,
@@ -223,7 +226,7 @@ async function wantsNow(
   const full = [...rooms.values()].filter((room) => room.held >= room.capacity);
   if (full.length === 0) return [];
   const known = waiting();
-  // A full scope without any capacity runs no job whose end would make a pass read lines: they are read here.
+  // In a scope without any capacity, no job ends and causes a pass that reads lines, so lines are read here.
   const isShut = known.length === 0 && full.some(({ capacity }) => capacity === 0);
   const jobs = isShut ? await readWaiting(context, partition) : known;
   const ids = new Set(held.map(({ id }) => id));
@@ -233,8 +236,8 @@ async function wantsNow(
   return wantsOf(demandsOf(context, state, waits, held), rooms, units, lendingOf(context));
 }
 
-/** Which loans are given back: those whose time is over, and those that no waiting job needs, as far as no job runs on them. */
-function returnsNow(
+/** The loans to return: those that have expired, and those that no waiting job needs, as far as no job runs on them. */
+function loansToReturn(
   context: DispatchContext,
   { state, held, nowMs, isOver }: LoansInput,
   partition: number,
@@ -260,7 +263,7 @@ function returnsNow(
   }).slice(0, BESIDE_MAX);
 }
 
-/** Some of the waiting jobs, whatever their key. Each call reads other lines, because most lines may be empty. */
+/** Some waiting jobs of any key. Each call reads other lines, because most lines may be empty. */
 async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
   const { store, configuration, random } = context;
   const { backlogThreshold } = lendingOf(context);
@@ -281,15 +284,16 @@ async function readWaiting(context: DispatchContext, partition: number): Promise
 }
 
 /**
- * Asks some of the other partitions for a loan, others each time, and for other wants where one request does not hold all. A later
- * pass repeats a request that was lost.
+ * Asks some of the other partitions for a loan. Each time it asks other partitions, and sends another part of the wants if one
+ * request cannot hold all. A later pass repeats a lost request.
  */
-async function ask(context: DispatchContext, asks: LoanRequest): Promise<void> {
+async function askForCapacity(context: DispatchContext, asks: LoanRequest): Promise<void> {
   const { store, configuration, log, random } = context;
   const others = configuration.partitions - 1;
   const first = Math.floor(asks.askedAtMs / ASK_EVERY_MS);
   const requests = inRequests(asks.wants, WANTS_BYTES_MAX);
-  // Asks may come as regularly as ticks: no count of time comes round to all.
+  // The part is chosen at random, because passes may be as regular as ticks, and a part chosen by time might then always be the
+  // same.
   const at = requests.length === 1 ? 0 : Math.floor(random() * requests.length);
   const request = { ...asks, wants: requests[at] ?? [] };
   const asked = Array.from(
@@ -302,7 +306,10 @@ async function ask(context: DispatchContext, asks: LoanRequest): Promise<void> {
         await store.askForLoan({ partition, request });
         await wakeLater(context, partition, 0);
       } catch (error) {
-        log.warn('capacity was not asked for; a later pass will', { partition, error: String(error) });
+        log.warn('capacity could not be asked for; a later pass asks again', {
+          partition,
+          error: String(error),
+        });
       }
     }),
   );

@@ -1,12 +1,14 @@
 /**
- * Conflict keys across partitions. In one partition reservations exclude; jobs of one conflict key may live in several,
- * because their fairness keys do. So with more than one partition a claim takes the conflict key's lock with the job, in
- * one transaction, and the pass that settles the attempt gives it back. The steps are those of test/protocol/lock_model.py.
+ * Locks of conflict keys across partitions. Within one partition, reservations already exclude each other. But jobs with the same
+ * conflict key may have fairness keys in several partitions. With more than one partition, a claim therefore takes the conflict
+ * key's lock together with the job, in one transaction, and the pass that settles the attempt releases it. The steps are those of
+ * test/protocol/lock_model.py.
  *
- * Safety rests on these alone: no claim without the lock; it is given back by exactly its claim, once the attempt is over,
- * before the place that counts it is dropped, so that a pass always comes back to it; and a claim that met a taken lock
- * is given up only after the job's version was raised. Reading locks beforehand, waiting and turns only save claims that
- * could not be won, and let partitions take turns: a hint that gets lost costs time until the next tick.
+ * Three rules make this safe. No claim succeeds without the lock. The lock is released for exactly its claim, once the attempt is
+ * over and before the entry that counts it is dropped, so that a pass always comes back to it. A claim that found the lock held
+ * is given up only after the job's version was raised. Everything else, such as reading locks beforehand, waiting for them and
+ * reserving them for the next partition, only saves claims that would fail and shares the lock fairly. A lost hint costs time
+ * until the next tick.
  */
 
 import { conflictKeyUnder, isExclusive, typesByName } from '../../core/conflict.ts';
@@ -19,41 +21,41 @@ import type { Settled } from '../view/settled.ts';
 
 type LockContext = Pick<DispatchContext, 'store' | 'configuration' | 'queue' | 'clock' | 'log'>;
 
-/** Whether jobs of one conflict key may live in several partitions. */
+/** Whether jobs of one conflict key may be in several partitions. */
 export const needsLocks = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
   configuration.partitions > 1;
 
-/** The conflict key whose lock a claim of this job takes; undefined: none. */
+/** The conflict key whose lock this job's claim takes. Undefined: none. */
 export function lockOf(
   context: Pick<DispatchContext, 'configuration'>,
   job: Pick<JobHead, 'type' | 'resourceId'>,
 ): string | undefined {
   if (!needsLocks(context)) return undefined;
   const type = typesByName(context.configuration).get(job.type);
-  return lockedBy(conflictKeyUnder(type, job.resourceId));
+  return exclusiveOnly(conflictKeyUnder(type, job.resourceId));
 }
 
-/** A resource whose jobs a type limits has no lock: each partition has a share of that cap. */
-const lockedBy = (conflictKey: string | undefined): string | undefined =>
+/** A resource that a type limits to several jobs has no lock: each partition has a share of that cap. */
+const exclusiveOnly = (conflictKey: string | undefined): string | undefined =>
   conflictKey !== undefined && isExclusive(conflictKey) ? conflictKey : undefined;
 
-/** The conflict key whose lock the claim of a reserved job takes; undefined: none. */
+/** The conflict key whose lock the claim of a reserved job takes. Undefined: none. */
 export const lockOfPlace = (
   context: Pick<DispatchContext, 'configuration'>,
   { conflictKey }: Pick<ReservedJob, 'conflictKey'>,
-): string | undefined => (needsLocks(context) ? lockedBy(conflictKey) : undefined);
+): string | undefined => (needsLocks(context) ? exclusiveOnly(conflictKey) : undefined);
 
 export interface LocksSeen {
-  /** Conflict keys that are not open to the partition. It waits for them now, and will be woken. */
+  /** Conflict keys that are not open to this partition. The partition is entered as waiting, and will be woken. */
   readonly taken: ReadonlySet<string>;
-  /** When the first of them will be open unless it is taken: another partition's turn ends. */
+  /** When the first of them is no longer reserved for another partition, epoch ms. */
   readonly openAtMs?: number | undefined;
 }
 
 /**
- * Looks which conflict keys another partition holds, and waits for those.
+ * Reads which conflict keys are locked by other partitions, and enters this partition as waiting for those.
  *
- * @param hasJobs - asked before the partition waits: who waits without a job costs the others a turn
+ * @param hasJobs - asked before the partition is entered: waiting without a job would delay other partitions
  */
 export async function lookAtLocks(
   context: LockContext,
@@ -69,7 +71,7 @@ export async function lookAtLocks(
     conflictKeys.map(async (conflictKey, at) => {
       const lock = locks[at];
       if (isOpenTo(lock, partition, nowMs)) return [];
-      // What this partition holds itself, its own reservations tell of, and its own settlement frees.
+      // If this partition itself holds the lock, its own settlement will release it.
       const isKnown = lock?.holder?.partition === partition || lock?.waiting.includes(partition) === true;
       const isNews = !isKnown && (await hasJobs(conflictKey));
       if (isNews && (await store.awaitLock({ conflictKey, partition, nowMs })) === 'open') return [];
@@ -84,8 +86,8 @@ export async function lookAtLocks(
 }
 
 /**
- * Gives back the locks of attempts that are over. Before their places are dropped: after that no pass would come back to
- * them. Answers the partitions whose turn it is.
+ * Releases the locks of attempts that are over. This must happen before their entries are dropped, because no pass comes back to
+ * them later. Returns the partitions that the locks are now reserved for.
  */
 export async function releaseLocks(
   context: LockContext,
@@ -93,7 +95,7 @@ export async function releaseLocks(
   settled: readonly Settled[],
   carried: Pick<Carried, 'sinceVersion'> | undefined,
 ): Promise<ReadonlySet<number>> {
-  // What was claimed when there were more partitions has its lock still.
+  // Attempts that were claimed when there were more partitions still have their locks.
   const { sinceVersion = 0 } = carried ?? {};
   // planted: lock-of-before
   const locked = needsLocks(context)
@@ -104,7 +106,7 @@ export async function releaseLocks(
   const untilMs = context.clock.nowMs() + WAKE_TAKES_MS;
   const released = await Promise.all(
     locked.map(async ({ reservation, position, entry }) => {
-      const conflictKey = lockedBy(entry.conflictKey);
+      const conflictKey = exclusiveOnly(entry.conflictKey);
       if (conflictKey === undefined) return undefined;
       const claimId = claimIdOf(reservation.batchId, position);
       return (await context.store.releaseLock({ conflictKey, partition, claimId, untilMs })).next;
@@ -113,14 +115,14 @@ export async function releaseLocks(
   return new Set(released.filter((next) => next !== undefined));
 }
 
-/** A wake that gets lost is made up for by the next tick. */
+/** Wakes partitions that a lock is now reserved for. The next tick makes up for a lost wake. */
 export async function wakePartitions(context: LockContext, partitions: Iterable<number>): Promise<void> {
   await Promise.all(
     Array.from(partitions, async (partition) => {
       try {
         await context.queue.sendWake({ partition });
       } catch (error) {
-        context.log.warn('a partition was not told that it is its turn; the next tick does it', {
+        context.log.warn('a partition was not woken for a released lock; the next tick wakes it', {
           partition,
           error: String(error),
         });
@@ -129,7 +131,7 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   );
 }
 
-/** The other partition that keeps a job of this one from its conflict key. */
+/** The lock, if another partition keeps this one's jobs from the conflict key. */
 export function keptBy(lock: Lock | undefined, partition: number, nowMs: number): Lock | undefined {
   return isOpenTo(lock, partition, nowMs) || lock?.holder?.partition === partition ? undefined : lock;
 }

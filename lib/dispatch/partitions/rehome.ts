@@ -1,16 +1,16 @@
 /**
- * After the number of partitions has changed: jobs of keys that live somewhere else by now go to the partition where their key
- * lives. A partition never claims a job of another one's key, so what waits in the wrong one waits until it is moved:
+ * Moves jobs to the partitions of their keys after the number of partitions has changed. A partition never claims a job of
+ * another partition's key, so such a job waits until it is moved:
  *
- *  - When the declaration comes, the partition is walked through once, in bounded steps: its keys lines, line by line, and its
- *    parked jobs (`carry`). Jobs that wait for their time stay where they are, and are moved when it has come.
- *  - What comes later, from a producer that knows no better, from a worker that was lost, or back from a fleet that is gone, is moved
- *    by the pass that is told of it, or that meets its key. A partition that is none any more is walked through again from time to
- *    time, for what no hint told of.
+ *  - When a partition adopts the declaration, all its keys lines and its parked jobs are read once, in bounded steps (`carry`).
+ *    Scheduled jobs stay, and are moved when they become due.
+ *  - Later arrivals come from a producer with an old declaration, from a lost worker, or back from a removed fleet. The pass that
+ *    a hint notifies of them, or that finds their key, moves them. The lines of a removed partition are read again from time to
+ *    time, for jobs without a hint.
  *
- * A job is moved by one conditional write, to a line that was announced before in its new partition: wherever a dispatcher dies,
- * one of the two partitions knows of the job. Not while a place of an earlier attempt counts it: the pass that settles that place must find its
- * own claim.
+ * A job is moved by one conditional write, to a line that was announced in its new partition before. So if a dispatcher dies, at
+ * least one of the two partitions knows of the job. A job is not moved while an entry of an earlier attempt counts it, because
+ * the pass that settles that entry must find its own claim.
  */
 import { partitionOf } from '../../core/partition.ts';
 import type { Deployed } from '../../declaration/declaration.ts';
@@ -24,19 +24,19 @@ import { wakeLater } from '../partition/timers.ts';
 import { BESIDE_MAX, LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX, STEP_JOBS } from '../tuning.ts';
 import type { StrangersMemory } from '../view/partition-cache.ts';
 
-interface Homes extends Pick<DispatchContext, 'configuration'> {
+interface KeyHomes extends Pick<DispatchContext, 'configuration'> {
   readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
 }
 
-/** Whether jobs of keys that live somewhere else may stand in a partition. */
-export const haveKeysMoved = ({ configuration, deployed }: Homes, partition: number): boolean =>
+/** Whether a partition may contain jobs of keys that belong to another one. */
+export const haveKeysMoved = ({ configuration, deployed }: KeyHomes, partition: number): boolean =>
   partition >= configuration.partitions || (deployed !== undefined && deployed.partitionNumbers.length > 1);
 
 /**
- * Whether jobs of a key may start in a partition. Where keys have never moved, a producer that knows a newer declaration may have
- * stored a job where its key is going to live: until this process has heard of that, it leaves the job alone.
+ * Whether jobs of a key may start in a partition. If keys have never moved, a producer with a newer declaration may have stored a
+ * job in its future partition. This process leaves such a job alone until it has that declaration, too.
  */
-export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
+export function livesIn(context: KeyHomes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
   const { partitions } = context.configuration;
   const isAlone = partitions === 1 || context.deployed === undefined;
   if (isAlone && !haveKeysMoved(context, partition)) return () => true;
@@ -44,15 +44,15 @@ export function livesIn(context: Homes, partition: number): (of: Pick<JobHead, '
   return ({ fairnessKey }) => partitionOf(fairnessKey, partitions) === partition;
 }
 
-/** What a pass knows of the jobs in flight. */
+/** The jobs in flight, as a pass knows them. */
 export interface InFlight {
-  /** Ids of jobs that a place counts. */
+  /** Ids of jobs that a reservation entry counts. */
   readonly held: ReadonlySet<string>;
   /**
-   * Proves, by a commit that writes nothing, that `held` is still all: a job that was read after the partition was loaded may wait again
-   * because another dispatcher has started it meanwhile, and its place still counts.
+   * Proves, by a commit without changes, that `held` is still complete. A job that was read after the load may be the retry of an
+   * attempt that another dispatcher has started meanwhile, and whose entry still counts.
    *
-   * @throws CommitLostError if it is not
+   * @throws CommitLostError if it is not complete
    */
   readonly confirm: () => Promise<void>;
 }
@@ -62,11 +62,11 @@ export const inFlightOf = (held: ReadonlySet<string>, commits: Commits): InFligh
   confirm: () => commits.write(EMPTY_COMMIT),
 });
 
-/** Jobs whose earlier attempt still counts in a partition. */
+/** Ids of jobs whose earlier attempts still count in a partition. */
 export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
   new Set(reservations.flatMap(({ jobs }) => Array.from(jobs.values(), ({ id }) => id)));
 
-/** Moves jobs that nothing holds to where their keys live, and wakes those partitions. Answers how many were moved. */
+/** Moves jobs that nothing holds to the partitions of their keys, and wakes those. Returns how many were moved. */
 export async function sendHome(
   context: DispatchContext,
   jobs: readonly JobHead[],
@@ -74,7 +74,7 @@ export async function sendHome(
 ): Promise<number> {
   const { store, configuration, clock, log } = context;
   if (jobs.length === 0) return 0;
-  // Each is moved at the version that was read, so what happens to it from here on is no matter.
+  // Each job is moved at the version that was read, so later changes make its move fail.
   // planted: moved-unconfirmed
   await confirm();
   const byHome = Map.groupBy(jobs, ({ fairnessKey }) => partitionOf(fairnessKey, configuration.partitions));
@@ -88,14 +88,14 @@ export async function sendHome(
     const arrived = moved.filter((job) => job !== undefined).length;
     if (arrived === 0) continue;
     count += arrived;
-    log.info('jobs were moved to the partition where their keys live', { partition, jobs: arrived });
+    log.info('jobs were moved to the partition of their keys', { partition, jobs: arrived });
     await wakeLater(context, partition, 0);
   }
   return count;
 }
 
-/** Lines with the first jobs of each, as many as a step moves. */
-interface Found {
+/** The first jobs of several lines, as many as one step moves. */
+interface FoundJobs {
   readonly jobs: readonly JobHead[];
   /** Whether some of these lines have more jobs than were read. */
   readonly isCut: boolean;
@@ -107,7 +107,7 @@ async function readLines(
   partition: number,
   lines: readonly ReadyLine[],
   held: ReadonlySet<string>,
-): Promise<Found> {
+): Promise<FoundJobs> {
   const jobs: JobHead[] = [];
   const empty: ReadyLine[] = [];
   let isCut = false;
@@ -132,13 +132,13 @@ async function readLines(
 const linesOf = (type: string, { fairnessKey, lines }: KeyBacklog): readonly ReadyLine[] =>
   lines.map((line) => ({ ...line, type, fairnessKey }));
 
-/** Where a walk through a partition's keys lines goes on. */
+/** Cursor of a walk through a partition's keys lines. */
 export interface Walk {
   readonly type: string;
   readonly after?: string | undefined;
 }
 
-/** One step of a walk through all keys lines. `next` undefined: it has come to its end. */
+/** One step of a walk through all keys lines. `next` undefined: the walk has ended. */
 export async function walkHome(
   context: DispatchContext,
   partition: number,
@@ -150,9 +150,9 @@ export async function walkHome(
   const types = [...configuration.types.map(({ type }) => type), ...(deployed?.formerTypes ?? [])];
   const lives = livesIn(context, partition);
   let moved = 0;
-  const stood = from === undefined ? -1 : types.indexOf(from.type);
-  let at = Math.max(0, stood);
-  let after = stood < 0 ? undefined : from?.after;
+  const startAt = from === undefined ? -1 : types.indexOf(from.type);
+  let at = Math.max(0, startAt);
+  let after = startAt < 0 ? undefined : from?.after;
   for (let pages = 0; pages < BESIDE_MAX && moved < STEP_JOBS; pages += 1) {
     const type = types[at];
     if (type === undefined) return { moved, next: undefined };
@@ -160,7 +160,7 @@ export async function walkHome(
     const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
     const { jobs, isCut } = await readLines(context, partition, lines, inFlight.held);
     moved += await sendHome(context, jobs, inFlight);
-    // A line had more jobs than one step moves: the next step begins at the same keys again.
+    // A line had more jobs than one step moves, so the next step begins at the same keys.
     if (isCut) return { moved, next: { type, after } };
     if (next === undefined) at += 1;
     after = next;
@@ -169,13 +169,13 @@ export async function walkHome(
   return { moved, next: type === undefined ? undefined : { type, after } };
 }
 
-/** Jobs and keys that a pass met in a partition where they do not belong. */
+/** Jobs and keys that a pass found in a partition to which they do not belong. */
 export interface Strangers {
   readonly jobs: readonly JobHead[];
   readonly keys: readonly { readonly type: string; readonly key: KeyBacklog }[];
 }
 
-/** At the end of a pass: moves what it has met, once everything that it settled is written. */
+/** At the end of a pass, once its settlement is written: moves the misplaced jobs that it has found. */
 export async function sendStrangersHome(
   context: DispatchContext,
   partition: number,
@@ -186,8 +186,8 @@ export async function sendStrangersHome(
 ): Promise<number> {
   let moved = 0;
   // planted: moved-uncharged
-  const met = jobs.filter(({ id }) => !inFlight.held.has(id));
-  if (met.length > 0) moved += await sendHome(context, met, inFlight);
+  const misplaced = jobs.filter(({ id }) => !inFlight.held.has(id));
+  if (misplaced.length > 0) moved += await sendHome(context, misplaced, inFlight);
   const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
     nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_AROUND_MS;
   for (const { type, key } of keys.filter(isDue).slice(0, BESIDE_MAX)) {
@@ -195,7 +195,7 @@ export async function sendStrangersHome(
     const sent = await sendHome(context, found.jobs, inFlight);
     moved += sent;
     if (memory.lookedAtMs.size >= NAMES_MAX) memory.lookedAtMs.clear();
-    // A key of which jobs were moved may have more: only one of which none was moved is left alone for a while.
+    // A key whose jobs were moved may have more. Only a key without moved jobs is left alone for a while.
     if (sent === 0) memory.lookedAtMs.set(JSON.stringify([type, key.fairnessKey]), nowMs);
     if (nowMs - key.announcedAtMs <= 2 * ANNOUNCE_EVERY_MS) continue;
     for (const line of found.empty)

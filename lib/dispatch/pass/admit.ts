@@ -1,6 +1,7 @@
 /**
- * Fourth step: reserve and send, batch by batch, until nothing more may start. The worker that starts a job claims it; the pass does only where
- * the claim takes a lock with it.
+ * Fourth step of a pass. It draws decisions batch by batch, commits them as reservations, and sends them to the fleets' queues,
+ * until nothing more can start. The worker that starts a job claims it; the pass claims a job itself only if the claim must take
+ * a lock with it.
  */
 
 import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
@@ -16,15 +17,15 @@ import { moveBack } from './parking.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { send } from './send.ts';
 
-/** A decision that is reserved, and where. */
-interface ReservedPlace {
+/** A decision and the reservation entry that was written for it. */
+interface ReservedEntry {
   readonly reservation: Reservation;
   readonly position: number;
   readonly decision: Decision;
 }
 
-/** @param toClaim - of a job that the pass has not claimed itself */
-function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
+/** @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself */
+function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
   const { reserved } = place.decision;
   return {
     fleet: reserved.fleet,
@@ -37,42 +38,41 @@ function messageOf(place: ReservedPlace, toClaim?: PlannedClaim): FleetMessage {
   };
 }
 
-/** What starts in one pass. */
+/** Admits jobs for one pass, and holds what the close step needs to know afterwards. */
 export class Admission {
   readonly #pass: PlannedPass;
-  /** What holds capacity by now. */
+  /** Jobs that hold capacity, including those that this pass has started. */
   readonly held: ReservedJob[];
   readonly #admittedIds = new Set<string>();
-  /** What the next commit writes beside its reservation. */
+  /** Changes that the next commit writes beside its reservation. */
   #draft: Draft;
-  #isMovedBack = false;
-  /** What the partition says of what waits. */
+  #hasMovedBack = false;
+  /** The partition summary's statement that nothing waits, as last committed. Undefined: jobs may wait. */
   #quiet: Quiet | undefined;
   #unseenUntilMs: number;
-  /** Whether it has committed. */
   #hasCommitted = false;
-  /** Whether it has committed a later `unseenUntilMs`. */
+  /** Whether this pass has committed a later `unseenUntilMs`. */
   hasSaidUnseen = false;
-  /** Jobs that a fleet was told of. */
+  /** Jobs that were sent to a fleet. */
   admitted = 0;
   lostClaims = 0;
-  /** A bound cut the plan short. */
+  /** A bound ended the plan early. */
   isTruncated = false;
-  /** A lock that kept a claim from succeeding is open by now. */
+  /** A lock that made a claim fail has opened since. */
   isLockOpen = false;
-  /** Jobs of the next plan. */
-  #most: number;
-  /** Of the names of its batches. */
+  /** Jobs in the next batch at most. */
+  #batchMax: number;
+  /** Random part of the ids of this pass's batches. */
   readonly #nonce: string;
-  /** What the last plan met that is blocked. */
+  /** Blocked jobs that the last plan met. */
   blocked: Blocked = [];
-  /** Whether jobs may be parked, as the partition says. */
+  /** Whether the partition summary says that jobs may be parked. */
   readonly parks: boolean;
 
   constructor(pass: PlannedPass) {
     const { context, state, unparked } = pass;
     this.#pass = pass;
-    this.#most = context.budget.batchJobs;
+    this.#batchMax = context.budget.batchJobs;
     this.held = [...pass.inFlight];
     this.#draft = pass.draft;
     this.#quiet = state.quiet;
@@ -81,50 +81,54 @@ export class Admission {
     this.parks = state.parks && !unparked.isNothingMarked;
   }
 
-  /** As the partition says by now: a read of the lines that began before may miss a job. */
+  /** Epoch ms, as last committed: a read of the lines that began earlier may miss a job. */
   get unseenUntilMs(): number {
     return this.#unseenUntilMs;
   }
 
-  /** @throws CommitLostError if another commit came first */
+  /**
+   * Admits batches until no more jobs can start.
+   * @throws CommitLostError if another commit came first
+   */
   async run(): Promise<void> {
     for (;;) {
       const decisions = await this.#plan();
       this.#noteLedgers(decisions);
-      if (decisions.length === 0 && !this.#hasNews()) break;
+      if (decisions.length === 0 && !this.#hasChanges()) break;
       const both = await Promise.allSettled([this.#admit(decisions), this.#readAhead(decisions)]);
       for (const each of both) if (each.status === 'rejected') throw each.reason;
       if (decisions.length === 0) break;
-      this.#most = Math.min(2 * this.#most, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
+      this.#batchMax = Math.min(2 * this.#batchMax, RESERVATIONS_MAX * this.#pass.context.budget.batchJobs);
     }
     await this.#pass.commits.written();
-    // A claim that was lost may have let a conflict key go.
+    // A lost claim may have freed a conflict key.
     if (this.lostClaims > 0) await this.#moveBack();
-    if (this.parks) this.#letFollow();
+    if (this.parks) this.#noteFollowers();
   }
 
   async #admit(decisions: readonly Decision[]): Promise<void> {
     // planted: told-before-reserved
     const places = await this.#reserve(decisions);
-    if (decisions.length > 0) await this.#hand(places);
+    if (decisions.length > 0) await this.#sendReserved(places);
   }
 
-  /** A batch that is full is followed by another one: what that needs is read while this one is written. */
+  /** Reads lines for the next batch while this one is written. Only a full batch is followed by another. */
   async #readAhead(decisions: readonly Decision[]): Promise<void> {
     const { planner, candidates } = this.#pass;
-    if (decisions.length === this.#most && planner.room > 0) await candidates.readAhead(planner.room, true);
+    if (decisions.length === this.#batchMax && planner.room > 0)
+      await candidates.readAhead(planner.room, true);
   }
 
   async #plan(): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
     for (;;) {
-      const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#most);
+      const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#batchMax);
       this.blocked = blocked;
       this.isTruncated ||= truncated;
       const waiting = await this.#stillWaiting(decisions);
       for (const { reserved } of waiting) this.#admittedIds.add(reserved.id);
-      if (!this.#isMovedBack) {
-        this.#isMovedBack = true;
+      if (!this.#hasMovedBack) {
+        this.#hasMovedBack = true;
         await this.#moveBack();
       }
       if (waiting.length > 0 || decisions.length === 0) return waiting;
@@ -132,8 +136,8 @@ export class Admission {
   }
 
   /**
-   * The first decisions, up to one whose job has moved on: those behind it were made as if it took its place, and are made anew. Where a
-   * claim takes a lock, it tells.
+   * The decisions before the first one whose job has moved on. Later decisions assumed that this job would start, so they are
+   * made again. A job whose claim takes a lock is not checked here: its claim finds out.
    */
   async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
@@ -148,27 +152,29 @@ export class Admission {
     const isOver = ({ reserved }: Decision): boolean => over.has(reserved.id);
     for (const decision of behind) if (!isOver(decision)) planner.takeBack(decision);
     for (const decision of behind.filter(isOver)) {
-      this.#letGo(decision);
-      this.#lose(decision);
+      this.#noteFreedConflict(decision);
+      this.#dropDecision(decision);
     }
     return decisions.slice(0, first);
   }
 
-  /** Where a job has started and its conflict key has room for more, what is parked behind it comes next. */
-  #letFollow(): void {
+  /** If a started job leaves room on its conflict key, the next pass reads the jobs that are parked for that key. */
+  #noteFollowers(): void {
     const { planner, cached, inFlight } = this.#pass;
     const started = new Set(this.held.slice(inFlight.length).flatMap(({ conflictKey }) => conflictKey ?? []));
     for (const each of started) if (!planner.isConflictHeld(each)) cached.letGo.add(each);
   }
 
-  /** First jobs of blocked lines that do not start in this pass stand in their ready lines before the settlement is written. */
+  /**
+   * Returns parked jobs that could start, but do not in this pass, to their ready lines. The settlement is written after that.
+   */
   async #moveBack(): Promise<void> {
     const { context, planner, candidates, unparked, taken } = this.#pass;
     const freed = { heads: unparked.heads, taken };
     candidates.noteMovedBack(await moveBack(context, planner, freed, this.#admittedIds));
   }
 
-  /** Notes ledgers that the next commit writes because their keys have arrived, or were raised. */
+  /** Adds to the next commit the ledgers of keys that have newly arrived or that the plan has raised. */
   #noteLedgers(decisions: readonly Decision[]): void {
     const { planner, ledgerCache } = this.#pass;
     const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
@@ -177,36 +183,39 @@ export class Admission {
       this.#draft.ledgers.set(ledger.fairnessKey, ledger);
   }
 
-  #hasNews(): boolean {
+  #hasChanges(): boolean {
     const { input, unparked } = this.#pass;
     return (
       writesOf(this.#draft) > 0 ||
-      this.#isQuietNews(this.#quietAfter([])) ||
-      this.#isUnseenNews() ||
+      this.#mustWriteQuiet(this.#quietAfter([])) ||
+      this.#mustWriteUnseen() ||
       (!this.#hasCommitted && (input.commitsAnyway === true || unparked.empty.length > 0))
     );
   }
 
-  /** Whether anything waits once these have started; `null`: it may. */
+  /** The statement that nothing waits once these decisions have started. `null`: jobs may wait. */
   #quietAfter(decisions: readonly Decision[]): Quiet | null {
     const { due, carried, candidates, unparked } = this.#pass;
-    const goesOn = decisions.length >= this.#most || this.isTruncated || due.more;
+    const goesOn = decisions.length >= this.#batchMax || this.isTruncated || due.more;
     if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
     return candidates.quietBut(this.#admittedIds, this.#unseenUntilMs) ?? null;
   }
 
-  /** What others believe of what waits must not be wrong, and where it spares them many reads, it is told by itself. */
-  #isQuietNews(quiet: Quiet | null): boolean {
+  /**
+   * Whether the summary's statement must be written now. A false one must be taken back at once. A new one is worth a commit of
+   * its own only if it spares other passes many reads.
+   */
+  #mustWriteQuiet(quiet: Quiet | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_OF_A_PASS;
   }
 
   /**
-   * Whether a job is left waiting of which this pass was told, and reads of others may miss it for longer than the partition says. Also where
-   * this pass has read it: others may have read before it.
+   * Whether a job that a hint reported is left waiting, and the summary does not yet say that reads may miss it. This also holds
+   * if this pass has read the job, because an earlier read by another pass may have missed it.
    */
-  #isUnseenNews(): boolean {
+  #mustWriteUnseen(): boolean {
     const { context, candidates } = this.#pass;
     return (
       // planted: left-unsaid
@@ -215,18 +224,19 @@ export class Admission {
     );
   }
 
-  async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedPlace[]> {
+  async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedEntry[]> {
     const { commits, recovery } = this.#pass;
     const { attendance } = recovery;
-    const places = this.#placesFor(decisions);
+    const places = this.#entriesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
     // What it has no room for goes before it.
-    const unseenUntilMs = this.#isUnseenNews()
+    const unseenUntilMs = this.#mustWriteUnseen()
       ? this.#pass.context.clock.nowMs() + 2 * this.#pass.context.budget.seenWithinMs
       : undefined;
     this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
     this.hasSaidUnseen ||= unseenUntilMs !== undefined;
     const quiet = this.#quietAfter(decisions);
+    // Earlier commits hold the part of the draft that does not fit beside the reservations.
     const parts = [...inCommits(this.#draft, Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();
     for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });
@@ -244,8 +254,8 @@ export class Admission {
     return places;
   }
 
-  /** Places in reservations of `batchJobs` jobs each: that many fit into an item, whatever their names. */
-  #placesFor(decisions: readonly Decision[]): readonly ReservedPlace[] {
+  /** Divides decisions among reservations of `batchJobs` jobs each. This many fit into one item, however long their names are. */
+  #entriesFor(decisions: readonly Decision[]): readonly ReservedEntry[] {
     const { context, partition, commits, nowMs } = this.#pass;
     const { version } = commits;
     // planted: claims-without-terms
@@ -261,18 +271,18 @@ export class Admission {
     });
   }
 
-  /** Tells the fleets of what is reserved by now: not before, or what starts might not be counted. */
-  async #hand(places: readonly ReservedPlace[]): Promise<void> {
+  /** Sends reserved jobs to their fleets. It runs after the commit: a job sent earlier could start without being counted. */
+  async #sendReserved(places: readonly ReservedEntry[]): Promise<void> {
     const { context, input, candidates } = this.#pass;
     candidates.noteGone(places.map(({ decision }) => decision.reserved));
-    const locked: ReservedPlace[] = [];
+    const locked: ReservedEntry[] = [];
     const told: FleetMessage[] = [];
     for (const place of places) {
       if (this.#lockOf(place.decision.reserved) !== undefined) {
         locked.push(place);
         continue;
       }
-      this.#hold(place.decision);
+      this.#keep(place.decision);
       told.push(messageOf(place, plannedOf(place.reservation, place.decision.reserved)));
     }
     if (told.length > 0) input.inBackground(send(context, told));
@@ -280,13 +290,13 @@ export class Admission {
     if (locked.length > 0) await this.#claim(locked);
   }
 
-  /** The lock that guards the job's conflict key among partitions, if it has one. */
+  /** The conflict key whose lock this job's claim must take. Undefined: none. */
   #lockOf(reserved: ReservedJob): string | undefined {
     const { context, between } = this.#pass;
     return between?.lockOfPlace(context, reserved);
   }
 
-  async #claim(places: readonly ReservedPlace[]): Promise<void> {
+  async #claim(places: readonly ReservedEntry[]): Promise<void> {
     const { context, input, partition } = this.#pass;
     const { store, log } = context;
     const outcomes = await store.claim(
@@ -307,7 +317,7 @@ export class Admission {
       const outcome = outcomes[at] ?? 'unknown';
       if (outcome === 'claimed') won.push(messageOf(place));
       if (outcome === 'lost' || outcome === 'blocked') lost += 1;
-      await this.#note(place, outcome);
+      await this.#handleClaim(place, outcome);
     }
     this.admitted += won.length;
     this.lostClaims += lost;
@@ -315,8 +325,11 @@ export class Admission {
     if (lost > 0) log.info('claims were lost', { partition, lost, of: places.length });
   }
 
-  /** A claim that failed gives its place back; one of which nothing is known holds it. */
-  async #note(place: ReservedPlace, outcome: ClaimOutcome): Promise<void> {
+  /**
+   * Handles the answer to one claim. An entry whose claim failed is dropped; one whose answer is unknown goes on holding
+   * capacity.
+   */
+  async #handleClaim(place: ReservedEntry, outcome: ClaimOutcome): Promise<void> {
     const { context, partition, planner } = this.#pass;
     const { store, clock } = context;
     const { decision } = place;
@@ -325,37 +338,37 @@ export class Admission {
       planner.closeConflict(conflictKey);
       this.isLockOpen ||=
         (await store.awaitLock({ conflictKey, partition, nowMs: clock.nowMs() })) === 'open';
-      // The same claim may come again, and find the lock open: only a raised version ends that.
-      if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#drop(place);
-      else this.#hold(decision);
+      // The same claim may arrive again after the lock has opened. Only a raised version makes it fail then.
+      if ((await store.raiseVersion({ jobId: id, version })) === 'raised') this.#dropEntry(place);
+      else this.#keep(decision);
     } else if (outcome === 'lost') {
-      this.#letGo(decision);
-      // A claim that was answered cannot come again: the place needs no raised version.
-      this.#drop(place);
+      this.#noteFreedConflict(decision);
+      // An answered claim cannot arrive again, so the version need not be raised.
+      this.#dropEntry(place);
     } else {
       // planted: unknown-claims-lent
-      this.#hold(decision);
+      this.#keep(decision);
     }
   }
 
-  #drop({ reservation, position, decision }: ReservedPlace): void {
-    this.#lose(decision);
+  #dropEntry({ reservation, position, decision }: ReservedEntry): void {
+    this.#dropDecision(decision);
     dropPlace(this.#draft, reservation, position);
   }
 
-  #lose(decision: Decision): void {
+  #dropDecision(decision: Decision): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
     candidates.distrust();
   }
 
-  /** The job has moved on: what is parked behind it may be the next. */
-  #letGo({ reserved: { conflictKey } }: Decision): void {
+  /** Notes that the job has left its conflict key, so a job parked for that key may be next. */
+  #noteFreedConflict({ reserved: { conflictKey } }: Decision): void {
     // planted: let-go-forgotten
     if (conflictKey !== undefined && this.parks) this.#pass.cached.letGo.add(conflictKey);
   }
 
-  #hold(decision: Decision): void {
+  #keep(decision: Decision): void {
     this.#pass.planner.confirm(decision);
     this.held.push(decision.reserved);
   }

@@ -1,4 +1,7 @@
-/** Answers what the planner asks for from the view, and reads what is not known: keys with backlog, heads of their lines, and what their jobs are expected to cost. */
+/**
+ * Answers the planner's questions during the plan and admit steps: keys with backlog, the heads of their lines, and the expected
+ * costs of their jobs. It answers from the view, and reads from the store what the view does not know.
+ */
 import { typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import { isAttemptOver } from '../../core/life-cycle.ts';
@@ -22,32 +25,32 @@ type Need = Extract<Step, { readonly kind: 'need' }>;
 export interface CandidatesInput {
   readonly partition: number;
   readonly ledgerCache: LedgerCache;
-  /** Images of jobs that were seen just now, the newest of each: the index may not show yet what they show. */
+  /** The newest image of each job that this pass has seen. The index may not show these changes yet. */
   readonly images: readonly JobImage[];
-  /** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
+  /** The first jobs of the blocked lines of conflict keys that are free. */
   readonly parkedHeads: readonly JobHead[];
-  /** Jobs that were stored a moment ago by the dispatcher that makes this pass: they wait, though the index may not show them. */
+  /** Ids of jobs that this dispatcher has just stored. They wait, even if the index does not show them. */
   readonly justStored: ReadonlySet<string>;
-  /** After settlement: what still holds capacity. */
+  /** Reservations that hold capacity after settlement. */
   readonly reservations: readonly Reservation[];
   readonly view: View;
   readonly nowMs: number;
 }
 
 /** A line that this pass has opened. */
-interface Opened {
+interface OpenedLine {
   readonly line: LineName;
-  /** How many of its jobs were offered. */
+  /** How many of its jobs the planner was offered. */
   offered: number;
-  /** This pass has read it. */
+  /** Whether this pass has read the line from the store. */
   isRead: boolean;
 }
 
-/** What is offered of a line. */
+/** Heads of a line to offer to the planner. */
 interface OfferedHeads {
   readonly line: LineName;
   readonly jobs: readonly JobHead[];
-  /** All that is known of it. */
+  /** All jobs of the line that the view knows. */
   readonly known: readonly JobHead[];
   readonly more: boolean;
 }
@@ -59,25 +62,25 @@ export class Candidates {
   readonly #order: Order;
   readonly #held = new Map<string, Place>();
   readonly #keys: BackloggedKeys;
-  /** By name. */
-  #opened = new Map<string, Opened>();
-  /** Lines whose known jobs are used up, by name, in the order in which the planner asked for them. */
+  /** The lines that this pass has opened, by name. */
+  #opened = new Map<string, OpenedLine>();
+  /** Lines whose known jobs have all been offered, by name, in the order in which the planner asked. */
   readonly #usedUp = new Map<string, LineName>();
   #usedUpCount = 0;
-  #aheadCount = 0;
-  /** Lines are read now, whatever is ahead. */
+  #readAheadMax = 0;
+  /** A line is being read, so used-up lines may be read with it. */
   #isReading = false;
   readonly #empty: { readonly line: ReadyLine; readonly announcedAtMs: number }[] = [];
-  /** What is known may not be all that waits: some jobs wait perhaps, though nothing that was read or told shows it. */
+  /** Jobs may wait that neither a read nor a hint has shown. */
   #isDistrusted = false;
   readonly #locksSeen = new Set<string>();
   readonly #between: BetweenPartitions | undefined;
-  readonly #lives: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
-  /** When a conflict key that another partition has in turn is open again unless it is taken; undefined: none is. */
+  readonly #belongsHere: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
+  /** When the first conflict key that is reserved for another partition opens, epoch ms. Undefined: none is reserved. */
   openAtMs: number | undefined;
-  /** Jobs of held places that have moved on: the hint that should have settled them was lost. */
+  /** Images of reserved jobs that have moved on although no hint reported it. */
   readonly leftBehind: JobImage[] = [];
-  /** How often this pass has read lines. */
+  /** Reads of lines by this pass. */
   linesRead = 0;
 
   constructor(context: DispatchContext, input: CandidatesInput) {
@@ -93,23 +96,23 @@ export class Candidates {
       view.noteGone(place.entry);
     }
     this.#between = betweenPartitions(context, partition);
-    this.#lives = this.#between?.livesIn(context, partition) ?? (() => true);
+    this.#belongsHere = this.#between?.livesIn(context, partition) ?? (() => true);
     const types = typesByName(configuration);
-    const isOfUse = (job: JobHead): boolean =>
-      types.has(job.type) && !this.#held.has(job.id) && this.#lives(job);
-    const images = input.images.filter((job) => job.state !== 'pending' || isOfUse(job));
+    const isUsable = (job: JobHead): boolean =>
+      types.has(job.type) && !this.#held.has(job.id) && this.#belongsHere(job);
+    const images = input.images.filter((job) => job.state !== 'pending' || isUsable(job));
     view.note(images, this.#order, { nowMs, exact: ({ id }) => justStored.has(id) });
-    view.note(input.parkedHeads.filter(isOfUse), this.#order, { nowMs, areParked: true });
+    view.note(input.parkedHeads.filter(isUsable), this.#order, { nowMs, areParked: true });
     this.#keys = new BackloggedKeys(context.store, {
       partition,
       ledgerCache: input.ledgerCache,
       view,
-      livesHere: this.#lives,
+      livesHere: this.#belongsHere,
       nowMs,
     });
   }
 
-  /** Reads what the planner needs next and offers it. */
+  /** Reads what the planner asks for, and offers it. */
   async answer(planner: Planner, need: Need): Promise<void> {
     const [lines] = await Promise.all([
       Promise.all(need.lines.map(({ line, count }) => this.#takeHeads(line, count))),
@@ -165,7 +168,7 @@ export class Candidates {
     this.#opened.set(name, opened);
     this.#usedUp.delete(name);
     const isEnd = known !== undefined && known.next === undefined && known.jobs.length <= opened.offered;
-    // It was found empty, or was read ahead.
+    // The line was found empty, or this pass has read it ahead.
     if (isEnd && (found === undefined || opened.isRead))
       return { line, jobs: [], known: known?.jobs ?? [], more: false };
     if (known === undefined || known.jobs.length <= opened.offered) {
@@ -175,25 +178,27 @@ export class Candidates {
     const { offered } = opened;
     const jobs = known.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     opened.offered += jobs.length;
-    const isOver = known.next === undefined && known.jobs.length <= opened.offered;
-    const more = !isOver || !(opened.isRead || this.#isOverBelieved());
-    if (isOver && more) this.#usedUp.set(name, line);
+    const isUsedUp = known.next === undefined && known.jobs.length <= opened.offered;
+    const more = !isUsedUp || !(opened.isRead || this.#isEndTrusted());
+    if (isUsedUp && more) this.#usedUp.set(name, line);
     const waiting = known.jobs.filter(({ id }) => !this.#held.has(id));
     return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), known: waiting, more };
   }
 
-  /** One more line is used up, and was not read by this pass. Whether nothing else is believed to wait in it. */
-  #isOverBelieved(): boolean {
+  /**
+   * Counts a used-up line that this pass has not read. Returns true if the view is to be believed that no more jobs wait in it.
+   */
+  #isEndTrusted(): boolean {
     this.#usedUpCount += 1;
     return this.#usedUpCount > LOOKS_MIN;
   }
 
-  /** Reads lines whose known jobs are used up, if others are read now anyway, or `always`. */
+  /** Reads lines whose known jobs have all been offered, if another line is being read now, or `always`. */
   async readAhead(room: number, always = false): Promise<void> {
     if (!(this.#isReading || always)) return;
     this.#isReading = false;
-    const ahead = [...this.#usedUp].slice(0, Math.min(this.#aheadCount, room));
-    this.#aheadCount = Math.min(4 * LOOKS_MIN, Math.max(LOOKS_MIN / 8, 2 * this.#aheadCount));
+    const ahead = [...this.#usedUp].slice(0, Math.min(this.#readAheadMax, room));
+    this.#readAheadMax = Math.min(4 * LOOKS_MIN, Math.max(LOOKS_MIN / 8, 2 * this.#readAheadMax));
     for (const [name] of ahead) this.#usedUp.delete(name);
     await Promise.all(
       ahead.map(([name, line]) =>
@@ -202,8 +207,8 @@ export class Candidates {
     );
   }
 
-  /** Reads a line on; or from its start, also if that was known to its end: what came since may have come without a hint. */
-  async #read(name: string, opened: Opened, after: string | undefined, count: number): Promise<Line> {
+  /** Reads the next part of a line, or from its start even if its end was known: jobs may have come without a hint. */
+  async #read(name: string, opened: OpenedLine, after: string | undefined, count: number): Promise<Line> {
     const { partition, nowMs } = this.#input;
     const view = this.#view;
     const all = this.#opened;
@@ -218,13 +223,13 @@ export class Candidates {
     const told = [...view.told.inLine(name)];
     if (after === undefined && read.jobs.length === 0 && told.length === 0 && opened.offered === 0)
       this.#empty.push({ line: opened.line, announcedAtMs: this.#keys.announcedAtMs(opened.line) });
-    // What this dispatcher has reserved, or knows not to wait, an index that lags shows still.
+    // A lagging index still shows jobs that this dispatcher has reserved, or knows to have moved on.
     // planted: outdated-heads
     const shown = read.jobs.filter((job) => !view.isGone(job));
     const jobs = [...(before?.jobs ?? []), ...shown];
     const line = { readAtMs: before?.readAtMs ?? nowMs, jobs, next: read.next, untilRank };
     const now = withPlaced(line, told, this.#order);
-    // All was to be read again meanwhile: this is old.
+    // The view was cleared during this read, so its result is too old to keep.
     if (all !== this.#opened) return now;
     opened.isRead = true;
     if (after === undefined) opened.offered = 0;
@@ -232,7 +237,10 @@ export class Candidates {
     return now;
   }
 
-  /** Reads what was told of a line and its read does not show: the others would be lost claims. Behind what was read it is not offered yet. */
+  /**
+   * Looks up jobs that a hint reported and the read of their line does not show, because claims of outdated jobs would be lost.
+   * Jobs behind the part that was read are not offered yet, so they are not looked up.
+   */
   async #confirm(name: string, read: readonly JobHead[], untilRank: string | undefined): Promise<void> {
     const { partition, nowMs } = this.#input;
     const { told } = this.#view;
@@ -243,7 +251,7 @@ export class Candidates {
       .map(({ job }) => job.id)
       .filter((id) => !(shown.has(id) || this.#held.has(id)));
     if (ids.length === 0) return;
-    // One that cannot be read is no candidate, and one that was moved to another partition waits there.
+    // An unreadable job is no candidate, and a job that has moved to another partition waits there.
     const found = await this.#context.store.lookUpJobs({ ids, unreadable: () => {} });
     for (const [at, id] of ids.entries()) if (found[at]?.partition !== partition) told.forget(id);
     const here = found.filter((job) => job?.partition === partition).filter((job) => job !== undefined);
@@ -251,88 +259,91 @@ export class Candidates {
     this.#view.note(here, this.#order, { nowMs, exact: () => true });
   }
 
-  /** R3: of these, the jobs that do not wait as they were planned. */
+  /**
+   * Rule R3 of the view: the planned jobs that no longer wait at the planned version. Decisions that are exact by rule R2 need no
+   * read.
+   */
   async overtaken(planner: Planner, decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
     const { seenWithinMs } = this.#context.budget;
-    const doubted = decisions.filter((decision) => {
+    const uncertain = decisions.filter((decision) => {
       const job = planner.jobOf(decision);
       return !this.#view.isExact(job, this.#order.nameOf(job), seenWithinMs);
     });
-    if (doubted.length === 0) return [];
-    const ids = doubted.map(({ reserved }) => reserved.id);
-    // One that cannot be read is no candidate.
+    if (uncertain.length === 0) return [];
+    const ids = uncertain.map(({ reserved }) => reserved.id);
+    // An unreadable job is no candidate.
     const found = await this.#context.store.lookUpJobs({ ids, unreadable: () => {} });
-    return doubted
+    return uncertain
       .map(({ reserved }) => reserved)
       .filter(({ version }, at) => found[at]?.state !== 'pending' || found[at].version !== version);
   }
 
-  /** Notes jobs that do not wait any more at these versions: they were reserved, or have moved on. */
+  /** Notes jobs that no longer wait at these versions, because they were reserved or have moved on. */
   noteGone(jobs: Iterable<Pick<JobHead, 'id' | 'version'>>): void {
     for (const job of jobs) this.#view.noteGone(job);
   }
 
-  /** Notes jobs that stand in blocked lines by now. */
+  /** Notes jobs that were parked. */
   noteParked(jobs: Iterable<JobHead>): void {
     this.#view.leave(jobs, this.#order);
   }
 
-  /** Parked heads that stand in their ready lines again. */
+  /** Notes parked jobs that stand in their ready lines again. */
   noteMovedBack(jobs: readonly JobHead[]): void {
-    this.#view.note(jobs.filter(this.#lives), this.#order, { nowMs: this.#input.nowMs });
+    this.#view.note(jobs.filter(this.#belongsHere), this.#order, { nowMs: this.#input.nowMs });
   }
 
-  /** Reads every line from its start again, because many claims in a row were lost: what was read is old. */
+  /** Forgets all lines and reported jobs: many claims in a row were lost, so what was read is outdated. */
   readAgain(): void {
     this.#view.forget();
     this.#view.told.clear();
     this.#opened = new Map();
   }
 
-  /** Keys that were met here, and live in another partition. */
+  /** Keys that this pass found here and that belong to another partition. */
   get strangers(): BackloggedKeys['strangers'] {
     return this.#keys.strangers;
   }
 
-  /** Whether this pass has read a keys line: what a bound left unseen is then behind what is remembered. */
+  /** Whether this pass has read a keys line. If it has, and a bound cut the plan short, the next pass gets further. */
   get hasRead(): boolean {
     return this.#keys.hasRead;
   }
 
-  /** Jobs that are known to wait, and were not reserved. */
+  /** Jobs that are known to wait and were not reserved. */
   waiting(): readonly JobHead[] {
     const waiting = [...this.#view.waiting()].filter(({ id }) => !this.#held.has(id));
     return [...new Map(waiting.map((job) => [job.id, job])).values()];
   }
 
-  /** Jobs wait perhaps, though nothing that was read or told shows it: what is known of lines is forgotten at the end of the pass. */
+  /** Notes that jobs may wait that neither a read nor a hint has shown. At its end the pass then forgets the lines. */
   distrust(): void {
     this.#isDistrusted = true;
   }
 
-  /** Whether it was told of a job that waits and is not among these. */
+  /** Whether a hint reported a waiting job that is not among `admitted`. */
   isToldOfMore(admitted: ReadonlySet<string>): boolean {
-    // A place that was given up counts as told: its job waits again.
+    // The job of a reservation entry that was given up waits again, so it counts as reported.
     if (this.#isDistrusted) return true;
     return this.#input.images.some(
       (job) =>
         job.state === 'pending' &&
         !(admitted.has(job.id) || this.#held.has(job.id) || this.#view.isGone(job)) &&
-        this.#lives(job),
+        this.#belongsHere(job),
     );
   }
 
-  /** Whether nothing waits but these jobs, by all that was read and told; undefined: something does, or it is not known. */
+  /** The statement that nothing waits except the admitted jobs. Undefined: other jobs wait, or it is not known. */
   quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): Quiet | undefined {
     if (this.#isDistrusted) return undefined;
-    // Where much waits, one of the first says so.
+    // With a large backlog, one of the first jobs already ends this loop.
     for (const { id } of this.#view.waiting())
       if (!(admitted.has(id) || this.#held.has(id))) return undefined;
     const { nowMs } = this.#input;
     return quietOf(this.#context, this.#view, { order: this.#order, nowMs, unseenUntilMs });
   }
 
-  /** Takes lines that have been empty for long out of their keys' sets, so that no pass asks for them again. */
+  /** Removes lines that have been empty for long from their keys' sets, so that no pass asks for them again. */
   async retireEmptyLines(): Promise<void> {
     const { nowMs, partition } = this.#input;
     const old = this.#empty.filter(({ announcedAtMs }) => announcedAtMs < nowMs - 2 * ANNOUNCE_EVERY_MS);
@@ -342,9 +353,9 @@ export class Candidates {
   }
 
   /**
-   * Leaves the view to the next pass.
+   * Leaves the view in a state that the next pass can use.
    *
-   * @param unseenUntilMs - as the partition says by now
+   * @param unseenUntilMs - epoch ms, as last committed: reads that began earlier may miss a job
    */
   close(unseenUntilMs: number): void {
     // planted: dropped-hint-2
@@ -355,7 +366,7 @@ export class Candidates {
     else if (this.#isDistrusted) view.forget();
   }
 
-  /** Whether a reservation holds the job; of one that has moved on, that is noted. */
+  /** Whether a reservation holds the job. Adds a job that has moved on to `leftBehind`. */
   #isHeld(job: JobHead): boolean {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;

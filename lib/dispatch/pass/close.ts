@@ -1,4 +1,7 @@
-/** Last step: what is in the way of the next pass is put away, and what comes next is seen to. */
+/**
+ * Last step of a pass. It parks blocked jobs, moves misplaced ones to their partitions, lends free capacity, retires empty lines,
+ * stores the cache, and sends the wakes that the partition needs next.
+ */
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLaterAt } from '../partition/timers.ts';
@@ -12,19 +15,22 @@ import { park, toPark } from './parking.ts';
 import type { PlannedPass } from './plan.ts';
 import type { PassReport } from './scope.ts';
 
-/** @throws CommitLostError if another commit came first */
+/**
+ * Closes the pass and reports what it did.
+ * @throws CommitLostError if another commit came first
+ */
 export async function close(pass: PlannedPass, admission: Admission): Promise<PassReport> {
   const { context, input, partition, commits, cached, candidates } = pass;
   const { admitted, lostClaims } = admission;
   const parked = await parkBlocked(pass, admission);
-  tellLoad(pass, admission);
+  reportLoad(pass, admission);
   candidates.close(admission.unseenUntilMs);
-  const sent = await sendHome(pass, admission);
+  const sent = await moveMisplaced(pass, admission);
   const again = isMoreToDo(pass, admission, parked, sent);
   await lend(pass, admission, !again);
   tidy(pass);
   input.inBackground(unmark(pass));
-  watch(pass, admission);
+  scheduleChecks(pass, admission);
   // planted: unseen-and-unwoken
   wakeForUnseen(pass, admission);
   keepCache(context.caches, partition, cached, commits.version);
@@ -39,13 +45,14 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
   };
 }
 
-/** Of so many keys, and of one at least. */
+/** Ready lines for so many keys, or for one key if there is none. */
 const linesOf = ({ configuration }: DispatchContext, keys: number): number =>
   Math.max(1, keys) * configuration.types.length;
 
 /**
- * Where this pass has said that a job may wait which no read shows yet, other passes are to read the lines: soon if slots are free, and once
- * they show it for certain. Only the pass that says so asks for them: were it each that sees it, wakes would cause wakes.
+ * Sends wakes if this pass has written that reads may miss a waiting job. The first comes soon, if slots are free; the second
+ * comes when reads are certain to show the job. Only the pass that wrote it sends wakes: if every pass that sees it did, wakes
+ * would cause wakes.
  */
 function wakeForUnseen(
   { context, input, partition, planner }: PlannedPass,
@@ -56,8 +63,8 @@ function wakeForUnseen(
   for (const atMs of [...soon, unseenUntilMs]) input.inBackground(wakeLaterAt(context, partition, atMs));
 }
 
-/** Tells metrics what the pass leaves behind. */
-function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
+/** Reports to the metrics what the pass leaves behind. */
+function reportLoad(pass: PlannedPass, { held, blocked }: Admission): void {
   const { context, partition, nowMs, cached, candidates, capacity, inFlight } = pass;
   if (context.metrics === undefined) return;
   const load = (): PartitionLoad => ({
@@ -74,7 +81,7 @@ function tellLoad(pass: PlannedPass, { held, blocked }: Admission): void {
   measure(context.metrics, cached.measured, load, nowMs);
 }
 
-/** Of the jobs that the plan met and could not start, those that would be met again and again. Answers how many were parked. */
+/** Parks blocked jobs that later plans would meet again and again. Returns how many were parked. */
 async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Promise<number> {
   const { context, partition, commits, cached, candidates, parkedHeads } = pass;
   const known = new Set(parkedHeads.map(({ id }) => id));
@@ -91,8 +98,8 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
   return jobs.length;
 }
 
-/** Jobs that were met here, and whose keys live in other partitions by now. Answers how many were moved. */
-async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number> {
+/** Moves jobs that this pass found here, and whose keys belong to another partition. Returns how many were moved. */
+async function moveMisplaced(pass: PlannedPass, { held }: Admission): Promise<number> {
   const { context, partition, between, nowMs, due, seen, commits, candidates, cached } = pass;
   if (!between?.haveKeysMoved(context, partition)) return 0;
   const lives = between.livesIn(context, partition);
@@ -103,7 +110,10 @@ async function sendHome(pass: PlannedPass, { held }: Admission): Promise<number>
   return between.sendStrangersHome(context, partition, inFlight, strangers, cached.strangers, nowMs);
 }
 
-/** A plan that a bound cut short goes on only while it gets somewhere; else whatever frees capacity causes a pass. */
+/**
+ * Whether another pass would find something to do at once. A plan that a bound cut short counts only if it made progress;
+ * otherwise the pass waits for freed capacity, which causes a pass by itself.
+ */
 function isMoreToDo(
   { due, carried, recovery, elsewhere, candidates, cached }: PlannedPass,
   { isLockOpen, isTruncated, admitted }: Admission,
@@ -125,7 +135,7 @@ function isMoreToDo(
   );
 }
 
-/** Capacity that is not needed here goes to partitions that need it. */
+/** Lends capacity that this partition does not need to partitions that need it. */
 async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boolean): Promise<void> {
   const { context, partition, input, between, nowMs, state, commits, candidates, cached } = pass;
   if (between === undefined || (context.configuration.partitions === 1 && state.loans.length === 0)) return;
@@ -141,7 +151,7 @@ async function lend(pass: PlannedPass, { held, blocked }: Admission, isOver: boo
   });
 }
 
-/** Takes lines and items away that are not needed any more. */
+/** Retires empty lines and deletes expired items. */
 function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): void {
   const { store, log, configuration } = context;
   const { keyTtlMs } = configuration.fairness;
@@ -150,33 +160,38 @@ function tidy({ context, input, partition, nowMs, candidates }: PlannedPass): vo
       candidates.retireEmptyLines(),
       store.tidy({ partition, expiredMs: keyTtlMs === null ? undefined : nowMs - keyTtlMs }),
     ]).catch((error: unknown) =>
-      log.warn('lines were not tidied; a later pass will', { partition, error: String(error) }),
+      log.warn('empty lines were not retired; a later pass retires them', {
+        partition,
+        error: String(error),
+      }),
     ),
   );
 }
 
 /**
- * Takes marks away whose blocked lines were found empty. One that stays costs a read. The commit of this pass comes first: a dispatcher that
- * renewed the mark before it, and parks behind it only now, is refused.
+ * Deletes marks whose blocked lines were found empty. A mark that stays costs one read. This runs after the pass's commit: a
+ * dispatcher that renewed the mark before that commit, and parks a job only now, is refused.
  */
 async function unmark({ context, partition, unparked }: PlannedPass): Promise<void> {
   const { store, log } = context;
   try {
     await Promise.all(unparked.empty.map((mark) => store.unmarkParked({ partition, mark })));
   } catch (error) {
-    log.warn('marks of parked jobs were not taken away; a later pass does it', { error: String(error) });
+    log.warn('marks of parked jobs were not deleted; a later pass deletes them', { error: String(error) });
   }
 }
 
-/** Sees to it that a look comes when a worker falls silent, or another partition's turn with a conflict key ends. */
-function watch(pass: PlannedPass, { held }: Admission): void {
+/**
+ * Schedules a worker check for the next end of a lease, and a wake for when a lock is no longer reserved for another partition.
+ */
+function scheduleChecks(pass: PlannedPass, { held }: Admission): void {
   const { context, input, partition, nowMs, state, cached, recovery, candidates, unparked } = pass;
   const { attendance, judgedUntilMs } = recovery;
   input.inBackground(
     stayOnLookout(context, partition, { state, loadedAtMs: nowMs, held, attendance, judgedUntilMs }),
   );
   const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
-  // Passes close together ask for the same wake.
+  // Passes in quick succession would ask for the same wake.
   if (openAtMs === Infinity || openAtMs === cached.openAskedMs) return;
   cached.openAskedMs = openAtMs;
   input.inBackground(wakeLaterAt(context, partition, openAtMs));

@@ -1,6 +1,6 @@
 /**
- * Schedules fire: those that are due are read, each is looked at by itself, and what its look decides is written before
- * anything is made of it. Whoever finds decided firings that were not completed completes them.
+ * Part of the load step: fires the schedules that are due. Each schedule is decided by itself, and its decision is written before
+ * any job is made. A dispatcher that finds a decided firing without its jobs completes it.
  */
 
 import { hash } from 'node:crypto';
@@ -57,7 +57,7 @@ export const firingJobId = (scheduleId: string, firing: Firing): string =>
 export const jobIdOfEntry = (scheduleId: string, { atMs, what }: FiringEntry): string =>
   firingJobId(scheduleId, { atMs, isManual: what === 'manual' });
 
-/** The job that a decided firing makes: the same whenever, and by whomever, it is made, its trace aside. */
+/** The job of a decided firing. Each attempt to make it gives the same job, except for its trace. */
 function jobOf(
   context: FiringContext,
   { spec, state }: ScheduleRecord,
@@ -83,18 +83,18 @@ function jobOf(
   };
 }
 
-/** What came of a look at a schedule. */
+/** Result of firing one schedule. */
 export interface Fired {
-  /** Jobs that wait now. */
+  /** Jobs that are ready now. */
   readonly jobs: readonly Job[];
-  /** The schedule as this look left it; undefined: somebody else has written it. */
+  /** The schedule as written here. Undefined: another writer came first. */
   readonly record: ScheduleRecord | undefined;
 }
 
 /**
- * Asks for the end of the jobs that the decided ones replace, makes these, and moves the schedule to its next firing.
+ * Completes a decided firing: cancels the jobs that it replaces, makes its jobs, and moves the schedule to its next firing.
  *
- * @param traceparent - of somebody who asked for them: by its times a schedule fires in no trace
+ * @param traceparent - trace of the request that fired the schedule by hand; undefined for firings by its times
  */
 export async function complete(
   context: FiringContext,
@@ -123,7 +123,7 @@ export async function complete(
   return { jobs, record: await written(context, record, after) };
 }
 
-/** Writes a state in place of the one that was read. */
+/** Writes the next state of a schedule, if its revision is still the one that was read. */
 export async function written(
   { store }: FiringContext,
   { spec, state: seen }: ScheduleRecord,
@@ -134,11 +134,11 @@ export async function written(
   return outcome === 'applied' ? { spec, state } : undefined;
 }
 
-/** The record with what its open firings' jobs are by now. */
+/** The record, updated with the present states of the jobs of its open firings. */
 export async function seen(context: FiringContext, { spec, state }: ScheduleRecord): Promise<ScheduleRecord> {
   const open = openFirings(state);
   if (open.length === 0) return { spec, state };
-  // One that cannot be read has not ended, as far as anybody knows.
+  // An unreadable job counts as not ended.
   const unreadable = new Set<string>();
   const ids = open.map((firing) => firingJobId(state.id, firing));
   const jobs = await context.store.lookUpJobs({ ids, unreadable: (id) => unreadable.add(id) });
@@ -152,10 +152,10 @@ export async function seen(context: FiringContext, { spec, state }: ScheduleReco
 }
 
 /**
- * Looks at a schedule that is due, or whose last job has ended, and carries out what that decides.
+ * Decides about a schedule that is due, or whose last job has ended, and carries the decision out.
  *
- * @param isNewest - this process knows the newest declaration: a type that it does not know is gone. Else it is perhaps new, and
- * left to somebody who does
+ * @param isNewest - whether this process has the newest declaration. If it has, an unknown type was removed and the schedule
+ * stops; otherwise the type may be new, and a process that knows it fires the schedule
  */
 export async function fire(context: FiringContext, read: ScheduleRecord, isNewest: boolean): Promise<Fired> {
   // planted: replaced-once-only
@@ -173,7 +173,7 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
   const decided = look({ spec, state }, firesOfRecord(read), nowMs);
   switch (decided.kind) {
     case 'rest':
-      // What waits for the end of a job is looked at again later.
+      // A firing that waits for the end of a job is decided again later.
       return {
         jobs: [],
         // planted: waits-in-every-pass
@@ -197,7 +197,7 @@ export interface FiredDue {
 
 export const NOTHING_FIRED: FiredDue = { jobs: [], more: false };
 
-/** The first schedules of a partition that are due: read beside the partition itself, fired once that is known. */
+/** Reads the first due schedules, beside the load of the partition. They fire once it is loaded. */
 export const readDueFirst = (
   { store }: DispatchContext,
   partition: number,
@@ -205,7 +205,7 @@ export const readDueFirst = (
 ): Promise<ScheduleHeads> =>
   store.readDueSchedules({ partition, fromMs: -1, untilMs: nowMs, limit: FIRE_AT_ONCE });
 
-/** Looks at the schedules of a partition that are due, soonest first, in bounded rounds. Answers the jobs that wait now. */
+/** Fires the due schedules of a partition, soonest first, in a bounded number of reads. Returns the jobs that are ready now. */
 export async function fireDue(
   context: DispatchContext,
   partition: number,
@@ -228,12 +228,12 @@ export async function fireDue(
         )
       ).map(async (record) => {
         try {
-          // The pass has compared its declaration with the partition's.
+          // The pass has checked that its declaration is the newest.
           const fired = await fire(firing, record, true);
           jobs.push(...fired.jobs);
           if (fired.record !== undefined) moved.push(fired.record.state);
         } catch (error) {
-          log.warn('a schedule could not fire; a later pass goes on with it', {
+          log.warn('a schedule could not fire; a later pass tries again', {
             scheduleId: record.state.id,
             error: String(error),
           });
@@ -243,7 +243,7 @@ export async function fireDue(
     if (next === undefined || round === FIRE_ROUNDS_MAX - 1) break;
     const waitMs = nextRoundMs - clock.monotonicMs();
     if (waitMs > 0) await clock.sleep(waitMs);
-    // Behind what was read, not from the front: the index may go on showing what was moved.
+    // Each read begins behind the last one, because the index may still show schedules that have moved on.
     page = await store.readDueSchedules({
       partition,
       fromMs: -1,
@@ -260,7 +260,7 @@ export async function fireDue(
   return { jobs: jobs.filter((job) => job.partition === partition), more: page.next !== undefined };
 }
 
-/** Of schedules that fire again before the next tick looks ahead. A wake that is lost is made up for by that. */
+/** Sends wakes for schedules that fire again before the next tick looks ahead. That tick makes up for a lost wake. */
 async function wakeForNext(context: DispatchContext, states: readonly ScheduleState[]): Promise<void> {
   for (const [partition, some] of Map.groupBy(states, (state) => state.partition)) {
     try {
@@ -270,7 +270,7 @@ async function wakeForNext(context: DispatchContext, states: readonly ScheduleSt
         some.flatMap(({ dueMs }) => dueMs ?? []),
       );
     } catch (error) {
-      context.log.warn('wakes for schedules were not sent; the next tick does it', {
+      context.log.warn('wakes for schedules were not sent; the next tick sends them', {
         partition,
         error: String(error),
       });
@@ -278,7 +278,7 @@ async function wakeForNext(context: DispatchContext, states: readonly ScheduleSt
   }
 }
 
-/** Schedules by their ids. One that cannot be read holds up no other: the store takes it out of its line, and tells of it. */
+/** Reads schedules by id. An unreadable schedule delays no other: the store takes it out of its line and reports it. */
 async function readEach(
   { store, log }: DispatchContext,
   ids: readonly string[],
@@ -287,7 +287,7 @@ async function readEach(
   try {
     return (await store.getSchedules({ ids, unreadable: () => {} })).filter((record) => record !== undefined);
   } catch (error) {
-    log.warn('schedules could not be read; a later pass goes on with them', {
+    log.warn('schedules could not be read; a later pass tries again', {
       schedules: ids.length,
       error: String(error),
     });
@@ -296,8 +296,8 @@ async function readEach(
 }
 
 /**
- * Jobs of schedules that have ended: what waits for that fires, and who fails too often stops. A hint like others: what it
- * does not bring about, the next look at the schedule does.
+ * Handles the ends of jobs that schedules made. A schedule that waits for the end fires, and one with too many failures stops.
+ * This is only a hint: if it fails, the next check of the schedule does the same.
  */
 export async function noteEnds(context: DispatchContext, jobs: readonly MovingJob[]): Promise<void> {
   const ended = jobs.filter(({ state, scheduleId }) => scheduleId !== undefined && isTerminal(state));
@@ -314,7 +314,7 @@ export async function noteEnds(context: DispatchContext, jobs: readonly MovingJo
       try {
         await fire(firing, record, false);
       } catch (error) {
-        context.log.warn('a schedule was not told of the end of its job; its next look shows it', {
+        context.log.warn('a schedule could not handle the end of its job; its next check does', {
           scheduleId: state.id,
           error: String(error),
         });

@@ -1,4 +1,7 @@
-/** First step: the partition as it is, under a declaration that is not older than the partition's, and what is due by now. */
+/**
+ * First step of a pass. It reads the partition, ends the pass if another dispatcher leads it or if its declaration is newer than
+ * this process's, moves jobs for a newer declaration, and promotes due jobs and fires due schedules. Settlement follows.
+ */
 import { isJobId, type MovingJob } from '../../core/job.ts';
 import { type Carried, isCarriedTo, type Leader, type PartitionState } from '../../store/contract/records.ts';
 import { Commits } from '../partition/commits.ts';
@@ -14,18 +17,23 @@ import type { LedPass, OutdatedPass, PassInput, PassScope } from './scope.ts';
 export interface LoadedPass extends PassScope {
   readonly state: PartitionState;
   readonly commits: Commits;
-  /** What this pass moved for a newer declaration; undefined: there was nothing to move. */
+  /**
+   * Progress of moving this partition's jobs to a newer declaration, as this pass left it. Undefined: there was nothing to move.
+   */
   readonly carried: Carried | undefined;
-  /** What other partitions have in flight that this one must count. */
+  /** Capacity and conflict keys that jobs in flight in other partitions hold, and that this partition must count. */
   readonly elsewhere: Elsewhere;
   readonly due: Promotion;
 }
 
-/** Whether another dispatcher leads a partition. */
+/** Whether another dispatcher leads the partition. */
 export const isLedBy = (leader: Leader | undefined, leadBy: string | undefined, nowMs: number): boolean =>
   leader !== undefined && leader.holder !== leadBy && leader.untilMs > nowMs;
 
-/** @throws CommitLostError if another commit came first */
+/**
+ * Loads the partition.
+ * @throws CommitLostError if another commit came first
+ */
 export async function load(scope: PassScope): Promise<LoadedPass | LedPass | OutdatedPass> {
   const { context, input, partition, between, nowMs, cached } = scope;
   const { store, clock, deployed } = context;
@@ -34,8 +42,8 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const isLeading = input.leadBy !== undefined;
   const [state, found, dueEarly, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
-    lookUpTold(scope),
-    // A leader has the partition's due work to itself; any other pass finds out first whether another dispatcher leads.
+    lookUpStored(scope),
+    // Only a leader promotes before it has loaded the partition. Any other pass first finds out whether a leader exists.
     isLeading && input.promotes ? promoteDue(context, partition, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
@@ -48,9 +56,9 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const commits = new Commits(store, partition, state.version);
   const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);
   const carried = isAtRest ? undefined : await carry(context, partition, commits, state);
-  // What was moved stands where no pass has read it.
+  // Moved jobs stand in lines that the view has not read since.
   if (carried !== undefined) view.miss();
-  watch(scope, state, carried !== undefined);
+  noteTrust(scope, state, carried !== undefined);
   const elsewhere =
     (await between?.lookElsewhere(context, partition, commits, {
       carried: carried ?? state.carried,
@@ -61,7 +69,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
       inBackground: input.inBackground,
     })) ?? NOTHING_ELSEWHERE;
   const dueLate = !isLeading && input.promotes ? await promoteDue(context, partition, nowMs) : NOTHING_DUE;
-  // Not before it is known who leads, and what is declared.
+  // Schedules fire only once leader and declaration are known.
   const fired = recurring === undefined ? NOTHING_FIRED : await fireDue(context, partition, nowMs, recurring);
   const due = {
     promoted: [...dueEarly.promoted, ...dueLate.promoted, ...fired.jobs],
@@ -69,24 +77,27 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
     strangers: [...dueEarly.strangers, ...dueLate.strangers],
     more: dueEarly.more || dueLate.more || fired.more,
   };
-  return { ...scope, input: withFound(input, found), state, commits, carried, elsewhere, due };
+  return { ...scope, input: withLookedUp(input, found), state, commits, carried, elsewhere, due };
 }
 
 /**
- * The jobs that it was told of which stand here by now. Of those that are still being stored, and of those that cannot be read,
- * the stream tells.
+ * Looks up the jobs that a hint named while they were still being stored, and returns those stored in this partition by now. The
+ * stream will report those that are not stored yet or cannot be read.
  */
-async function lookUpTold({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
+async function lookUpStored({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
   const hinted = new Set(input.hints.map(({ id }) => id));
-  // One that can be no key would be refused, and with it each pass until its letter is deleted.
+  // The store refuses an id that is not a valid key. Every pass would then fail until the letter with that id is deleted.
   const ids = new Set((input.told ?? []).filter((id) => isJobId(id) && !hinted.has(id)));
   if (ids.size === 0) return [];
   const found = await context.store.lookUpJobs({ ids: [...ids], unreadable: () => {} });
   return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);
 }
 
-/** What was looked up was read strongly consistent: a job that waits then has been stored, though no line may show it yet. */
-function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
+/**
+ * Adds the looked-up jobs to the hints. The lookup was strongly consistent, so a job that waits in it is stored, even if no line
+ * shows it yet.
+ */
+function withLookedUp(input: PassInput, found: readonly MovingJob[]): PassInput {
   if (found.length === 0) return input;
   const stored = found.filter(({ state }) => state === 'pending').map(({ id }) => id);
   return {
@@ -96,14 +107,17 @@ function withFound(input: PassInput, found: readonly MovingJob[]): PassInput {
   };
 }
 
-/** What the lines may be trusted for: from when on reads show everything, and whether nothing waited when the last pass ended. */
-function watch(
+/**
+ * Tells the view how far its reads of lines count: from `unseenUntilMs` on they miss nothing, and `quiet` says whether no job
+ * waited when the last pass ended.
+ */
+function noteTrust(
   { context, input, partition, between, nowMs, cached: { view } }: PassScope,
   { quiet, parks, unseenUntilMs }: PartitionState,
   isCarrying: boolean,
 ): void {
   const { configuration, deployed } = context;
-  // What waits in this partition and lives in another is found by reading only.
+  // Jobs that wait here but belong to another partition are found only by reading lines.
   const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
   view.isBlind = isBlind;
   view.begin(unseenUntilMs, nowMs);
@@ -113,8 +127,8 @@ function watch(
 }
 
 /**
- * The version of the declaration that the partition has come to, if it is newer than this process's. Nothing of an older
- * one is decided from then on: it may allow what a newer one does not. A partition that is behind is told.
+ * The version of the partition's declaration if it is newer than this process's. This process must then decide nothing, because
+ * its older declaration may allow more. A partition with an older declaration is given this process's version.
  */
 async function newerDeclaration(
   { store, deployed }: DispatchContext,

@@ -1,6 +1,7 @@
 /**
- * What a pass leaves behind, as metrics: what is in flight against each cap, what is free, and what it has seen waiting. It is
- * counted in what the pass holds anyway, about once a minute, and not at all where nothing is going on.
+ * Part of the close step: reports metrics of the partition, such as jobs in flight against each cap, free slots, and waiting jobs
+ * that the pass has seen. It counts data that the pass already has, about once a minute, and writes nothing for an idle
+ * partition.
  */
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
@@ -12,16 +13,16 @@ import { LOOK_AROUND_MS } from '../tuning.ts';
 import type { MeasureMemory } from '../view/partition-cache.ts';
 
 export interface PartitionLoad {
-  /** With the shares of caps that the pass went by. */
+  /** Caps are this partition's shares, as the plan used them. */
   readonly configuration: PoolConfiguration;
   readonly overrides: readonly Control[];
   readonly partition: number;
   readonly held: readonly ReservedJob[];
-  /** By fleet, before what this pass admitted. */
+  /** Free slots by fleet, before this pass admitted jobs. */
   readonly free: ReadonlyMap<string, number>;
   readonly admitted: readonly ReservedJob[];
   readonly waiting: readonly JobHead[];
-  /** Of those that wait: held back by a conflict. */
+  /** Ids of waiting jobs that a conflict blocks. */
   readonly blocked: ReadonlySet<string>;
   readonly nowMs: number;
 }
@@ -32,7 +33,7 @@ const countBy = <T>(values: readonly T[], of: (value: T) => string): ReadonlyMap
   return counts;
 };
 
-/** A scope that can be capped: what runs in it, and what may. */
+/** Running jobs of one scope, its cap, and whether another job may start. */
 interface Gate {
   readonly running: number;
   readonly cap: number;
@@ -50,7 +51,7 @@ const gatesOf = (overrides: readonly Control[]): Gates => {
   };
 };
 
-/** Tells of what a pass left behind, if it is time to. */
+/** Reports the metrics if the last report is old enough. */
 export function measure(
   metrics: Metrics,
   memory: MeasureMemory,
@@ -62,15 +63,15 @@ export function measure(
   memory.measuredAtMs = nowMs;
   const now = load();
   const isBusy = now.held.length > 0 || now.waiting.length > 0;
-  // An idle scheduler costs nothing: no line, no metric.
-  if (isBusy || memory.measuredBusy === true) tell(metrics, now);
+  // An idle scheduler writes no log line and no metric.
+  if (isBusy || memory.measuredBusy === true) report(metrics, now);
   memory.measuredBusy = isBusy;
 }
 
-function tell(metrics: Metrics, load: PartitionLoad): void {
+function report(metrics: Metrics, load: PartitionLoad): void {
   const { configuration, partition, held, waiting, nowMs } = load;
   const gates = gatesOf(load.overrides);
-  // With several, the greatest of them is what stands for the whole.
+  // With several partitions, the metric without a partition is reported by each, and its maximum is read.
   const whole: MetricScopes = configuration.partitions > 1 ? { partition: String(partition) } : {};
   const both = (metric: Parameters<Metrics['add']>[0], value: number): void => {
     metrics.add(metric, value);
@@ -125,13 +126,13 @@ function tell(metrics: Metrics, load: PartitionLoad): void {
     metrics.add('oldestPending', ageSecOf(ofType, nowMs), { type });
     const hasSlot = fleets.some(({ taken, free }) => free > 0 && taken.includes(type));
     if (!pool.isOpen || !gate.isOpen || tiers.get(tier)?.isOpen === false || !hasSlot) continue;
-    startable += openOf(ofType, load, gates).length;
+    startable += startableOf(ofType, load, gates).length;
   }
   both('startable', startable);
 }
 
-/** Jobs that neither a conflict nor their key holds back. */
-function openOf(
+/** Jobs that neither a conflict nor their key's cap blocks. */
+function startableOf(
   jobs: readonly JobHead[],
   { configuration, held, blocked }: PartitionLoad,
   gates: Gates,

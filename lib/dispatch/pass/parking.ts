@@ -1,19 +1,20 @@
 /**
- * Parking: of many jobs that wait for one conflict key, a few stay in their ready lines and the others stand in the
- * key's blocked line, so that a pass does not meet them again and again before it comes to those behind them.
+ * Parking. If many jobs wait for one conflict key, a few of them stay in their ready lines and the others move to the key's
+ * blocked line. Passes then do not meet them again and again before they reach the jobs behind them. The settle step reads parked
+ * jobs (`readFreed`), the admit step moves them back (`moveBack`), and the close step parks more (`park`).
  *
- * A blocked line is in groups, one for each ready line whose jobs stand in it. Of a group only the first job can be the
- * next to start. So two rules are enough:
- *  - A conflict key that may have a blocked line has a mark. It is made before any job is parked there, and taken away only
- *    when the line was found empty long after the last parking.
- *  - While a conflict key has room, the first jobs of its groups stand in their ready lines, where every pass finds
- *    them. The pass that settles the job that held the key reads them beforehand. Those that do not start in the same pass are
- *    moved back before the settlement is written, so a dispatcher that dies in between leaves nothing behind.
- * A job that was moved back may be cancelled, or moved in time: the image that shows it causes a look at the blocked line, and
- * if that is lost, a round over all marks, some at each tick.
+ * A blocked line has one group for each ready line that its jobs came from. Only the first job of a group can be the next to
+ * start. Two rules are enough:
+ *  - A conflict key that may have a blocked line has a mark, which is an item of its own. The mark is written before the first
+ *    job is parked, and deleted only if the line was found empty long after the last parking.
+ *  - While a conflict key is free, the first jobs of its groups stand in their ready lines, where every pass finds them. The pass
+ *    that settles the job that held the key reads them first. Those that it does not start are moved back before the settlement
+ *    is written, so a dispatcher that dies in between leaves nothing behind.
+ * A job that was moved back may be cancelled or rescheduled. The image that shows this makes a pass read the blocked line. If
+ * that image is lost, a sweep over all marks, some at each tick, finds the line.
  *
- * A parked job is pending as before, at the same version: a claim wins it where it stands. Parking raises the partition's version: a
- * settlement that read the blocked line before, and found it empty, is refused.
+ * A parked job is still pending, at the same version, and can be claimed where it stands. Parking raises the partition's version,
+ * so a settlement that read the blocked line earlier and found it empty is refused.
  */
 import { conflictKeyUnder, fullConflicts, keysHeldBy, typesByName } from '../../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../../core/job.ts';
@@ -30,39 +31,39 @@ import type { PartitionCache } from '../view/partition-cache.ts';
 export interface Unparked {
   /** The first jobs of each group, by conflict key. */
   readonly heads: ReadonlyMap<string, readonly JobHead[]>;
-  /** Marks whose lines are empty for good. */
+  /** Marks to delete: their lines are empty, and were marked so long ago that the index shows every parked job. */
   readonly empty: readonly ParkedMark[];
-  /** There is no mark at all. */
+  /** The partition has no mark at all. */
   readonly isNothingMarked: boolean;
-  /** Conflict keys among them that are another partition's for now. */
+  /** Conflict keys with parked jobs that other partitions hold now. */
   readonly taken: ReadonlySet<string>;
-  /** When another partition's turn with one of them ends; undefined: none has one. */
+  /** When the first of those keys is no longer reserved for another partition, epoch ms. Undefined: none is reserved. */
   readonly openAtMs?: number | undefined;
-  /** Where the round of all marks goes on. */
+  /** Continues the sweep over all marks. */
   readonly cursor?: string | undefined;
 }
 
 export interface UnparkInput {
   readonly partition: number;
-  /** Conflict keys that something may have let go: of what was settled, and of images that show jobs which do not wait. */
+  /** Conflict keys that may be free now: those of settled jobs, and of jobs whose images show that they no longer wait. */
   readonly freed: Iterable<string>;
   readonly inFlight: readonly ReservedJob[];
-  /** Look at some of all marks, too. */
+  /** Also read the next part of the sweep over all marks. */
   readonly looksAround: boolean;
   readonly cursor: string | undefined;
-  /** By conflict key: where the groups go on that were not read lately. */
+  /** By conflict key: where to continue in the groups of a blocked line that is too long for one read. */
   readonly groupCursors: Map<string, string>;
   readonly nowMs: number;
 }
 
-/** The conflict key of a job that does not stand in a ready line any more: what is parked behind it may be the next. */
+/** The conflict key of a job that has left its ready line. A job parked for that key may be the next. */
 export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: JobHead): string | undefined {
   if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
   const type = typesByName(context.configuration).get(job.type);
   return conflictKeyUnder(type, job.resourceId);
 }
 
-/** The first jobs of the blocked lines of conflict keys that nothing holds any more. */
+/** Reads the first jobs of the blocked lines of conflict keys that are free now. */
 export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<Unparked> {
   const { store, budget } = context;
   const { partition, inFlight, groupCursors, nowMs } = input;
@@ -70,13 +71,13 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   const full = fullConflicts(types, inFlight);
   const held = idsByConflict(types, inFlight);
   const isFree = (conflictKey: string): boolean => !full.has(conflictKey);
-  const [freed, round] = await Promise.all([
+  const [freed, sweep] = await Promise.all([
     store.readParked({ partition, conflictKeys: [...new Set(input.freed)].filter(isFree) }),
-    input.looksAround ? store.listParked({ partition, limit: PAGE_MAX, after: input.cursor }) : NO_ROUND,
+    input.looksAround ? store.listParked({ partition, limit: PAGE_MAX, after: input.cursor }) : NO_SWEEP,
   ]);
-  const marks = new Map([...freed, ...round.marks].map((mark) => [mark.conflictKey, mark]));
+  const marks = new Map([...freed, ...sweep.marks].map((mark) => [mark.conflictKey, mark]));
   const free = [...marks.values()].filter(({ conflictKey }) => isFree(conflictKey));
-  // A mark outlives its jobs.
+  // A mark may be older than the last parked job.
   const hasJobs = async (conflictKey: string): Promise<boolean> =>
     (await store.readBlocked({ partition, conflictKey, groups: 1 })).jobs.length > 0;
   const { taken, openAtMs } = needsLocks(context)
@@ -92,12 +93,12 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   await Promise.all(
     free.map(async (mark) => {
       const { conflictKey, parkedAtMs } = mark;
-      // What has a place stands here until it starts.
+      // A reserved job stands in its line until it starts.
       const butFor = held.get(conflictKey);
       // planted: told-heads-hide-others
       const asked = { partition, conflictKey, groups: budget.blockedGroups, butFor };
       const first = await store.readBlocked(asked);
-      // No group stands behind the others for ever.
+      // Each pass reads the front of the line and one more part, so every group gets its turn.
       const from = groupCursors.get(conflictKey) ?? first.next;
       const behind =
         first.next !== undefined && from !== undefined
@@ -111,18 +112,18 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
       else if (butFor === undefined && nowMs - parkedAtMs > LOOK_AROUND_MS) empty.push(mark);
     }),
   );
-  const isWholeRound = input.looksAround && input.cursor === undefined && round.next === undefined;
+  const isWholeSweep = input.looksAround && input.cursor === undefined && sweep.next === undefined;
   return {
     heads,
     taken,
     empty,
-    isNothingMarked: isWholeRound && round.marks.length === 0,
+    isNothingMarked: isWholeSweep && sweep.marks.length === 0,
     openAtMs,
-    cursor: input.looksAround ? round.next : input.cursor,
+    cursor: input.looksAround ? sweep.next : input.cursor,
   };
 }
 
-/** Jobs in flight by the conflict keys that they hold. */
+/** Ids of jobs in flight, by the conflict keys that they hold. */
 function idsByConflict(
   types: ReturnType<typeof typesByName>,
   inFlight: readonly ReservedJob[],
@@ -138,16 +139,18 @@ function idsByConflict(
   return ids;
 }
 
-const NO_ROUND: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
+const NO_SWEEP: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
 
-/** Moves the first jobs of groups whose conflict key stays free back to their ready lines. Answers those that stand there now. */
+/**
+ * Moves the first jobs of groups whose conflict key stays free back to their ready lines. Returns the jobs that stand there now.
+ */
 export async function moveBack(
   context: DispatchContext,
   planner: Planner,
   { heads, taken }: Pick<Unparked, 'heads' | 'taken'>,
   admitted: ReadonlySet<string>,
 ): Promise<readonly JobHead[]> {
-  // What another partition has is waited for in a ready line, too.
+  // Jobs whose key another partition holds wait in their ready lines, too.
   const free = [...heads].filter(
     ([conflictKey]) => taken.has(conflictKey) || !planner.isConflictHeld(conflictKey),
   );
@@ -155,7 +158,7 @@ export async function moveBack(
     free.map(async ([conflictKey, jobs]) => {
       const waiting = jobs.filter(({ id }) => !admitted.has(id));
       if (waiting.length === 0) return [];
-      // Their lines may have been retired while they stood elsewhere.
+      // The jobs' lines may have been retired while they were parked, so they are announced again.
       // planted: retired-while-parked
       const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
         context.store.unpark({ jobs: waiting, conflictKey }),
@@ -166,7 +169,7 @@ export async function moveBack(
   return moved.flat();
 }
 
-/** What a pass met that is blocked, and is to be parked: by conflict key. */
+/** The blocked jobs to park, by conflict key. */
 export function toPark(
   blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[],
   known: ReadonlySet<string>,
@@ -176,7 +179,7 @@ export function toPark(
   const groups = [...Map.groupBy(waiting, ({ conflictKey }) => conflictKey)].flatMap(
     ([conflictKey, group]) => {
       const rest = group.slice(kept).map(({ job }) => job);
-      // A few more than are kept are not worth their writes.
+      // A few jobs more than `kept` are not worth the writes.
       return rest.length > kept ? [[conflictKey, rest] as const] : [];
     },
   );
@@ -184,7 +187,7 @@ export function toPark(
 }
 
 /**
- * Parks them. Answers those that stand in their blocked lines now.
+ * Parks jobs in the blocked lines of their conflict keys. Returns those that stand there now.
  *
  * @throws CommitLostError if another commit came first
  */

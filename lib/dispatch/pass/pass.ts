@@ -1,17 +1,17 @@
 /**
- * One pass. Its steps, which stand in this list only:
+ * One pass over a partition. This file calls the steps in order; each step has a file of its own.
  *
- *  - load: reads the partition with its version, and promotes the jobs that are due
- *  - settle: gives back the capacity of attempts that have ended
- *  - plan: decides which jobs may start
- *  - commit: writes settlement and reservations, on condition of the version that was loaded
- *  - send: tells the fleets' queues, after the answer to that commit
+ *  - load: reads the partition with its version, and promotes what is due
+ *  - settle: releases the capacity of ended attempts, and looks up those that are due for a check
+ *  - plan: opens a planner with the free capacity and the candidates
+ *  - admit: commits settlement and reservations on condition of the loaded version, then sends each batch to its fleet's queue
+ *  - close: parks blocked jobs, lends capacity, and asks for the next pass
  *
- * A pass that is refused has decided nothing: what it did before its commit is idempotent by the jobs' versions. The steps that take
- * capacity are named as in the models of the protocol (test/protocol).
+ * A pass whose first commit is refused has decided nothing: its earlier writes are idempotent by the jobs' versions. The steps
+ * that take capacity have the same names as in the protocol models (test/protocol).
  *
- * Bounds: one partition read, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten rounds, and
- * as many heads as the planner asks for, which is bounded by the free capacity.
+ * Bounds: one read of the partition, at most `checkMax` reservations looked up, `promoteMax` due jobs in each of ten reads, and
+ * as many heads as the planner asks for, which the free capacity bounds.
  */
 
 import { CommitLostError, type Commits } from '../partition/commits.ts';
@@ -27,7 +27,7 @@ import { settle } from './settle.ts';
 
 /**
  * Makes one pass. `lost`: another commit came first. `led`: nothing was decided, because another dispatcher leads the partition.
- * `outdated`: nothing was decided, because the partition knows of a newer declaration.
+ * `outdated`: nothing was decided, because the partition has a newer declaration.
  */
 export async function pass(
   context: DispatchContext,
@@ -48,7 +48,7 @@ export async function pass(
     await admission.run();
     return await close(planned, admission);
   } catch (error) {
-    // Nothing of it is under way when it is answered.
+    // Wait for the commits that have begun, so that none is under way when the caller gets its answer.
     await commits?.written().catch(() => {});
     if (!(error instanceof CommitLostError)) throw error;
     const { admitted = 0, lostClaims = 0 } = admission ?? {};

@@ -1,4 +1,7 @@
-/** Third step: what may start, and what is free. */
+/**
+ * Third step of a pass. It computes the free capacity of this partition and opens the planner and the candidates that it chooses
+ * from. The admit step then draws decisions batch by batch with `nextBatch`.
+ */
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
@@ -20,18 +23,18 @@ export interface PlannedPass extends SettledPass {
   readonly candidates: Candidates;
   /** The first jobs of blocked lines whose conflict keys are free. */
   readonly parkedHeads: readonly JobHead[];
-  /** Conflict keys that other partitions have. */
+  /** Conflict keys that other partitions hold. */
   readonly taken: ReadonlySet<string>;
 }
 
-/** What this partition may use, before the pass admits anything. */
+/** The capacity that this partition may use, before the pass admits anything. */
 export interface PassCapacity {
   readonly share: PoolConfiguration;
   readonly free: ReadonlyMap<string, number>;
   readonly overrides: readonly Control[];
 }
 
-/** Jobs that a plan met, and what their conflict keys are. */
+/** Jobs that the plan met and could not start, each with the conflict key that is held. */
 export type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
 
 export async function plan(pass: SettledPass): Promise<PlannedPass> {
@@ -60,12 +63,13 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     // planted: former-group
     for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
   }
-  // What was reserved and never claimed waits again, where only a hint to come shows it.
+  // An attempt that was reserved and never started leaves its job waiting. Its line may not show the job yet, and only a later
+  // hint will.
   if (recovery.settled.some(({ durationMs }) => durationMs === undefined)) candidates.distrust();
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
 }
 
-/** This partition's share of the pool, less what other partitions have of it. */
+/** This partition's share of the pool, less what jobs in other partitions hold of it. */
 function capacityOf({
   context,
   partition,
@@ -103,7 +107,7 @@ function plannerOf(
   });
 }
 
-/** Free slots by fleet: declared ones, or those of live workers, less what is in flight. */
+/** Free slots by fleet: declared slots, or those of live workers, less the jobs in flight. */
 function freeSlots(
   configuration: PoolConfiguration,
   state: PartitionState,
@@ -121,8 +125,8 @@ function freeSlots(
 }
 
 /**
- * How many blocked jobs a plan may meet. Of each conflict key that is held, or will be, up to twice `parkKept` jobs stay in
- * their ready lines. So a plan that meets more of them finds some to park, and the next one gets further.
+ * How many blocked jobs a plan may meet. Up to twice `parkKept` jobs of each held conflict key stay in their ready lines. A plan
+ * that meets more than that can park some, so that the next plan gets further.
  */
 function blockedBounds(
   parkKept: number,
@@ -138,9 +142,7 @@ function blockedBounds(
   return { blockedMax, blockedPerConflict };
 }
 
-/**
- * Up to `max` admissions, reading what the planner asks for. Bounded by the planner's own bounds.
- */
+/** Up to `max` decisions, reading what the planner asks for. The planner's own bounds end it. */
 export async function nextBatch(
   planner: Planner,
   candidates: Candidates,

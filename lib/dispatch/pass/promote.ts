@@ -1,4 +1,4 @@
-/** Scheduled jobs whose time has come become ready, in bounded rounds. */
+/** Part of the load step: scheduled jobs whose time has come become ready. The number of reads is bounded. */
 import type { MovingJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
@@ -8,9 +8,11 @@ import { PROMOTE_ROUNDS_MAX } from '../tuning.ts';
 
 export interface Promotion {
   readonly promoted: readonly MovingJob[];
-  /** Jobs that the due line shows still, though others have promoted them: their ready lines do not show them yet. */
+  /**
+   * Jobs that the due line still shows although another dispatcher has promoted them. Their ready lines may not show them yet.
+   */
   readonly overtaken: readonly MovingJob[];
-  /** Of keys that live in other partitions: they are moved there instead. */
+  /** Due jobs whose keys belong to another partition. They are moved there instead of being promoted here. */
   readonly strangers: readonly JobHead[];
   readonly more: boolean;
 }
@@ -18,9 +20,9 @@ export interface Promotion {
 export const NOTHING_DUE: Promotion = { promoted: [], overtaken: [], strangers: [], more: false };
 
 /**
- * Moves due jobs to their ready lines: all of them, soonest first, up to `promoteMax` in each of `PROMOTE_ROUNDS_MAX` rounds.
- * The plan must know them: the best of them may have become due last. Answers their new images; `more`: others are left to
- * the next pass.
+ * Moves due jobs to their ready lines, soonest first: up to `promoteMax` in each of `PROMOTE_ROUNDS_MAX` reads. All of them are
+ * moved before the plan, because the best job may have become due last. Returns their new images; `more`: other due jobs are left
+ * to the next pass.
  */
 export async function promoteDue(
   context: DispatchContext,
@@ -35,10 +37,10 @@ export async function promoteDue(
   const strangers: JobHead[] = [];
   let next: string | undefined;
   for (let round = 0; round < PROMOTE_ROUNDS_MAX; round += 1) {
-    // Behind what was read, not from the front: the index may go on showing what was promoted.
+    // Each read begins behind the last one, because the index may still show jobs that were promoted.
     const due = await store.readDue({ partition, nowMs, limit: promoteMax, after: next });
     ({ next } = due);
-    // Their lines may have been retired while they waited for their time.
+    // The jobs' lines may have been retired while they waited, so they are announced again.
     const own = due.jobs.filter(lives);
     const moved =
       own.length === 0
@@ -63,7 +65,7 @@ async function readWaiting(
   jobs: readonly JobHead[],
 ): Promise<readonly MovingJob[]> {
   if (jobs.length === 0) return [];
-  // One that cannot be read is no candidate.
+  // An unreadable job is no candidate.
   const found = await store.lookUpJobs({ ids: jobs.map(({ id }) => id), unreadable: () => {} });
   return found.filter((job) => job !== undefined).filter(({ state }) => state === 'pending');
 }

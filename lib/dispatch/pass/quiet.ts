@@ -1,13 +1,14 @@
 /**
- * That nothing waits: an instant, in place of all the lines that were found empty. A pass that leaves nothing waiting, by all that was read
- * and told, writes it into the partition summary with what it commits anyway. The next pass, of any dispatcher, then reads only lines that
- * hints tell of. A pass that leaves something waiting takes it back, if need be with a commit of its own.
+ * Whether nothing waits in a partition, as a single instant instead of a list of lines that were found empty. A pass that leaves
+ * nothing waiting writes this instant into the partition summary, with a commit that it makes anyway. The next pass of any
+ * dispatcher then reads only lines that hints name. A pass that leaves a job waiting removes the statement, if need be with a
+ * commit of its own.
  *
- * An index lags. So a pass that leaves a job waiting of which it was told writes `unseenUntilMs` as well, and a pass says that
+ * An index lags. So a pass that leaves a job waiting that a hint reported also writes `unseenUntilMs`. A pass may state that
  * nothing waits only if it has read all lines to their ends from that instant on (test/protocol/quiet_model.py).
  *
- * All lines are read again after `LOOK_AROUND_MS`: a job whose every hint was lost starts with the first pass after that. It holds for one
- * declaration, and not while jobs are parked, or keys move between partitions.
+ * All lines are read again after `READ_TRUSTED_MS`: the first pass after that starts a job whose hints were all lost. The
+ * statement holds for one declaration, and not while jobs are parked or keys move between partitions.
  */
 import type { Quiet } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
@@ -16,11 +17,13 @@ import type { Order, View } from '../view/view.ts';
 export interface QuietInput {
   readonly order: Pick<Order, 'nameOf'>;
   readonly nowMs: number;
-  /** A read of the lines that began before says too little. */
+  /** Epoch ms: reads of lines that began earlier do not count. */
   readonly unseenUntilMs: number;
 }
 
-/** What is known of the partition if no job is left that is known to wait; undefined: not all lines were read to their ends. */
+/**
+ * The instant since which nothing waits, if the view knows of no waiting job. Undefined: not all lines were read to their ends.
+ */
 export function quietOf(
   { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
   view: View,

@@ -1,62 +1,65 @@
-/** What every step of a pass knows, what a pass is given, and what it answers. */
+/**
+ * The input and the report of a pass, and the scope that its steps share: context, partition, input, clock and cache. Each step
+ * returns this scope with its own results added.
+ */
 import type { JobImage } from '../../store/contract/job-fields.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import type { BetweenPartitions } from '../partitions/between-partitions.ts';
 import type { PartitionCache } from '../view/partition-cache.ts';
 
-/** What one pass did. */
+/** The report of a pass that ran to its end. */
 export interface PassReport {
-  /** `again`: a bound or a stale candidate ended it; there may be more to do at once. */
+  /** `again`: a bound was reached, or known work is left, so another pass may find something to do at once. */
   readonly kind: 'done' | 'again';
   readonly admitted: number;
   readonly settled: number;
   readonly lostClaims: number;
-  /** Images with which the next pass settles what a lost hint left behind. */
+  /** Images of jobs that have moved on although no hint reported it. The next pass settles them. */
   readonly hints: readonly JobImage[];
-  /** Nothing had room when it ended. */
+  /** No capacity was left when the pass ended. */
   readonly isFull: boolean;
-  /** Lines in which jobs may wait: of each type, one for each key that was charged. */
+  /** Ready lines in which jobs may wait: one for each pair of a type and a key that has a ledger. */
   readonly lines: number;
 }
 
-/** Another commit came first. What the pass had committed by then counts. */
+/** Another commit came first. The counts are those of the commits that succeeded before it. */
 export interface LostPass {
   readonly kind: 'lost';
   readonly admitted: number;
   readonly lostClaims: number;
 }
 
-/** Another dispatcher leads the partition. */
+/** Another dispatcher leads the partition, so this pass decided nothing. */
 export interface LedPass {
   readonly kind: 'led';
 }
 
-/** The partition knows of a newer declaration than this process. */
+/** The partition has a newer declaration than this process, so this pass decided nothing. */
 export interface OutdatedPass {
   readonly kind: 'outdated';
   readonly version: number;
 }
 
 export interface PassInput {
-  /** Images of jobs, newest known: candidates, and outcomes to settle. */
+  /** Newest known images of jobs: candidates to start, and outcomes to settle. */
   readonly hints: readonly JobImage[];
-  /** Names the lead whose pass it is; undefined: that of a dispatcher which does not lead, and remembers nothing. */
+  /** Id of the lead that makes this pass. Undefined: the dispatcher does not lead, and the pass begins with an empty cache. */
   readonly leadBy?: string | undefined;
-  /** Jobs that are looked up: they were being stored when this dispatcher was told of them. @default - none */
+  /** Ids of jobs that were still being stored when a hint named them. The pass looks them up. @default - none */
   readonly told?: readonly string[] | undefined;
-  /** Look up all that is in flight, whether or not its time has come, and read all lines. */
+  /** Look up every job in flight, whether or not it is due for a check, and read all lines again. */
   readonly looksAtAll: boolean;
-  /** What is remembered of lines is read again: jobs may have come that no hint has told of yet. @default false */
+  /** Read lines again instead of using cached ones: jobs may have come that no hint has reported yet. @default false */
   readonly readsAnew?: boolean | undefined;
-  /** Commit even if there is nothing to write: what was planned by the version before is void then. @default false */
+  /** Commit even if there is nothing to write, so that plans made on the former version fail. @default false */
   readonly commitsAnyway?: boolean | undefined;
-  /** Look for scheduled jobs whose time has come. */
+  /** Promote scheduled jobs that are due. */
   readonly promotes: boolean;
-  /** Look for schedules whose time has come. */
+  /** Fire schedules that are due. */
   readonly fires: boolean;
-  /** Of the hints, jobs that were stored just now, and that no other dispatcher can have seen. @default - none */
+  /** Ids among the hints of jobs that this dispatcher has just stored, so no other one can have reserved them. @default - none */
   readonly justStored?: ReadonlySet<string> | undefined;
-  /** Takes what nothing waits for: it goes on beside the pass, and never rejects. */
+  /** Accepts work that the pass does not wait for. The given promise must never reject. */
   readonly inBackground: (work: Promise<unknown>) => void;
 }
 
@@ -64,10 +67,10 @@ export interface PassScope {
   readonly context: DispatchContext;
   readonly input: PassInput;
   readonly partition: number;
-  /** What it does for other partitions; undefined: there never were any. */
+  /** The operations on other partitions. Undefined: the pool has always had one partition. */
   readonly between: BetweenPartitions | undefined;
-  /** When the pass began. */
+  /** When the pass began, epoch ms. */
   readonly nowMs: number;
-  /** What is remembered of the partition. */
+  /** The cached state of the partition: a leader's own, or an empty one. */
   readonly cached: PartitionCache;
 }

@@ -1,9 +1,12 @@
-/** Tells fleets of claims. */
+/**
+ * Part of the settle and admit steps: sends jobs to the queues of their fleets. A job's first message follows the commit that
+ * reserves it; recovery sends messages again that may be lost.
+ */
 import { jobsPerMessage } from '../../core/capacity.ts';
 import type { DispatchMessage, FleetMessage } from '../../queue/contract.ts';
 import type { DispatchContext } from '../partition/context.ts';
 
-/** Sends to the fleets. What is not accepted is sent again when its reservation is checked. */
+/** Sends messages to the fleets' queues. A message that the queue refuses is sent again when its reservation is checked. */
 export async function send(context: DispatchContext, messages: readonly FleetMessage[]): Promise<void> {
   const byFleet = Map.groupBy(messages, ({ fleet }) => fleet);
   await Promise.all(
@@ -12,7 +15,7 @@ export async function send(context: DispatchContext, messages: readonly FleetMes
         ofFleet.filter((each) => each.isAlone === isAlone).map(({ message }) => message);
       return [
         sendToFleet(context, fleet, those(true), 1),
-        sendToFleet(context, fleet, those(false), together(context, fleet)),
+        sendToFleet(context, fleet, those(false), jobsInOneMessage(context, fleet)),
       ];
     }),
   );
@@ -33,8 +36,8 @@ async function sendToFleet(
   }
 }
 
-/** Jobs of the fleet that one message names. One that the declaration does not know any more is told of each by itself. */
-function together({ configuration }: DispatchContext, fleet: string): number {
+/** Jobs in one message to the fleet. A fleet that is no longer declared gets a message for each job. */
+function jobsInOneMessage({ configuration }: DispatchContext, fleet: string): number {
   const declared = configuration.fleets.find((each) => each.fleet === fleet);
   return declared === undefined ? 1 : jobsPerMessage(declared);
 }

@@ -1,7 +1,7 @@
 /**
- * Second step: what ended gives its capacity back, and what it blocked is read. All but the last commit of the settlement are
- * begun here, and written while the next step plans; the last one is written with, or before, what is reserved, because it frees the
- * capacity that the plan counts on.
+ * Second step of a pass. It releases the capacity of ended attempts, charges their keys, recovers overdue reservations, and reads
+ * the parked jobs that can follow. All commits of the settlement except the last begin here and are written while the plan is
+ * prepared. The last is written no later than the first reservation, because it frees the capacity that the plan counts on.
  */
 import { keysHeldBy, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
@@ -27,19 +27,19 @@ import { keyLetGo, readFreed, type Unparked } from './parking.ts';
 import { send } from './send.ts';
 
 export interface SettledPass extends LoadedPass {
-  /** What hints and promotions show, the newest image of each job. */
+  /** The newest image of each job from hints and promotions. */
   readonly images: Images;
-  /** Images that are worth something: of jobs that stand in this partition. */
+  /** Images of jobs that are in this partition, recovery's included. */
   readonly seen: Images;
   readonly settled: readonly Settled[];
   readonly recovery: Settlement;
-  /** What still holds capacity. */
+  /** Reservations that still hold capacity. */
   readonly reservations: readonly Reservation[];
   readonly inFlight: readonly ReservedJob[];
   readonly ledgerCache: LedgerCache;
-  /** Jobs behind conflict keys that nothing holds any more. */
+  /** Parked jobs whose conflict keys are free now. */
   readonly unparked: Unparked;
-  /** The settlement as far as it is not written. */
+  /** The part of the settlement that is not written yet. */
   readonly draft: Draft;
 }
 
@@ -53,7 +53,7 @@ const NOTHING_PARKED: Unparked = {
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { context, input, partition, between, nowMs, state, cached, due, carried } = loaded;
   const images = newestWith(newestOf(input.hints), [...due.promoted, ...due.overtaken]);
-  // Once for a declaration, not with each step that carries it out.
+  // True in one pass for each declaration, although moving the jobs for it may take several.
   const isRedeployed = carried !== undefined && state.carried?.version !== carried.version;
   const byHints = settleFrom(state.reservations, images);
   const recovery = await recover(context, {
@@ -70,14 +70,14 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
 
   const ledgerCache = openLedgers(loaded);
   const shown = newestWith(images, recovery.images);
-  const seen = standingIn(partition, shown);
+  const seen = imagesInPartition(partition, shown);
   input.inBackground(announceSeen(context, input.hints));
 
   const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
-  const draft = beginMost(loaded, settled, recovery, ledgerCache);
+  const draft = beginAllButLast(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   const { wakeAtMs } = recovery;
-  // Passes close together ask for the same wake.
+  // Passes in quick succession would ask for the same wake.
   if (wakeAtMs !== undefined && wakeAtMs !== cached.wakeAskedMs) {
     cached.wakeAskedMs = wakeAtMs;
     input.inBackground(wakeLaterAt(context, partition, wakeAtMs));
@@ -107,7 +107,10 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
   return ledgerCache;
 }
 
-/** Reads the ledgers and learned costs of the settled jobs, lets their conflict keys go, and reads the jobs behind those. */
+/**
+ * Reads the ledgers and learned costs of the settled jobs, releases their locks, and reads the jobs that are parked for freed
+ * conflict keys.
+ */
 async function unpark(
   { context, input, partition, between, nowMs, state, cached, carried }: LoadedPass,
   settled: readonly Settled[],
@@ -149,8 +152,8 @@ async function unpark(
   });
 }
 
-/** Begins to write the settlement but for its last commit, which is answered. */
-function beginMost(
+/** Begins to write all commits of the settlement except the last. Returns the draft of the last. */
+function beginAllButLast(
   { commits }: LoadedPass,
   settled: readonly Settled[],
   { postponed }: Settlement,
@@ -164,7 +167,8 @@ function beginMost(
     drafts,
     postponed.filter((each) => !isTouched(each)),
   );
-  // A commit says one thing of a reservation. That it is to be looked at sooner must be said all the same: no other pass does it then.
+  // One commit either drops entries of a reservation or postpones it. An earlier check must be written in a commit of its own,
+  // because no other pass would make it.
   const sooner = postponed.filter((each) => isTouched(each) && each.checkAtMs < each.reservation.checkAtMs);
   if (sooner.length > 0) {
     drafts.push(emptyDraft());
@@ -175,15 +179,17 @@ function beginMost(
   return last;
 }
 
-/** Images of jobs that stand in a partition: one may have been moved since a hint told of it here. */
-function standingIn(partition: number, images: Images): Images {
+/** Images of jobs in this partition. A job may have moved to another one since its hint was sent. */
+function imagesInPartition(partition: number, images: Images): Images {
   for (const job of images.values())
     if (job.partition !== partition)
       return new Map([...images].filter(([, each]) => each.partition === partition));
   return images;
 }
 
-/** Makes lines known whose submitters may have died before they could. What fails is made up for when it is shown again. */
+/**
+ * Announces the lines of jobs whose submitters may have died before they did. A failure is repaired when the job appears again.
+ */
 async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {
   try {
     await announceLate(asSubmitter(context), hints);

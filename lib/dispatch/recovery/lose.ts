@@ -1,4 +1,7 @@
-/** An attempt whose worker is gone: its type's policy decides what follows, and the log says it. */
+/**
+ * Ends an attempt whose worker is gone. The policy of the job's type decides whether it fails, is retried or is resumed, and the
+ * log says which. Recovery uses it, and so do functions that learn of a worker's death directly.
+ */
 import { type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { afterWorkerGone } from '../../core/retry.ts';
 import type { PassStore, RequestOf } from '../../store/contract/verbs.ts';
@@ -6,7 +9,10 @@ import type { DispatchContext } from '../partition/context.ts';
 
 type Lost = Awaited<ReturnType<PassStore['loseWorker']>>;
 
-/** Ends it, fenced by its claim. `say`: how the log calls it, by whether the attempt counts as lost or as failed. */
+/**
+ * Ends the attempt, fenced by its claim. `say` gives the log message, depending on whether the attempt counts as lost or as
+ * failed.
+ */
 export async function loseAttempt(
   {
     store,

@@ -1,6 +1,7 @@
 /**
- * Recovery: places of reservations that nothing was heard of are looked up when their reservation's time to be checked has
- * come, or when a worker's lease has ended.
+ * Recovery: part of the settle step. It looks up the jobs of reservations whose check is due, or whose worker's lease has ended,
+ * and decides for each entry: settle it, send its message again, give it up, or end its attempt as lost. `silence.ts` decides
+ * when a silent worker counts as lost.
  */
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../../core/configuration.ts';
@@ -30,26 +31,34 @@ import {
 export interface Settlement {
   readonly settled: readonly Settled[];
   readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
-  /** Jobs that no worker has started in time: their message may be lost. */
+  /** Messages to send again, for jobs that no worker has started in time. */
   readonly resend: readonly FleetMessage[];
-  /** Jobs that changed during recovery: they may be candidates again. */
+  /** Jobs that recovery has changed. They may be candidates again. */
   readonly images: readonly MovingJob[];
-  /** Written with the commit that postpones reservations. */
+  /** When the partition was observed, for the next commit to write. */
   readonly attendance: Attendance;
-  /** When another pass must look: at losses that are held back, at places beyond the bound, or at an attempt whose own time ends. */
+  /**
+   * When another pass is needed, epoch ms: for deferred losses, for entries beyond this pass's bound, or for the end of an
+   * attempt's own time.
+   */
   readonly wakeAtMs?: number | undefined;
-  /** The time of more has come, and of what was looked up some had been left behind: the others may be, too. */
+  /**
+   * More reservations are due than one pass looks up, and some of those looked up had been missed, so others may have been, too.
+   */
   readonly isMore: boolean;
-  /** When attempts end of which nothing else tells; once for each second. */
+  /** In how many ms attempts end whose end no other event reports, once for each second. */
   readonly endsInMs: readonly number[];
-  /** All that ran under workers' leases which had ended by this instant was taken from them; undefined: no lease had, or something was left. */
+  /**
+   * Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: no lease had ended, or some
+   * jobs are left.
+   */
   readonly judgedUntilMs?: number | undefined;
 }
 
 /**
- * Whether the worker of this attempt can be running it still. A worker that cannot be reached counts as running until
- * its lease has passed: a process renews its by heartbeats, a function's stands on the job since its start. What is
- * configured by now says nothing of it: a redeployed pool takes nothing from what runs.
+ * Whether the worker of this attempt may still be running it. An unreachable worker counts as running until its lease has ended:
+ * a process renews its lease by heartbeats, a function's lease stands on the job from its start. The present configuration does
+ * not matter, because a redeploy ends no running job.
  */
 function mayStillRun(
   workers: ReadonlyMap<string, WorkerRecord>,
@@ -59,20 +68,23 @@ function mayStillRun(
 ): boolean {
   // planted: end-by-own-clock
   if (job.runUntilMs !== undefined) return nowMs < job.runUntilMs + CLOCK_SKEW_MAX_MS;
-  // A worker that started it so lately may have registered after the workers were read.
+  // A worker that started the job this lately may have registered after the workers were read.
   // planted: just-registered
   if ((job.startedAtMs ?? nowMs) >= loadedAtMs - CLOCK_SKEW_MAX_MS) return true;
   const record = job.worker === undefined ? undefined : workers.get(job.worker.workerId);
   if (record === undefined) return false;
-  // The record is of a later life of the worker: the former one, which runs the job, may run on until `formerUntilMs`.
+  // If the record is of a later incarnation of the worker, the former one, which runs the job, may go on until `formerUntilMs`.
   // planted: former-life
   return record.incarnation === job.worker?.incarnation || nowMs < (record.formerUntilMs ?? 0);
 }
 
-/** Whether the record of the very life that runs a job is there: then another life's lease, which has ended, does not concern the job. */
-const isNamed = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
+/**
+ * Whether the record of the job's own worker incarnation exists. The ended lease of another incarnation then does not concern the
+ * job.
+ */
+const hasOwnRecord = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
   worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
-/** What the type of a running job was declared to be when it was claimed; where that is not known any more, what it is. */
+/** The job's type as declared when the job was claimed. If that is no longer known, as declared now. */
 async function typeOf(
   { configuration, deployed }: DispatchContext,
   job: MovingJob,
@@ -84,8 +96,8 @@ async function typeOf(
   return (await deployed.typeUnder(declared, job.type)) ?? present;
 }
 
-/** Ends an attempt whose worker is gone, by its type's policy, and answers its job too. Undefined: it has moved on meanwhile. */
-async function takeAway(
+/** Ends an attempt whose worker is gone, by the policy of its type. Undefined: the job has moved on meanwhile. */
+async function endLostAttempt(
   context: DispatchContext,
   place: Place,
   job: MovingJob,
@@ -97,7 +109,7 @@ async function takeAway(
     as === 'failed' ? 'attempt failed, and its worker ended with it' : 'worker lost',
   );
   if (outcome.kind !== 'finished') return undefined;
-  // From the item as it was written, because another dispatcher may have ended the same attempt a little earlier.
+  // Times come from the item as written, because another dispatcher may have ended the same attempt a little earlier.
   // planted: loss-by-own-clock
   const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
   return {
@@ -106,7 +118,10 @@ async function takeAway(
   };
 }
 
-/** Gives a claim back whose fleet is not declared any more, so that no worker would start the job. Undefined: the job has started or moved on. */
+/**
+ * Takes back the claim of a job whose fleet is no longer declared, so no worker would start it. Undefined: the job has started or
+ * moved on.
+ */
 async function returnClaim(
   context: DispatchContext,
   job: MovingJob,
@@ -114,36 +129,39 @@ async function returnClaim(
 ): Promise<MovingJob | undefined> {
   const { store, clock, log } = context;
   const nowMs = clock.nowMs();
-  // Its line may have been retired since it was claimed.
+  // The job's line may have been retired since the claim, so it is announced again.
   const outcome = await putAnnounced(asSubmitter(context), [job], () =>
     store.giveBack({ job, claimId, nowMs }),
   );
   if (outcome === 'superseded') return undefined;
-  log.info('a claim was given back: its fleet is gone', { jobId: job.id, fleet: job.claim?.fleet });
+  log.info('a claim was taken back: its fleet is no longer declared', {
+    jobId: job.id,
+    fleet: job.claim?.fleet,
+  });
   const given = giveBack(job, claimId, nowMs);
   return given.kind === 'moved' ? given.job : undefined;
 }
 
 /**
- * Jobs that lost their worker wait again at once: this very pass, which frees what they held, must see them in their place.
- * Answers what they are then.
+ * Makes jobs that lost their worker ready at once. This pass frees what they held, so it must see them among the candidates.
+ * Returns their new images.
  */
-async function waitAgain(
+async function promoteLost(
   context: DispatchContext,
   lost: readonly MovingJob[],
   nowMs: number,
 ): Promise<readonly MovingJob[]> {
   const again = lost.filter(({ state, runAtMs }) => state === 'scheduled' && runAtMs <= nowMs);
   if (again.length === 0) return [];
-  // Their lines may have been retired while they ran.
+  // The jobs' lines may have been retired while they ran, so they are announced again.
   const moved = await putAnnounced(asSubmitter(context), again, () =>
     context.store.promote({ jobs: again, nowMs }),
   );
   return moved.filter((job) => job !== undefined);
 }
 
-/** What the history of a job says about a place that was reserved for it and never claimed. */
-const givenUpOf = (
+/** The history event of a job whose reservation entry is given up unclaimed. */
+const historyOfGivenUp = (
   place: Pick<Settled, 'reservation' | 'position'>,
   job: MovingJob | undefined,
   atMs: number,
@@ -156,26 +174,30 @@ interface LookedUp {
   readonly status: AttemptStatus;
 }
 
-/** What can go on at once comes first, then places that are given up, then attempts that are taken from workers: a pass is bounded. */
+/**
+ * Order of work in a bounded pass: entries that can be settled or sent at once, then entries to give up, then attempts to end as lost.
+ */
 const STATUS_ORDER: readonly AttemptStatus['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
 
 export interface RecoveryInput {
   readonly state: PartitionState;
-  /** By this dispatcher's clock, not after the partition was read. */
+  /** Epoch ms by this dispatcher's clock, not later than the read of the partition. */
   readonly loadedAtMs: number;
   readonly settledAlready: readonly Settled[];
-  /** Look up everything, whether or not its time has come. */
+  /** Look up all entries, whether or not their check is due. */
   readonly checksAll: boolean;
-  /** Something else is declared since the last pass: look up all that was claimed for fleets that are gone. */
+  /** The declaration has changed since the last pass: also look up everything that was claimed for fleets that are gone. */
   readonly isRedeployed: boolean;
-  /** Undefined: the partition has no others beside it. */
+  /** Undefined: the pool has always had one partition. */
   readonly between?: Pick<BetweenPartitions, 'lockOfPlace'> | undefined;
 }
 
 /**
- * Looks up the jobs of reservations whose time to be checked has come: ended → settle; not started → claim if no worker has,
- * and send again; never to be claimed → raise the version, then drop; running → look later, or take the attempt from a
- * worker that is gone, unless an outage may explain its silence. After a gap, in batches that grow with each pass.
+ * Looks up the jobs of reservations whose check is due. An ended attempt is settled. A job that has not started is claimed,
+ * unless its worker has done so, and its message is sent again. An entry that can never be claimed is dropped, after its job's
+ * version was raised. A running job is checked later, or ended as lost if its worker is gone and no outage may explain the
+ * silence. After a gap, the number of entries doubles with time (`rampOf`).
+ *
  * Source: design, Recovery; workload-distribution, "Incremental Recovery".
  */
 export async function recover(context: DispatchContext, input: RecoveryInput): Promise<Settlement> {
@@ -194,18 +216,18 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
     resend: [],
     images: [],
     attendance: withHeldBack(attendance, false, loadedAtMs),
-    // In an idle partition it can wait until something runs.
+    // Without reservations no job can be lost, so this need not be noted before one runs.
     judgedUntilMs: state.reservations.length > 0 ? suspicion?.untilMs : undefined,
   };
 }
 
-/** Reservations that are looked up. */
-interface LookedAt {
-  /** Those whose time has come, and what a redeploy asks for. */
+/** The reservations that this pass looks up. */
+interface DueReservations {
+  /** Reservations whose check is due, and those that a redeploy concerns. */
   readonly checked: readonly Reservation[];
-  /** Others of which a place may have lost its worker. */
+  /** Other reservations with an entry that may have lost its worker. */
   readonly others: readonly Reservation[];
-  /** The time of more has come than one pass looks up. */
+  /** More checks are due than one pass makes. */
   readonly hasMoreDue: boolean;
 }
 
@@ -213,7 +235,7 @@ function reservationsDue(
   { clock, configuration, budget }: DispatchContext,
   { state, checksAll, isRedeployed }: RecoveryInput,
   suspicion: Suspicion | undefined,
-): LookedAt {
+): DueReservations {
   const nowMs = clock.nowMs();
   const allDue = state.reservations
     .filter((reservation) => checksAll || reservation.checkAtMs <= nowMs)
@@ -221,7 +243,7 @@ function reservationsDue(
   // planted: looks-up-in-turn
   const due = allDue.slice(0, checksAll ? undefined : budget.checkMax);
   const hasMoreDue = due.length < allDue.length;
-  // All of these, as it happens once for a declaration: nothing else tells of them, and none of them is told again.
+  // All of them are looked up at once, because this happens in one pass for each declaration and no other event reports them.
   const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
   const checked = [...new Set([...due, ...orphaned])];
   // planted: patient-checks-2
@@ -235,7 +257,7 @@ function reservationsDue(
   return { checked, others, hasMoreDue };
 }
 
-/** Reservations with a place for a fleet that is not declared any more. */
+/** Reservations with an entry for a fleet that is no longer declared. */
 function orphanedAmong(
   reservations: readonly Reservation[],
   { fleets }: Pick<PoolConfiguration, 'fleets'>,
@@ -250,7 +272,7 @@ class Recovery {
   readonly #nowMs: number;
   readonly #attendance: Attendance;
   readonly #suspicion: Suspicion | undefined;
-  /** Reservations whose time to be checked has come. */
+  /** Reservations whose check is due. */
   readonly #checked: ReadonlySet<Reservation>;
   readonly #others: readonly Reservation[];
   readonly #hasMoreDue: boolean;
@@ -258,29 +280,29 @@ class Recovery {
   readonly #fleets: ReadonlySet<string>;
   readonly #settled: Settled[] = [];
   readonly #resend: FleetMessage[] = [];
-  /** Jobs that wait again, or may. */
+  /** Jobs that wait again, or may wait. */
   readonly #images: MovingJob[] = [];
-  /** Jobs that are not claimed, and that are to be told of again. */
+  /** Entries whose jobs are not claimed, and whose messages must be sent again. */
   readonly #unclaimed: Place[] = [];
-  /** Jobs that were taken from workers. */
+  /** Jobs whose attempts were ended as lost. */
   readonly #taken: MovingJob[] = [];
-  /** On how many more places this pass may act. */
-  #left: number;
-  /** Reservations with a place beyond that bound, and those with a loss that the outage guard holds back. */
-  readonly #notComeTo = new Set<string>();
-  readonly #heldBack = new Set<string>();
-  /** By reservation: when an attempt's own time ends, if that is before it would be checked again. */
+  /** How many more entries this pass may act on. */
+  #actionsLeft: number;
+  /** Ids of reservations: those with an entry beyond that bound, and those with a loss that the outage guard defers. */
+  readonly #beyondBound = new Set<string>();
+  readonly #deferred = new Set<string>();
+  /** By reservation id: when an attempt's own time ends, epoch ms, if that is before its next check. */
   readonly #endsAtMs = new Map<string, number>();
-  /** When attempts end of which nothing else tells, to the second. */
-  readonly #unheardEndsMs = new Set<number>();
-  #hasJudged = true;
+  /** When attempts end whose end no other event reports, epoch ms, rounded up to seconds. */
+  readonly #unreportedEndsMs = new Set<number>();
+  #hasHandledAll = true;
 
   constructor(
     context: DispatchContext,
     input: RecoveryInput,
     attendance: Attendance,
     suspicion: Suspicion | undefined,
-    { checked, others, hasMoreDue }: LookedAt,
+    { checked, others, hasMoreDue }: DueReservations,
   ) {
     this.#context = context;
     this.#input = input;
@@ -292,7 +314,7 @@ class Recovery {
     this.#hasMoreDue = hasMoreDue;
     this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
     this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
-    this.#left = rampOf(attendance, input.loadedAtMs);
+    this.#actionsLeft = rampOf(attendance, input.loadedAtMs);
   }
 
   async run(): Promise<Settlement> {
@@ -302,7 +324,7 @@ class Recovery {
         onWorkerLost === 'resume' ? [type] : [],
       ),
     );
-    // Jobs that go on from a checkpoint have run for long: they are looked after before others.
+    // Jobs that resume from a checkpoint have run for long, so they are handled first.
     const resumedFirst = lookedUp.toSorted(
       (one, other) => Number(resumes.has(other.place.entry.type)) - Number(resumes.has(one.place.entry.type)),
     );
@@ -312,7 +334,7 @@ class Recovery {
       if (kind === 'mayCome') await this.#claimUnstarted();
     }
     // planted: lost-not-shown
-    this.#images.push(...(await waitAgain(this.#context, this.#taken, this.#nowMs)));
+    this.#images.push(...(await promoteLost(this.#context, this.#taken, this.#nowMs)));
     return this.#settlement();
   }
 
@@ -327,7 +349,7 @@ class Recovery {
       unreadable: (id) => unreadable.add(id),
     });
     return places.flatMap((place, at) => {
-      // A job that cannot be read may be running, so its place counts until it can be read or is gone.
+      // An unreadable job may be running. Its entry counts until the job can be read or is gone.
       if (unreadable.has(place.entry.id)) return [];
       const job = jobs[at];
       return { place, job, status: attemptStatusOf(attemptOf(place), job) };
@@ -344,15 +366,15 @@ class Recovery {
         break;
       case 'mayCome':
         if (this.#isGivenUp(place)) await this.#giveUp(place, job);
-        else if (!this.#mayTakeLock(place) && this.#isToldAgain(place)) this.#unclaimed.push(place);
+        else if (!this.#needsLock(place) && this.#mustSendAgain(place)) this.#unclaimed.push(place);
         break;
       case 'claimed':
         // planted: claims-of-gone-fleets
         if (job !== undefined && !this.#fleets.has(place.entry.fleet)) await this.#returnClaim(place, job);
-        else this.#sendAgain(place);
+        else this.#resendIfDue(place);
         break;
       case 'running':
-        if (job !== undefined) await this.#lookAfter(place, job, status.startedAtMs);
+        if (job !== undefined) await this.#checkRunning(place, job, status.startedAtMs);
         break;
     }
   }
@@ -373,18 +395,18 @@ class Recovery {
   }
 
   /**
-   * Whether a job that is not claimed will not be started: its fleet is not declared any more; or, after so long, a pass was to claim it
-   * together with a lock.
+   * Whether an unclaimed job will not be started: its fleet is no longer declared, or a pass should have claimed it together with
+   * a lock and has not done so until now.
    */
   #isGivenUp(place: Place): boolean {
-    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#mayTakeLock(place));
+    return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#needsLock(place));
   }
 
   /**
-   * Whether a pass was to claim the place's job, together with a lock: then no worker may. What was planned under another declaration may
-   * have needed one, though none is needed now: another partition's job may have it.
+   * Whether the entry's claim takes a lock, so only a pass may make it. An entry from another declaration may have needed a lock
+   * although none is needed now, and a job of another partition may hold that lock.
    */
-  #mayTakeLock({ entry, reservation }: Place): boolean {
+  #needsLock({ entry, reservation }: Place): boolean {
     const { between } = this.#input;
     const { deployed } = this.#context;
     if (between === undefined) return false;
@@ -395,21 +417,21 @@ class Recovery {
   }
 
   /**
-   * Gives up a place whose job was never claimed. The version is raised first: a claim, or a start, that is still under way fails from
-   * then on, so no job runs that no reservation counts.
+   * Gives up an entry whose job was never claimed. The version is raised first, so a claim or start in progress fails from then
+   * on, and no job runs that no reservation counts.
    */
   async #giveUp(place: Place, job: MovingJob | undefined): Promise<void> {
-    if (!this.#comesTo(place)) return;
+    if (!this.#mayActOn(place)) return;
     const { id, version } = place.entry;
-    const given = givenUpOf(place, job, this.#nowMs);
+    const given = historyOfGivenUp(place, job, this.#nowMs);
     // planted: raise-before-give-up
     if ((await this.#context.store.raiseVersion({ jobId: id, version, given })) === 'raised')
       this.#settled.push({ ...place, succeeded: false });
   }
 
-  /** For a job that was claimed for a fleet which is not declared any more: it waits again. */
+  /** Makes a job wait again that was claimed for a fleet which is no longer declared. */
   async #returnClaim(place: Place, job: MovingJob): Promise<void> {
-    if (!this.#comesTo(place)) return;
+    if (!this.#mayActOn(place)) return;
     const waiting = await returnClaim(this.#context, job, claimIdOfPlace(place));
     if (waiting === undefined) return;
     this.#settled.push({ ...place, succeeded: false });
@@ -417,8 +439,8 @@ class Recovery {
   }
 
   /**
-   * Claims jobs that were not started in time, under the terms that they were planned under, and sends them again: a worker of a former
-   * version starts what is claimed. A start that is under way, or comes later, is of the same claim.
+   * Claims jobs that were not started in time, under the declaration that they were planned with, and sends their messages again.
+   * A start in progress makes the same claim. A worker of an earlier version can start only a job that is already claimed.
    */
   async #claimUnstarted(): Promise<void> {
     if (this.#unclaimed.length === 0) return;
@@ -428,19 +450,22 @@ class Recovery {
         return { jobId: place.entry.id, version, ...claimPlanned(claimIdOfPlace(place), planned) };
       }),
     );
-    // One that was lost has started, or moved on: what became of it is told, or seen next time.
+    // A failed claim means that the job has started or changed. The stream or the next pass shows which.
     for (const [at, place] of this.#unclaimed.entries()) if (outcomes[at] === 'claimed') this.#send(place);
   }
 
-  #sendAgain(place: Place): void {
-    if (this.#isToldAgain(place)) this.#send(place);
+  #resendIfDue(place: Place): void {
+    if (this.#mustSendAgain(place)) this.#send(place);
   }
 
-  /** Whether a worker is to be told again of a job that none has started: its message may be lost, or what received it. */
-  #isToldAgain(place: Place): boolean {
-    // A worker that is gone may have received the message. The queue would deliver it again, but only after its visibility timeout.
+  /**
+   * Whether the message of an unstarted job must be sent again, because the message or the worker that received it may be lost.
+   */
+  #mustSendAgain(place: Place): boolean {
+    // A worker that is gone may have received the message. The queue would deliver it again, but only after the visibility
+    // timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
-    return (this.#isDue(place) || isLost) && this.#comesTo(place);
+    return (this.#isDue(place) || isLost) && this.#mayActOn(place);
   }
 
   #send(place: Place): void {
@@ -448,36 +473,39 @@ class Recovery {
     this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) }, isAlone: true });
   }
 
-  async #lookAfter(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
-    const isUnheard = this.#isUnheard(place, job);
-    const isDue = this.#isDue(place) || isUnheard;
+  async #checkRunning(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
+    const endsUnreported = this.#endsUnreported(place, job);
+    const isDue = this.#isDue(place) || endsUnreported;
     const isSuspected = this.#isSuspected(place);
     if (!isDue && !isSuspected) return;
     const { loadedAtMs } = this.#input;
     if (mayStillRun(this.#workers, job, this.#nowMs, loadedAtMs)) {
-      if (isDue) this.#noteEnd(place, job, isUnheard);
-      if (isSuspected && job.runUntilMs === undefined && !isNamed(this.#workers, job))
-        this.#hasJudged = false;
+      if (isDue) this.#noteEnd(place, job, endsUnreported);
+      if (isSuspected && job.runUntilMs === undefined && !hasOwnRecord(this.#workers, job))
+        this.#hasHandledAll = false;
       return;
     }
-    // Only processes are protected by the outage guard: a function's lease stands on its job, and is not renewed through the store.
+    // The outage guard protects processes only. A function's lease stands on its job and is not renewed through the store.
     if (job.runUntilMs === undefined && !mayDeclareLost(this.#attendance, loadedAtMs)) {
-      this.#heldBack.add(place.reservation.batchId);
+      this.#deferred.add(place.reservation.batchId);
       return;
     }
-    if (!this.#comesTo(place)) return;
-    const lost = await takeAway(this.#context, place, job, startedAtMs, this.#nowMs);
+    if (!this.#mayActOn(place)) return;
+    const lost = await endLostAttempt(this.#context, place, job, startedAtMs, this.#nowMs);
     if (lost === undefined) return;
     this.#settled.push(lost.settled);
     this.#taken.push(lost.job);
   }
 
-  /** Whether the job runs on a function whose fleet is gone: the queue went too, and with it the message that tells when a function dies. */
-  #isUnheard({ entry }: Place, { runUntilMs }: MovingJob): boolean {
+  /**
+   * Whether the job runs on a function of a removed fleet. Its queue was removed too, and with it the message that would report
+   * the function's death.
+   */
+  #endsUnreported({ entry }: Place, { runUntilMs }: MovingJob): boolean {
     return this.#input.isRedeployed && runUntilMs !== undefined && !this.#fleets.has(entry.fleet);
   }
 
-  /** Whether the place's time to be checked has come. Before that it is settled if its attempt is over, and else left alone. */
+  /** Whether the entry's check is due. Before that, the entry is only settled if its attempt is over. */
   #isDue({ reservation }: Place): boolean {
     return this.#checked.has(reservation) && reservation.checkAtMs <= this.#nowMs;
   }
@@ -487,18 +515,18 @@ class Recovery {
     return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;
   }
 
-  /** Whether this pass may still act on a place. A place beyond the pass's bound is left to a later pass. */
-  #comesTo({ reservation }: Place): boolean {
-    this.#left -= 1;
-    if (this.#left >= 0) return true;
-    this.#notComeTo.add(reservation.batchId);
+  /** Whether this pass may still act on an entry. Entries beyond its bound are left to a later pass. */
+  #mayActOn({ reservation }: Place): boolean {
+    this.#actionsLeft -= 1;
+    if (this.#actionsLeft >= 0) return true;
+    this.#beyondBound.add(reservation.batchId);
     return false;
   }
 
   #noteEnd(
     { reservation: { batchId, checkAtMs } }: Place,
     { runUntilMs }: MovingJob,
-    isUnheard: boolean,
+    endsUnreported: boolean,
   ): void {
     if (runUntilMs === undefined) return;
     const endMs = runUntilMs + CLOCK_SKEW_MAX_MS;
@@ -506,27 +534,27 @@ class Recovery {
     // planted: unheard-end
     if (endMs < againAtMs)
       this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
-    // That its time to be checked has come before makes no pass.
-    else if (isUnheard) this.#unheardEndsMs.add(Math.ceil(endMs / WAKE_STEP_MS) * WAKE_STEP_MS);
+    // A check that becomes due earlier causes no pass by itself, so a wake is sent for the end.
+    else if (endsUnreported) this.#unreportedEndsMs.add(Math.ceil(endMs / WAKE_STEP_MS) * WAKE_STEP_MS);
   }
 
   #settlement(): Settlement {
     const { log, budget } = this.#context;
     const { loadedAtMs } = this.#input;
     const nowMs = this.#nowMs;
-    const isHeldBack = this.#heldBack.size > 0;
-    const isCut = this.#notComeTo.size > 0;
-    if (isHeldBack) {
-      log.warn('losses are held back: the partition was not read for a while', {
-        reservations: this.#heldBack.size,
+    const isDeferred = this.#deferred.size > 0;
+    const isCut = this.#beyondBound.size > 0;
+    if (isDeferred) {
+      log.warn('losses are deferred: the partition was not read for a while', {
+        reservations: this.#deferred.size,
         attendedSinceMs: this.#attendance.sinceMs,
       });
     }
     const soon = nextLook('ramped', loadedAtMs);
     const later = nextLook('heldBack', loadedAtMs);
     const checkAtMsOf = ({ batchId }: Reservation): number => {
-      if (this.#notComeTo.has(batchId)) return soon.checkAtMs;
-      if (this.#heldBack.has(batchId)) return later.checkAtMs;
+      if (this.#beyondBound.has(batchId)) return soon.checkAtMs;
+      if (this.#deferred.has(batchId)) return later.checkAtMs;
       // planted: own-end-unchecked
       return this.#endsAtMs.get(batchId) ?? nowMs + budget.checkAfterMs;
     };
@@ -535,21 +563,21 @@ class Recovery {
       postponed: [...this.#checked]
         .filter(
           ({ checkAtMs, batchId }) =>
-            checkAtMs <= nowMs || this.#endsAtMs.has(batchId) || this.#notComeTo.has(batchId),
+            checkAtMs <= nowMs || this.#endsAtMs.has(batchId) || this.#beyondBound.has(batchId),
         )
         .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) })),
       resend: this.#resend,
       images: this.#images,
-      attendance: withHeldBack(this.#attendance, isHeldBack, loadedAtMs),
+      attendance: withHeldBack(this.#attendance, isDeferred, loadedAtMs),
       wakeAtMs: soonest(
         isCut ? soon.wakeAtMs : undefined,
-        isHeldBack ? later.wakeAtMs : undefined,
+        isDeferred ? later.wakeAtMs : undefined,
         // planted: own-end-unchecked-2
         ...this.#endsAtMs.values(),
       ),
       isMore: this.#hasMoreDue && !isCut && this.#settled.length + this.#resend.length > 0,
-      endsInMs: [...this.#unheardEndsMs].map((endMs) => Math.max(0, endMs - nowMs)),
-      judgedUntilMs: this.#hasJudged && !isHeldBack && !isCut ? this.#suspicion?.untilMs : undefined,
+      endsInMs: [...this.#unreportedEndsMs].map((endMs) => Math.max(0, endMs - nowMs)),
+      judgedUntilMs: this.#hasHandledAll && !isDeferred && !isCut ? this.#suspicion?.untilMs : undefined,
     };
   }
 }

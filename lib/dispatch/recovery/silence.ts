@@ -1,24 +1,25 @@
 /**
- * What the silence of workers asks of a partition's dispatchers: to look when a lease ends, and to take what ran under it.
+ * Decides what follows when workers fall silent: when to check the workers, and when a worker whose lease has ended counts as
+ * lost. Recovery (`recover.ts`), the close step and worker checks (`look-at-workers.ts`) use it.
  *
- * A job on a process has no deadline of its own that a pass would wait for: its worker's record says how long it counts as
- * running. So passes look at the records. Where a lease has ended since the last time, every place of that fleet that no
- * living worker names is looked up at once, whatever its reservation says. Between passes, looks see to it that there
- * is one then (`look.ts`).
+ * A job on a worker process has no deadline of its own that a pass would wait for. The worker's record says how long the job
+ * counts as running, so passes read these records. If a lease has ended since the last time, every reservation entry of that
+ * fleet that no living worker names is looked up at once, even if its check is not due. Worker checks between passes make sure
+ * that such a pass comes.
  *
- * The outage guard: while the store cannot be reached, no worker can say that it lives, nor write down what it has done. So
- * what a worker's silence means is only known once the store has been there again for a whole lease.
+ * The outage guard: while the store is unreachable, no worker can renew its lease or write down what it has done. A worker's
+ * silence therefore proves something only once the store has been reachable again for a whole lease.
  *
- * A partition is *attended* while passes read it without a long gap. Of an outage the commits tell nothing, so a gap
- * between two of them that could hide a lease of silence begins the attendance anew, and a worker is declared lost
- * only in a partition attended for a whole lease. In a partition where little happens the gap has harmless causes; there,
- * the first pass that would declare a loss has itself woken again and again until the lease has passed.
+ * A partition is *observed* while it is read without a long gap. Commits do not show outages. So a gap between two reads that
+ * could hide a whole lease of silence starts the observation anew, and a worker is declared lost only if its partition was
+ * observed for a whole lease. Quiet partitions have gaps without an outage. There, the first pass that would declare a loss has
+ * itself woken again until the lease has passed.
  *
- * With a worker's lease L and clocks that differ by at most S: a gap measured as less than L - S is shorter than L, and a
- * time measured as at least L + S is not shorter than L.
+ * With a worker's lease L and clocks that differ by at most S: a gap measured as less than L - S is shorter than L, and a time
+ * measured as at least L + S is not shorter than L.
  *
- * What the outage has left behind is sent out again in batches that double (`rampOf`), so that what has just come
- * back is not flooded.
+ * After an outage, messages are sent again in batches that double (`rampOf`), so that services which have just come back are not
+ * flooded.
  */
 
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
@@ -42,7 +43,7 @@ import {
   WORKER_LEASE_MS,
 } from '../tuning.ts';
 
-/** How long a worker counted as living when it was last heard of; undefined: it was not noted when that was. */
+/** The lease that a worker had at its last heartbeat, in ms. Undefined: the time of that heartbeat is unknown. */
 export const leaseInForceMs = ({
   heardAtMs,
   expiresAtMs,
@@ -54,7 +55,7 @@ export const GAP_MAX_MS = WORKER_LEASE_MS - CLOCK_SKEW_MAX_MS;
 /** So long a partition must have been attended before a worker's silence counts against it. */
 export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
 
-/** What the commits of passes and the looks between them tell together. */
+/** Combines the observation in the partition summary with that of the worker checks between passes. */
 export function attendedTogether(
   page: Attendance | undefined,
   lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
@@ -73,13 +74,13 @@ export function attendedTogether(
 }
 
 /**
- * How steadily the partition is read by now. It was read between `nowMs` and `readMs`, between which the process may have stood
- * still: nothing is taken for attended before the later one, or after the earlier one.
+ * The observation after another read. The read happened between `nowMs` and `readMs`, and the process may have been suspended
+ * between them. So an observation begins at the later instant, and extends to the earlier one.
  */
 export function attend(before: Attendance | undefined, nowMs: number, readMs = nowMs): Attendance {
   if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
   const gapMs = readMs - before.atMs;
-  // Of a clock that was far ahead, nothing is believed.
+  // The earlier time is from a clock that was far ahead, and is ignored.
   if (gapMs < -CLOCK_SKEW_MAX_MS) return { sinceMs: readMs, atMs: nowMs };
   // Two ticks, and one that was late: what was held back before has nothing to do with now.
   const heldBackSinceMs = gapMs > 2 * LOOK_AHEAD_MS ? undefined : before.heldBackSinceMs;
@@ -90,24 +91,27 @@ export function attend(before: Attendance | undefined, nowMs: number, readMs = n
   };
 }
 
-/** Whether a worker whose lease is over may be declared lost. */
+/** Whether a worker whose lease has ended may be declared lost. */
 export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Attendance, nowMs: number): boolean {
   if (nowMs - sinceMs >= ATTENDED_MS) return true;
   return heldBackSinceMs !== undefined && nowMs - heldBackSinceMs >= HELD_BACK_MAX_MS;
 }
 
-/** As this pass leaves it. */
-export function withHeldBack(attendance: Attendance, isHeldBack: boolean, nowMs: number): Attendance {
+/** The observation as a pass leaves it, with the instant since which losses are deferred. */
+export function withHeldBack(attendance: Attendance, isDeferred: boolean, nowMs: number): Attendance {
   const { heldBackSinceMs, ...rest } = attendance;
   if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
-  const sinceMs = heldBackSinceMs ?? (isHeldBack ? nowMs : undefined);
+  const sinceMs = heldBackSinceMs ?? (isDeferred ? nowMs : undefined);
   return sinceMs === undefined ? rest : { ...rest, heldBackSinceMs: sinceMs };
 }
 
 /** Time is cut into windows; a pass that leaves something to the next one sees to it that there is a pass in it. */
 const WINDOW_MS = { heldBack: CLOCK_SKEW_MAX_MS, ramped: RAMP_DOUBLES_MS } as const;
 
-/** When to look again at what this pass has held back, or not come to. The same for all passes of a window. */
+/**
+ * When to look again at what this pass has deferred or not reached. All passes in one window answer the same, so that one wake
+ * serves them all.
+ */
 export function nextLook(
   why: keyof typeof WINDOW_MS,
   nowMs: number,
@@ -118,7 +122,7 @@ export function nextLook(
   return { checkAtMs, wakeAtMs: checkAtMs + WAKE_STEP_MS };
 }
 
-/** How many places one pass may send out again, give up or take away. */
+/** How many entries one pass may send again, give up or end as lost. */
 export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
   const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
   return RAMP_FIRST * 2 ** doublings;
@@ -130,13 +134,13 @@ export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
  */
 export const LOOK_EVERY_MS = GAP_MAX_MS - WAKE_TAKES_MS;
 
-/** The end of a life's lease; of a life that is followed by another of its name, too. */
+/** The end of a lease, including that of a former incarnation of the same worker. */
 interface LeaseEnd {
   readonly fleet: string;
   readonly atMs: number;
 }
 
-function endsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): readonly LeaseEnd[] {
+function leaseEndsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): readonly LeaseEnd[] {
   return [
     ...workers.flatMap(({ fleet, expiresAtMs, formerUntilMs }) => [
       { fleet, atMs: expiresAtMs },
@@ -150,23 +154,24 @@ function endsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): re
   ];
 }
 
-/** Places that may have lost their worker. */
+/** Reservation entries that may have lost their worker. */
 export interface Suspicion {
   readonly isSuspect: (reservation: Reservation, position: number, entry: ReservedJob) => boolean;
-  /** The last end of a lease that it is about. */
+  /** The latest lease end that this is about, epoch ms. */
   readonly untilMs: number;
 }
 
-/** What is to be looked up because leases have ended; undefined: none has, since what ran under it was taken. */
+/** The entries to look up because leases have ended. Undefined: all ended leases were handled. */
 export function suspicionOf(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   nowMs: number,
 ): Suspicion | undefined {
   const judgedUntilMs = state.lookout?.judgedUntilMs ?? 0;
-  const ended = endsOf(state).filter(({ atMs }) => atMs > judgedUntilMs && atMs <= nowMs);
+  const ended = leaseEndsOf(state).filter(({ atMs }) => atMs > judgedUntilMs && atMs <= nowMs);
   if (ended.length === 0) return undefined;
   const fleets = new Set(ended.map(({ fleet }) => fleet));
-  // What it began after its last heartbeat, a worker that is gone has named nowhere. So what the living name is left out.
+  // A lost worker may not have reported jobs that it began after its last heartbeat. So all entries of the fleet are suspect,
+  // except those that living workers name.
   const named = new Set(
     state.workers.flatMap(({ occupants }) => occupants.map(({ claimId, jobId }) => `${claimId} ${jobId}`)),
   );
@@ -177,63 +182,63 @@ export function suspicionOf(
   };
 }
 
-/** Whether any of these places may be held by a process. */
+/** Whether any of these entries may run on a worker process. */
 export function runsOnWorkers(
   { workers, gone, lookout }: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   places: Iterable<ReservedJob>,
 ): boolean {
   const judgedUntilMs = lookout?.judgedUntilMs ?? 0;
-  const unjudged = gone.filter(
+  const unhandled = gone.filter(
     ({ expiresAtMs, formerUntilMs = 0 }) => Math.max(expiresAtMs, formerUntilMs) > judgedUntilMs,
   );
-  const fleets = new Set([...workers, ...unjudged].map(({ fleet }) => fleet));
+  const fleets = new Set([...workers, ...unhandled].map(({ fleet }) => fleet));
   if (fleets.size === 0) return false;
   for (const { fleet } of places) if (fleets.has(fleet)) return true;
   return false;
 }
 
-/** The soonest end of a lease that is to come; undefined: none is. */
+/** The next end of a lease, epoch ms. Undefined: no lease is running. */
 export function nextLeaseEndMs(
   state: Pick<PartitionState, 'workers' | 'gone'>,
   nowMs: number,
 ): number | undefined {
-  const coming = endsOf(state).flatMap(({ atMs }) => (atMs > nowMs ? [atMs] : []));
+  const coming = leaseEndsOf(state).flatMap(({ atMs }) => (atMs > nowMs ? [atMs] : []));
   return coming.length === 0 ? undefined : Math.min(...coming);
 }
 
 /**
- * When the next look is due: soon enough to leave no gap, and not after the next end of a lease, or the instant from which
- * one that has ended may count; soon again where one has. Whole seconds from now.
+ * When the next worker check is due, in whole seconds from now. It comes soon enough to leave no gap, and not after the next end
+ * of a lease, nor after the instant from which an ended lease may count. If a lease has ended, it comes again soon.
  */
 export function nextLookAtMs(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   attendance: Attendance,
-  /** When the state was loaded: what has ended since then, was not seen. */
+  /** When the state was loaded, epoch ms. Leases that ended since then were not seen. */
   loadedAtMs: number,
   nowMs: number,
 ): number {
   const isSuspicious = suspicionOf(state, loadedAtMs) !== undefined;
-  const isHeldBack = isSuspicious && !mayDeclareLost(attendance, loadedAtMs);
+  const isDeferred = isSuspicious && !mayDeclareLost(attendance, loadedAtMs);
   const inMs = Math.min(
     LOOK_EVERY_MS,
     (nextLeaseEndMs(state, loadedAtMs) ?? Infinity) - nowMs,
-    isSuspicious && !isHeldBack ? CONFIRM_MS : Infinity,
-    isHeldBack
+    isSuspicious && !isDeferred ? CONFIRM_MS : Infinity,
+    isDeferred
       ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / WAKE_STEP_MS) * WAKE_STEP_MS
       : Infinity,
   );
   return nowMs + Math.max(WAKE_STEP_MS, Math.floor(inMs / WAKE_STEP_MS) * WAKE_STEP_MS);
 }
 
-/** Whether a look is on its way that comes later. What a clock that is far ahead has written is not believed. */
+/** Whether a later worker check is on its way. A time far in the future comes from a wrong clock and is ignored. */
 export const isOnItsWay = (lookout: Lookout | undefined, nowMs: number): boolean =>
   lookout !== undefined &&
   lookout.nextAtMs > nowMs &&
   lookout.nextAtMs <= nowMs + LOOK_EVERY_MS + CLOCK_SKEW_MAX_MS;
 
 /**
- * Sends the next look, and notes it. `superseded`: another one was noted meanwhile. Sent first: one that was not noted is over when
- * it comes, and whoever could not note it comes again; one that was noted and not sent would come never.
+ * Sends the next worker check, then notes it. `superseded`: another one was noted meanwhile. A check that was sent and not noted
+ * ends when it arrives, and its sender tries again. The other order could leave a check that is noted and never comes.
  */
 export async function lookAgain(
   { store, queue, clock }: DispatchContext,
@@ -247,17 +252,20 @@ export async function lookAgain(
 }
 
 export interface AfterPass {
-  /** As the pass has loaded it, not before `loadedAtMs`. */
+  /** The partition as the pass has loaded it, at `loadedAtMs` or later. */
   readonly state: PartitionState;
   readonly loadedAtMs: number;
-  /** What holds capacity after it. */
+  /** Jobs that hold capacity after the pass. */
   readonly held: readonly ReservedJob[];
   readonly attendance: Attendance;
-  /** What ran under leases that had ended by then was taken; undefined: the pass did not look. */
+  /** Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: the pass did not look. */
   readonly judgedUntilMs: number | undefined;
 }
 
-/** What a pass leaves to those who look: that it has looked itself, and a first look where none is on its way. Never rejects. */
+/**
+ * At the end of a pass: notes which ended leases it has handled, and sends a first worker check if none is on its way. Never
+ * rejects.
+ */
 export async function stayOnLookout(
   context: DispatchContext,
   partition: number,
@@ -270,21 +278,21 @@ export async function stayOnLookout(
   // planted: no-looks
   const isMissing = runsOnWorkers(state, held) && !isOnItsWay(lookout, nowMs);
   const isNews = judgedUntilMs !== undefined && judgedUntilMs > (lookout?.judgedUntilMs ?? 0);
-  const judged = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
+  const handled = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
   try {
     if (isMissing) {
       const nextAtMs = nextLookAtMs(state, attendance, loadedAtMs, nowMs);
-      await lookAgain(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: judged });
+      await lookAgain(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: handled });
     } else if (isNews) {
       const nextAtMs = lookout?.nextAtMs ?? 0;
       await store.keepLookout({
         partition,
         seen: lookout,
-        next: { sinceMs, atMs, nextAtMs, judgedUntilMs: judged },
+        next: { sinceMs, atMs, nextAtMs, judgedUntilMs: handled },
       });
     }
   } catch (error) {
-    log.warn('no look at the workers was asked for; the next pass does it', {
+    log.warn('a worker check could not be scheduled; the next pass schedules it', {
       partition,
       error: String(error),
     });

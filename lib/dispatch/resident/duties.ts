@@ -1,4 +1,7 @@
-/** What a resident is for each partition, leader or standby, and the tasks that follow from it. */
+/**
+ * The duty of a resident for each partition: to lead it, to be on standby for it, or neither. The ring of members decides, and
+ * this file runs one task for each partition to lead.
+ */
 import {
   buildRing,
   type PartitionRole,
@@ -16,16 +19,16 @@ import type { Membership } from './membership.ts';
 import type { ResidentSettings } from './options.ts';
 import type { ResidentContext } from './resident-context.ts';
 
-/** What it is for one partition, and what it does about it. */
+/** The duty for one partition. */
 interface Duty {
   readonly partition: number;
   role: PartitionRole;
   wanted: PartitionRole;
-  /** Rounds in which the ring's leader did not lead while this one stood by. */
+  /** Membership rounds in a row in which the ring's leader did not lead while this resident was on standby. */
   missed: number;
-  /** It leads. */
+  /** Whether this resident leads the partition now. */
   isLeading: boolean;
-  /** While it tries to lead, and does. */
+  /** Runs while this resident tries to lead, or leads. */
   task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
 }
 
@@ -53,17 +56,17 @@ export class Duties {
     return this.#totals;
   }
 
-  /** One for each partition that there is, or ever was. */
+  /** Number of partitions that exist, or have ever existed. */
   get count(): number {
     return this.#known().length;
   }
 
-  /** The partitions that it leads. */
+  /** The partitions that this resident leads. */
   led(): readonly number[] {
     return this.#all.flatMap(({ partition, isLeading }) => (isLeading ? [partition] : []));
   }
 
-  /** What the ring of these members makes of this one. */
+  /** Assigns roles by the ring of these members. */
   assign(members: readonly DispatcherRecord[]): void {
     const { dispatcherId } = this.#settings;
     const byName = new Map(members.map((member) => [member.dispatcherId, member]));
@@ -74,16 +77,16 @@ export class Duties {
       const [leader = dispatcherId] = preferenceOf(ring, partitionHash(partition), 1);
       const isLed = role !== 'standby' || byName.get(leader)?.leads.includes(partition) !== false;
       duty.missed = isLed ? 0 : (duty.missed + 1) % (4 * MISSED_MAX);
-      this.#want(duty, duty.missed >= MISSED_MAX ? 'leader' : role);
+      this.#setWanted(duty, duty.missed >= MISSED_MAX ? 'leader' : role);
     }
   }
 
-  /** Leads nothing any more, and stands by for nothing. */
+  /** Gives up all partitions. */
   drop(): void {
-    for (const duty of this.#all) this.#want(duty, 'offline');
+    for (const duty of this.#all) this.#setWanted(duty, 'offline');
   }
 
-  /** When all that it was about has ended. */
+  /** Resolves when all tasks have ended. */
   async ended(): Promise<void> {
     await Promise.all(this.#all.map(({ task }) => task?.ended));
   }
@@ -96,7 +99,7 @@ export class Duties {
     return this.#all;
   }
 
-  #want(duty: Duty, to: PartitionRole): void {
+  #setWanted(duty: Duty, to: PartitionRole): void {
     duty.wanted = to;
     if (to !== 'leader') {
       if (duty.task === undefined) this.#stepTo(duty, to);
@@ -108,7 +111,7 @@ export class Duties {
     const end = new AbortController();
     const ended = this.#tryToLead(duty, end.signal).then(() => {
       duty.task = undefined;
-      this.#want(duty, duty.wanted);
+      this.#setWanted(duty, duty.wanted);
     });
     duty.task = { end, ended };
   }
@@ -130,7 +133,7 @@ export class Duties {
     duty.role = to;
   }
 
-  /** Leads whenever no other dispatcher does, until it is to end. */
+  /** Leads the partition if no other dispatcher does, and tries again until aborted. */
   async #tryToLead(duty: Duty, end: AbortSignal): Promise<void> {
     const { store, clock, log, pollMs } = this.#settings;
     const { partition } = duty;
@@ -157,7 +160,7 @@ export class Duties {
       const report = await lead(context, duty.partition, {
         first: { hints: [], fires: true },
         letter: undefined,
-        // Under a newer declaration it begins anew, though its partition was not told of that.
+        // With a newer declaration the lead ends and begins again, even if its own partition has not reported one.
         stays: () => this.#membership.isMember() && this.#context.now === context,
         endsAtMonotonicMs: Infinity,
         end,

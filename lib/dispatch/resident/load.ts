@@ -1,4 +1,4 @@
-/** How busy a resident is, and what waits where it leads: its membership's renewals say so. */
+/** Measures how busy a resident is, and how many jobs wait in its partitions. The renewals of its membership publish this. */
 import type { DispatcherLoad } from '../../store/contract/records.ts';
 import { combinedDepth, type Depth, depthOf, HEARTBEAT_BOUNDS } from '../partition/depth.ts';
 import type { ResidentSettings } from './options.ts';
@@ -22,17 +22,17 @@ export class LoadMeter {
     this.#sinceMonotonicMs = settings.clock.monotonicMs();
   }
 
-  /** The count that is under way. */
+  /** The count in progress. */
   get counting(): Promise<void> | undefined {
     return this.#counting;
   }
 
-  /** So long a pass took. */
+  /** Notes the duration of a pass. */
   note(passMs: number): void {
     this.#inPassesMs += passMs;
   }
 
-  /** Since it was asked last. Starts the next count, if it is time. */
+  /** The load since the last call. Starts the next count if it is due. */
   now(leads: readonly number[]): DispatcherLoad {
     const { clock, countEveryMs, vitals } = this.#settings;
     const nowMonotonicMs = clock.monotonicMs();
@@ -59,7 +59,7 @@ export class LoadMeter {
     };
   }
 
-  /** Counts what waits where it leads, beside everything else: a count that is late or fails is an older one. */
+  /** Counts the waiting jobs in the background. If a count is late or fails, the last one is used. */
   async #count(leads: readonly number[]): Promise<void> {
     const context = this.#context.now;
     const { clock, log, dispatcherId } = this.#settings;
@@ -73,7 +73,7 @@ export class LoadMeter {
       this.#waitedMs =
         oldestReadyAtMs === undefined ? undefined : Math.max(0, clock.nowMs() - oldestReadyAtMs);
     } catch (error) {
-      log.warn('what waits was not counted; it is tried again', { dispatcherId, error: String(error) });
+      log.warn('waiting jobs could not be counted; trying again', { dispatcherId, error: String(error) });
     } finally {
       this.#counting = undefined;
     }

@@ -1,4 +1,7 @@
-/** A dispatcher that runs on is a member as long as it renews its record. */
+/**
+ * The membership of a resident. The resident is a member while it renews its record in time, and stops leading shortly before the
+ * record would expire. `resident.ts` renews it at intervals.
+ */
 import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../../core/lease.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../../store/contract/records.ts';
 import { MARGIN_PART } from '../tuning.ts';
@@ -10,11 +13,11 @@ export class Membership {
   readonly life: DispatcherIdentity;
   readonly #meter: LoadMeter;
   #untilMonotonicMs = -Infinity;
-  /** As slow as the store counts. */
+  /** How slowly the store answers, as used to extend the lease. */
   #slowMs = 0;
-  /** When the first renewal was sent since the last answer. */
+  /** When the first renewal since the last answer was sent. */
   #askedFirstMonotonicMs = Infinity;
-  /** The furthest end that was asked for. */
+  /** The latest expiry that was asked for, epoch ms. */
   #expiresAtMs = 0;
 
   constructor(settings: ResidentSettings, life: DispatcherIdentity, meter: LoadMeter) {
@@ -31,7 +34,7 @@ export class Membership {
     return this.#slowMs;
   }
 
-  /** Says that it lives, and what it leads of so many partitions. Answers who lives. */
+  /** Renews the membership, with the partitions that this resident leads. Returns all live members. */
   async renew(
     leads: readonly number[],
     partitions: number,
@@ -41,7 +44,7 @@ export class Membership {
     this.#askedFirstMonotonicMs = Math.min(this.#askedFirstMonotonicMs, askedAtMonotonicMs);
     const unansweredMs = askedAtMonotonicMs - this.#askedFirstMonotonicMs;
     const extensionMs = leaseExtensionMs(memberLeaseMs, Math.max(this.#slowMs, unansweredMs));
-    // What was asked for before is not taken back: such a renewal would not be written.
+    // An earlier expiry than one already asked for would be refused by the store.
     this.#expiresAtMs = Math.max(
       this.#expiresAtMs,
       clock.nowMs() + memberLeaseMs + extensionMs + CLOCK_SKEW_MAX_MS,
@@ -62,7 +65,7 @@ export class Membership {
     try {
       await store.removeDispatcher(this.life);
     } catch (error) {
-      log.warn('the membership was not ended; it expires', { ...this.life, error: String(error) });
+      log.warn('the membership could not be removed; it will expire', { ...this.life, error: String(error) });
     }
   }
 }

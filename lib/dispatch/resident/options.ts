@@ -1,4 +1,7 @@
-/** What a dispatcher that runs on is given, and what it answers. */
+/**
+ * The options and the report of a resident dispatcher. Composition roots pass the options to `resident.ts`, which checks them
+ * here and adds the defaults.
+ */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { numberWithin, objectOf, textWithin } from '../../core/read-fields.ts';
 import type { Deployed } from '../../declaration/declaration.ts';
@@ -20,36 +23,36 @@ export interface ResidentOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Hears what its passes do and leave behind. @default - nothing does */
+  /** Receives the metrics of its passes. @default - none are reported */
   readonly metrics?: Metrics | undefined;
-  /** Unique among the dispatchers that live; a new life of the same name supersedes the former one. */
+  /** Unique among live dispatchers. A new incarnation of the same id supersedes the former one. */
   readonly dispatcherId: string;
   /** @default DISPATCH_BUDGET */
   readonly budget?: DispatchBudget | undefined;
-  /** How long it counts as a member without saying so. @default 15 s */
+  /** How long the membership lasts without renewal. @default 15 s */
   readonly memberLeaseMs?: number | undefined;
   /**
-   * How often letters of each partition that it leads are looked for; while there is something to do, and for 10 s after, each 28 ms
-   * at least. @default 250 ms
+   * Time between looks for letters in each partition that it leads. During activity and for 10 s after, 28 ms if that is shorter.
+   * @default 250 ms
    */
   readonly pollMs?: number | undefined;
-  /** How long a partition that it leads goes without a pass at most. @default 60 s, as the tick */
+  /** Longest time without a pass in a partition that it leads. @default 60 s, as the tick */
   readonly passEveryMs?: number | undefined;
-  /** How often it counts what waits where it leads, for a look at its load. @default 30 s */
+  /** How often it counts the waiting jobs in its partitions. @default 30 s */
   readonly countEveryMs?: number | undefined;
-  /** How its process fares; not said unless given. */
+  /** Reads the vital signs of its process. @default - none are published */
   readonly vitals?: (() => Vitals) | undefined;
-  /** How long passes that are under way are waited for at the end. @default 10 s */
+  /** How long it waits at the end for passes in progress. @default 10 s */
   readonly shutdownMs?: number | undefined;
-  /** Ends it in order. */
+  /** Shuts the resident down when aborted, once passes in progress have ended. */
   readonly signal: AbortSignal;
 }
 
-/** Why a resident ended. */
+/** Why a resident has ended. */
 export type ResidentEnd =
-  /** It was asked to. */
+  /** Its signal was aborted. */
   | 'stopped'
-  /** Another life of its name has begun. */
+  /** Another incarnation of its id has begun. */
   | 'superseded';
 
 export interface ResidentReport {
@@ -59,7 +62,7 @@ export interface ResidentReport {
   readonly settled: number;
 }
 
-/** The options, with what was left out. */
+/** The options with their defaults. */
 export interface ResidentSettings extends ResidentOptions {
   readonly budget: DispatchBudget;
   readonly memberLeaseMs: number;
@@ -69,7 +72,10 @@ export interface ResidentSettings extends ResidentOptions {
   readonly shutdownMs: number;
 }
 
-/** @throws ConfigurationError */
+/**
+ * Checks the options and adds the defaults.
+ * @throws ConfigurationError
+ */
 export function settingsOf(options: ResidentOptions): ResidentSettings {
   requireWorkable(options);
   return {

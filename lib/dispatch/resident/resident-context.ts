@@ -1,4 +1,7 @@
-/** What a resident dispatches with: under the newest declaration that one of its partitions has met. */
+/**
+ * The dispatch context of a resident. All its leads share it, and it is replaced when one of its partitions, or the store, has a
+ * newer declaration.
+ */
 
 import { DECLARATION_AGE_MS } from '../../declaration/declaration.ts';
 import type { DispatcherIdentity } from '../../store/contract/records.ts';
@@ -37,7 +40,7 @@ export class ResidentContext {
     return this.#now;
   }
 
-  /** Looks whether there is a newer declaration, once a minute: a partition may not have been told. */
+  /** Reads the declared version once a minute, because no partition may have reported a newer one. */
   async keepUp(): Promise<void> {
     const { deployed, store, clock, log } = this.#now;
     if (deployed === undefined || clock.monotonicMs() - this.#lookedAtMonotonicMs < DECLARATION_AGE_MS)
@@ -46,11 +49,14 @@ export class ResidentContext {
     try {
       await this.renew(await store.readDeclaredVersion());
     } catch (error) {
-      log.warn('the declaration was not looked at; trying again', { ...this.#life, error: String(error) });
+      log.warn('the declared version could not be read; trying again', {
+        ...this.#life,
+        error: String(error),
+      });
     }
   }
 
-  /** Goes on under a newer declaration, unless another partition has brought it already. */
+  /** Replaces the context by one with a newer declaration, unless this has happened already. */
   async renew(version: number): Promise<void> {
     const { deployed, log } = this.#now;
     if (deployed === undefined || deployed.version >= version) return;

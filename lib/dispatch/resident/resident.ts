@@ -1,17 +1,18 @@
 /**
- * A resident: a dispatcher that runs on, beside the functions or in their stead. It is a member as long as it renews its
- * record; the members' ring gives it partitions to lead (`../lead/lead.ts`) and others to stand by for.
+ * A resident: a dispatcher process that keeps running, beside dispatch functions or in their place. It is a member while it
+ * renews its record. The ring of members gives it partitions to lead (`../lead/lead.ts`) and others to be on standby for.
  *
- * Safety is the partition's version alone: two dispatchers that both believe to lead one partition do no harm. So membership may lag, get
- * lost, or be believed too long: it costs time. Where there is no member, or a leader does not lead, functions make the passes.
+ * Safety comes from each partition's version alone: two dispatchers that both believe to lead a partition do no harm. So an
+ * outdated, lost or overlong membership only costs time. If there is no member, or a leader does not lead, functions make the
+ * passes.
  *
  * With a membership lease L, clocks that differ by at most S, and a margin M:
  *
- *     t            the renewal is about to be sent (by the dispatcher's monotonic clock)
- *     t + L - M    without a newer one that was answered: it stops leading
- *     t + L        the earliest instant at which anybody sees the record expired: it says L + S
+ *     t            a renewal is about to be sent (by the dispatcher's monotonic clock)
+ *     t + L - M    it stops leading, unless a newer renewal was answered
+ *     t + L        the earliest instant at which another dispatcher sees the record expired, as it says L + S
  *
- * L is the configured one, and more while the store answers slowly, as with a worker's (`../worker/membership.ts`).
+ * L is the configured lease. It is longer while the store answers slowly, as a worker's lease is (`../worker/membership.ts`).
  */
 
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
@@ -26,11 +27,11 @@ import { type ResidentEnd, type ResidentOptions, type ResidentReport, settingsOf
 import { ResidentContext } from './resident-context.ts';
 
 /**
- * Runs a dispatcher until it is told to end, or another life of its name begins. When this resolves, it makes no more
- * passes and leads nothing, unless a request hung: then its leads expire.
+ * Runs a dispatcher until its signal is aborted, or another incarnation of its id begins. Once this resolves, the dispatcher
+ * makes no more passes and leads nothing; only if a request hangs do its leads last until they expire.
  *
  * @throws ConfigurationError - before anything was done
- * @throws the store's errors - when it could not become a member, and waiting does not help
+ * @throws the store's errors - if it could not become a member, and waiting would not help
  */
 export async function runDispatcher(options: ResidentOptions): Promise<ResidentReport> {
   const settings = settingsOf(options);
@@ -60,7 +61,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
     onSignal();
   }
   const over = new AbortController();
-  // First others learn that it goes; they have its partitions as soon as their last passes are over.
+  // The membership ends first, so that others take over the partitions as soon as the last passes are over.
   const left = Promise.all([membership.leave(), meter.counting, duties.ended()]);
   void left.then(() => over.abort());
   await clock.sleep(settings.shutdownMs, over.signal);
@@ -73,7 +74,7 @@ export async function runDispatcher(options: ResidentOptions): Promise<ResidentR
   return { end, ...totals };
 }
 
-/** Renews the membership, and takes the partitions that it gives, until it is to end. */
+/** Renews the membership and takes the partitions that it assigns, until the end. */
 async function stayMember(
   {
     membership,
@@ -85,8 +86,8 @@ async function stayMember(
   { clock, log, life }: Pick<ResidentOptions, 'clock' | 'log'> & { readonly life: object },
 ): Promise<ResidentEnd> {
   let hasBeenMember = false;
-  /** Says that it lives, and looks who else does. */
-  const round = async (): Promise<'member' | 'superseded'> => {
+  /** Renews the membership and assigns roles by the live members. */
+  const renewAndAssign = async (): Promise<'member' | 'superseded'> => {
     const members = await membership.renew(duties.led(), duties.count);
     if (members === 'superseded') return members;
     if (!ending.signal.aborted && membership.isMember()) duties.assign(members);
@@ -97,15 +98,15 @@ async function stayMember(
   while (!ending.signal.aborted) {
     let pauseMs = memberLeaseMs / ROUNDS_PER_LEASE;
     try {
-      // A renewal that hangs does not hold up the end; if it arrives after it, it is refused.
-      if ((await orAborted(round(), ending.signal)) === 'superseded') {
+      // A hanging renewal does not delay the end. If it arrives after the end, it is refused.
+      if ((await orAborted(renewAndAssign(), ending.signal)) === 'superseded') {
         ending.abort();
-        log.warn('another life of this dispatcher has begun', { ...life });
+        log.warn('another incarnation of this dispatcher has started', { ...life });
         return 'superseded';
       }
       hasBeenMember = true;
       const { slowMs } = membership;
-      // As a worker's heartbeat: it asks for more while there is time.
+      // A slow store needs earlier renewals, as a worker's heartbeat does.
       if (leaseExtensionMs(memberLeaseMs, slowMs) > 0) pauseMs = Math.max(0, pauseMs - slowMs);
     } catch (error) {
       const isTransient = error instanceof ThrottledError || error instanceof UnavailableError;

@@ -1,4 +1,7 @@
-/** Keys with backlog in one partition, type by type, in their turn: as far as the view knows them, and page by page beyond. */
+/**
+ * Reads the keys with backlog of a partition for the candidates, by type and in the order of their shares. It uses the keys that
+ * the view knows, and reads more of the keys line when the planner asks for more.
+ */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { JobMode } from '../../core/job.ts';
 import type { Planner } from '../../core/planner.ts';
@@ -11,7 +14,7 @@ import { type Keys, noKeys, type View, withKeys, withKeysOf, withLines } from '.
 
 export interface KeysInput {
   readonly partition: number;
-  /** Tells which keys have a weight of their own. */
+  /** Knows which keys have a weight of their own. */
   readonly ledgerCache: Pick<LedgerCache, 'weighted'>;
   readonly view: View;
   /** Whether a key belongs to this partition. */
@@ -19,13 +22,13 @@ export interface KeysInput {
   readonly nowMs: number;
 }
 
-/** What keys are offered by. */
+/** The shares by which keys are ordered. */
 export interface KeyShares {
-  /** Reads what is needed to tell them of these keys. */
+  /** Reads the ledgers that the shares of these keys need. */
   readonly read: (fairnessKeys: readonly string[]) => Promise<void>;
-  /** What a key was charged, over its weight. */
+  /** A key's charged cost, divided by its weight. */
   readonly of: (key: KeyBacklog) => number;
-  /** The least that a key behind this rank can have. */
+  /** The least share that a key behind this rank can have. */
   readonly behind: (rankCostMs: number) => number;
 }
 
@@ -39,35 +42,35 @@ export function keyShares(
       ledgerCache.readLedgers(keys.filter((key) => !(ledgerCache.isKnown(key) || planner.isKeyFull(key)))),
     of: ({ fairnessKey }) =>
       (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) / ledgerCache.weightOf(fairnessKey),
-    // After a reset, ranks say what keys were charged before it.
+    // After a reset, ranks still show the costs of before.
     behind: (rankCostMs) => (resetEveryMs === null ? rankCostMs / defaultWeight : 0),
   };
 }
 
-/** A key, and what its place says of the shares of keys that were not offered: its own share when it was met, or nothing. */
+/** A key, with a bound for the shares of keys that were not offered yet: its own share, or 0, which says nothing. */
 export interface WaitingKey {
   readonly key: KeyBacklog;
   readonly share: number;
 }
 
-/** How far the keys of a type were offered in this pass. */
-interface Turn {
-  /** By fairness key: the modes of its lines. What a hint told of a key may be less than its place in the keys line says. */
-  readonly met: Map<string, readonly JobMode[]>;
-  /** All of these were met. */
-  metOf: Keys['keys'] | undefined;
-  /** Met and not offered. */
+/** How far the keys of one type were offered in this pass. */
+interface KeyProgress {
+  /** By fairness key: the modes of its known lines. A hint may name fewer of them than the keys line. */
+  readonly knownModes: Map<string, readonly JobMode[]>;
+  /** The last set of keys that was added completely. */
+  addedFrom: Keys['keys'] | undefined;
+  /** Keys that were read and not yet offered, by share. */
   waiting: readonly WaitingKey[];
 }
 
 export class BackloggedKeys {
   readonly #store: Pick<JobStore, 'readKeys' | 'readBacklogs'>;
   readonly #input: KeysInput;
-  /** By type. */
-  readonly #turns = new Map<string, Turn>();
+  /** Progress by type. */
+  readonly #progress = new Map<string, KeyProgress>();
   /** Whether this pass has read a keys line. */
   hasRead = false;
-  /** Keys that were met here, and live in another partition. */
+  /** Keys that were found here and belong to another partition. */
   readonly strangers: { readonly type: string; readonly key: KeyBacklog }[] = [];
 
   constructor(store: Pick<JobStore, 'readKeys' | 'readBacklogs'>, input: KeysInput) {
@@ -76,24 +79,28 @@ export class BackloggedKeys {
   }
 
   /**
-   * The next keys of a type, those of the least shares first. Their line is in the order of their ranks, which trail: a key that was
-   * charged since it got its rank stands in front of others whose turn is sooner. So the line is read on until enough keys have a
-   * share that no key behind can have less of. Before all of that come the keys that hints tell of, whatever their shares: a plan looks at so
-   * many keys and no more, and most that stand in front may have nothing.
+   * The next keys of a type, least shares first. The keys line is in rank order, and ranks lag: a key that was charged since
+   * stands before keys that should come sooner. So the line is read on until enough keys have a share that no unread key can be
+   * below. The first answer also has all keys from hints, even those with larger shares: a plan looks at a bounded
+   * number of keys, and most keys at the front may have no jobs left.
    */
   async inTurn(
     type: string,
     count: number,
     shares: KeyShares,
   ): Promise<{ readonly keys: readonly WaitingKey[]; readonly more: boolean }> {
-    const turn: Turn = this.#turns.get(type) ?? { met: new Map(), metOf: undefined, waiting: [] };
-    const isFirst = !this.#turns.has(type);
-    const told = new Set(isFirst ? toldOf(this.#input.view, type).map(({ job }) => job.fairnessKey) : []);
-    this.#turns.set(type, turn);
+    const progress: KeyProgress = this.#progress.get(type) ?? {
+      knownModes: new Map(),
+      addedFrom: undefined,
+      waiting: [],
+    };
+    const isFirst = !this.#progress.has(type);
+    const told = new Set(isFirst ? reportedOf(this.#input.view, type).map(({ job }) => job.fairnessKey) : []);
+    this.#progress.set(type, progress);
     let known = await this.#known(type, isFirst);
     for (;;) {
-      await this.#meet(turn, known, shares);
-      const { waiting } = turn;
+      await this.#addKeys(progress, known, shares);
+      const { waiting } = progress;
       const isWhole = known.next === undefined;
       const behind = shares.behind(known.behindCostMs);
       let given = 0;
@@ -101,36 +108,39 @@ export class BackloggedKeys {
         given += 1;
       if (given === count || isWhole) {
         const behindThem = Map.groupBy(waiting.slice(given), ({ key }) => told.has(key.fairnessKey));
-        turn.waiting = behindThem.get(false) ?? [];
-        // Their shares say nothing of the keys between.
+        progress.waiting = behindThem.get(false) ?? [];
+        // The share of such a key is no bound for the unread keys.
         const sooner = (behindThem.get(true) ?? []).map(({ key }) => ({ key, share: 0 }));
-        return { keys: [...waiting.slice(0, given), ...sooner], more: turn.waiting.length > 0 || !isWhole };
+        return {
+          keys: [...waiting.slice(0, given), ...sooner],
+          more: progress.waiting.length > 0 || !isWhole,
+        };
       }
       known = await this.#readOn(type, known);
     }
   }
 
-  /** When a line was announced last, as far as that was read; Infinity: it was not. */
+  /** When a line was last announced, epoch ms, as far as it was read. Infinity: unknown. */
   announcedAtMs({ type, fairnessKey }: ReadyLine): number {
     return this.#input.view.keys.get(type)?.keys.get(fairnessKey)?.announcedAtMs ?? Infinity;
   }
 
-  /** What is known of a type's keys. Within a pass, what was read stays. */
+  /** The known keys of a type. Within a pass they are not read again. */
   async #known(type: string, isFirst: boolean): Promise<Keys> {
     const { view, nowMs } = this.#input;
     const known = view.keys.get(type);
     const isTrusted = known !== undefined && (!isFirst || nowMs - known.readAtMs < LOOK_AROUND_MS);
-    return isTrusted ? this.#withNamed(type, known, []) : this.#readOn(type, undefined);
+    return isTrusted ? this.#withLookedUp(type, known, []) : this.#readOn(type, undefined);
   }
 
-  /** With one more page. */
+  /** Reads the next part of the keys line. */
   async #readOn(type: string, before: Keys | undefined): Promise<Keys> {
     const { partition, nowMs, view, livesHere } = this.#input;
-    // The further a line is read, the more of it at once.
+    // Each read is as long as all before it together.
     const limit = Math.max(PAGE_MAX, before?.keys.size ?? 0);
     const read = await this.#store.readKeys({ partition, type, limit, after: before?.next });
     this.hasRead = true;
-    const known = before ?? withKeysOf(noKeys(nowMs), toldOf(view, type));
+    const known = before ?? withKeysOf(noKeys(nowMs), reportedOf(view, type));
     const keys = new Map(known.keys);
     for (const key of read.keys) {
       const { fairnessKey } = key;
@@ -143,18 +153,18 @@ export class BackloggedKeys {
     const moved = before === undefined ? [] : view.movedBackSince(before.readAtMs - SHOWN_MS);
     // planted: first-page-of-keys
     const { next } = read;
-    return this.#withNamed(type, { ...known, keys, behindCostMs, next }, moved);
+    return this.#withLookedUp(type, { ...known, keys, behindCostMs, next }, moved);
   }
 
   /**
-   * With those that may come first wherever they stand: keys that have a weight of their own, and those that have moved to the front since the
-   * index showed the first page. A first page that is all of the line has shown them.
+   * Adds keys that may come first wherever they stand in the line: those with a weight of their own, and those that moved to the
+   * front after the index showed the first part. If the first part was the whole line, it has shown them.
    */
-  async #withNamed(type: string, known: Keys, moved: readonly string[]): Promise<Keys> {
+  async #withLookedUp(type: string, known: Keys, moved: readonly string[]): Promise<Keys> {
     const { partition, view, ledgerCache, livesHere } = this.#input;
     const { keys, named } = known;
     const fairnessKeys = [...new Set([...ledgerCache.weighted, ...moved])].filter(
-      // Of a key that was told of only, there may be more lines.
+      // A key known only from a hint may have more lines.
       (key) => !named.has(key) && (keys.get(key)?.announcedAtMs ?? Infinity) === Infinity,
     );
     let whole = known;
@@ -167,22 +177,25 @@ export class BackloggedKeys {
     return whole;
   }
 
-  async #meet(turn: Turn, { keys }: Keys, shares: KeyShares): Promise<void> {
-    // Of ten thousand, a plan that asks for the next hundred looks through none again.
-    if (turn.metOf === keys) return;
-    turn.metOf = keys;
+  async #addKeys(progress: KeyProgress, { keys }: Keys, shares: KeyShares): Promise<void> {
+    // With ten thousand keys, a plan that asks for the next hundred must not go through all again.
+    if (progress.addedFrom === keys) return;
+    progress.addedFrom = keys;
     const fresh = [...keys.values()].filter(({ fairnessKey, lines }) => {
-      const modes = turn.met.get(fairnessKey);
+      const modes = progress.knownModes.get(fairnessKey);
       return modes === undefined || lines.some(({ mode }) => !modes.includes(mode));
     });
     if (fresh.length === 0) return;
     for (const { fairnessKey, lines } of fresh)
-      turn.met.set(fairnessKey, [...(turn.met.get(fairnessKey) ?? []), ...lines.map(({ mode }) => mode)]);
+      progress.knownModes.set(fairnessKey, [
+        ...(progress.knownModes.get(fairnessKey) ?? []),
+        ...lines.map(({ mode }) => mode),
+      ]);
     await shares.read(fresh.map(({ fairnessKey }) => fairnessKey));
-    const met = fresh.map((key) => ({ key, share: shares.of(key) }));
-    turn.waiting = [...turn.waiting, ...met].sort((one, other) => one.share - other.share);
+    const added = fresh.map((key) => ({ key, share: shares.of(key) }));
+    progress.waiting = [...progress.waiting, ...added].sort((one, other) => one.share - other.share);
   }
 }
 
-/** Jobs of a type that hints told of. */
-const toldOf = (view: View, type: string) => [...view.told.all()].filter(({ job }) => job.type === type);
+/** Jobs of a type that hints have reported. */
+const reportedOf = (view: View, type: string) => [...view.told.all()].filter(({ job }) => job.type === type);

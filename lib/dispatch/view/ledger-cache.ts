@@ -1,6 +1,6 @@
 /**
- * What a pass knows of a partition's costs: ledgers of fairness keys and learned costs, as read, and as settlement changes
- * them. Ledgers that changed are written with the settlement itself, and what was learned right behind it.
+ * The costs that a pass knows of a partition: the ledgers of fairness keys and the learned costs of types and resources, as read
+ * and as settlement changes them. Changed ledgers are written in the settlement's own commit, and learned costs right after it.
  */
 
 import { type Weights, weightsNow } from '../../core/capacity.ts';
@@ -15,19 +15,19 @@ import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../../
 import type { PartitionCache } from './partition-cache.ts';
 import type { Settled } from './settled.ts';
 
-/** Names what was learned of a type on a resource. */
+/** Names the learned cost of a type on a resource. */
 interface EstimateName {
   readonly type: string;
   readonly resourceId: string;
 }
 
-// The length of the type keeps names apart where a type or a resource contains a line break.
+// The length of the type keeps names apart even if a type or a resource contains a line break.
 export const nameOfEstimate = ({ type, resourceId }: EstimateName): string =>
   `${type.length}\n${type}\n${resourceId}`;
 
 const ONLY_TYPE: readonly string[] = [WHOLE_TYPE];
 
-/** What is in flight, as it is charged now: a reset forgives what was reserved before it. */
+/** The jobs in flight with what they are charged now. After a reset, jobs that were reserved before it are charged nothing. */
 export function chargedOf(
   reservations: readonly Pick<Reservation, 'reservedAtMs' | 'jobs'>[],
   fairness: PoolConfiguration['fairness'],
@@ -46,13 +46,13 @@ export class LedgerCache {
   readonly #configuration: PoolConfiguration;
   readonly #partition: number;
   readonly #nowMs: number;
-  /** A resource's learned cost is written when it has moved by this part of itself. Only settlements need it. */
+  /** Share of its value by which a resource's learned cost must have moved to be written. Only settlements use it. */
   readonly #newsShare: number;
   readonly #cached: PartitionCache;
-  /** By fairness key: the read that will tell its ledger. */
+  /** Reads in progress, by the fairness key whose ledger they read. */
   readonly #reading = new Map<string, Promise<void>>();
   #weights: Weights;
-  /** By key: since when something of it is in flight. A ledger that counted then does not expire meanwhile. */
+  /** By fairness key: since when one of its jobs is in flight, epoch ms. Its ledger does not expire meanwhile. */
   readonly #inFlightSinceMs = new Map<string, number>();
 
   constructor(
@@ -72,7 +72,7 @@ export class LedgerCache {
     this.#weights = weightsNow(configuration, []);
   }
 
-  /** What came with the partition's own read need not be read again. */
+  /** Adds what the load of the partition has read. */
   know({ ledgers, estimates, controls }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls'>): void {
     this.#weights = weightsNow(this.#configuration, controls);
     for (const ledger of ledgers) this.#cached.ledgers.set(ledger.fairnessKey, ledger);
@@ -88,7 +88,7 @@ export class LedgerCache {
     }
   }
 
-  /** Reads the ledgers that are not known yet, and that no other read is under way for: each type of a key asks for its ledger. */
+  /** Reads ledgers that are neither known nor being read. A key with several types asks for its ledger several times. */
   async readLedgers(fairnessKeys: Iterable<string>): Promise<void> {
     const missing = new Set<string>();
     const reads = new Set<Promise<void>>();
@@ -113,7 +113,7 @@ export class LedgerCache {
     for (const [at, key] of fairnessKeys.entries()) this.#cached.ledgers.set(key, found[at]);
   }
 
-  /** Reads the learned costs that these jobs need and that are not known yet. */
+  /** Reads the learned costs that these jobs need and that are not known. */
   async readEstimates(jobs: Iterable<Pick<Job, 'type' | 'resourceId'>>): Promise<void> {
     const missing = new Map<string, EstimateName>();
     for (const { type, resourceId } of jobs) {
@@ -127,7 +127,7 @@ export class LedgerCache {
     for (const [at, name] of [...missing.keys()].entries()) this.#cached.estimates.set(name, found[at]);
   }
 
-  /** Whether it was read which ledger the key has, if any. */
+  /** Whether the key's ledger was read, even if it has none. */
   isKnown(fairnessKey: string): boolean {
     return this.#cached.ledgers.has(fairnessKey);
   }
@@ -136,7 +136,7 @@ export class LedgerCache {
     return this.#current(this.#cached.ledgers.get(fairnessKey));
   }
 
-  /** What the planner is told of a key; undefined: it has no ledger. */
+  /** The ledger as the planner needs it. Undefined: the key has none. */
   keyLedgerOf(fairnessKey: string): KeyLedger | undefined {
     const ledger = this.ledgerOf(fairnessKey);
     if (ledger === undefined) return undefined;
@@ -144,8 +144,8 @@ export class LedgerCache {
   }
 
   /**
-   * Notes that a plan has raised these keys, or met them as they arrived. Answers the ledgers that are to be written: where
-   * nothing was raised, and a job starts, its end says as much.
+   * Updates ledgers of keys that a plan has raised, or that have newly arrived. Returns those to write: a key that was not raised
+   * and whose job starts is written when that job ends.
    */
   raise(raised: readonly KeyLedger[], starts: ReadonlySet<string>): readonly Ledger[] {
     return raised.flatMap(({ fairnessKey, settledCostMs }) => {
@@ -157,7 +157,10 @@ export class LedgerCache {
     });
   }
 
-  /** Keys with a weight of their own, declared or an operator's: the order of the keys line, which is by cost, says nothing of their shares. */
+  /**
+   * Keys with a weight of their own, by declaration or by an operator. The keys line is ordered by cost alone, so their position
+   * in it is not that of their share.
+   */
   get weighted(): readonly string[] {
     return this.#weights.named;
   }
@@ -166,12 +169,12 @@ export class LedgerCache {
     return this.#weights.of(fairnessKey);
   }
 
-  /** What an attempt is expected to cost, by what was read. */
+  /** The expected cost of an attempt, from what was read. */
   costMs(type: string, resourceId: string | undefined): number {
     return this.#costMsBy(this.#known(nameOfEstimate({ type, resourceId: resourceId ?? WHOLE_TYPE })), type);
   }
 
-  /** @param own - what is known of the resource, or of the type where the attempt has none */
+  /** @param own - learned cost of the resource, or of the type if the attempt has no resource */
   #costMsBy(own: EstimateRecord | undefined, type: string): number {
     const declared = typesByName(this.#configuration).get(type);
     const lent = this.#teachesType
@@ -180,16 +183,17 @@ export class LedgerCache {
     return expectedCostMs(own, lent, declared?.defaultCostMs ?? 0);
   }
 
-  /** A ledger that is to be written. */
+  /** Changes a ledger in memory, and notes if its key moves to the front. */
   #change(ledger: Ledger): void {
     const { fairnessKey, settledCostMs } = ledger;
-    // What was charged before a reset, or before the ledger expired, is forgiven. Of a ledger that is gone it is not known.
+    // A charge from before a reset, or before the ledger expired, is dropped. If the old ledger is unknown, its key may have
+    // moved.
     if (settledCostMs < (this.#cached.ledgers.get(fairnessKey)?.settledCostMs ?? Infinity))
       this.#cached.view.noteMovedBack(fairnessKey, this.#nowMs);
     this.#cached.ledgers.set(fairnessKey, ledger);
   }
 
-  /** Charges what an attempt used, and learns from it. Answers what changed. */
+  /** Charges what an attempt used, and learns from it. Returns the changed records. */
   settle({ entry, reservation, resourceId, durationMs, succeeded, endedAtMs }: Settled): {
     readonly ledgers: readonly Ledger[];
     readonly estimates: readonly EstimateRecord[];
@@ -202,7 +206,7 @@ export class LedgerCache {
     const settledCostMs = isForgiven
       ? beforeMs
       : beforeMs + charged + correctionMs(charged, durationMs, fairness);
-    // A job that became ready after the attempt's end found its key away, however late the end is settled.
+    // For credit, the key counts as idle from the attempt's end on, even if that end is settled late.
     const touchedAtMs = Math.max(endedAtMs ?? reservation.reservedAtMs, this.#resetAtMs);
     const ledger = {
       fairnessKey: entry.fairnessKey,
@@ -225,8 +229,8 @@ export class LedgerCache {
       const known = this.#cached.estimates.get(name);
       if (known !== undefined && !this.#cached.written.has(name)) this.#cached.written.set(name, known);
       this.#cached.estimates.set(name, record);
-      // Those of whole types stand in the page, which is written anyway.
-      if (id !== WHOLE_TYPE && !this.#isNews(this.#cached.written.get(name), record)) continue;
+      // Learned costs of whole types stand in the summary, which is written anyway.
+      if (id !== WHOLE_TYPE && !this.#isWorthWriting(this.#cached.written.get(name), record)) continue;
       this.#cached.written.set(name, record);
       changed.push(record);
     }
@@ -234,10 +238,10 @@ export class LedgerCache {
   }
 
   /**
-   * Whether the store should hear of it: an item of its own is two write units, and what a learned cost is for, charging
-   * an attempt that is trued up later, bears a tenth. The learning itself goes on in memory.
+   * Whether a learned cost is worth writing. Its item costs two write units, and an error of a tenth does no harm, because
+   * charges are corrected at the end of an attempt. Memory always has the newest value.
    */
-  #isNews(written: EstimateRecord | undefined, learned: EstimateRecord): boolean {
+  #isWorthWriting(written: EstimateRecord | undefined, learned: EstimateRecord): boolean {
     if (written === undefined || learned.samples >= 2 * written.samples) return true;
     const ttlMs = this.#configuration.fairness.estimateTtlMs;
     if (ttlMs !== null && learned.lastSeenMs - written.lastSeenMs > ttlMs / 4) return true;
@@ -256,13 +260,13 @@ export class LedgerCache {
     return this.#configuration.fairness.estimateFallback !== 'default';
   }
 
-  /** What an attempt teaches: its resource, and its type. */
+  /** The resources that an attempt teaches: its own, and the whole type. */
   #resourcesOf(resourceId: string | undefined): readonly string[] {
     if (resourceId === undefined || resourceId === WHOLE_TYPE) return ONLY_TYPE;
     return this.#teachesType ? [resourceId, WHOLE_TYPE] : [resourceId];
   }
 
-  /** The ledger as it counts now: an idle key's is dropped, and a reset forgives what was charged before it. */
+  /** The ledger as it counts now: none if its key was idle too long, and nothing charged from before a reset. */
   #current(ledger: Ledger | undefined): Ledger | undefined {
     if (ledger === undefined) return undefined;
     if (!this.#isCounted(ledger)) return undefined;
@@ -273,7 +277,7 @@ export class LedgerCache {
     return resetAtMs(this.#configuration.fairness, this.#nowMs);
   }
 
-  /** Whether the key was not idle for its ledger's time to live, by what is known. */
+  /** Whether the key was busy within its ledger's time to live, as far as is known. */
   #isCounted(ledger: Ledger): boolean {
     const { keyTtlMs } = this.#configuration.fairness;
     if (keyTtlMs === null || this.#nowMs - ledger.lastSeenMs < keyTtlMs) return true;

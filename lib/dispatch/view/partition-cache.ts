@@ -1,15 +1,18 @@
-/** What a process remembers of a partition between passes. */
+/**
+ * The cache that a process keeps for each partition between passes. `openCache` gives a pass its cache, and `keepCache` stores it
+ * once all commits were answered.
+ */
 import type { EstimateRecord, Ledger, PartitionState } from '../../store/contract/records.ts';
 import { ENTRIES_MAX } from '../tuning.ts';
 import { View } from './view.ts';
 
-/** What is exact as long as the partition's version is that of the leader's own last commit. */
+/** Data that is valid while the partition's version is that of the leader's own last commit. */
 interface Exact {
-  /** The partition's version after the last pass; undefined: no pass has ended. */
+  /** The partition's version after the last pass. Undefined: no pass has ended. */
   version: number | undefined;
   readonly ledgers: Map<string, Ledger | undefined>;
   readonly estimates: Map<string, EstimateRecord | undefined>;
-  /** What the store has of an estimate that was learned on since. */
+  /** By name: the estimate that the store has, if newer ones were learned since. */
   readonly written: Map<string, EstimateRecord>;
   readonly view: View;
 }
@@ -22,68 +25,68 @@ const emptyExact = (): Exact => ({
   view: new View(),
 });
 
-/** When the load of a partition was measured last. */
+/** When the load of a partition was last reported to the metrics. */
 export interface MeasureMemory {
   measuredAtMs?: number | undefined;
-  /** Gauges that were above zero: they are told once more when they are not. */
+  /** The last report had gauges above zero, so one more report must show zero. */
   measuredBusy?: boolean | undefined;
 }
 
 /**
- * What a dispatcher remembers of a partition. Only a leader remembers ledgers, costs and lines: they are exact as
- * long as the partition's version is that of the leader's own last commit. The rest says when this process last did something, or where it
- * goes on: right or wrong, it loses nothing.
+ * The cached state of one partition. Ledgers, costs and lines are kept by a leader only, and are valid while the partition's
+ * version is that of its own last commit. The other fields are times and cursors. A wrong one of these delays work but loses
+ * none.
  */
 export interface PartitionCache extends Exact {
-  /** The lead that remembers; undefined: ledgers, costs and lines are those of one pass. */
+  /** The lead that owns the cache. Undefined: ledgers, costs and lines are those of one pass. */
   leadBy: string | undefined;
-  /** When capacity was asked for last. */
+  /** When this process last asked other partitions for capacity, epoch ms. */
   askedAtMs?: number | undefined;
-  /** For when a wake was asked for last, to go on with recovery. */
+  /** Epoch ms of the last wake that was requested to continue recovery. */
   wakeAskedMs?: number | undefined;
-  /** For when a wake was asked for last, to look whether another partition's turn with a conflict key is over. */
+  /** Epoch ms of the last wake that was requested because a lock opens then. */
   openAskedMs?: number | undefined;
-  /** By conflict key: when it was marked as having a blocked line. */
+  /** By conflict key: when it was marked as having a blocked line, epoch ms. */
   readonly marked: Map<string, number>;
-  /** Conflict keys that a lost claim may have let go. */
+  /** Conflict keys that may be free now. The next settle step reads the jobs that are parked for them. */
   readonly letGo: Set<string>;
-  /** By conflict key: where the groups of its blocked line go on that were not read lately. Right or wrong, it loses nothing. */
+  /** By conflict key: where to continue in a blocked line that is too long for one read. */
   readonly groupCursors: Map<string, string>;
-  /** Where the round of all marked conflict keys goes on: also after another process made passes. */
+  /** Cursor of the sweep over all marks, valid also after passes of another process. */
   markedCursor?: string | undefined;
-  /** What was measured last. */
+  /** State of the last metrics report. */
   readonly measured: MeasureMemory;
-  /** When some of them were looked at last. */
+  /** When the sweep over all marks last took a step, epoch ms. */
   roundAtMs?: number | undefined;
-  /** What was seen of other partitions after a redeploy. */
+  /** Other partitions' state during a handover. */
   handover?: HandoverMemory | undefined;
-  /** Keys that were met here, and live somewhere else. */
+  /** Keys that were found here and belong to another partition. */
   readonly strangers: StrangersMemory;
 }
 
-/** What a process remembers of a handover. What was read may be old, and is then more than there is: see `handover.ts`. */
+/** A process's state of a handover. Old reads may show more than is still in flight, never less: see `handover.ts`. */
 export interface HandoverMemory {
-  /** The version that it is about. */
+  /** Version of the declaration that the handover is for. */
   readonly since: number;
   readonly beganMonotonicMs: number;
   readonly noted: Set<number>;
-  /** As last read, of those that are not over. */
+  /** Last read state of partitions that still have something in flight from before. */
   readonly states: Map<number, PartitionState>;
   readonly over: Set<number>;
   /** The partition at which the next reads begin. */
   cursor: number;
-  /** When the next look is due; a wake is under way for it. */
+  /** When the next reads are due, by the monotonic clock. A wake is on its way for it. */
   lookAtMonotonicMs: number;
 }
 
-/** What a process remembers of keys that it met in a partition where they do not live. */
+/** A process's record of misplaced keys in one partition. */
 export interface StrangersMemory {
-  /** By type and key: when it was looked at last. */
+  /** By type and key: when its lines were last read, epoch ms. */
   readonly lookedAtMs: Map<string, number>;
   walkedAtMs: number;
 }
 
-/** What a process remembers, by partition. */
+/** Caches by partition. */
 export type PartitionCaches = Map<number, PartitionCache>;
 
 const sizeOf = ({ ledgers, estimates, view }: PartitionCache): number => {
@@ -104,7 +107,7 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   ...emptyExact(),
 });
 
-/** The memory for a pass: that of the lead whose pass it is, or an empty one. */
+/** The cache for a pass: the lead's own if it has one, else an empty one. */
 export function openCache(
   memory: PartitionCaches,
   partition: number,
@@ -113,22 +116,22 @@ export function openCache(
   const known = memory.get(partition);
   const isOwn = known !== undefined && leadBy !== undefined && known.leadBy === leadBy;
   const most = ENTRIES_MAX / (memory.size + 1);
-  // Of ten thousand keys, the jobs that were read of their lines are by far the most, and the cheapest to read again.
+  // With ten thousand keys, most of the cache are jobs in lines, which are also the cheapest to read again.
   if (isOwn && sizeOf(known) > most) known.view.lines.clear();
   const cache = isOwn && sizeOf(known) <= most ? known : emptyCache(leadBy, known);
-  // A pass that does not end well leaves nothing that is exact: a commit without an answer may have happened or not.
+  // The cache is stored again only by `keepCache`. After a failed pass, a commit without an answer may have happened or not.
   memory.set(partition, emptyCache(leadBy, cache));
   return cache;
 }
 
-/** Forgets what is not exact any more, once the partition was loaded: another dispatcher has committed since. */
+/** After the load, drops data that another dispatcher's commit has made invalid. */
 export function forgetUnlessAt(cache: PartitionCache, version: number): void {
   // planted: view-of-another-version
   if (cache.version === undefined || cache.version === version) return;
   Object.assign(cache, emptyExact());
 }
 
-/** After a pass every commit of which was answered. */
+/** Stores the cache after a pass whose commits were all answered. */
 export function keepCache(
   memory: PartitionCaches,
   partition: number,

@@ -1,10 +1,10 @@
 /**
- * What ended gives its capacity back, and its key is charged what it really used. A place of a reservation is settled by an
- * image of its job, from the stream or read.
+ * Settles reservation entries from images of their jobs, whether these come from the stream or from a read. An ended attempt
+ * releases its capacity, and its key is charged what the attempt really used. The settle step and recovery use this file.
  *
- * `ended` and `gone` hold for ever once any true image of the item showed them, because versions only rise, a terminal
- * state is never left, and no pass plans a job while an older reservation still counts it. So a stream record is as good
- * as a read for settling, however late it comes.
+ * Once any true image has shown `ended` or `gone`, it holds for ever: versions only rise, a terminal state is never left, and no
+ * pass plans a job while an older reservation counts it. So a stream record is as good as a read for settling, however late it
+ * arrives.
  */
 
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
@@ -18,7 +18,7 @@ import type { JobImage } from '../../store/contract/job-fields.ts';
 import type { Reservation } from '../../store/contract/records.ts';
 import { placesWithout } from '../../store/contract/records.ts';
 
-/** What a start claims the job of a place by. */
+/** The claim that a worker's start will make for a reserved job. */
 export const plannedOf = (
   { reservedAtMs, declared }: Pick<Reservation, 'reservedAtMs' | 'declared'>,
   { version, fleet }: Pick<ReservedJob, 'version' | 'fleet'>,
@@ -29,39 +29,39 @@ export const plannedOf = (
   ...(declared === undefined ? {} : { declared }),
 });
 
-/** A place of a reservation, with the job that holds it. */
+/** An entry of a reservation: the job that it holds capacity for. */
 export interface Place {
   readonly reservation: Reservation;
   readonly position: number;
   readonly entry: ReservedJob;
 }
 
-/** The claim by which the job of a place starts. */
+/** The id of the claim that starts the job of an entry. */
 export const claimIdOfPlace = ({ reservation, position }: Pick<Place, 'reservation' | 'position'>): string =>
   claimIdOf(reservation.batchId, position);
 
-/** The attempt that a place is for. */
+/** The attempt that an entry was made for. */
 export const attemptOf = (place: Place): PlannedAttempt => ({
   claimId: claimIdOfPlace(place),
   version: place.entry.version,
 });
 
-/** Every place of some reservations. */
+/** All entries of these reservations. */
 export const placesOf = (reservations: readonly Reservation[]): readonly Place[] =>
   reservations.flatMap((reservation) =>
     [...reservation.jobs].map(([position, entry]) => ({ reservation, position, entry })),
   );
 
-/** The end of an attempt: what it used, and whether it succeeded. */
+/** The end of an attempt: its duration, and whether it succeeded. */
 type AttemptEnd = Omit<Extract<AttemptStatus, { readonly kind: 'ended' }>, 'kind'>;
 
-/** A place whose attempt is over. Only successes teach the estimate. */
+/** An entry whose attempt is over. The cost estimate learns from successes only. */
 export interface Settled extends Place, AttemptEnd {
-  /** Of the job, for what is learned from the attempt. */
+  /** The job's resource, for the cost estimate. */
   readonly resourceId?: string | undefined;
 }
 
-/** Images of jobs by id, the newest of each. */
+/** The newest image of each job, by id. */
 export type Images = ReadonlyMap<string, JobImage>;
 
 function newest(images: Iterable<JobImage>): Map<string, JobImage> {
@@ -75,7 +75,7 @@ function newest(images: Iterable<JobImage>): Map<string, JobImage> {
 
 const newestKept = new WeakMap<readonly JobImage[], Images>();
 
-/** The newest of hints that several steps of a pass look at, made once. */
+/** The newest image of each job among these hints. The result is cached, because several steps of a pass ask for it. */
 export function newestOf(hints: readonly JobImage[]): Images {
   let images = newestKept.get(hints);
   if (images === undefined) {
@@ -85,11 +85,11 @@ export function newestOf(hints: readonly JobImage[]): Images {
   return images;
 }
 
-/** The newest of these and of more. */
+/** The newest image of each job among both. */
 export const newestWith = (images: Images, more: readonly JobImage[]): Images =>
   more.length === 0 ? images : newest([...images.values(), ...more]);
 
-/** Settles what the images show, without a read. */
+/** The entries that these images settle, without a read. */
 export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {
   if (images.size === 0) return [];
   const settled: Settled[] = [];
@@ -109,7 +109,7 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
   return settled;
 }
 
-/** Reservations without the settled places; empty ones are gone. */
+/** The reservations without their settled entries. Reservations that become empty are left out. */
 export function withoutSettled(
   reservations: readonly Reservation[],
   settled: readonly Settled[],

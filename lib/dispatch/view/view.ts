@@ -1,25 +1,29 @@
 /**
- * What a dispatcher knows of the jobs that wait in a partition: heads of lines and of keys lines as they were read, and what hints told of
- * since. A lead keeps one view from pass to pass; any other pass begins with an empty one.
+ * The view: what a dispatcher knows of the jobs that wait in a partition. It holds the heads of ready lines and keys lines as
+ * they were read, and the jobs that hints have reported since. A leader keeps one view from pass to pass; any other pass begins
+ * with an empty one. The load step opens the view, candidates are read from it, and the admit step notes in it what was reserved.
  *
- * Symbols. For a job j: v(j), its version in a statement. For a line l: r(l), when what is known of it was read first. s: the instant since when
- * this view has missed nothing that this dispatcher did or was told. w: `wholeFromMs`.
+ * Symbols. For a job j: v(j), its version in a statement. For a line l: r(l), when the oldest known part of it was read. s: the
+ * instant since which this view has missed no change that this dispatcher made or was notified of. w: `wholeFromMs`.
  *
  * The rules.
- *   R1  Of two statements about a job the higher version wins, whichever comes last (`withPlaced`, `isGone`). A statement is a read of a
- *       line, an image, or that the job was reserved: it does not wait at v(j) any more.
- *   R2  A statement that a job waits is exact if it was stored or read by itself at s or later, or if the index showed by s what others had
- *       done: the job became ready, or r(l) is, `seenWithinMs` after s (`isExact`). What changes later, this dispatcher does or is told.
- *   R3  What a plan chooses and is not exact is read before it is reserved (`Candidates.overtaken`). What was told and a read of its line does not
- *       show is read before it is offered.
- *   R4  Everything is read again `LOOK_AROUND_MS` after r(l), and once w has come: reads before w may miss jobs of which others were told.
+ * R1  Of two statements about a job the higher version wins, in any order of arrival (`withPlaced`, `isGone`). A statement
+ *     is a read of a line, an image, or that the job was reserved and no longer waits at v(j).
+ * R2  A statement that a job waits is exact if the job was stored or looked up at s or later, or if the index showed by s what
+ *     other dispatchers had done: either the job became ready, or r(l) is, `seenWithinMs` after s (`isExact`). Later changes are
+ *     made by this dispatcher or reported to it.
+ * R3  A planned job whose statement is not exact is looked up before it is reserved (`Candidates.overtaken`). A reported job that
+ *     the read of its line does not show is looked up before it is offered.
+ * R4  A line is read again `READ_TRUSTED_MS` after r(l), and all are once w has come: reads before w may miss jobs that were
+ *     reported to other dispatchers.
  *
- * What may be stale, and why that is safe. A read of an index lags, and hints are late, lost or doubled. A job that waits no more is offered:
- * R3 finds it, or its start fails, and a look gives its place back. A job that waits is not known: a hint, the reading of a line that is
- * used up, or R4 shows it; until then a lesser one may go first (invariant 11). What jobs, keys and costs really are, only items say.
+ * Outdated data, and why it is safe. A read of an index lags, and hints are late, lost or duplicated. If a job that no
+ * longer waits is offered, R3 finds it, or its start fails and recovery drops its entry. If a waiting job is unknown, a hint, the
+ * next read of its line, or R4 shows it; until then a lesser job may start first (invariant 11). The items alone decide the state
+ * of jobs, keys and costs.
  *
- * A line has no holes: all of its jobs up to `untilRank` are known, or all where it does not go on. What was told of a job behind that waits in
- * `told` until a read comes to it.
+ * A line has no gaps: all of its jobs up to `untilRank` are known, or all of them if the line was read to its end. A reported job
+ * behind that waits in `told` until a read reaches it.
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { rankKey } from '../../core/score.ts';
@@ -29,9 +33,9 @@ import type { KeyBacklog, Quiet } from '../../store/contract/records.ts';
 import { readyLineOf } from '../../submit/submit.ts';
 import { ENTRIES_MAX, LOOK_AROUND_MS, NAMES_MAX, SHOWN_MS } from '../tuning.ts';
 
-/** Where jobs stand. */
+/** Names the line of a job and its rank in it. */
 export interface Order {
-  /** The name of a job's line. */
+  /** The name of a job's ready line. */
   readonly nameOf: (job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>) => string;
   readonly rankOf: (job: JobHead) => string;
 }
@@ -41,27 +45,27 @@ export const orderOf = (partition: number, { score }: Pick<PoolConfiguration, 's
   rankOf: (job) => rankKey(job, score),
 });
 
-/** What was read of a line, and what hints changed of it. */
+/** A line as it was read, with the changes that hints reported since. */
 export interface Line {
   readonly readAtMs: number;
-  /** In rank order. */
+  /** Known jobs in rank order. */
   readonly jobs: readonly JobHead[];
-  /** Where the line goes on; absent at its end. */
+  /** Cursor for the next read; absent if the line was read to its end. */
   readonly next?: string | undefined;
-  /** Of a line that goes on: the rank of the last job that was read of it. */
+  /** Rank of the last job that was read; absent if the line was read to its end. */
   readonly untilRank?: string | undefined;
 }
 
 /** The first keys of a type's keys line. */
 export interface Keys {
   readonly readAtMs: number;
-  /** By fairness key. Those that hints told of, or that were read by their names, stand before those that the line showed. */
+  /** By fairness key. Keys from hints or single lookups stand before those that the line showed. */
   readonly keys: ReadonlyMap<string, KeyBacklog>;
-  /** Keys behind those that were read have at least this rank. */
+  /** Least rank of the keys that were not read yet. */
   readonly behindCostMs: number;
-  /** Keys that were read by their names, wherever they stand. */
+  /** Keys that were looked up by name, wherever they stand in the line. */
   readonly named: ReadonlySet<string>;
-  /** Where the line goes on; absent at its end. */
+  /** Cursor for the next read; absent if the line was read to its end. */
   readonly next?: string | undefined;
 }
 
@@ -72,23 +76,23 @@ export const noKeys = (readAtMs: number): Keys => ({
   named: new Set(),
 });
 
-/** A job that an image shows to wait. */
+/** A waiting job that an image has shown. */
 export interface ToldJob {
-  /** Of its line. */
+  /** Name of the job's line. */
   readonly name: string;
   readonly job: JobHead;
   readonly rank: string;
   readonly toldAtMs: number;
-  /** When it was stored or read by itself, and waited. */
+  /** When the job was last stored, or looked up and found waiting, epoch ms. -Infinity: neither. */
   readonly exactAtMs: number;
-  /** It stands in a blocked line: for the pass that has read it there it may stand in this one. */
+  /** The job stands in a blocked line. For the pass that read it there, it may also be offered in its ready line. */
   readonly isParked: boolean;
 }
 
-/** Jobs that hints told of, the one that was told of last behind all others. */
-class ToldJobs {
+/** Jobs that hints have reported, in the order in which they were last reported. */
+class ReportedJobs {
   readonly #byId = new Map<string, ToldJob>();
-  /** By line, then by id. */
+  /** By the line's name, then by job id. */
   readonly #byLine = new Map<string, Map<string, ToldJob>>();
 
   of(id: string): ToldJob | undefined {
@@ -121,7 +125,7 @@ class ToldJobs {
     if (ofLine?.size === 0) this.#byLine.delete(known.name);
   }
 
-  /** Forgets those that were told of before an instant, and the oldest where there are too many. */
+  /** Forgets jobs that were last reported before an instant, and the oldest if there are too many. */
   forgetOld(beforeMs: number): void {
     for (const [id, { toldAtMs }] of this.#byId) {
       if (toldAtMs >= beforeMs && this.#byId.size <= NAMES_MAX) return;
@@ -136,8 +140,9 @@ class ToldJobs {
 }
 
 /**
- * Up to which version jobs wait no more. The older half is forgotten as a whole: not long after a line is read again that might show them, as
- * an id may come again for another job.
+ * The versions up to which jobs are known not to wait. Entries are kept in two halves, and the older half is dropped as a whole,
+ * soon after the lines that might show its jobs were read again. They are not kept longer, because an id may be used again for
+ * another job.
  */
 class GoneJobs {
   #young = new Map<string, number>();
@@ -161,38 +166,38 @@ class GoneJobs {
   }
 }
 
-/** How jobs are told of that wait. */
-interface Telling {
+/** How `View.note` treats images. */
+interface NoteOptions {
   readonly nowMs: number;
-  /** Those that were stored or read by themselves just now. @default - none */
+  /** Whether a job was stored or looked up just now. @default - none was */
   readonly exact?: ((job: JobHead) => boolean) | undefined;
   readonly areParked?: boolean | undefined;
 }
 
 export class View {
-  /** By name. */
+  /** Ready lines by name. */
   readonly lines = new Map<string, Line>();
-  /** By type. */
+  /** Keys lines by type. */
   readonly keys = new Map<string, Keys>();
-  readonly told = new ToldJobs();
+  readonly told = new ReportedJobs();
   readonly #gone = new GoneJobs();
   /**
-   * By fairness key: when it was charged less than before, as after a reset. It moves to the front of its keys lines then: of a line whose
-   * first page was read before the index shows that, no later page shows it.
+   * By fairness key: when the key's charge was lowered, as after a reset. The key then moves to the front of its keys lines. If a
+   * line's first part was read before the index shows this, no later part shows the key.
    */
   readonly #movedBack = new Map<string, number>();
-  /** Since when nothing was missed; undefined: something was. */
+  /** Since when no change was missed, epoch ms. Undefined: some were. */
   sinceMs: number | undefined;
-  /** Reads that began before it may miss jobs of which others were told (`PartitionState.unseenUntilMs`). */
+  /** Epoch ms: reads that began earlier may miss jobs that were reported to others (`PartitionState.unseenUntilMs`). */
   #wholeFromMs: number | undefined;
-  /** Whether jobs may stand where no line that is read shows them: in blocked lines, or in another partition's. */
+  /** Whether jobs may wait that no read of ready lines shows: in blocked lines, or for another partition. */
   isBlind = false;
 
-  /** A pass begins, under what the partition says of what reads may miss. */
+  /** Prepares the view for a pass. `unseenUntilMs` comes from the partition summary. */
   begin(unseenUntilMs: number | undefined, nowMs: number): void {
     this.told.forgetOld(nowMs - SHOWN_MS);
     this.#gone.forgetOld(nowMs);
-    // No keys line is trusted whose first page was read before.
+    // By then every keys line that was read before has been read again.
     for (const [fairnessKey, atMs] of this.#movedBack)
       if (nowMs - atMs > LOOK_AROUND_MS + SHOWN_MS) this.#movedBack.delete(fairnessKey);
     this.#wholeFromMs ??= unseenUntilMs ?? -Infinity;
@@ -202,9 +207,9 @@ export class View {
     this.#wholeFromMs = -Infinity;
   }
 
-  /** What images of jobs change. */
-  note(images: Iterable<JobHead>, order: Order, { nowMs, exact, areParked }: Telling): void {
-    const coming: ToldJob[] = [];
+  /** Updates the view from images of jobs. */
+  note(images: Iterable<JobHead>, order: Order, { nowMs, exact, areParked }: NoteOptions): void {
+    const waiting: ToldJob[] = [];
     for (const job of images) {
       const known = this.told.of(job.id)?.job.version ?? -Infinity;
       // planted: old-images
@@ -214,36 +219,36 @@ export class View {
         const [name, rank] = [order.nameOf(job), order.rankOf(job)];
         const told = { name, job, rank, toldAtMs: nowMs, exactAtMs, isParked: areParked === true };
         this.told.note(told);
-        coming.push(told);
+        waiting.push(told);
       } else {
         this.noteGone(job);
       }
     }
-    for (const [name, told] of Map.groupBy(coming, (each) => each.name)) {
+    for (const [name, told] of Map.groupBy(waiting, (each) => each.name)) {
       const line = this.lines.get(name);
       // planted: dropped-hint
       if (line !== undefined) this.lines.set(name, withPlaced(line, told, order));
     }
-    for (const [type, told] of Map.groupBy(coming, ({ job }) => job.type)) {
+    for (const [type, told] of Map.groupBy(waiting, ({ job }) => job.type)) {
       const keys = this.keys.get(type);
       if (keys !== undefined) this.keys.set(type, withKeysOf(keys, told));
     }
   }
 
-  /** When a job that is told of again was read. */
+  /** When a job was last known exactly, if it is reported again at the same version. */
   #exactAtMs({ id, version }: Pick<JobHead, 'id' | 'version'>): number {
     const told = this.told.of(id);
     return told?.job.version === version ? told.exactAtMs : -Infinity;
   }
 
-  /** A job was reserved at its version, or was seen not to wait at it. */
+  /** Notes that a job was reserved at this version, or was seen not to wait at it. */
   noteGone({ id, version }: Pick<JobHead, 'id' | 'version'>): void {
     this.#gone.note(id, version);
     const told = this.told.of(id);
     if (told !== undefined && told.job.version <= version) this.told.forget(id);
   }
 
-  /** Jobs stand in blocked lines: no read of their own shows them any more, though their versions are the same. */
+  /** Removes parked jobs. A read of their ready lines no longer shows them, although their versions are unchanged. */
   leave(jobs: Iterable<JobHead>, { nameOf }: Pick<Order, 'nameOf'>): void {
     for (const [name, parked] of Map.groupBy(jobs, nameOf)) {
       const ids = new Set(parked.map(({ id }) => id));
@@ -258,7 +263,7 @@ export class View {
     return version <= this.#gone.versionOf(id);
   }
 
-  /** R2. */
+  /** Rule R2. */
   isExact(job: Pick<JobHead, 'id' | 'version' | 'readyAtMs'>, name: string, seenWithinMs: number): boolean {
     const { sinceMs = Infinity } = this;
     // planted: told-and-believed
@@ -267,7 +272,7 @@ export class View {
     return Math.max(readAtMs, job.readyAtMs) - seenWithinMs >= sinceMs;
   }
 
-  /** What is known of a line; undefined: it is to be read. */
+  /** The known part of a line. Undefined: it must be read. */
   line(name: string, nowMs: number): Line | undefined {
     const line = this.lines.get(name);
     if (line === undefined || nowMs - line.readAtMs >= LOOK_AROUND_MS) return undefined;
@@ -279,13 +284,13 @@ export class View {
     return now;
   }
 
-  /** Jobs that wait, as far as they are known; some of them more than once. */
+  /** All jobs known to wait. Some appear more than once. */
   *waiting(): Generator<JobHead> {
     for (const { jobs } of this.lines.values()) for (const job of jobs) if (!this.isGone(job)) yield job;
     for (const { job } of this.told.all()) if (!this.isGone(job)) yield job;
   }
 
-  /** What was read of these jobs. */
+  /** The heads of these jobs, as far as lines that were read show them. */
   headsOf(
     groups: ReadonlyMap<string, readonly { readonly id: string }[]>,
   ): ReadonlyMap<string, readonly JobHead[]> {
@@ -297,7 +302,7 @@ export class View {
     );
   }
 
-  /** A key moves to the front of its keys lines, with the next commit. */
+  /** Notes that the next commit moves a key to the front of its keys lines. */
   noteMovedBack(fairnessKey: string, nowMs: number): void {
     this.#movedBack.set(fairnessKey, nowMs);
   }
@@ -307,24 +312,24 @@ export class View {
     return [...this.#movedBack].flatMap(([key, atMs]) => (atMs >= sinceMs ? key : []));
   }
 
-  /** Nothing waited at an instant, as the partition says: in types of which nothing was read. */
+  /** Takes over the summary's statement that nothing waited at an instant, for types whose keys were not read. */
   assumeQuiet(types: readonly { readonly type: string }[], { lookedAtMs }: Quiet): void {
     for (const { type } of types) if (!this.keys.has(type)) this.keys.set(type, noKeys(lookedAtMs));
   }
 
-  /** Nothing waits: that is one instant to remember, not as many lines as there are. */
+  /** Replaces all lines that are known to be empty by one instant. */
   keepQuiet(types: readonly { readonly type: string }[], quiet: Quiet): void {
     this.forget();
     this.assumeQuiet(types, quiet);
   }
 
-  /** Forgets what was read; what hints told stays. */
+  /** Forgets what was read, but keeps the jobs that hints reported. */
   forget(): void {
     this.lines.clear();
     this.keys.clear();
   }
 
-  /** Hints were missed: what was read may have changed, and what was done by others is not known. */
+  /** Notes that hints were missed: lines may have changed, and other dispatchers' changes are unknown. */
   miss(): void {
     this.forget();
     this.sinceMs = undefined;
@@ -332,24 +337,27 @@ export class View {
   }
 }
 
-/** R1: a line with jobs in their places, but for those behind what was read of it, where a read of the rest will show them. */
-export function withPlaced(line: Line, coming: readonly ToldJob[], { rankOf }: Pick<Order, 'rankOf'>): Line {
-  const versions = new Map(coming.map(({ job }) => [job.id, -Infinity]));
+/** Rule R1: the line with these jobs inserted by rank. Jobs behind the part that was read are left to the next read. */
+export function withPlaced(line: Line, waiting: readonly ToldJob[], { rankOf }: Pick<Order, 'rankOf'>): Line {
+  const versions = new Map(waiting.map(({ job }) => [job.id, -Infinity]));
   for (const { id, version } of line.jobs) if (versions.has(id)) versions.set(id, version);
-  const news = coming.filter(({ job }) => job.version > (versions.get(job.id) ?? -Infinity));
+  const news = waiting.filter(({ job }) => job.version > (versions.get(job.id) ?? -Infinity));
   if (news.length === 0) return line;
   const changed = new Set(news.map(({ job }) => job.id));
   const jobs = line.jobs.filter(({ id }) => !changed.has(id));
   for (const { job, rank } of news) {
     // planted: hints-behind-holes
     const isLeftToIndex = line.next !== undefined && rank > (line.untilRank ?? '');
-    if (!isLeftToIndex) jobs.splice(placeIn(jobs, rank, rankOf), 0, job);
+    if (!isLeftToIndex) jobs.splice(indexOfRank(jobs, rank, rankOf), 0, job);
   }
   return { ...line, jobs };
 }
 
-/** Where a job stands among jobs in rank order: a line may have thousands, and a batch of hints hundreds. */
-function placeIn(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']): number {
+/**
+ * The index of a rank among jobs in rank order, by binary search: a line may have thousands of jobs, and a batch hundreds of
+ * hints.
+ */
+function indexOfRank(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']): number {
   let from = 0;
   let to = jobs.length;
   while (from < to) {
@@ -362,8 +370,8 @@ function placeIn(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']
 }
 
 /**
- * Keys with those of jobs that were told of. They stand in front of the keys that were read: their place in the keys line is not known, and
- * a plan that took them for last would pass over them.
+ * Adds the keys of reported jobs in front of the keys that were read. Their position in the keys line is unknown, and a plan
+ * would not reach them at the end.
  */
 export const withKeysOf = (known: Keys, told: Iterable<Pick<ToldJob, 'job'>>): Keys =>
   withKeys(
@@ -376,7 +384,7 @@ export const withKeysOf = (known: Keys, told: Iterable<Pick<ToldJob, 'job'>>): K
     })),
   );
 
-/** Keys with others in front of them; of one that is known already, its lines. */
+/** Adds keys in front of the known ones. The lines of a known key are merged. */
 export function withKeys(known: Keys, others: Iterable<KeyBacklog>): Keys {
   const changed = new Map<string, KeyBacklog>();
   for (const key of others) {
@@ -390,7 +398,7 @@ export function withKeys(known: Keys, others: Iterable<KeyBacklog>): Keys {
   return { ...known, keys: new Map([...fresh, ...known.keys, ...changed]) };
 }
 
-/** A key with the lines of another statement about it. A line that was told of only is none that was announced long ago. */
+/** Merges two statements about one key. A line known only from a hint does not make the key count as announced long ago. */
 export function withLines(known: KeyBacklog, { lines, announcedAtMs }: KeyBacklog): KeyBacklog {
   const more = lines.filter(({ mode }) => !known.lines.some((line) => line.mode === mode));
   const at = announcedAtMs === Infinity ? known.announcedAtMs : announcedAtMs;

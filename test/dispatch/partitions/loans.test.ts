@@ -185,7 +185,7 @@ describe('a partition whose share is used up', () => {
     expect(report).toMatchObject({ kind: 'done', admitted: 4 });
     expect(on.logged).toContainEqual({
       level: 'warn',
-      message: 'capacity was not asked for; a later pass will',
+      message: 'capacity could not be asked for; a later pass asks again',
       fields: { partition: 1, error: 'Error: the store is away' },
     });
   });
