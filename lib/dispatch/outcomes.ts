@@ -1,4 +1,7 @@
-/** What the bus is told: one event for each job that reached its end, made from the item's own transition. */
+/**
+ * Publishes one event on the bus for each job that has ended and each schedule that has paused itself. `serve.ts` calls it; events that
+ * the bus refuses wait in an outbox, which each tick empties.
+ */
 import { UnavailableError } from '../core/errors.ts';
 import { isTerminal, type MovingJob, withoutStack } from '../core/job.ts';
 import type { ScheduleState } from '../core/recurring.ts';

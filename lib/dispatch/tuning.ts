@@ -25,7 +25,7 @@ export const DISPATCH_BUDGET = {
   leadFrom: 16,
   /** The same: while there are as many, it goes on. Less than `leadFrom`, or it would begin and end in turn. Half and twice: as there. */
   leadWhile: 10,
-  /** Jobs of one reservation, which fit into an item whatever their names. Half: one more item for each 25 jobs. Twice: an item may overflow. */
+  /** Jobs of one reservation, which fit into an item even if their names are the longest. Half: one more item for each 25 jobs. Twice: an item may overflow. */
   batchJobs: 50,
   /** Due jobs promoted at once, in up to `PROMOTE_ROUNDS_MAX` rounds. Half: a thousand a pass, then another pass. Twice: a longer pass. */
   promoteMax: 200,
@@ -118,16 +118,16 @@ export const FIRE_ROUNDS_MAX = 4;
  */
 export const FIRE_ROUND_MS = 120;
 /**
- * What a pass looks at whatever its size: blocked jobs where nothing holds them up, and lines that are used up and read again. Half: lesser jobs
+ * The least number that a pass of any size looks at: blocked jobs where nothing holds them up, and lines that are used up and read again. Half: lesser jobs
  * go first more often where hints are lost. Twice: more reads before a commit.
  */
 export const LOOKS_MIN = 64;
 
-// What is remembered, and for how long
+// Memory between passes
 
 /**
- * ms. A minute, as the tick: whatever no hint told of is looked at after this: lines and keys that are remembered, marks of parked jobs,
- * partitions that are led. The promise that a job is seen within two minutes needs it. Half: twice these reads. Twice: that promise is broken.
+ * ms. Everything that is remembered is read again after this, because a hint may have been lost: lines, keys, marks of parked jobs, and
+ * partitions that are led. As long as the tick's period. The promise that a job is seen within two minutes needs it. Half: twice these reads. Twice: that promise is broken.
  */
 export const LOOK_AROUND_MS = 60_000;
 /** ms. After this the index certainly shows what was told or written: it lags by far less. Half: hints are forgotten before a late index shows them. Twice: memory. */
@@ -168,9 +168,9 @@ export const RAMP_DOUBLES_MS = 1_000;
 
 // Several partitions
 
-/** What a pass does beside its own work, of each kind: partitions, keys and lines that it looks at, loans that it makes. Half, twice: the next passes go on. */
+/** The most partitions, keys or lines that a pass looks at, and loans that it makes, beside its own work. Half, twice: the next passes go on. */
 export const BESIDE_MAX = 20;
-/** ms. What was read of other partitions is believed for so long at least, and up to thirty times that. Half: reads. Twice: keys that moved start later. */
+/** ms. A read of another partition is trusted for at least this long, and for up to thirty times as long. Half: reads. Twice: keys that moved start later. */
 export const ELSEWHERE_MS = 500;
 /** ms. A partition repeats a request for a loan after this; a request lasts five times as long. Half: asked again before the answer. Twice: idle slots. */
 export const ASK_EVERY_MS = 2_000;
@@ -181,7 +181,7 @@ export const STEP_JOBS = 500;
 
 // Dispatchers that run on, and outcomes
 
-/** ms. What failed in a dispatcher that runs on is tried again after this. Half: more log lines in an outage. Twice: it comes back later. */
+/** ms. A resident dispatcher repeats a step that failed after this. Half: more log lines in an outage. Twice: it comes back later. */
 export const REPEAT_MS = 1_000;
 /** Rounds that the ring's leader may live without leading; then a standby leads, for three times as many. Half: it takes over from one that begins. Twice: 10 s more without. */
 export const MISSED_MAX = 2;

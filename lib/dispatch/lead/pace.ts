@@ -76,7 +76,7 @@ export class Pace {
     this.#rate = rateAfter(this.#rate, sinceMs, admitted);
     this.#toldRate = rateAfter(this.#toldRate, sinceMs, told);
     this.#isFull = isFull;
-    // Of a short time as much as it says.
+    // After a short time the measured rate is a part of the true one, so it is scaled up.
     const rate = this.#rate / (1 - Math.exp(-(nowMonotonicMs - this.#startedAtMonotonicMs) / RATE_OVER_MS));
     const everyMs = this.#isBeginning() ? 0 : ((LINES_OF_A_PASS + lines) * 1_000) / (LINES_PER_JOB * rate);
     this.#readEveryMs = everyMs <= READ_WITHIN_MS ? Math.max(everyMs, PACE_MS) : Infinity;
