@@ -14,8 +14,8 @@ import type { Letter } from '../store/contract/records.ts';
 import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead/lead.ts';
 import { rateAfter } from './lead/pace.ts';
 import type { DispatchContext } from './partition/context.ts';
-import { wakeAgain, wakeFor, wakeForDueWork } from './partition/timers.ts';
-import { noteEnds } from './pass/firing.ts';
+import { wakeFor, wakeForDueWork, wakeWhenDue } from './partition/timers.ts';
+import { fireAfterEnds } from './pass/firing.ts';
 import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, PassReport } from './pass/scope.ts';
@@ -80,13 +80,13 @@ export async function dispatch(
       );
     }
     left = { ...trigger, jobs: report.hints, jobIds: report.told };
-    context = await renewed(context, context.deployed, report.version);
+    context = await withDeclaration(context, context.deployed, report.version);
     context.log.info('a newer declaration was read', { partition, version: context.deployed?.version });
   }
 }
 
 /** The same context with the declaration of this version or a newer one. */
-export const renewed = async (
+export const withDeclaration = async (
   context: DispatchContext,
   deployed: Deployed,
   version: number,
@@ -129,10 +129,10 @@ async function leadOnce(
   const report = await lead(context, partition, {
     first: {
       hints: jobs,
-      told: jobIds,
+      jobIds: jobIds,
       fires: true,
       // planted: woken-for-nothing
-      commitsAnyway: trigger.reason === 'wake' && trigger.isForDue !== true,
+      mustCommit: trigger.reason === 'wake' && trigger.isForDue !== true,
     },
     letter: { hints: jobs, jobIds },
     endsAtMonotonicMs: clock.monotonicMs() + budget.runMs,
@@ -204,8 +204,8 @@ class Run {
     try {
       return await pass(this.#context, this.#partition, {
         hints: this.#hints,
-        told: this.#jobIds,
-        looksAtAll: false,
+        jobIds: this.#jobIds,
+        checksAll: false,
         promotes: reason === 'ingest' || this.#hints.some((job) => isDue(job, clock.nowMs())),
         fires: false,
         // No other pass can have seen jobs that were stored a moment ago.
@@ -321,10 +321,10 @@ export async function leadWhileBusy(
   for (let renewals = 0; report.outdated !== undefined && context.deployed !== undefined; renewals += 1) {
     if (renewals === TRIES_MAX) break;
     const { version, hints, told } = report.outdated;
-    context = await renewed(context, context.deployed, version);
+    context = await withDeclaration(context, context.deployed, version);
     report = await lead(context, partition, {
       ...options,
-      first: { hints, told, fires: false },
+      first: { hints, jobIds: told, fires: false },
       letter: { hints, jobIds: told },
     });
   }
@@ -401,12 +401,12 @@ export async function dispatchAll(
           ? wakeForDueWork(context, partition)
           : trigger.dueAtMs === undefined
             ? wakeFor(context, partition, jobs)
-            : wakeAgain(context, partition, trigger.dueAtMs);
+            : wakeWhenDue(context, partition, trigger.dueAtMs);
       // Passes run beside the look ahead, so a slow or failed look ahead delays no work that is due now.
       const [passed, looked] = await Promise.allSettled([
         dispatch(context, partition, { ...trigger, jobs }),
         look,
-        noteEnds(context, jobs),
+        fireAfterEnds(context, jobs),
       ]);
       if (passed.status === 'rejected') throw passed.reason;
       if (looked.status === 'rejected') throw looked.reason;

@@ -10,13 +10,13 @@ import { WAKE_STEP_MS } from '../queue/contract.ts';
 import { dispatch } from './dispatch.ts';
 import type { DispatchContext } from './partition/context.ts';
 import {
-  attend,
-  attendedTogether,
-  lookAgain,
+  extendObservation,
+  joinObservations,
   mayDeclareLost,
   nextLeaseEndMs,
-  nextLookAtMs,
+  nextWorkerCheckAtMs,
   runsOnWorkers,
+  sendNextCheck,
   suspicionOf,
 } from './recovery/silence.ts';
 import { TRIES_MAX } from './tuning.ts';
@@ -54,12 +54,12 @@ export async function lookAtWorkers(
       await clock.sleep(waitMs);
       continue;
     }
-    const known = attendedTogether(state.attendance, state.lookout);
-    const attendance = attend(known, nowMs, clock.nowMs());
-    const applied = await lookAgain(context, partition, state.lookout, {
+    const known = joinObservations(state.attendance, state.lookout);
+    const attendance = extendObservation(known, nowMs, clock.nowMs());
+    const applied = await sendNextCheck(context, partition, state.lookout, {
       sinceMs: attendance.sinceMs,
       atMs: attendance.atMs,
-      nextAtMs: nextLookAtMs(state, attendance, nowMs, clock.nowMs()),
+      nextAtMs: nextWorkerCheckAtMs(state, attendance, nowMs, clock.nowMs()),
       judgedUntilMs: state.lookout?.judgedUntilMs ?? 0,
     });
     if (applied === 'superseded') continue;

@@ -17,10 +17,10 @@ import { isWaiting } from '../core/life-cycle.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { declaredScopeOf, printScope } from '../core/scope.ts';
 import { compareRanked } from '../core/score.ts';
-import { waitsForOthers } from '../dispatch/partitions/handover.ts';
-import { movedTo, slotsOfWorkers } from '../dispatch/partitions/loans.ts';
-import { keptBy, lockOf } from '../dispatch/partitions/locks.ts';
-import { livesIn } from '../dispatch/partitions/rehome.ts';
+import { waitsOnHandover } from '../dispatch/partitions/handover.ts';
+import { loansOf, slotsOfWorkers } from '../dispatch/partitions/loans.ts';
+import { lockHeldElsewhere, lockOf } from '../dispatch/partitions/locks.ts';
+import { belongsTo } from '../dispatch/partitions/rehome.ts';
 import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
 import { openCache } from '../dispatch/view/partition-cache.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
@@ -190,7 +190,7 @@ async function readLiveState(context: OperateContext, job: MovingJob): Promise<L
   const nowMs = clock.nowMs();
   const { partition } = job;
   const state = await store.loadPartition({ partition, nowMs });
-  const moved = movedTo(context.configuration, state, partition, nowMs);
+  const moved = loansOf(context.configuration, state, partition, nowMs);
   const configuration = shareOfPool(context.configuration, partition, moved);
   const held = chargedOf(state.reservations, configuration.fairness, nowMs);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
@@ -314,9 +314,9 @@ async function handoverWaits(
 ): Promise<readonly LiveWaitsFor[]> {
   const { configuration, shared = NEVER_SHARED, partitionOf } = context;
   const { partition } = job;
-  if (!livesIn({ configuration, deployed: shared }, partition)(job))
+  if (!belongsTo({ configuration, deployed: shared }, partition)(job))
     return [{ why: 'move', partition, home: partitionOf(job.fairnessKey) }];
-  return waitsForOthers(context, shared, job, state);
+  return waitsOnHandover(context, shared, job, state);
 }
 
 const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 };
@@ -330,7 +330,7 @@ async function lockWaits(
   const conflictKey = lockOf(context, job);
   if (conflictKey === undefined) return [];
   const [found] = await context.store.readLocks([conflictKey]);
-  const lock = keptBy(found, job.partition, nowMs);
+  const lock = lockHeldElsewhere(found, job.partition, nowMs);
   if (lock?.holder !== undefined) return [{ why: 'conflict', conflictKey, holder: lock.holder.jobId }];
   return lock?.turn === undefined ? [] : [{ why: 'otherTurn', conflictKey, ...lock.turn }];
 }

@@ -9,7 +9,7 @@ import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { type HeldJobs, heldIn, isHeld } from '../dispatch/partition/depth.ts';
-import { underWay } from '../dispatch/partitions/handover.ts';
+import { handoverInProgress } from '../dispatch/partitions/handover.ts';
 import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
 import { openCache } from '../dispatch/view/partition-cache.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
@@ -542,7 +542,7 @@ export async function readDeclarationView(
         moved: carried?.moved ?? 0,
         carriedVersion: carried?.version ?? 0,
         isDone: version === 0 || (carried?.isDone === true && carried.version >= version),
-        isHandingOver: underWay(configuration, shared, partition, carried) !== undefined,
+        isHandingOver: handoverInProgress(configuration, shared, partition, carried) !== undefined,
       };
     }),
   );

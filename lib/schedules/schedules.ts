@@ -20,8 +20,8 @@ import {
   type FiringContext,
   firesOfRecord,
   firingJobId,
+  saveState,
   seen,
-  written,
 } from '../dispatch/pass/firing.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
@@ -214,7 +214,7 @@ async function changeState(
     changed = { spec: read.spec, state: { ...state, revision: read.state.revision + 1 } };
     return {
       answer: changed,
-      write: async () => (await written(context, read, state)) !== undefined,
+      write: async () => (await saveState(context, read, state)) !== undefined,
     };
   });
   // planted: resumed-unheard
@@ -290,7 +290,7 @@ export async function runNow(
     const firing = { atMs, isManual: true };
     if (state.history.some((entry) => entry.what === 'manual' && entry.atMs === atMs))
       return { kind: 'made', jobId: firingJobId(id, firing) };
-    const making = await written(context, read, {
+    const making = await saveState(context, read, {
       ...state,
       // planted: run-now-moves
       making: [firing],

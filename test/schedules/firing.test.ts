@@ -3,7 +3,7 @@ import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleSpec } from '../../lib/core/recurring.ts';
 import { jitterOf } from '../../lib/core/schedule.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
-import { firingJobId, noteEnds } from '../../lib/dispatch/pass/firing.ts';
+import { fireAfterEnds, firingJobId } from '../../lib/dispatch/pass/firing.ts';
 import {
   deleteSchedule,
   getSchedule,
@@ -315,7 +315,7 @@ describe('a firing while the last job has not ended', () => {
     await tickAt(3);
     expect(firedAt()).toEqual([1]);
     const ended = await on.end(first);
-    await on.finish(noteEnds(on.main, [ended]));
+    await on.finish(fireAfterEnds(on.main, [ended]));
     expect(firedAt()).toEqual([1, 2]);
     expect(await history()).toEqual(['made 1', 'running 3', 'made 2']);
   });
@@ -348,7 +348,7 @@ describe('a firing while the last job has not ended', () => {
     if (started === undefined) throw new Error('nothing started');
     // Firings of later minutes have come by their times, and are not due.
     await at(1.5 + jitter);
-    await on.finish(noteEnds(on.main, [await on.end(started, FAILED)]));
+    await on.finish(fireAfterEnds(on.main, [await on.end(started, FAILED)]));
     expect(jobs()).toHaveLength(1);
     expect((await read()).state).toMatchObject({ dealtMs: NOW_MS + MINUTE_MS });
   });
@@ -366,7 +366,7 @@ describe('jobs that fail', () => {
     await set.tickAt(1);
     const [started] = await set.on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
-    await set.on.finish(noteEnds(set.on.main, [await set.on.end(started, FAILED)]));
+    await set.on.finish(fireAfterEnds(set.on.main, [await set.on.end(started, FAILED)]));
     expect((await set.read()).state).toMatchObject({ stopped: 'failures' });
     await set.on.finish(resumeSchedule(set.operator, 's'));
     await set.tickAt(2);
@@ -415,10 +415,10 @@ describe('the end of a job', () => {
     const ended = await set.on.end(started);
     const { configuration } = set.on.main;
     const older = { ...set.on.main, configuration: { ...configuration, types: [] } };
-    await set.on.finish(noteEnds(older, [ended]));
+    await set.on.finish(fireAfterEnds(older, [ended]));
     expect((await set.read()).state).toMatchObject({ queuedMs: NOW_MS + 2 * MINUTE_MS });
     expect((await set.read()).state.stopped).toBeUndefined();
-    await set.on.finish(noteEnds(set.on.main, [ended]));
+    await set.on.finish(fireAfterEnds(set.on.main, [ended]));
     expect(set.firedAt()).toEqual([1, 2]);
   });
 });

@@ -566,7 +566,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       change(
         within(
           () => import('../../lib/dispatch/pass/candidates.ts'),
-          (m) => m.Candidates.prototype.overtaken,
+          (m) => m.Candidates.prototype.outdated,
         ),
         always,
         'IfStatement',

@@ -25,7 +25,7 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
       change(
         within(
           () => import('../../lib/dispatch/pass/firing.ts'),
-          (m) => m.written,
+          (m) => m.saveState,
         ),
         always,
         'ConditionalExpression',

@@ -302,8 +302,8 @@ async function passesOfLead(
     const outcome = await onePass(context, 0, {
       leadBy: 'lead',
       hints,
-      told,
-      looksAtAll: false,
+      jobIds: told,
+      checksAll: false,
       promotes: true,
       fires: reason === 'tick' || reason === 'wake',
       justStored: new Set(reason === 'ingest' && tries === 0 ? jobs.map(({ id }) => id) : []),

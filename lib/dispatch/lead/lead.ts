@@ -17,7 +17,7 @@ import { nonceFrom } from '../../core/job.ts';
 import type { JobImage } from '../../store/contract/job-fields.ts';
 import type { DispatcherIdentity, Letter, ReceivedLetter } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
-import { nextDueMs, wakeForNearWork, wakeForShown } from '../partition/timers.ts';
+import { nextDueMs, wakeForLetters, wakeForNearWork } from '../partition/timers.ts';
 import { isLedBy } from '../pass/load.ts';
 import { pass } from '../pass/pass.ts';
 import type { PassInput, PassReport } from '../pass/scope.ts';
@@ -47,7 +47,7 @@ export interface LeadReport extends Readonly<LeadTotals> {
 
 export interface LeadOptions {
   /** Input of the first pass. */
-  readonly first: Pick<PassInput, 'hints' | 'told' | 'fires' | 'commitsAnyway'>;
+  readonly first: Pick<PassInput, 'hints' | 'jobIds' | 'fires' | 'mustCommit'>;
   /** Letter to leave if another dispatcher leads. Undefined: none is left, because earlier letters hold the same news. */
   readonly letter: Letter | undefined;
   /**
@@ -165,7 +165,7 @@ class Lead {
     this.#pace = new Pace(clock);
     this.#end = options.end ?? new AbortController().signal;
     this.#hints = first.hints;
-    this.#jobIds = first.told ?? [];
+    this.#jobIds = first.jobIds ?? [];
     this.#fires = first.fires;
     this.#checkAllAtMonotonicMs = clock.monotonicMs() + passEveryMs;
   }
@@ -309,12 +309,12 @@ class Lead {
       outcome = await pass(this.#context, partition, {
         leadBy: this.#name,
         hints,
-        told,
-        looksAtAll: looks || letters.some((letter) => letter.looksAtAll),
-        readsAnew,
+        jobIds: told,
+        checksAll: looks || letters.some((letter) => letter.looksAtAll),
+        rereadsLines: readsAnew,
         promotes: true,
         fires: this.#fires,
-        commitsAnyway: asks || (this.#isFirst && first.commitsAnyway === true),
+        mustCommit: asks || (this.#isFirst && first.mustCommit === true),
         inBackground: (work) => background.push(work),
       });
     } finally {
@@ -337,7 +337,7 @@ class Lead {
     }
     if (letters.length > 0) {
       const shown = letters.flatMap((letter) => letter.hints);
-      await wakeForShown(this.#context, partition, shown);
+      await wakeForLetters(this.#context, partition, shown);
       // planted: deletes-of-others
       const letterIds = letters.map(({ letterId }) => letterId);
       await store.deleteLetters({ partition, letterIds });

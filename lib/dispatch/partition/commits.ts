@@ -122,7 +122,7 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     const { ledgers, estimates } = ledgerCache.settle(place);
     for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
     for (const each of estimates) draft.estimates.set(nameOfEstimate(each), each);
-    dropPlace(draft, current.get(batchId) ?? place.reservation, place.position);
+    dropEntry(draft, current.get(batchId) ?? place.reservation, place.position);
     // One more place is up to five items.
     if (writesOf(draft) < COMMIT_ITEMS_MAX - 8) continue;
     for (const { reservation, positions } of draft.drops.values()) {
@@ -168,7 +168,7 @@ export function inCommits(draft: Draft, room: number): readonly Draft[] {
   return [...parts, { ...draft, ledgers: new Map(ledgers.slice(0, first)) }];
 }
 
-export function dropPlace(draft: Draft, reservation: Reservation, position: number): void {
+export function dropEntry(draft: Draft, reservation: Reservation, position: number): void {
   const drop = draft.drops.get(reservation.batchId);
   if (drop === undefined) draft.drops.set(reservation.batchId, { reservation, positions: [position] });
   else drop.positions.push(position);

@@ -92,7 +92,11 @@ export async function wakeForNearWork(context: DispatchContext, partition: numbe
 }
 
 /** Sends a wake again if it arrived before its work is due by this dispatcher's clock, which the sender's clock is ahead of. */
-export async function wakeAgain(context: DispatchContext, partition: number, dueAtMs: number): Promise<void> {
+export async function wakeWhenDue(
+  context: DispatchContext,
+  partition: number,
+  dueAtMs: number,
+): Promise<void> {
   if (dueAtMs > context.clock.nowMs()) await wakeAt(context, partition, [dueAtMs]);
 }
 
@@ -104,7 +108,7 @@ export const wakeFor = (
 ): Promise<void> => wakeWithin(context, partition, jobs, LOOK_AHEAD_MS);
 
 /** Sends wakes for jobs in letters. They may be due by the clock of a letter's writer, which left their wakes to the leader. */
-export const wakeForShown = (
+export const wakeForLetters = (
   context: DispatchContext,
   partition: number,
   jobs: readonly Pick<Job, 'state' | 'runAtMs'>[],

@@ -4,26 +4,26 @@
  * none of them: the steps of its passes call `between?.…` and name the default themselves.
  */
 import type { DispatchContext } from '../partition/context.ts';
-import { lookElsewhere, movedLess, overridesLess, slotsLess } from './handover.ts';
-import { moveCapacity, movedTo } from './loans.ts';
-import { lockOf, lockOfPlace, lookAtLocks, needsLocks, releaseLocks, wakePartitions } from './locks.ts';
-import { haveKeysMoved, livesIn, sendStrangersHome } from './rehome.ts';
+import { loansLessOthers, overridesLessOthers, readOtherPartitions, slotsLessOthers } from './handover.ts';
+import { loansOf, moveCapacity } from './loans.ts';
+import { lockOf, lockOfEntry, needsLocks, readLocksAndWait, releaseLocks, wakePartitions } from './locks.ts';
+import { belongsTo, haveKeysMoved, moveMisplaced } from './rehome.ts';
 
 const BETWEEN_PARTITIONS = {
   haveKeysMoved,
-  livesIn,
+  belongsTo,
   lockOf,
-  lockOfPlace,
-  lookAtLocks,
-  lookElsewhere,
-  movedLess,
-  movedTo,
+  lockOfEntry,
+  readLocksAndWait,
+  readOtherPartitions,
+  loansLessOthers,
+  loansOf,
   moveCapacity,
   needsLocks,
-  overridesLess,
+  overridesLessOthers,
   releaseLocks,
-  sendStrangersHome,
-  slotsLess,
+  moveMisplaced,
+  slotsLessOthers,
   wakePartitions,
 } as const;
 

@@ -19,14 +19,14 @@ import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import {
+  belongsTo,
   haveKeysMoved,
-  heldIn,
   type InFlight,
+  idsInFlight,
   inFlightOf,
-  livesIn,
-  sendHome,
-  type Walk,
-  walkHome,
+  moveMisplacedStep,
+  moveToOwnPartition,
+  type WalkCursor,
 } from './rehome.ts';
 
 /**
@@ -34,7 +34,7 @@ import {
  *
  * @throws CommitLostError if another commit came first
  */
-export async function carry(
+export async function moveForDeclaration(
   context: DispatchContext,
   partition: number,
   commits: Commits,
@@ -51,7 +51,7 @@ export async function carry(
     // the reservations that were loaded can ever count such a job here.
     await commits.write({ ...EMPTY_COMMIT, carried: before });
   }
-  const step = await moveNext(context, partition, state, before, inFlightOf(heldIn(state), commits));
+  const step = await moveNext(context, partition, state, before, inFlightOf(idsInFlight(state), commits));
   const carried: Carried = {
     ...before,
     moved: before.moved + step.moved,
@@ -137,8 +137,8 @@ async function moveNext(
       ? { moved: step.moved, isDone: false, after: WALK }
       : step;
   }
-  const from = isWalk && after !== WALK ? (JSON.parse(after.slice(WALK.length)) as Walk) : undefined;
-  const { moved, next } = await walkHome(context, partition, inFlight, from);
+  const from = isWalk && after !== WALK ? (JSON.parse(after.slice(WALK.length)) as WalkCursor) : undefined;
+  const { moved, next } = await moveMisplacedStep(context, partition, inFlight, from);
   return next === undefined
     ? { moved, isDone: true }
     : { moved, isDone: false, after: `${WALK}${JSON.stringify(next)}` };
@@ -166,7 +166,7 @@ async function moveParked(
     after,
   });
   const types = typesByName(context.configuration);
-  const lives = livesIn(context, partition);
+  const lives = belongsTo(context, partition);
   let moved = 0;
   let isCut = false;
   for (const { conflictKey } of marks) {
@@ -174,7 +174,7 @@ async function moveParked(
     isCut ||= found.length >= context.budget.carryJobs;
     // planted: held-and-moved
     const strangers = found.filter((job) => !lives(job) && !inFlight.held.has(job.id));
-    if (strangers.length > 0) moved += await sendHome(context, strangers, inFlight);
+    if (strangers.length > 0) moved += await moveToOwnPartition(context, strangers, inFlight);
     const jobs = found.filter(lives);
     if (jobs.length === 0) continue;
     // The ready lines may have been retired while these jobs were parked, so they are announced again.
@@ -198,7 +198,7 @@ async function misplaced(
   conflictKey: string,
 ): Promise<readonly JobHead[]> {
   const { store, configuration, budget } = context;
-  const lives = livesIn(context, partition);
+  const lives = belongsTo(context, partition);
   const isMisplaced = (job: JobHead): boolean => {
     if (!lives(job)) return true;
     const type = types.get(job.type);

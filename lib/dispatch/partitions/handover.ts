@@ -34,7 +34,7 @@ import type { HandoverMemory } from '../view/partition-cache.ts';
 import { roomsOf } from './loans.ts';
 
 /** Jobs in flight in other partitions that keep jobs of this one from starting. */
-export interface Elsewhere {
+export interface OtherPartitions {
   /**
    * Partitions that may still plan under the former declaration, or that were not read yet. While there are any, no job starts.
    */
@@ -51,7 +51,7 @@ export interface Elsewhere {
   readonly isNews: boolean;
 }
 
-export const NOTHING_ELSEWHERE: Elsewhere = {
+export const NO_OTHERS: OtherPartitions = {
   behind: [],
   isNews: false,
   above: new Map(),
@@ -68,7 +68,7 @@ interface Blocking {
 }
 
 /** The declaration whose handover is in progress. Undefined: none is, and a pass need not read other partitions. */
-export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
+export function handoverInProgress<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
   { partitions }: PoolConfiguration,
   shared: Shared | undefined,
   partition: number,
@@ -85,7 +85,7 @@ export function underWay<Shared extends Pick<Deployed, 'partitionsEver' | 'share
  *
  * @throws CommitLostError if another commit came first
  */
-export async function lookElsewhere(
+export async function readOtherPartitions(
   context: DispatchContext,
   partition: number,
   commits: Commits,
@@ -94,15 +94,15 @@ export async function lookElsewhere(
     readonly controls: readonly Control[];
     readonly cached: { handover?: HandoverMemory | undefined };
     /** Receives conflict keys that other partitions' jobs held at the last read and no longer hold. */
-    readonly letGo: Set<string>;
+    readonly freedKeys: Set<string>;
     readonly nowMs: number;
     readonly inBackground: (work: Promise<unknown>) => void;
   },
-): Promise<Elsewhere> {
+): Promise<OtherPartitions> {
   const { clock, configuration, log } = context;
   const { carried, controls, cached } = input;
-  const deployed = underWay(configuration, context.deployed, partition, carried);
-  if (deployed === undefined) return NOTHING_ELSEWHERE;
+  const deployed = handoverInProgress(configuration, context.deployed, partition, carried);
+  if (deployed === undefined) return NO_OTHERS;
   const monotonicMs = clock.monotonicMs();
   const memory = memoryOf(cached.handover, deployed.sharedSince, monotonicMs);
   cached.handover = memory;
@@ -115,7 +115,7 @@ export async function lookElsewhere(
   const isNews = before.behind.length > 0 && after.behind.length === 0;
   // planted: let-go-of-all
   for (const conflictKey of before.conflictKeys)
-    if (!after.conflictKeys.has(conflictKey)) input.letGo.add(conflictKey);
+    if (!after.conflictKeys.has(conflictKey)) input.freedKeys.add(conflictKey);
   if (memory.over.size === deployed.partitionsEver - 1) {
     cached.handover = undefined;
     const done = {
@@ -124,7 +124,7 @@ export async function lookElsewhere(
     };
     await commits.write({ ...EMPTY_COMMIT, carried: done });
     log.info('the handover is over', { partition, version: deployed.sharedSince });
-    return isNews ? { ...NOTHING_ELSEWHERE, behind: before.behind, isNews } : NOTHING_ELSEWHERE;
+    return isNews ? { ...NO_OTHERS, behind: before.behind, isNews } : NO_OTHERS;
   }
   if (isDue) {
     const delayMs = delayOf(memory, deployed, monotonicMs);
@@ -265,7 +265,7 @@ function elsewhereOf(
   { noted, over, states }: Pick<HandoverMemory, 'noted' | 'over' | 'states'>,
   partition: number,
   controls: readonly Control[],
-): Elsewhere {
+): OtherPartitions {
   const behind: number[] = [];
   const above = new Map<string, number>();
   const ofKeys = new Map<string, number>();
@@ -290,14 +290,14 @@ function elsewhereOf(
 }
 
 /** The loans to this partition, less the jobs that other partitions run above their shares. */
-export const movedLess = (moved: Moved, { above }: Elsewhere): Moved =>
+export const loansLessOthers = (moved: Moved, { above }: OtherPartitions): Moved =>
   above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
 
 /** Free slots of fleets with registered workers, less the slots that other partitions use above their shares. */
-export function slotsLess(
+export function slotsLessOthers(
   free: ReadonlyMap<string, number>,
   { fleets }: PoolConfiguration,
-  { above }: Elsewhere,
+  { above }: OtherPartitions,
 ): ReadonlyMap<string, number> {
   if (above.size === 0) return free;
   const registered = new Set(fleets.flatMap(({ fleet, slots }) => (slots === null ? [fleet] : [])));
@@ -310,10 +310,10 @@ export function slotsLess(
 }
 
 /** The operators' overrides, with caps lowered by other partitions' jobs in flight. */
-export function overridesLess(
+export function overridesLessOthers(
   overrides: readonly Control[],
   { fairness }: PoolConfiguration,
-  { behind, above, ofKeys }: Elsewhere,
+  { behind, above, ofKeys }: OtherPartitions,
 ): readonly Control[] {
   const byScope = new Map(overrides.map((control) => [control.scope, control]));
   for (const { scope, maxConcurrency, ...rest } of overrides) {
@@ -350,7 +350,7 @@ export interface HandoverWait {
  * For `explain`: the reasons in a handover why a ready job does not start. With many partitions, only those that a pass reads
  * first are named.
  */
-export async function waitsForOthers(
+export async function waitsOnHandover(
   context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
   shared: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
   job: Pick<JobHead, 'partition' | 'type' | 'fairnessKey' | 'resourceId'>,
@@ -358,7 +358,7 @@ export async function waitsForOthers(
 ): Promise<readonly HandoverWait[]> {
   const { configuration, clock } = context;
   const { partition, fairnessKey } = job;
-  if (underWay(configuration, shared, partition, state.carried) === undefined) return [];
+  if (handoverInProgress(configuration, shared, partition, state.carried) === undefined) return [];
   const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
   await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
   const type = typesByName(configuration).get(job.type);

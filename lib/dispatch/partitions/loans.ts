@@ -44,7 +44,7 @@ const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
   configuration.lending ?? LENDING_DEFAULTS;
 
 /** Capacity that loans have moved to a partition or away from it. */
-export const movedTo = (
+export const loansOf = (
   { partitions }: PoolConfiguration,
   state: Pick<PartitionState, 'loans'>,
   partition: number,

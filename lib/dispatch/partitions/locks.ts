@@ -40,7 +40,7 @@ const exclusiveOnly = (conflictKey: string | undefined): string | undefined =>
   conflictKey !== undefined && isExclusive(conflictKey) ? conflictKey : undefined;
 
 /** The conflict key whose lock the claim of a reserved job takes. Undefined: none. */
-export const lockOfPlace = (
+export const lockOfEntry = (
   context: Pick<DispatchContext, 'configuration'>,
   { conflictKey }: Pick<ReservedJob, 'conflictKey'>,
 ): string | undefined => (needsLocks(context) ? exclusiveOnly(conflictKey) : undefined);
@@ -57,7 +57,7 @@ export interface LocksSeen {
  *
  * @param hasJobs - asked before the partition is entered: waiting without a job would delay other partitions
  */
-export async function lookAtLocks(
+export async function readLocksAndWait(
   context: LockContext,
   partition: number,
   conflictKeys: readonly string[],
@@ -132,6 +132,10 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
 }
 
 /** The lock, if another partition keeps this one's jobs from the conflict key. */
-export function keptBy(lock: Lock | undefined, partition: number, nowMs: number): Lock | undefined {
+export function lockHeldElsewhere(
+  lock: Lock | undefined,
+  partition: number,
+  nowMs: number,
+): Lock | undefined {
   return isOpenTo(lock, partition, nowMs) || lock?.holder?.partition === partition ? undefined : lock;
 }

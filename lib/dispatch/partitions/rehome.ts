@@ -22,7 +22,7 @@ import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater } from '../partition/timers.ts';
 import { BESIDE_MAX, LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX, STEP_JOBS } from '../tuning.ts';
-import type { StrangersMemory } from '../view/partition-cache.ts';
+import type { MisplacedMemory } from '../view/partition-cache.ts';
 
 interface KeyHomes extends Pick<DispatchContext, 'configuration'> {
   readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
@@ -36,7 +36,10 @@ export const haveKeysMoved = ({ configuration, deployed }: KeyHomes, partition: 
  * Whether jobs of a key may start in a partition. If keys have never moved, a producer with a newer declaration may have stored a
  * job in its future partition. This process leaves such a job alone until it has that declaration, too.
  */
-export function livesIn(context: KeyHomes, partition: number): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
+export function belongsTo(
+  context: KeyHomes,
+  partition: number,
+): (of: Pick<JobHead, 'fairnessKey'>) => boolean {
   const { partitions } = context.configuration;
   const isAlone = partitions === 1 || context.deployed === undefined;
   if (isAlone && !haveKeysMoved(context, partition)) return () => true;
@@ -63,11 +66,11 @@ export const inFlightOf = (held: ReadonlySet<string>, commits: Commits): InFligh
 });
 
 /** Ids of jobs whose earlier attempts still count in a partition. */
-export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
+export const idsInFlight = ({ reservations }: Pick<PartitionState, 'reservations'>): ReadonlySet<string> =>
   new Set(reservations.flatMap(({ jobs }) => Array.from(jobs.values(), ({ id }) => id)));
 
 /** Moves jobs that nothing holds to the partitions of their keys, and wakes those. Returns how many were moved. */
-export async function sendHome(
+export async function moveToOwnPartition(
   context: DispatchContext,
   jobs: readonly JobHead[],
   { confirm }: Pick<InFlight, 'confirm'>,
@@ -133,22 +136,22 @@ const linesOf = (type: string, { fairnessKey, lines }: KeyBacklog): readonly Rea
   lines.map((line) => ({ ...line, type, fairnessKey }));
 
 /** Cursor of a walk through a partition's keys lines. */
-export interface Walk {
+export interface WalkCursor {
   readonly type: string;
   readonly after?: string | undefined;
 }
 
 /** One step of a walk through all keys lines. `next` undefined: the walk has ended. */
-export async function walkHome(
+export async function moveMisplacedStep(
   context: DispatchContext,
   partition: number,
   inFlight: InFlight,
-  from: Walk | undefined,
-): Promise<{ readonly moved: number; readonly next: Walk | undefined }> {
+  from: WalkCursor | undefined,
+): Promise<{ readonly moved: number; readonly next: WalkCursor | undefined }> {
   const { store, configuration, deployed } = context;
   if (!haveKeysMoved(context, partition)) return { moved: 0, next: undefined };
   const types = [...configuration.types.map(({ type }) => type), ...(deployed?.formerTypes ?? [])];
-  const lives = livesIn(context, partition);
+  const lives = belongsTo(context, partition);
   let moved = 0;
   const startAt = from === undefined ? -1 : types.indexOf(from.type);
   let at = Math.max(0, startAt);
@@ -159,7 +162,7 @@ export async function walkHome(
     const { keys, next } = await store.readKeys({ partition, type, limit: PAGE_MAX, after });
     const lines = keys.filter((key) => !lives(key)).flatMap((key) => linesOf(type, key));
     const { jobs, isCut } = await readLines(context, partition, lines, inFlight.held);
-    moved += await sendHome(context, jobs, inFlight);
+    moved += await moveToOwnPartition(context, jobs, inFlight);
     // A line had more jobs than one step moves, so the next step begins at the same keys.
     if (isCut) return { moved, next: { type, after } };
     if (next === undefined) at += 1;
@@ -176,23 +179,23 @@ export interface Strangers {
 }
 
 /** At the end of a pass, once its settlement is written: moves the misplaced jobs that it has found. */
-export async function sendStrangersHome(
+export async function moveMisplaced(
   context: DispatchContext,
   partition: number,
   inFlight: InFlight,
   { jobs, keys }: Strangers,
-  memory: StrangersMemory,
+  memory: MisplacedMemory,
   nowMs: number,
 ): Promise<number> {
   let moved = 0;
   // planted: moved-uncharged
   const misplaced = jobs.filter(({ id }) => !inFlight.held.has(id));
-  if (misplaced.length > 0) moved += await sendHome(context, misplaced, inFlight);
+  if (misplaced.length > 0) moved += await moveToOwnPartition(context, misplaced, inFlight);
   const isDue = ({ type, key }: Strangers['keys'][number]): boolean =>
     nowMs - (memory.lookedAtMs.get(JSON.stringify([type, key.fairnessKey])) ?? -Infinity) >= LOOK_AROUND_MS;
   for (const { type, key } of keys.filter(isDue).slice(0, BESIDE_MAX)) {
     const found = await readLines(context, partition, linesOf(type, key), inFlight.held);
-    const sent = await sendHome(context, found.jobs, inFlight);
+    const sent = await moveToOwnPartition(context, found.jobs, inFlight);
     moved += sent;
     if (memory.lookedAtMs.size >= NAMES_MAX) memory.lookedAtMs.clear();
     // A key whose jobs were moved may have more. Only a key without moved jobs is left alone for a while.
@@ -203,7 +206,7 @@ export async function sendStrangersHome(
   }
   const isNone = partition >= context.configuration.partitions;
   if (isNone && nowMs - memory.walkedAtMs >= ANNOUNCE_EVERY_MS) {
-    const step = await walkHome(context, partition, inFlight, undefined);
+    const step = await moveMisplacedStep(context, partition, inFlight, undefined);
     moved += step.moved;
     if (step.moved === 0) memory.walkedAtMs = nowMs;
   }

@@ -10,9 +10,9 @@ import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { Quiet, Reservation } from '../../store/contract/records.ts';
 import type { ClaimOutcome } from '../../store/contract/requests.ts';
-import { commitOf, type Draft, dropPlace, emptyDraft, inCommits, writesOf } from '../partition/commits.ts';
+import { commitOf, type Draft, dropEntry, emptyDraft, inCommits, writesOf } from '../partition/commits.ts';
 import { LINES_OF_A_PASS, RESERVATIONS_MAX } from '../tuning.ts';
-import { claimIdOfPlace, plannedOf } from '../view/settled.ts';
+import { claimIdOfEntry, plannedOf } from '../view/settled.ts';
 import { moveBack } from './parking.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { send } from './send.ts';
@@ -31,7 +31,7 @@ function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
     fleet: reserved.fleet,
     message: {
       jobId: reserved.id,
-      claimId: claimIdOfPlace(place),
+      claimId: claimIdOfEntry(place),
       ...(toClaim === undefined ? {} : { toClaim }),
     },
     isAlone: mayHaveBegun(reserved),
@@ -142,7 +142,7 @@ export class Admission {
   async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
     const unlocked = decisions.filter(({ reserved }) => this.#lockOf(reserved) === undefined);
-    const overtaken = await candidates.overtaken(planner, unlocked);
+    const overtaken = await candidates.outdated(planner, unlocked);
     if (overtaken.length === 0) return decisions;
     candidates.noteGone(overtaken);
     this.lostClaims += overtaken.length;
@@ -162,7 +162,7 @@ export class Admission {
   #noteFollowers(): void {
     const { planner, cached, inFlight } = this.#pass;
     const started = new Set(this.held.slice(inFlight.length).flatMap(({ conflictKey }) => conflictKey ?? []));
-    for (const each of started) if (!planner.isConflictHeld(each)) cached.letGo.add(each);
+    for (const each of started) if (!planner.isConflictHeld(each)) cached.freedConflictKeys.add(each);
   }
 
   /**
@@ -189,7 +189,7 @@ export class Admission {
       writesOf(this.#draft) > 0 ||
       this.#mustWriteQuiet(this.#quietAfter([])) ||
       this.#mustWriteUnseen() ||
-      (!this.#hasCommitted && (input.commitsAnyway === true || unparked.empty.length > 0))
+      (!this.#hasCommitted && (input.mustCommit === true || unparked.empty.length > 0))
     );
   }
 
@@ -293,7 +293,7 @@ export class Admission {
   /** The conflict key whose lock this job's claim must take. Undefined: none. */
   #lockOf(reserved: ReservedJob): string | undefined {
     const { context, between } = this.#pass;
-    return between?.lockOfPlace(context, reserved);
+    return between?.lockOfEntry(context, reserved);
   }
 
   async #claim(places: readonly ReservedEntry[]): Promise<void> {
@@ -306,7 +306,7 @@ export class Admission {
         return {
           jobId: place.decision.reserved.id,
           version,
-          ...claimPlanned(claimIdOfPlace(place), planned),
+          ...claimPlanned(claimIdOfEntry(place), planned),
           ...(conflictKey === undefined ? {} : { lock: { conflictKey, partition } }),
         };
       }),
@@ -353,19 +353,19 @@ export class Admission {
 
   #dropEntry({ reservation, position, decision }: ReservedEntry): void {
     this.#dropDecision(decision);
-    dropPlace(this.#draft, reservation, position);
+    dropEntry(this.#draft, reservation, position);
   }
 
   #dropDecision(decision: Decision): void {
     const { planner, candidates } = this.#pass;
     if (planner.drop(decision)) candidates.readAgain();
-    candidates.distrust();
+    candidates.noteUnseenJobs();
   }
 
   /** Notes that the job has left its conflict key, so a job parked for that key may be next. */
   #noteFreedConflict({ reserved: { conflictKey } }: Decision): void {
     // planted: let-go-forgotten
-    if (conflictKey !== undefined && this.parks) this.#pass.cached.letGo.add(conflictKey);
+    if (conflictKey !== undefined && this.parks) this.#pass.cached.freedConflictKeys.add(conflictKey);
   }
 
   #keep(decision: Decision): void {

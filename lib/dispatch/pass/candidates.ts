@@ -16,7 +16,7 @@ import { type BetweenPartitions, betweenPartitions } from '../partitions/between
 import { HEADS_OF_A_UNIT, LOOKS_MIN, PAGE_MAX } from '../tuning.ts';
 import { BackloggedKeys, keyShares } from '../view/keys.ts';
 import type { LedgerCache } from '../view/ledger-cache.ts';
-import { attemptOf, type Place, placesOf } from '../view/settled.ts';
+import { attemptOfEntry, entriesOf, type ReservationEntry } from '../view/settled.ts';
 import { type Line, type Order, orderOf, type View, withPlaced } from '../view/view.ts';
 import { quietOf } from './quiet.ts';
 
@@ -60,7 +60,7 @@ export class Candidates {
   readonly #input: CandidatesInput;
   readonly #view: View;
   readonly #order: Order;
-  readonly #held = new Map<string, Place>();
+  readonly #held = new Map<string, ReservationEntry>();
   readonly #keys: BackloggedKeys;
   /** The lines that this pass has opened, by name. */
   #opened = new Map<string, OpenedLine>();
@@ -79,7 +79,7 @@ export class Candidates {
   /** When the first conflict key that is reserved for another partition opens, epoch ms. Undefined: none is reserved. */
   openAtMs: number | undefined;
   /** Images of reserved jobs that have moved on although no hint reported it. */
-  readonly leftBehind: JobImage[] = [];
+  readonly missedEnds: JobImage[] = [];
   /** Reads of lines by this pass. */
   linesRead = 0;
 
@@ -90,13 +90,13 @@ export class Candidates {
     this.#input = input;
     this.#view = view;
     this.#order = orderOf(partition, configuration);
-    for (const place of placesOf(input.reservations)) {
+    for (const place of entriesOf(input.reservations)) {
       this.#held.set(place.entry.id, place);
       // planted: held-and-forgotten
       view.noteGone(place.entry);
     }
     this.#between = betweenPartitions(context, partition);
-    this.#belongsHere = this.#between?.livesIn(context, partition) ?? (() => true);
+    this.#belongsHere = this.#between?.belongsTo(context, partition) ?? (() => true);
     const types = typesByName(configuration);
     const isUsable = (job: JobHead): boolean =>
       types.has(job.type) && !this.#held.has(job.id) && this.#belongsHere(job);
@@ -131,7 +131,7 @@ export class Candidates {
     const conflictKeys = new Set(jobs.flatMap((job) => between.lockOf(this.#context, job) ?? []));
     const fresh = [...conflictKeys].filter((each) => !this.#locksSeen.has(each));
     for (const conflictKey of fresh) this.#locksSeen.add(conflictKey);
-    const { taken, openAtMs } = await between.lookAtLocks(this.#context, this.#input.partition, fresh);
+    const { taken, openAtMs } = await between.readLocksAndWait(this.#context, this.#input.partition, fresh);
     for (const conflictKey of taken) planner.closeConflict(conflictKey);
     if (openAtMs !== undefined) this.openAtMs = Math.min(openAtMs, this.openAtMs ?? openAtMs);
   }
@@ -147,7 +147,7 @@ export class Candidates {
   async #offerKeys(planner: Planner, type: string, count: number): Promise<void> {
     const { ledgerCache } = this.#input;
     const shares = keyShares(ledgerCache, planner, this.#context.configuration.fairness);
-    const { keys, more } = await this.#keys.inTurn(type, Math.max(count, PAGE_MAX), shares);
+    const { keys, more } = await this.#keys.next(type, Math.max(count, PAGE_MAX), shares);
     planner.offerKeys(
       type,
       keys.map(({ key: { fairnessKey, lines }, share }) => ({
@@ -220,7 +220,7 @@ export class Candidates {
     const untilRank = read.next === undefined ? undefined : rank;
     await this.#confirm(name, read.jobs, untilRank);
     const before = after === undefined ? undefined : view.lines.get(name);
-    const told = [...view.told.inLine(name)];
+    const told = [...view.reported.inLine(name)];
     if (after === undefined && read.jobs.length === 0 && told.length === 0 && opened.offered === 0)
       this.#empty.push({ line: opened.line, announcedAtMs: this.#keys.announcedAtMs(opened.line) });
     // A lagging index still shows jobs that this dispatcher has reserved, or knows to have moved on.
@@ -243,7 +243,7 @@ export class Candidates {
    */
   async #confirm(name: string, read: readonly JobHead[], untilRank: string | undefined): Promise<void> {
     const { partition, nowMs } = this.#input;
-    const { told } = this.#view;
+    const { reported: told } = this.#view;
     const shown = new Set(read.map(({ id }) => id));
     const ids = [...told.inLine(name)]
       .filter(({ rank }) => untilRank === undefined || rank <= untilRank)
@@ -263,7 +263,7 @@ export class Candidates {
    * Rule R3 of the view: the planned jobs that no longer wait at the planned version. Decisions that are exact by rule R2 need no
    * read.
    */
-  async overtaken(planner: Planner, decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
+  async outdated(planner: Planner, decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
     const { seenWithinMs } = this.#context.budget;
     const uncertain = decisions.filter((decision) => {
       const job = planner.jobOf(decision);
@@ -296,7 +296,7 @@ export class Candidates {
   /** Forgets all lines and reported jobs: many claims in a row were lost, so what was read is outdated. */
   readAgain(): void {
     this.#view.forget();
-    this.#view.told.clear();
+    this.#view.reported.clear();
     this.#opened = new Map();
   }
 
@@ -317,7 +317,7 @@ export class Candidates {
   }
 
   /** Notes that jobs may wait that neither a read nor a hint has shown. At its end the pass then forgets the lines. */
-  distrust(): void {
+  noteUnseenJobs(): void {
     this.#isDistrusted = true;
   }
 
@@ -360,7 +360,7 @@ export class Candidates {
   close(unseenUntilMs: number): void {
     // planted: dropped-hint-2
     const view = this.#view;
-    this.noteParked(Array.from(view.told.all()).flatMap(({ job, isParked }) => (isParked ? job : [])));
+    this.noteParked(Array.from(view.reported.all()).flatMap(({ job, isParked }) => (isParked ? job : [])));
     const quiet = this.quietBut(new Set(), unseenUntilMs);
     if (quiet !== undefined) view.keepQuiet(this.#context.configuration.types, quiet);
     else if (this.#isDistrusted) view.forget();
@@ -370,7 +370,7 @@ export class Candidates {
   #isHeld(job: JobHead): boolean {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;
-    if (isAttemptOver(attemptOf(held), job)) this.leftBehind.push(job);
+    if (isAttemptOver(attemptOfEntry(held), job)) this.missedEnds.push(job);
     return true;
   }
 }

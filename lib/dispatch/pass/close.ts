@@ -6,12 +6,12 @@ import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLaterAt } from '../partition/timers.ts';
 import { inFlightOf } from '../partitions/rehome.ts';
-import { stayOnLookout } from '../recovery/silence.ts';
+import { scheduleWorkerCheck } from '../recovery/silence.ts';
 import { INDEX_LAG_MS } from '../tuning.ts';
 import { keepCache } from '../view/partition-cache.ts';
 import type { Admission } from './admit.ts';
 import { measure, type PartitionLoad } from './measure.ts';
-import { park, toPark } from './parking.ts';
+import { jobsToPark, park } from './parking.ts';
 import type { PlannedPass } from './plan.ts';
 import type { PassReport } from './scope.ts';
 
@@ -39,7 +39,7 @@ export async function close(pass: PlannedPass, admission: Admission): Promise<Pa
     admitted,
     settled: pass.settled.length,
     lostClaims,
-    hints: candidates.leftBehind,
+    hints: candidates.missedEnds,
     isFull: pass.planner.room <= 0,
     lines: linesOf(context, pass.state.ledgers.length),
   };
@@ -85,7 +85,7 @@ function reportLoad(pass: PlannedPass, { held, blocked }: Admission): void {
 async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Promise<number> {
   const { context, partition, commits, cached, candidates, parkedHeads } = pass;
   const known = new Set(parkedHeads.map(({ id }) => id));
-  const groups = cached.view.headsOf(toPark(blocked, known, context.budget.parkKept));
+  const groups = cached.view.headsOf(jobsToPark(blocked, known, context.budget.parkKept));
   // planted: front-again
   if (groups.size === 0) return 0;
   const jobs = await park(context, partition, commits, groups, { parks, cached });
@@ -102,12 +102,12 @@ async function parkBlocked(pass: PlannedPass, { blocked, parks }: Admission): Pr
 async function moveMisplaced(pass: PlannedPass, { held }: Admission): Promise<number> {
   const { context, partition, between, nowMs, due, seen, commits, candidates, cached } = pass;
   if (!between?.haveKeysMoved(context, partition)) return 0;
-  const lives = between.livesIn(context, partition);
+  const lives = between.belongsTo(context, partition);
   const isStranger = (job: JobHead): boolean => job.state === 'pending' && !lives(job);
   const jobs = [...due.strangers, ...[...seen.values()].filter(isStranger)];
   const strangers = { jobs, keys: candidates.strangers };
   const inFlight = inFlightOf(new Set(held.map(({ id }) => id)), commits);
-  return between.sendStrangersHome(context, partition, inFlight, strangers, cached.strangers, nowMs);
+  return between.moveMisplaced(context, partition, inFlight, strangers, cached.misplaced, nowMs);
 }
 
 /**
@@ -127,11 +127,11 @@ function isMoreToDo(
     elsewhere.isNews ||
     (sent > 0 && candidates.strangers.length > 0) ||
     isLockOpen ||
-    candidates.leftBehind.length > 0 ||
+    candidates.missedEnds.length > 0 ||
     // planted: front-again-2
     (isTruncated && (admitted > 0 || parked > 0 || candidates.hasRead)) ||
     // planted: let-go-unheard
-    cached.letGo.size > 0
+    cached.freedConflictKeys.size > 0
   );
 }
 
@@ -188,11 +188,11 @@ function scheduleChecks(pass: PlannedPass, { held }: Admission): void {
   const { context, input, partition, nowMs, state, cached, recovery, candidates, unparked } = pass;
   const { attendance, judgedUntilMs } = recovery;
   input.inBackground(
-    stayOnLookout(context, partition, { state, loadedAtMs: nowMs, held, attendance, judgedUntilMs }),
+    scheduleWorkerCheck(context, partition, { state, loadedAtMs: nowMs, held, attendance, judgedUntilMs }),
   );
   const openAtMs = Math.min(candidates.openAtMs ?? Infinity, unparked.openAtMs ?? Infinity);
   // Passes in quick succession would ask for the same wake.
-  if (openAtMs === Infinity || openAtMs === cached.openAskedMs) return;
-  cached.openAskedMs = openAtMs;
+  if (openAtMs === Infinity || openAtMs === cached.lockWakeAtMs) return;
+  cached.lockWakeAtMs = openAtMs;
   input.inBackground(wakeLaterAt(context, partition, openAtMs));
 }

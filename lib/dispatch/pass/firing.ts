@@ -120,17 +120,17 @@ export async function complete(
     kind !== 'conflict' && job.state === 'pending' ? [job] : [],
   );
   const after = { ...made(record, context.nowMs()), partition: context.partitionOf(spec.job.fairnessKey) };
-  return { jobs, record: await written(context, record, after) };
+  return { jobs, record: await saveState(context, record, after) };
 }
 
 /** Writes the next state of a schedule, if its revision is still the one that was read. */
-export async function written(
+export async function saveState(
   { store }: FiringContext,
   { spec, state: seen }: ScheduleRecord,
   next: ScheduleState,
 ): Promise<ScheduleRecord | undefined> {
   const state = { ...next, revision: seen.revision + 1 };
-  const outcome = await store.saveSchedule({ state, seen: seen.revision });
+  const outcome = await store.saveSchedule({ state, withJobStates: seen.revision });
   return outcome === 'applied' ? { spec, state } : undefined;
 }
 
@@ -167,7 +167,7 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
   if (isDue && !context.configuration.types.some(({ type }) => type === read.spec.job.type)) {
     // planted: stopped-by-the-old
     if (!isNewest) return { jobs: [], record: read };
-    return { jobs: [], record: await written(context, read, stoppedBy(read, 'type', nowMs)) };
+    return { jobs: [], record: await saveState(context, read, stoppedBy(read, 'type', nowMs)) };
   }
   const { spec, state } = await seen(context, read);
   const decided = look({ spec, state }, firesOfRecord(read), nowMs);
@@ -178,13 +178,13 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
         jobs: [],
         // planted: waits-in-every-pass
         record: isDue
-          ? await written(context, read, placed(state, jitterOf(state.id, spec.jitterMs), nowMs))
+          ? await saveState(context, read, placed(state, jitterOf(state.id, spec.jitterMs), nowMs))
           : read,
       };
     case 'save':
-      return { jobs: [], record: await written(context, read, decided.state) };
+      return { jobs: [], record: await saveState(context, read, decided.state) };
     case 'make': {
-      const making = await written(context, read, decided.state);
+      const making = await saveState(context, read, decided.state);
       return making === undefined ? { jobs: [], record: undefined } : complete(context, making);
     }
   }
@@ -299,7 +299,7 @@ async function readEach(
  * Handles the ends of jobs that schedules made. A schedule that waits for the end fires, and one with too many failures stops.
  * This is only a hint: if it fails, the next check of the schedule does the same.
  */
-export async function noteEnds(context: DispatchContext, jobs: readonly MovingJob[]): Promise<void> {
+export async function fireAfterEnds(context: DispatchContext, jobs: readonly MovingJob[]): Promise<void> {
   const ended = jobs.filter(({ state, scheduleId }) => scheduleId !== undefined && isTerminal(state));
   if (ended.length === 0) return;
   const failed = new Set(ended.flatMap(({ state, scheduleId }) => (state === 'failed' ? [scheduleId] : [])));

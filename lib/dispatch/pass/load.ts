@@ -6,8 +6,8 @@ import { isJobId, type MovingJob } from '../../core/job.ts';
 import { type Carried, isCarriedTo, type Leader, type PartitionState } from '../../store/contract/records.ts';
 import { Commits } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
-import { carry } from '../partitions/carry.ts';
-import { type Elsewhere, NOTHING_ELSEWHERE } from '../partitions/handover.ts';
+import { moveForDeclaration } from '../partitions/carry.ts';
+import { NO_OTHERS, type OtherPartitions } from '../partitions/handover.ts';
 import { LOOK_AROUND_MS } from '../tuning.ts';
 import { forgetUnlessAt } from '../view/partition-cache.ts';
 import { fireDue, NOTHING_FIRED, readDueFirst } from './firing.ts';
@@ -22,7 +22,7 @@ export interface LoadedPass extends PassScope {
    */
   readonly carried: Carried | undefined;
   /** Capacity and conflict keys that jobs in flight in other partitions hold, and that this partition must count. */
-  readonly elsewhere: Elsewhere;
+  readonly elsewhere: OtherPartitions;
   readonly due: Promotion;
 }
 
@@ -37,8 +37,8 @@ export const isLedBy = (leader: Leader | undefined, leadBy: string | undefined, 
 export async function load(scope: PassScope): Promise<LoadedPass | LedPass | OutdatedPass> {
   const { context, input, partition, between, nowMs, cached } = scope;
   const { store, clock, deployed } = context;
-  if (input.looksAtAll) cached.view.miss();
-  else if (input.readsAnew === true) cached.view.forget();
+  if (input.checksAll) cached.view.miss();
+  else if (input.rereadsLines === true) cached.view.forget();
   const isLeading = input.leadBy !== undefined;
   const [state, found, dueEarly, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
@@ -55,19 +55,19 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   if (newer !== undefined) return { kind: 'outdated', version: newer };
   const commits = new Commits(store, partition, state.version);
   const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);
-  const carried = isAtRest ? undefined : await carry(context, partition, commits, state);
+  const carried = isAtRest ? undefined : await moveForDeclaration(context, partition, commits, state);
   // Moved jobs stand in lines that the view has not read since.
   if (carried !== undefined) view.miss();
   noteTrust(scope, state, carried !== undefined);
   const elsewhere =
-    (await between?.lookElsewhere(context, partition, commits, {
+    (await between?.readOtherPartitions(context, partition, commits, {
       carried: carried ?? state.carried,
       controls: state.controls,
       cached,
-      letGo: cached.letGo,
+      freedKeys: cached.freedConflictKeys,
       nowMs,
       inBackground: input.inBackground,
-    })) ?? NOTHING_ELSEWHERE;
+    })) ?? NO_OTHERS;
   const dueLate = !isLeading && input.promotes ? await promoteDue(context, partition, nowMs) : NOTHING_DUE;
   // Schedules fire only once leader and declaration are known.
   const fired = recurring === undefined ? NOTHING_FIRED : await fireDue(context, partition, nowMs, recurring);
@@ -87,7 +87,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
 async function lookUpStored({ context, input, partition }: PassScope): Promise<readonly MovingJob[]> {
   const hinted = new Set(input.hints.map(({ id }) => id));
   // The store refuses an id that is not a valid key. Every pass would then fail until the letter with that id is deleted.
-  const ids = new Set((input.told ?? []).filter((id) => isJobId(id) && !hinted.has(id)));
+  const ids = new Set((input.jobIds ?? []).filter((id) => isJobId(id) && !hinted.has(id)));
   if (ids.size === 0) return [];
   const found = await context.store.lookUpJobs({ ids: [...ids], unreadable: () => {} });
   return found.filter((job) => job !== undefined).filter((job) => job.partition === partition);
@@ -119,9 +119,9 @@ function noteTrust(
   const { configuration, deployed } = context;
   // Jobs that wait here but belong to another partition are found only by reading lines.
   const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
-  view.isBlind = isBlind;
+  view.hasHiddenJobs = isBlind;
   view.begin(unseenUntilMs, nowMs);
-  if (quiet === undefined || isBlind || isCarrying || input.looksAtAll || input.readsAnew === true) return;
+  if (quiet === undefined || isBlind || isCarrying || input.checksAll || input.rereadsLines === true) return;
   if (quiet.declared !== deployed?.version || nowMs - quiet.lookedAtMs >= LOOK_AROUND_MS) return;
   view.assumeQuiet(configuration.types, quiet);
 }

@@ -24,11 +24,11 @@ import type { ParkedMark } from '../../store/contract/records.ts';
 import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
-import { lookAtLocks, needsLocks } from '../partitions/locks.ts';
+import { needsLocks, readLocksAndWait } from '../partitions/locks.ts';
 import { LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX } from '../tuning.ts';
 import type { PartitionCache } from '../view/partition-cache.ts';
 
-export interface Unparked {
+export interface FreedParked {
   /** The first jobs of each group, by conflict key. */
   readonly heads: ReadonlyMap<string, readonly JobHead[]>;
   /** Marks to delete: their lines are empty, and were marked so long ago that the index shows every parked job. */
@@ -57,14 +57,17 @@ export interface UnparkInput {
 }
 
 /** The conflict key of a job that has left its ready line. A job parked for that key may be the next. */
-export function keyLetGo(context: Pick<DispatchContext, 'configuration'>, job: JobHead): string | undefined {
+export function freedConflictKey(
+  context: Pick<DispatchContext, 'configuration'>,
+  job: JobHead,
+): string | undefined {
   if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
   const type = typesByName(context.configuration).get(job.type);
   return conflictKeyUnder(type, job.resourceId);
 }
 
 /** Reads the first jobs of the blocked lines of conflict keys that are free now. */
-export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<Unparked> {
+export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<FreedParked> {
   const { store, budget } = context;
   const { partition, inFlight, groupCursors, nowMs } = input;
   const types = typesByName(context.configuration);
@@ -81,7 +84,7 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   const hasJobs = async (conflictKey: string): Promise<boolean> =>
     (await store.readBlocked({ partition, conflictKey, groups: 1 })).jobs.length > 0;
   const { taken, openAtMs } = needsLocks(context)
-    ? await lookAtLocks(
+    ? await readLocksAndWait(
         context,
         partition,
         free.map(({ conflictKey }) => conflictKey),
@@ -147,7 +150,7 @@ const NO_SWEEP: { readonly marks: readonly ParkedMark[]; readonly next?: string 
 export async function moveBack(
   context: DispatchContext,
   planner: Planner,
-  { heads, taken }: Pick<Unparked, 'heads' | 'taken'>,
+  { heads, taken }: Pick<FreedParked, 'heads' | 'taken'>,
   admitted: ReadonlySet<string>,
 ): Promise<readonly JobHead[]> {
   // Jobs whose key another partition holds wait in their ready lines, too.
@@ -170,7 +173,7 @@ export async function moveBack(
 }
 
 /** The blocked jobs to park, by conflict key. */
-export function toPark(
+export function jobsToPark(
   blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[],
   known: ReadonlySet<string>,
   kept: number,

@@ -65,7 +65,7 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   }
   // An attempt that was reserved and never started leaves its job waiting. Its line may not show the job yet, and only a later
   // hint will.
-  if (recovery.settled.some(({ durationMs }) => durationMs === undefined)) candidates.distrust();
+  if (recovery.settled.some(({ durationMs }) => durationMs === undefined)) candidates.noteUnseenJobs();
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
 }
 
@@ -85,11 +85,11 @@ function capacityOf({
     // planted: stale-controls
     return { share: configuration, free, overrides: state.controls };
   }
-  const moved = between.movedLess(between.movedTo(configuration, state, partition, nowMs), elsewhere);
+  const moved = between.loansLessOthers(between.loansOf(configuration, state, partition, nowMs), elsewhere);
   const share = shareOfPool(configuration, partition, moved);
-  const free = between.slotsLess(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
+  const free = between.slotsLessOthers(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
   const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
-  return { share, free, overrides: between.overridesLess(overrides, configuration, elsewhere) };
+  return { share, free, overrides: between.overridesLessOthers(overrides, configuration, elsewhere) };
 }
 
 function plannerOf(

@@ -3,7 +3,7 @@ import type { MovingJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
-import { livesIn } from '../partitions/rehome.ts';
+import { belongsTo } from '../partitions/rehome.ts';
 import { PROMOTE_ROUNDS_MAX } from '../tuning.ts';
 
 export interface Promotion {
@@ -31,7 +31,7 @@ export async function promoteDue(
 ): Promise<Promotion> {
   const { store, budget } = context;
   const { promoteMax } = budget;
-  const lives = livesIn(context, partition);
+  const lives = belongsTo(context, partition);
   const promoted: MovingJob[] = [];
   const lost: JobHead[] = [];
   const strangers: JobHead[] = [];

@@ -29,7 +29,7 @@ export function quietOf(
   view: View,
   { order, nowMs, unseenUntilMs }: QuietInput,
 ): Quiet | undefined {
-  if (view.isBlind) return undefined;
+  if (view.hasHiddenJobs) return undefined;
   let lookedAtMs = nowMs;
   for (const { type } of configuration.types) {
     const known = view.keys.get(type);

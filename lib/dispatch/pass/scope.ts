@@ -46,13 +46,13 @@ export interface PassInput {
   /** Id of the lead that makes this pass. Undefined: the dispatcher does not lead, and the pass begins with an empty cache. */
   readonly leadBy?: string | undefined;
   /** Ids of jobs that were still being stored when a hint named them. The pass looks them up. @default - none */
-  readonly told?: readonly string[] | undefined;
+  readonly jobIds?: readonly string[] | undefined;
   /** Look up every job in flight, whether or not it is due for a check, and read all lines again. */
-  readonly looksAtAll: boolean;
+  readonly checksAll: boolean;
   /** Read lines again instead of using cached ones: jobs may have come that no hint has reported yet. @default false */
-  readonly readsAnew?: boolean | undefined;
+  readonly rereadsLines?: boolean | undefined;
   /** Commit even if there is nothing to write, so that plans made on the former version fail. @default false */
-  readonly commitsAnyway?: boolean | undefined;
+  readonly mustCommit?: boolean | undefined;
   /** Promote scheduled jobs that are due. */
   readonly promotes: boolean;
   /** Fire schedules that are due. */

@@ -23,7 +23,7 @@ import {
   withoutSettled,
 } from '../view/settled.ts';
 import type { LoadedPass } from './load.ts';
-import { keyLetGo, readFreed, type Unparked } from './parking.ts';
+import { type FreedParked, freedConflictKey, readFreed } from './parking.ts';
 import { send } from './send.ts';
 
 export interface SettledPass extends LoadedPass {
@@ -38,12 +38,12 @@ export interface SettledPass extends LoadedPass {
   readonly inFlight: readonly ReservedJob[];
   readonly ledgerCache: LedgerCache;
   /** Parked jobs whose conflict keys are free now. */
-  readonly unparked: Unparked;
+  readonly unparked: FreedParked;
   /** The part of the settlement that is not written yet. */
   readonly draft: Draft;
 }
 
-const NOTHING_PARKED: Unparked = {
+const NOTHING_PARKED: FreedParked = {
   heads: new Map(),
   taken: new Set(),
   empty: [],
@@ -60,7 +60,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
     state,
     loadedAtMs: nowMs,
     settledAlready: byHints,
-    checksAll: input.looksAtAll,
+    checksAll: input.checksAll,
     isRedeployed,
     between,
   });
@@ -78,8 +78,8 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   input.inBackground(send(context, recovery.resend));
   const { wakeAtMs } = recovery;
   // Passes in quick succession would ask for the same wake.
-  if (wakeAtMs !== undefined && wakeAtMs !== cached.wakeAskedMs) {
-    cached.wakeAskedMs = wakeAtMs;
+  if (wakeAtMs !== undefined && wakeAtMs !== cached.recoveryWakeAtMs) {
+    cached.recoveryWakeAtMs = wakeAtMs;
     input.inBackground(wakeLaterAt(context, partition, wakeAtMs));
   }
   for (const inMs of recovery.endsInMs) input.inBackground(wakeLater(context, partition, inMs));
@@ -117,11 +117,11 @@ async function unpark(
   seen: Images,
   inFlight: readonly ReservedJob[],
   ledgerCache: LedgerCache,
-): Promise<Unparked> {
-  const letGo = [...cached.letGo];
-  cached.letGo.clear();
-  const isRoundDue = nowMs - (cached.roundAtMs ?? -Infinity) >= LOOK_AROUND_MS;
-  if (isRoundDue) cached.roundAtMs = nowMs;
+): Promise<FreedParked> {
+  const freedKeys = [...cached.freedConflictKeys];
+  cached.freedConflictKeys.clear();
+  const isRoundDue = nowMs - (cached.sweptAtMs ?? -Infinity) >= LOOK_AROUND_MS;
+  if (isRoundDue) cached.sweptAtMs = nowMs;
   const succeeded = settled.filter((place) => place.succeeded);
   await Promise.all([
     ledgerCache.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
@@ -135,17 +135,17 @@ async function unpark(
   if (!state.parks) return NOTHING_PARKED;
   const types = typesByName(context.configuration);
   const freed = new Set([
-    ...letGo,
+    ...freedKeys,
     // planted: parked-not-freed
     ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
     // planted: parked-not-freed-2
-    ...[...seen.values()].flatMap((job: JobHead) => keyLetGo(context, job) ?? []),
+    ...[...seen.values()].flatMap((job: JobHead) => freedConflictKey(context, job) ?? []),
   ]);
   return readFreed(context, {
     partition,
     freed,
     inFlight,
-    looksAround: input.looksAtAll || isRoundDue,
+    looksAround: input.checksAll || isRoundDue,
     cursor: cached.markedCursor,
     groupCursors: cached.groupCursors,
     nowMs,

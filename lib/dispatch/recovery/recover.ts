@@ -15,17 +15,24 @@ import type { RequestOf } from '../../store/contract/verbs.ts';
 import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import type { BetweenPartitions } from '../partitions/between-partitions.ts';
-import { attemptOf, claimIdOfPlace, type Place, placesOf, plannedOf, type Settled } from '../view/settled.ts';
+import {
+  attemptOfEntry,
+  claimIdOfEntry,
+  entriesOf,
+  plannedOf,
+  type ReservationEntry,
+  type Settled,
+} from '../view/settled.ts';
 import { loseAttempt } from './lose.ts';
 import {
-  attend,
-  attendedTogether,
+  extendObservation,
+  joinObservations,
   mayDeclareLost,
-  nextLook,
+  nextRecoveryAt,
   rampOf,
-  type Suspicion,
+  type SuspectEntries,
   suspicionOf,
-  withHeldBack,
+  withDeferredLosses,
 } from './silence.ts';
 
 export interface Settlement {
@@ -99,7 +106,7 @@ async function typeOf(
 /** Ends an attempt whose worker is gone, by the policy of its type. Undefined: the job has moved on meanwhile. */
 async function endLostAttempt(
   context: DispatchContext,
-  place: Place,
+  place: ReservationEntry,
   job: MovingJob,
   startedAtMs: number,
   nowMs: number,
@@ -166,10 +173,10 @@ const historyOfGivenUp = (
   job: MovingJob | undefined,
   atMs: number,
 ): RequestOf<'raiseVersion'>['given'] =>
-  job === undefined ? undefined : { job, atMs, claimId: claimIdOfPlace(place) };
+  job === undefined ? undefined : { job, atMs, claimId: claimIdOfEntry(place) };
 
 interface LookedUp {
-  readonly place: Place;
+  readonly place: ReservationEntry;
   readonly job: MovingJob | undefined;
   readonly status: AttemptStatus;
 }
@@ -189,7 +196,7 @@ export interface RecoveryInput {
   /** The declaration has changed since the last pass: also look up everything that was claimed for fleets that are gone. */
   readonly isRedeployed: boolean;
   /** Undefined: the pool has always had one partition. */
-  readonly between?: Pick<BetweenPartitions, 'lockOfPlace'> | undefined;
+  readonly between?: Pick<BetweenPartitions, 'lockOfEntry'> | undefined;
 }
 
 /**
@@ -202,8 +209,8 @@ export interface RecoveryInput {
  */
 export async function recover(context: DispatchContext, input: RecoveryInput): Promise<Settlement> {
   const { state, loadedAtMs } = input;
-  const known = attendedTogether(state.attendance, state.lookout);
-  const attendance = attend(known, loadedAtMs, context.clock.nowMs());
+  const known = joinObservations(state.attendance, state.lookout);
+  const attendance = extendObservation(known, loadedAtMs, context.clock.nowMs());
   const suspicion = suspicionOf(state, loadedAtMs);
   const looked = reservationsDue(context, input, suspicion);
   if (looked.checked.length + looked.others.length > 0)
@@ -215,7 +222,7 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
     endsInMs: [],
     resend: [],
     images: [],
-    attendance: withHeldBack(attendance, false, loadedAtMs),
+    attendance: withDeferredLosses(attendance, false, loadedAtMs),
     // Without reservations no job can be lost, so this need not be noted before one runs.
     judgedUntilMs: state.reservations.length > 0 ? suspicion?.untilMs : undefined,
   };
@@ -234,7 +241,7 @@ interface DueReservations {
 function reservationsDue(
   { clock, configuration, budget }: DispatchContext,
   { state, checksAll, isRedeployed }: RecoveryInput,
-  suspicion: Suspicion | undefined,
+  suspicion: SuspectEntries | undefined,
 ): DueReservations {
   const nowMs = clock.nowMs();
   const allDue = state.reservations
@@ -271,7 +278,7 @@ class Recovery {
   readonly #input: RecoveryInput;
   readonly #nowMs: number;
   readonly #attendance: Attendance;
-  readonly #suspicion: Suspicion | undefined;
+  readonly #suspicion: SuspectEntries | undefined;
   /** Reservations whose check is due. */
   readonly #checked: ReadonlySet<Reservation>;
   readonly #others: readonly Reservation[];
@@ -283,7 +290,7 @@ class Recovery {
   /** Jobs that wait again, or may wait. */
   readonly #images: MovingJob[] = [];
   /** Entries whose jobs are not claimed, and whose messages must be sent again. */
-  readonly #unclaimed: Place[] = [];
+  readonly #unclaimed: ReservationEntry[] = [];
   /** Jobs whose attempts were ended as lost. */
   readonly #taken: MovingJob[] = [];
   /** How many more entries this pass may act on. */
@@ -301,7 +308,7 @@ class Recovery {
     context: DispatchContext,
     input: RecoveryInput,
     attendance: Attendance,
-    suspicion: Suspicion | undefined,
+    suspicion: SuspectEntries | undefined,
     { checked, others, hasMoreDue }: DueReservations,
   ) {
     this.#context = context;
@@ -339,9 +346,9 @@ class Recovery {
   }
 
   async #lookUp(): Promise<readonly LookedUp[]> {
-    const done = new Set(this.#input.settledAlready.map(claimIdOfPlace));
-    const places = placesOf([...this.#checked, ...this.#others]).filter(
-      (place) => !done.has(claimIdOfPlace(place)),
+    const done = new Set(this.#input.settledAlready.map(claimIdOfEntry));
+    const places = entriesOf([...this.#checked, ...this.#others]).filter(
+      (place) => !done.has(claimIdOfEntry(place)),
     );
     const unreadable = new Set<string>();
     const jobs = await this.#context.store.lookUpJobs({
@@ -352,7 +359,7 @@ class Recovery {
       // An unreadable job may be running. Its entry counts until the job can be read or is gone.
       if (unreadable.has(place.entry.id)) return [];
       const job = jobs[at];
-      return { place, job, status: attemptStatusOf(attemptOf(place), job) };
+      return { place, job, status: attemptStatusOf(attemptOfEntry(place), job) };
     });
   }
 
@@ -380,7 +387,7 @@ class Recovery {
   }
 
   #settleEnded(
-    place: Place,
+    place: ReservationEntry,
     job: MovingJob | undefined,
     { durationMs, endedAtMs, succeeded }: Extract<AttemptStatus, { readonly kind: 'ended' }>,
   ): void {
@@ -398,7 +405,7 @@ class Recovery {
    * Whether an unclaimed job will not be started: its fleet is no longer declared, or a pass should have claimed it together with
    * a lock and has not done so until now.
    */
-  #isGivenUp(place: Place): boolean {
+  #isGivenUp(place: ReservationEntry): boolean {
     return !this.#fleets.has(place.entry.fleet) || (this.#isDue(place) && this.#needsLock(place));
   }
 
@@ -406,11 +413,11 @@ class Recovery {
    * Whether the entry's claim takes a lock, so only a pass may make it. An entry from another declaration may have needed a lock
    * although none is needed now, and a job of another partition may hold that lock.
    */
-  #needsLock({ entry, reservation }: Place): boolean {
+  #needsLock({ entry, reservation }: ReservationEntry): boolean {
     const { between } = this.#input;
     const { deployed } = this.#context;
     if (between === undefined) return false;
-    if (between.lockOfPlace(this.#context, entry) !== undefined) return true;
+    if (between.lockOfEntry(this.#context, entry) !== undefined) return true;
     const isExcluded = entry.conflictKey !== undefined && isExclusive(entry.conflictKey);
     // planted: locks-are-forgotten
     return isExcluded && reservation.declared !== deployed?.version;
@@ -420,7 +427,7 @@ class Recovery {
    * Gives up an entry whose job was never claimed. The version is raised first, so a claim or start in progress fails from then
    * on, and no job runs that no reservation counts.
    */
-  async #giveUp(place: Place, job: MovingJob | undefined): Promise<void> {
+  async #giveUp(place: ReservationEntry, job: MovingJob | undefined): Promise<void> {
     if (!this.#mayActOn(place)) return;
     const { id, version } = place.entry;
     const given = historyOfGivenUp(place, job, this.#nowMs);
@@ -430,9 +437,9 @@ class Recovery {
   }
 
   /** Makes a job wait again that was claimed for a fleet which is no longer declared. */
-  async #returnClaim(place: Place, job: MovingJob): Promise<void> {
+  async #returnClaim(place: ReservationEntry, job: MovingJob): Promise<void> {
     if (!this.#mayActOn(place)) return;
-    const waiting = await returnClaim(this.#context, job, claimIdOfPlace(place));
+    const waiting = await returnClaim(this.#context, job, claimIdOfEntry(place));
     if (waiting === undefined) return;
     this.#settled.push({ ...place, succeeded: false });
     this.#images.push(waiting);
@@ -447,33 +454,33 @@ class Recovery {
     const outcomes = await this.#context.store.claim(
       this.#unclaimed.map((place) => {
         const { version, ...planned } = plannedOf(place.reservation, place.entry);
-        return { jobId: place.entry.id, version, ...claimPlanned(claimIdOfPlace(place), planned) };
+        return { jobId: place.entry.id, version, ...claimPlanned(claimIdOfEntry(place), planned) };
       }),
     );
     // A failed claim means that the job has started or changed. The stream or the next pass shows which.
     for (const [at, place] of this.#unclaimed.entries()) if (outcomes[at] === 'claimed') this.#send(place);
   }
 
-  #resendIfDue(place: Place): void {
+  #resendIfDue(place: ReservationEntry): void {
     if (this.#mustSendAgain(place)) this.#send(place);
   }
 
   /**
    * Whether the message of an unstarted job must be sent again, because the message or the worker that received it may be lost.
    */
-  #mustSendAgain(place: Place): boolean {
+  #mustSendAgain(place: ReservationEntry): boolean {
     // A worker that is gone may have received the message. The queue would deliver it again, but only after the visibility
     // timeout.
     const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
     return (this.#isDue(place) || isLost) && this.#mayActOn(place);
   }
 
-  #send(place: Place): void {
+  #send(place: ReservationEntry): void {
     const { id, fleet } = place.entry;
-    this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfPlace(place) }, isAlone: true });
+    this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfEntry(place) }, isAlone: true });
   }
 
-  async #checkRunning(place: Place, job: MovingJob, startedAtMs: number): Promise<void> {
+  async #checkRunning(place: ReservationEntry, job: MovingJob, startedAtMs: number): Promise<void> {
     const endsUnreported = this.#endsUnreported(place, job);
     const isDue = this.#isDue(place) || endsUnreported;
     const isSuspected = this.#isSuspected(place);
@@ -501,22 +508,22 @@ class Recovery {
    * Whether the job runs on a function of a removed fleet. Its queue was removed too, and with it the message that would report
    * the function's death.
    */
-  #endsUnreported({ entry }: Place, { runUntilMs }: MovingJob): boolean {
+  #endsUnreported({ entry }: ReservationEntry, { runUntilMs }: MovingJob): boolean {
     return this.#input.isRedeployed && runUntilMs !== undefined && !this.#fleets.has(entry.fleet);
   }
 
   /** Whether the entry's check is due. Before that, the entry is only settled if its attempt is over. */
-  #isDue({ reservation }: Place): boolean {
+  #isDue({ reservation }: ReservationEntry): boolean {
     return this.#checked.has(reservation) && reservation.checkAtMs <= this.#nowMs;
   }
 
-  #isSuspected({ reservation, position, entry }: Place): boolean {
+  #isSuspected({ reservation, position, entry }: ReservationEntry): boolean {
     // planted: patient-checks
     return this.#suspicion?.isSuspect(reservation, position, entry) ?? false;
   }
 
   /** Whether this pass may still act on an entry. Entries beyond its bound are left to a later pass. */
-  #mayActOn({ reservation }: Place): boolean {
+  #mayActOn({ reservation }: ReservationEntry): boolean {
     this.#actionsLeft -= 1;
     if (this.#actionsLeft >= 0) return true;
     this.#beyondBound.add(reservation.batchId);
@@ -524,7 +531,7 @@ class Recovery {
   }
 
   #noteEnd(
-    { reservation: { batchId, checkAtMs } }: Place,
+    { reservation: { batchId, checkAtMs } }: ReservationEntry,
     { runUntilMs }: MovingJob,
     endsUnreported: boolean,
   ): void {
@@ -550,8 +557,8 @@ class Recovery {
         attendedSinceMs: this.#attendance.sinceMs,
       });
     }
-    const soon = nextLook('ramped', loadedAtMs);
-    const later = nextLook('heldBack', loadedAtMs);
+    const soon = nextRecoveryAt('ramped', loadedAtMs);
+    const later = nextRecoveryAt('heldBack', loadedAtMs);
     const checkAtMsOf = ({ batchId }: Reservation): number => {
       if (this.#beyondBound.has(batchId)) return soon.checkAtMs;
       if (this.#deferred.has(batchId)) return later.checkAtMs;
@@ -568,7 +575,7 @@ class Recovery {
         .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) })),
       resend: this.#resend,
       images: this.#images,
-      attendance: withHeldBack(this.#attendance, isDeferred, loadedAtMs),
+      attendance: withDeferredLosses(this.#attendance, isDeferred, loadedAtMs),
       wakeAtMs: soonest(
         isCut ? soon.wakeAtMs : undefined,
         isDeferred ? later.wakeAtMs : undefined,

@@ -56,7 +56,7 @@ export const GAP_MAX_MS = WORKER_LEASE_MS - CLOCK_SKEW_MAX_MS;
 export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
 
 /** Combines the observation in the partition summary with that of the worker checks between passes. */
-export function attendedTogether(
+export function joinObservations(
   page: Attendance | undefined,
   lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
 ): Attendance | undefined {
@@ -77,7 +77,7 @@ export function attendedTogether(
  * The observation after another read. The read happened between `nowMs` and `readMs`, and the process may have been suspended
  * between them. So an observation begins at the later instant, and extends to the earlier one.
  */
-export function attend(before: Attendance | undefined, nowMs: number, readMs = nowMs): Attendance {
+export function extendObservation(before: Attendance | undefined, nowMs: number, readMs = nowMs): Attendance {
   if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
   const gapMs = readMs - before.atMs;
   // The earlier time is from a clock that was far ahead, and is ignored.
@@ -98,7 +98,7 @@ export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Attendance, nowMs: 
 }
 
 /** The observation as a pass leaves it, with the instant since which losses are deferred. */
-export function withHeldBack(attendance: Attendance, isDeferred: boolean, nowMs: number): Attendance {
+export function withDeferredLosses(attendance: Attendance, isDeferred: boolean, nowMs: number): Attendance {
   const { heldBackSinceMs, ...rest } = attendance;
   if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
   const sinceMs = heldBackSinceMs ?? (isDeferred ? nowMs : undefined);
@@ -112,7 +112,7 @@ const WINDOW_MS = { heldBack: CLOCK_SKEW_MAX_MS, ramped: RAMP_DOUBLES_MS } as co
  * When to look again at what this pass has deferred or not reached. All passes in one window answer the same, so that one wake
  * serves them all.
  */
-export function nextLook(
+export function nextRecoveryAt(
   why: keyof typeof WINDOW_MS,
   nowMs: number,
 ): { readonly checkAtMs: number; readonly wakeAtMs: number } {
@@ -155,7 +155,7 @@ function leaseEndsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>
 }
 
 /** Reservation entries that may have lost their worker. */
-export interface Suspicion {
+export interface SuspectEntries {
   readonly isSuspect: (reservation: Reservation, position: number, entry: ReservedJob) => boolean;
   /** The latest lease end that this is about, epoch ms. */
   readonly untilMs: number;
@@ -165,7 +165,7 @@ export interface Suspicion {
 export function suspicionOf(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   nowMs: number,
-): Suspicion | undefined {
+): SuspectEntries | undefined {
   const judgedUntilMs = state.lookout?.judgedUntilMs ?? 0;
   const ended = leaseEndsOf(state).filter(({ atMs }) => atMs > judgedUntilMs && atMs <= nowMs);
   if (ended.length === 0) return undefined;
@@ -210,7 +210,7 @@ export function nextLeaseEndMs(
  * When the next worker check is due, in whole seconds from now. It comes soon enough to leave no gap, and not after the next end
  * of a lease, nor after the instant from which an ended lease may count. If a lease has ended, it comes again soon.
  */
-export function nextLookAtMs(
+export function nextWorkerCheckAtMs(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
   attendance: Attendance,
   /** When the state was loaded, epoch ms. Leases that ended since then were not seen. */
@@ -240,7 +240,7 @@ export const isOnItsWay = (lookout: Lookout | undefined, nowMs: number): boolean
  * Sends the next worker check, then notes it. `superseded`: another one was noted meanwhile. A check that was sent and not noted
  * ends when it arrives, and its sender tries again. The other order could leave a check that is noted and never comes.
  */
-export async function lookAgain(
+export async function sendNextCheck(
   { store, queue, clock }: DispatchContext,
   partition: number,
   seen: Lookout | undefined,
@@ -266,7 +266,7 @@ export interface AfterPass {
  * At the end of a pass: notes which ended leases it has handled, and sends a first worker check if none is on its way. Never
  * rejects.
  */
-export async function stayOnLookout(
+export async function scheduleWorkerCheck(
   context: DispatchContext,
   partition: number,
   { state, loadedAtMs, held, attendance, judgedUntilMs }: AfterPass,
@@ -281,8 +281,8 @@ export async function stayOnLookout(
   const handled = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
   try {
     if (isMissing) {
-      const nextAtMs = nextLookAtMs(state, attendance, loadedAtMs, nowMs);
-      await lookAgain(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: handled });
+      const nextAtMs = nextWorkerCheckAtMs(state, attendance, loadedAtMs, nowMs);
+      await sendNextCheck(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: handled });
     } else if (isNews) {
       const nextAtMs = lookout?.nextAtMs ?? 0;
       await store.keepLookout({

@@ -5,7 +5,7 @@
 
 import { DECLARATION_AGE_MS } from '../../declaration/declaration.ts';
 import type { DispatcherIdentity } from '../../store/contract/records.ts';
-import { renewed } from '../dispatch.ts';
+import { withDeclaration } from '../dispatch.ts';
 import { residentHolder } from '../lead/lead.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import type { ResidentSettings } from './options.ts';
@@ -60,7 +60,7 @@ export class ResidentContext {
   async renew(version: number): Promise<void> {
     const { deployed, log } = this.#now;
     if (deployed === undefined || deployed.version >= version) return;
-    const next = await renewed(this.#now, deployed, version);
+    const next = await withDeclaration(this.#now, deployed, version);
     if ((this.#now.deployed?.version ?? 0) >= (next.deployed?.version ?? 0)) return;
     this.#now = next;
     log.info('a newer declaration was read', { ...this.#life, version: next.deployed?.version });

@@ -84,7 +84,7 @@ export class BackloggedKeys {
    * below. The first answer also has all keys from hints, even those with larger shares: a plan looks at a bounded
    * number of keys, and most keys at the front may have no jobs left.
    */
-  async inTurn(
+  async next(
     type: string,
     count: number,
     shares: KeyShares,
@@ -198,4 +198,5 @@ export class BackloggedKeys {
 }
 
 /** Jobs of a type that hints have reported. */
-const reportedOf = (view: View, type: string) => [...view.told.all()].filter(({ job }) => job.type === type);
+const reportedOf = (view: View, type: string) =>
+  [...view.reported.all()].filter(({ job }) => job.type === type);

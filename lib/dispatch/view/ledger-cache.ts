@@ -189,7 +189,7 @@ export class LedgerCache {
     // A charge from before a reset, or before the ledger expired, is dropped. If the old ledger is unknown, its key may have
     // moved.
     if (settledCostMs < (this.#cached.ledgers.get(fairnessKey)?.settledCostMs ?? Infinity))
-      this.#cached.view.noteMovedBack(fairnessKey, this.#nowMs);
+      this.#cached.view.noteMovedToFront(fairnessKey, this.#nowMs);
     this.#cached.ledgers.set(fairnessKey, ledger);
   }
 

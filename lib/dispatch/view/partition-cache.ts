@@ -43,13 +43,13 @@ export interface PartitionCache extends Exact {
   /** When this process last asked other partitions for capacity, epoch ms. */
   askedAtMs?: number | undefined;
   /** Epoch ms of the last wake that was requested to continue recovery. */
-  wakeAskedMs?: number | undefined;
+  recoveryWakeAtMs?: number | undefined;
   /** Epoch ms of the last wake that was requested because a lock opens then. */
-  openAskedMs?: number | undefined;
+  lockWakeAtMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line, epoch ms. */
   readonly marked: Map<string, number>;
   /** Conflict keys that may be free now. The next settle step reads the jobs that are parked for them. */
-  readonly letGo: Set<string>;
+  readonly freedConflictKeys: Set<string>;
   /** By conflict key: where to continue in a blocked line that is too long for one read. */
   readonly groupCursors: Map<string, string>;
   /** Cursor of the sweep over all marks, valid also after passes of another process. */
@@ -57,11 +57,11 @@ export interface PartitionCache extends Exact {
   /** State of the last metrics report. */
   readonly measured: MeasureMemory;
   /** When the sweep over all marks last took a step, epoch ms. */
-  roundAtMs?: number | undefined;
+  sweptAtMs?: number | undefined;
   /** Other partitions' state during a handover. */
   handover?: HandoverMemory | undefined;
   /** Keys that were found here and belong to another partition. */
-  readonly strangers: StrangersMemory;
+  readonly misplaced: MisplacedMemory;
 }
 
 /** A process's state of a handover. Old reads may show more than is still in flight, never less: see `handover.ts`. */
@@ -80,7 +80,7 @@ export interface HandoverMemory {
 }
 
 /** A process's record of misplaced keys in one partition. */
-export interface StrangersMemory {
+export interface MisplacedMemory {
   /** By type and key: when its lines were last read, epoch ms. */
   readonly lookedAtMs: Map<string, number>;
   walkedAtMs: number;
@@ -100,9 +100,9 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   marked: new Map(),
   groupCursors: new Map(),
   measured: {},
-  strangers: { lookedAtMs: new Map(), walkedAtMs: -Infinity },
+  misplaced: { lookedAtMs: new Map(), walkedAtMs: -Infinity },
   ...before,
-  letGo: new Set(before?.letGo),
+  freedConflictKeys: new Set(before?.freedConflictKeys),
   leadBy,
   ...emptyExact(),
 });

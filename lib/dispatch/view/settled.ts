@@ -30,24 +30,26 @@ export const plannedOf = (
 });
 
 /** An entry of a reservation: the job that it holds capacity for. */
-export interface Place {
+export interface ReservationEntry {
   readonly reservation: Reservation;
   readonly position: number;
   readonly entry: ReservedJob;
 }
 
 /** The id of the claim that starts the job of an entry. */
-export const claimIdOfPlace = ({ reservation, position }: Pick<Place, 'reservation' | 'position'>): string =>
-  claimIdOf(reservation.batchId, position);
+export const claimIdOfEntry = ({
+  reservation,
+  position,
+}: Pick<ReservationEntry, 'reservation' | 'position'>): string => claimIdOf(reservation.batchId, position);
 
 /** The attempt that an entry was made for. */
-export const attemptOf = (place: Place): PlannedAttempt => ({
-  claimId: claimIdOfPlace(place),
+export const attemptOfEntry = (place: ReservationEntry): PlannedAttempt => ({
+  claimId: claimIdOfEntry(place),
   version: place.entry.version,
 });
 
 /** All entries of these reservations. */
-export const placesOf = (reservations: readonly Reservation[]): readonly Place[] =>
+export const entriesOf = (reservations: readonly Reservation[]): readonly ReservationEntry[] =>
   reservations.flatMap((reservation) =>
     [...reservation.jobs].map(([position, entry]) => ({ reservation, position, entry })),
   );
@@ -56,7 +58,7 @@ export const placesOf = (reservations: readonly Reservation[]): readonly Place[]
 type AttemptEnd = Omit<Extract<AttemptStatus, { readonly kind: 'ended' }>, 'kind'>;
 
 /** An entry whose attempt is over. The cost estimate learns from successes only. */
-export interface Settled extends Place, AttemptEnd {
+export interface Settled extends ReservationEntry, AttemptEnd {
   /** The job's resource, for the cost estimate. */
   readonly resourceId?: string | undefined;
 }
@@ -98,7 +100,7 @@ export function settleFrom(reservations: readonly Reservation[], images: Images)
       const image = images.get(entry.id);
       if (image === undefined) return;
       const place = { reservation, position, entry };
-      const status = attemptStatusOf(attemptOf(place), image);
+      const status = attemptStatusOf(attemptOfEntry(place), image);
       if (status.kind === 'gone') settled.push({ ...place, succeeded: false });
       if (status.kind !== 'ended') return;
       const { durationMs, endedAtMs, succeeded } = status;

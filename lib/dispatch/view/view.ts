@@ -179,7 +179,7 @@ export class View {
   readonly lines = new Map<string, Line>();
   /** Keys lines by type. */
   readonly keys = new Map<string, Keys>();
-  readonly told = new ReportedJobs();
+  readonly reported = new ReportedJobs();
   readonly #gone = new GoneJobs();
   /**
    * By fairness key: when the key's charge was lowered, as after a reset. The key then moves to the front of its keys lines. If a
@@ -191,11 +191,11 @@ export class View {
   /** Epoch ms: reads that began earlier may miss jobs that were reported to others (`PartitionState.unseenUntilMs`). */
   #wholeFromMs: number | undefined;
   /** Whether jobs may wait that no read of ready lines shows: in blocked lines, or for another partition. */
-  isBlind = false;
+  hasHiddenJobs = false;
 
   /** Prepares the view for a pass. `unseenUntilMs` comes from the partition summary. */
   begin(unseenUntilMs: number | undefined, nowMs: number): void {
-    this.told.forgetOld(nowMs - SHOWN_MS);
+    this.reported.forgetOld(nowMs - SHOWN_MS);
     this.#gone.forgetOld(nowMs);
     // By then every keys line that was read before has been read again.
     for (const [fairnessKey, atMs] of this.#movedBack)
@@ -211,14 +211,14 @@ export class View {
   note(images: Iterable<JobHead>, order: Order, { nowMs, exact, areParked }: NoteOptions): void {
     const waiting: ToldJob[] = [];
     for (const job of images) {
-      const known = this.told.of(job.id)?.job.version ?? -Infinity;
+      const known = this.reported.of(job.id)?.job.version ?? -Infinity;
       // planted: old-images
       if (known > job.version || this.isGone(job)) continue;
       if (job.state === 'pending') {
         const exactAtMs = exact?.(job) === true ? nowMs : this.#exactAtMs(job);
         const [name, rank] = [order.nameOf(job), order.rankOf(job)];
         const told = { name, job, rank, toldAtMs: nowMs, exactAtMs, isParked: areParked === true };
-        this.told.note(told);
+        this.reported.note(told);
         waiting.push(told);
       } else {
         this.noteGone(job);
@@ -237,22 +237,22 @@ export class View {
 
   /** When a job was last known exactly, if it is reported again at the same version. */
   #exactAtMs({ id, version }: Pick<JobHead, 'id' | 'version'>): number {
-    const told = this.told.of(id);
+    const told = this.reported.of(id);
     return told?.job.version === version ? told.exactAtMs : -Infinity;
   }
 
   /** Notes that a job was reserved at this version, or was seen not to wait at it. */
   noteGone({ id, version }: Pick<JobHead, 'id' | 'version'>): void {
     this.#gone.note(id, version);
-    const told = this.told.of(id);
-    if (told !== undefined && told.job.version <= version) this.told.forget(id);
+    const told = this.reported.of(id);
+    if (told !== undefined && told.job.version <= version) this.reported.forget(id);
   }
 
   /** Removes parked jobs. A read of their ready lines no longer shows them, although their versions are unchanged. */
   leave(jobs: Iterable<JobHead>, { nameOf }: Pick<Order, 'nameOf'>): void {
     for (const [name, parked] of Map.groupBy(jobs, nameOf)) {
       const ids = new Set(parked.map(({ id }) => id));
-      for (const id of ids) this.told.forget(id);
+      for (const id of ids) this.reported.forget(id);
       const line = this.lines.get(name);
       if (line !== undefined)
         this.lines.set(name, { ...line, jobs: line.jobs.filter(({ id }) => !ids.has(id)) });
@@ -287,7 +287,7 @@ export class View {
   /** All jobs known to wait. Some appear more than once. */
   *waiting(): Generator<JobHead> {
     for (const { jobs } of this.lines.values()) for (const job of jobs) if (!this.isGone(job)) yield job;
-    for (const { job } of this.told.all()) if (!this.isGone(job)) yield job;
+    for (const { job } of this.reported.all()) if (!this.isGone(job)) yield job;
   }
 
   /** The heads of these jobs, as far as lines that were read show them. */
@@ -303,7 +303,7 @@ export class View {
   }
 
   /** Notes that the next commit moves a key to the front of its keys lines. */
-  noteMovedBack(fairnessKey: string, nowMs: number): void {
+  noteMovedToFront(fairnessKey: string, nowMs: number): void {
     this.#movedBack.set(fairnessKey, nowMs);
   }
 

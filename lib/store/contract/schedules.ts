@@ -33,7 +33,7 @@ export interface ScheduleStore {
    */
   putSchedule(request: { readonly record: ScheduleRecord; readonly seen: number }): Promise<Applied>;
   /** Writes a schedule's state, fenced by `seen`, the revision that was read. */
-  saveSchedule(request: { readonly state: ScheduleState; readonly seen: number }): Promise<Applied>;
+  saveSchedule(request: { readonly state: ScheduleState; readonly withJobStates: number }): Promise<Applied>;
   /** Removes a schedule, fenced by `seen`, the revision that was read. `superseded`: as `putSchedule` says. */
   deleteSchedule(request: { readonly id: string; readonly seen: number }): Promise<Applied>;
   /** Removes a schedule, fenced by its being unreadable; `superseded`: it can be read, or is gone. */

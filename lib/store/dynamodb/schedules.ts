@@ -88,7 +88,7 @@ export class DynamoScheduleStore implements ScheduleStore {
     return outcome.applied ? 'applied' : 'superseded';
   }
 
-  async saveSchedule({ state, seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
+  async saveSchedule({ state, withJobStates: seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
     const item = encodeScheduleState(state);
     const outcome = await this.#table.put('saveSchedule', {
       item,

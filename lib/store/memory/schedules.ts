@@ -108,7 +108,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  async saveSchedule({ state, seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
+  async saveSchedule({ state, withJobStates: seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
     return this.#items.write('saveSchedule', () => {
       const present = this.#records.get(state.id);
       if (present === undefined || present.value.revision !== seen) {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
-import { carry } from '../../../lib/dispatch/partitions/carry.ts';
+import { moveForDeclaration } from '../../../lib/dispatch/partitions/carry.ts';
 import type { Carried, PartitionState } from '../../../lib/store/contract/records.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { commitsOf, keysIn, type Moving, moving, waiting } from '../../stage/moving.ts';
@@ -19,7 +19,7 @@ async function coming(on: Moving) {
   });
   const carryOn = async (changes: Partial<PartitionState>, context: DispatchContext) => {
     const state = await stateNow(changes);
-    return on.finish(carry(context, 0, commitsOf(on, state), state));
+    return on.finish(moveForDeclaration(context, 0, commitsOf(on, state), state));
   };
   return {
     /** Parks jobs under a conflict key. */

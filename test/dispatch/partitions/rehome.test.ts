@@ -1,17 +1,17 @@
 /** How jobs of keys that live somewhere else are moved: all of them, in bounded steps, and none that still counts here. */
 import { describe, expect, it } from 'vitest';
 import { CommitLostError } from '../../../lib/dispatch/partition/commits.ts';
-import { carry } from '../../../lib/dispatch/partitions/carry.ts';
+import { moveForDeclaration } from '../../../lib/dispatch/partitions/carry.ts';
 import {
   type InFlight,
   inFlightOf,
+  moveMisplaced,
+  moveMisplacedStep,
+  moveToOwnPartition,
   type Strangers,
-  sendHome,
-  sendStrangersHome,
-  type Walk,
-  walkHome,
+  type WalkCursor,
 } from '../../../lib/dispatch/partitions/rehome.ts';
-import type { StrangersMemory } from '../../../lib/dispatch/view/partition-cache.ts';
+import type { MisplacedMemory } from '../../../lib/dispatch/view/partition-cache.ts';
 import { ANNOUNCE_EVERY_MS } from '../../../lib/submit/submit.ts';
 import {
   commitsOf,
@@ -27,10 +27,10 @@ import {
 const NOTHING_HELD: InFlight = { held: NO_JOBS, confirm: async () => {} };
 
 /** Steps of a walk, until it has come to its end: how many were moved, and where the next one began. */
-async function walk(on: Moving, from?: Walk, held = NO_JOBS) {
-  const steps: { readonly moved: number; readonly next: Walk | undefined }[] = [];
+async function walk(on: Moving, from?: WalkCursor, held = NO_JOBS) {
+  const steps: { readonly moved: number; readonly next: WalkCursor | undefined }[] = [];
   for (let next = from, isFirst = true; isFirst || next !== undefined; isFirst = false) {
-    const step = await on.finish(walkHome(on.context, 0, { ...NOTHING_HELD, held }, next));
+    const step = await on.finish(moveMisplacedStep(on.context, 0, { ...NOTHING_HELD, held }, next));
     steps.push(step);
     next = step.next;
     if (steps.length > 60) throw new Error('the walk never ends');
@@ -101,7 +101,7 @@ describe('a walk through the keys lines', () => {
   it('reads nothing where no key has moved', async () => {
     const on = moving(1);
     for (const deployed of [undefined, DEPLOYED])
-      expect(await walkHome({ ...on.context, deployed }, 0, NOTHING_HELD, undefined)).toEqual({
+      expect(await moveMisplacedStep({ ...on.context, deployed }, 0, NOTHING_HELD, undefined)).toEqual({
         moved: 0,
         next: undefined,
       });
@@ -116,15 +116,17 @@ describe('jobs that are sent home', () => {
     const state = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
     await on.commit({});
     const late = (): InFlight => inFlightOf(NO_JOBS, commitsOf(on, state));
-    await expect(on.finish(sendHome(on.context, jobs, late()))).rejects.toThrow(CommitLostError);
-    await expect(on.finish(walkHome(on.context, 0, late(), undefined))).rejects.toThrow(CommitLostError);
+    await expect(on.finish(moveToOwnPartition(on.context, jobs, late()))).rejects.toThrow(CommitLostError);
+    await expect(on.finish(moveMisplacedStep(on.context, 0, late(), undefined))).rejects.toThrow(
+      CommitLostError,
+    );
     expect(on.homesOf(jobs)).toEqual([0, 0]);
     expect(on.asked('rehome')).toEqual([]);
   });
 });
 
 describe('what a pass meets that lives somewhere else', () => {
-  const memory = (): StrangersMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
+  const memory = (): MisplacedMemory => ({ lookedAtMs: new Map(), walkedAtMs: -Infinity });
   /** Keys as a pass reads them of a keys line. */
   const met = async (on: Moving, partition = 0): Promise<Strangers['keys']> => {
     const { keys } = await on.store.readKeys({ partition, type: 'resize', limit: 100 });
@@ -133,12 +135,12 @@ describe('what a pass meets that lives somewhere else', () => {
   const send = (
     on: Moving,
     strangers: Partial<Strangers>,
-    known: StrangersMemory,
+    known: MisplacedMemory,
     partition = 0,
     held = NO_JOBS,
   ) =>
     on.finish(
-      sendStrangersHome(
+      moveMisplaced(
         on.context,
         partition,
         { ...NOTHING_HELD, held },
@@ -232,7 +234,7 @@ describe('parked jobs', () => {
     await on.store.park({ partition: 0, version, jobs, conflictKey: 'former/photos' });
     await on.advance(1);
     const state = { ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })), parks: true };
-    const carried = await on.finish(carry(on.context, 0, commitsOf(on, state), state));
+    const carried = await on.finish(moveForDeclaration(on.context, 0, commitsOf(on, state), state));
     expect(carried).toMatchObject({ moved: 2 });
     expect(on.homesOf(jobs)).toEqual([1, 0]);
     const announced = on.asked('announceLines').map(({ partition, lines }) => ({ partition, lines }));
@@ -250,7 +252,7 @@ describe('a partition that comes to the declaration', () => {
     const state = await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
     await on.advance(2 * MINUTE_MS);
     await on.commit({});
-    await expect(on.finish(carry(on.context, 0, commitsOf(on, state), state))).rejects.toThrow(
+    await expect(on.finish(moveForDeclaration(on.context, 0, commitsOf(on, state), state))).rejects.toThrow(
       CommitLostError,
     );
     expect(on.homesOf(jobs)).toEqual([0]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
-import { toPark } from '../../../lib/dispatch/pass/parking.ts';
+import { jobsToPark } from '../../../lib/dispatch/pass/parking.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { aJob } from '../../fixtures/factories/job.ts';
 import { LOCKED_KEY } from '../../stage/locked.ts';
@@ -205,9 +205,9 @@ describe('parking', () => {
     const met = (count: number, conflictKey: string) =>
       Array.from({ length: count }, () => ({ job: aJob(), conflictKey }));
     const [few, many] = [met(8, 'few'), met(9, 'many')];
-    expect(toPark([...few, ...many], new Set(), 4)).toEqual(
+    expect(jobsToPark([...few, ...many], new Set(), 4)).toEqual(
       new Map([['many', many.slice(4).map(({ job }) => job)]]),
     );
-    expect(toPark(many, new Set(many.map(({ job }) => job.id)), 4)).toEqual(new Map());
+    expect(jobsToPark(many, new Set(many.map(({ job }) => job.id)), 4)).toEqual(new Map());
   });
 });

@@ -9,13 +9,13 @@ import { partitionOf } from '../../../lib/core/partition.ts';
 import type { Deployed } from '../../../lib/declaration/declaration.ts';
 import { CommitLostError, Commits } from '../../../lib/dispatch/partition/commits.ts';
 import {
-  type Elsewhere,
   type HandoverWait,
-  lookElsewhere,
-  NOTHING_ELSEWHERE,
-  overridesLess,
-  slotsLess,
-  waitsForOthers,
+  NO_OTHERS,
+  type OtherPartitions,
+  overridesLessOthers,
+  readOtherPartitions,
+  slotsLessOthers,
+  waitsOnHandover,
 } from '../../../lib/dispatch/partitions/handover.ts';
 import { BESIDE_MAX } from '../../../lib/dispatch/tuning.ts';
 import type { HandoverMemory } from '../../../lib/dispatch/view/partition-cache.ts';
@@ -87,7 +87,7 @@ async function looking({
   const configuration = resolveConfiguration(pool(partitions, more));
   const context = on.dispatcher({ store, queue, configuration, deployed });
   const cached: { handover?: HandoverMemory | undefined } = {};
-  const letGo = new Set<string>();
+  const freedKeys = new Set<string>();
   const versionOf = (partition: number): number => on.store.inspect(partition).page.version;
   return {
     ...on,
@@ -95,7 +95,7 @@ async function looking({
     deployed,
     reads,
     wakes,
-    letGo,
+    freedKeys,
     cached,
     versionOf,
     sinceStart,
@@ -109,8 +109,8 @@ async function looking({
         /** As the partition was loaded. */
         readonly version?: number;
       } = {},
-    ): Promise<Elsewhere> =>
-      lookElsewhere(
+    ): Promise<OtherPartitions> =>
+      readOtherPartitions(
         {
           ...context,
           configuration: input.configuration ?? configuration,
@@ -123,7 +123,7 @@ async function looking({
             input.carried ?? (await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })).carried,
           controls: input.controls ?? [],
           cached,
-          letGo,
+          freedKeys,
           nowMs: on.time.nowMs,
           inBackground: (work) => void work,
         },
@@ -177,7 +177,7 @@ describe('looks at other partitions', () => {
     expect([1, 2].map(on.readsOf)).toEqual([2, 5]);
     await on.come(2);
     await on.look();
-    expect(await on.look()).toBe(NOTHING_ELSEWHERE);
+    expect(await on.look()).toBe(NO_OTHERS);
     expect(on.cached.handover).toBeUndefined();
   });
 
@@ -189,7 +189,7 @@ describe('looks at other partitions', () => {
   ])('are not taken where %s', async (_, { partitions = 2, ...given }, carried) => {
     const on = await looking({ ...given, partitions: Math.max(1, partitions) });
     const configuration = { ...on.configuration, partitions };
-    expect(await on.look({ configuration, carried })).toBe(NOTHING_ELSEWHERE);
+    expect(await on.look({ configuration, carried })).toBe(NO_OTHERS);
     expect(on.reads).toEqual([]);
   });
 
@@ -253,7 +253,7 @@ describe('what is in the way of a partition', () => {
     // It came, and goes on: what it plans by now holds its locks.
     await on.hold(1, keysIn(1, 2, 8), { conflictKey: 'album/photos' });
     const controls = [{ scope: 'fleet/images', paused: false, maxConcurrency: 16 }];
-    expect(await seen(on, controls)).toBe(NOTHING_ELSEWHERE);
+    expect(await seen(on, controls)).toBe(NO_OTHERS);
   });
 
   it('are jobs of its own keys, in all others together', async () => {
@@ -279,11 +279,11 @@ describe('what is in the way of a partition', () => {
     await on.hold(1, keysIn(1, 2, 1), { conflictKey: 'album/books' });
     await on.come(1);
     expect((await seen(on)).conflictKeys).toEqual(new Set(['album/photos', 'album/books']));
-    expect(on.letGo).toEqual(new Set());
+    expect(on.freedKeys).toEqual(new Set());
     await free();
     await on.advance(16_000);
     expect((await on.look()).conflictKeys).toEqual(new Set(['album/books']));
-    expect(on.letGo).toEqual(new Set(['album/photos']));
+    expect(on.freedKeys).toEqual(new Set(['album/photos']));
   });
 
   it.each<readonly [string, Partial<PoolInput>, readonly string[]]>([
@@ -334,7 +334,7 @@ describe('what is in the way of a partition', () => {
 });
 
 describe('what is left for a partition', () => {
-  const elsewhere = (changes: Partial<Elsewhere>): Elsewhere => ({ ...NOTHING_ELSEWHERE, ...changes });
+  const elsewhere = (changes: Partial<OtherPartitions>): OtherPartitions => ({ ...NO_OTHERS, ...changes });
 
   it('are slots of workers, less those that jobs elsewhere take; declared ones are divided', () => {
     const configuration = resolveConfiguration({
@@ -356,7 +356,7 @@ describe('what is left for a partition', () => {
       ['fleet/boxes', 3],
       ['fleet/crates', 4],
     ]);
-    expect(slotsLess(free, configuration, elsewhere({ above }))).toEqual(
+    expect(slotsLessOthers(free, configuration, elsewhere({ above }))).toEqual(
       new Map([
         ['images', 5],
         ['boxes', 2],
@@ -373,7 +373,9 @@ describe('what is left for a partition', () => {
   const weighed = { scope: 'key/a', paused: false, weight: 3 };
   const fleet = { scope: 'fleet/images', paused: true, maxConcurrency: 4 };
 
-  it.each<readonly [string, readonly Control[], Partial<Elsewhere>, number | undefined, readonly object[]]>([
+  it.each<
+    readonly [string, readonly Control[], Partial<OtherPartitions>, number | undefined, readonly object[]]
+  >([
     ['nothing where nothing is elsewhere', [weighed, fleet], {}, 2, [weighed, fleet]],
     [
       "an operator's cap of a fleet, less what is above it",
@@ -419,7 +421,7 @@ describe('what is left for a partition', () => {
       [{ scope: 'pool', paused: true, maxConcurrency: 7 }],
     ],
   ])('is %s', (_, overrides, changes, perKey, expected) => {
-    expect(overridesLess(overrides, inKey(perKey), elsewhere(changes))).toEqual(expected);
+    expect(overridesLessOthers(overrides, inKey(perKey), elsewhere(changes))).toEqual(expected);
   });
 });
 
@@ -431,7 +433,7 @@ describe('explain, of a job that waits for others', () => {
     job: { readonly type?: string; readonly fairnessKey?: string; readonly resourceId?: string } = {},
     state: Partial<PartitionState> = {},
   ): Promise<readonly HandoverWait[]> =>
-    waitsForOthers(
+    waitsOnHandover(
       on.context,
       on.deployed,
       { partition: 0, type: 'resize', fairnessKey: MINE, ...job },

@@ -5,12 +5,12 @@ import { describe, expect, it } from 'vitest';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
 import {
   ATTENDED_MS,
-  attend,
+  extendObservation,
   GAP_MAX_MS,
   mayDeclareLost,
-  nextLook,
+  nextRecoveryAt,
   rampOf,
-  withHeldBack,
+  withDeferredLosses,
 } from '../../../lib/dispatch/recovery/silence.ts';
 import { HELD_BACK_MAX_MS, RAMP_FIRST, WORKER_LEASE_MS } from '../../../lib/dispatch/tuning.ts';
 import type { Attendance } from '../../../lib/store/contract/records.ts';
@@ -18,7 +18,7 @@ import { NOW_MS } from '../../fixtures/factories/job.ts';
 
 /** The attendance after commits at these instants, the first pass's included. */
 const attendedAt = (...instants: readonly number[]): Attendance | undefined =>
-  instants.reduce<Attendance | undefined>((before, nowMs) => attend(before, nowMs), undefined);
+  instants.reduce<Attendance | undefined>((before, nowMs) => extendObservation(before, nowMs), undefined);
 
 describe('the attendance of a partition', () => {
   it('bears clocks that differ a little, and believes nothing of one that is far ahead', () => {
@@ -36,8 +36,10 @@ describe('the attendance of a partition', () => {
 
   it('begins when the partition was read, not when whoever stood still before that looked at its clock', () => {
     for (const beforeMs of [-60_000, -1_000, 30_000])
-      expect(attend(attendedAt(NOW_MS + beforeMs), NOW_MS, NOW_MS + 15_000).sinceMs).toBe(NOW_MS + 15_000);
-    expect(attend(undefined, NOW_MS, NOW_MS + 15_000).sinceMs).toBe(NOW_MS + 15_000);
+      expect(extendObservation(attendedAt(NOW_MS + beforeMs), NOW_MS, NOW_MS + 15_000).sinceMs).toBe(
+        NOW_MS + 15_000,
+      );
+    expect(extendObservation(undefined, NOW_MS, NOW_MS + 15_000).sinceMs).toBe(NOW_MS + 15_000);
   });
 
   it('never lets a loss pass within a lease of an outage that lasted one, whatever the clocks say', () => {
@@ -55,7 +57,7 @@ describe('the attendance of a partition', () => {
           // As long as nobody reads, there may be an outage.
           if (gapMs >= WORKER_LEASE_MS || attendance === undefined) outageEndMs = trueMs;
           const lookedMs = trueMs + skewMs - stoodMs;
-          attendance = attend(attendance, lookedMs, trueMs + skewMs);
+          attendance = extendObservation(attendance, lookedMs, trueMs + skewMs);
           if (trueMs - outageEndMs < WORKER_LEASE_MS) {
             expect(mayDeclareLost(attendance, lookedMs)).toBe(false);
           }
@@ -72,7 +74,7 @@ describe('a loss that is held back', () => {
     let attendance = from;
     for (let tick = 0; tick < count; tick += 1) {
       const nowMs = startMs + tick * 60_000;
-      attendance = withHeldBack(attend(attendance, nowMs), true, nowMs);
+      attendance = withDeferredLosses(extendObservation(attendance, nowMs), true, nowMs);
     }
     return attendance as Attendance;
   };
@@ -86,8 +88,8 @@ describe('a loss that is held back', () => {
   it('says nothing of a later outage', () => {
     const long = ticks(6, undefined, NOW_MS);
     const nowMs = NOW_MS + 3_600_000;
-    expect(mayDeclareLost(attend(long, nowMs), nowMs)).toBe(false);
-    expect(attend(long, nowMs).heldBackSinceMs).toBeUndefined();
+    expect(mayDeclareLost(extendObservation(long, nowMs), nowMs)).toBe(false);
+    expect(extendObservation(long, nowMs).heldBackSinceMs).toBeUndefined();
   });
 
   it('is forgotten when the partition has been attended for a lease', () => {
@@ -95,7 +97,7 @@ describe('a loss that is held back', () => {
     expect(held.heldBackSinceMs).toBe(NOW_MS);
     let attendance: Attendance = held;
     for (let ms = 5_000; ms <= ATTENDED_MS; ms += 5_000) {
-      attendance = withHeldBack(attend(attendance, NOW_MS + ms), false, NOW_MS + ms);
+      attendance = withDeferredLosses(extendObservation(attendance, NOW_MS + ms), false, NOW_MS + ms);
     }
     expect(attendance.heldBackSinceMs).toBeUndefined();
   });
@@ -103,8 +105,11 @@ describe('a loss that is held back', () => {
   it('is looked at again in the next window of time, for which all passes of this one ask for the same wake', () => {
     const windowMs = Math.ceil(NOW_MS / 5_000) * 5_000;
     for (const atMs of [windowMs, windowMs + 1_200, windowMs + 4_999])
-      expect(nextLook('heldBack', atMs)).toEqual({ checkAtMs: windowMs + 5_000, wakeAtMs: windowMs + 6_000 });
-    expect(nextLook('ramped', windowMs + 1_200).wakeAtMs).toBe(windowMs + 3_000);
+      expect(nextRecoveryAt('heldBack', atMs)).toEqual({
+        checkAtMs: windowMs + 5_000,
+        wakeAtMs: windowMs + 6_000,
+      });
+    expect(nextRecoveryAt('ramped', windowMs + 1_200).wakeAtMs).toBe(windowMs + 3_000);
   });
 });
 

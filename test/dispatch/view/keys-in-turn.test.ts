@@ -66,7 +66,7 @@ describe('keys in turn', () => {
           const costs: number[] = [];
           const names = new Set<string>();
           for (let bite = 0, more = true; more; bite += 1) {
-            const given = await backlogged.inTurn('t', bites[bite % bites.length] ?? 1, shares);
+            const given = await backlogged.next('t', bites[bite % bites.length] ?? 1, shares);
             for (const { key: met, share } of given.keys) {
               expect(share).toBe(costOf(met.fairnessKey));
               costs.push(share);
@@ -84,12 +84,12 @@ describe('keys in turn', () => {
   it('are read as far as they may come next, and no further', async () => {
     const ordered = Array.from({ length: 1_000 }, (_, at) => ({ rankCostMs: at, costMs: at }));
     const one = lineOf(ordered);
-    expect((await one.backlogged.inTurn('t', 50, one.shares)).keys).toHaveLength(50);
+    expect((await one.backlogged.next('t', 50, one.shares)).keys).toHaveLength(50);
     expect(one.reads).toEqual([100]);
     // The first three hundred were charged since: those behind are their better.
     const trailing = ordered.map((key, at) => (at < 300 ? { ...key, costMs: 2_000 } : key));
     const other = lineOf(trailing);
-    const { keys, more } = await other.backlogged.inTurn('t', 50, other.shares);
+    const { keys, more } = await other.backlogged.next('t', 50, other.shares);
     expect(keys.map(({ key }) => key.fairnessKey)).toEqual(
       Array.from({ length: 50 }, (_, at) => `${300 + at}`),
     );
@@ -117,7 +117,7 @@ describe('keys in turn', () => {
       { isKeyFull: () => false },
       fairness,
     );
-    const given = await backlogged.inTurn('t', 1, { ...shares, behind });
+    const given = await backlogged.next('t', 1, { ...shares, behind });
     expect(given.keys.map(({ key }) => key.fairnessKey)).toEqual([first]);
   });
 });

@@ -38,9 +38,9 @@ it('a pass that does not end well leaves nothing that is exact', () => {
 
 it('conflict keys that were let go are there until a pass has looked behind them, whoever makes it', () => {
   const memory = kept(undefined);
-  openCache(memory, 0, undefined).letGo.add('album/photos');
+  openCache(memory, 0, undefined).freedConflictKeys.add('album/photos');
   const cache = openCache(memory, 0, undefined);
-  cache.letGo.add('album/books');
+  cache.freedConflictKeys.add('album/books');
   keepCache(memory, 0, cache, VERSION);
-  expect([...openCache(memory, 0, undefined).letGo]).toEqual(['album/books']);
+  expect([...openCache(memory, 0, undefined).freedConflictKeys]).toEqual(['album/books']);
 });

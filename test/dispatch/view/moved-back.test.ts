@@ -16,7 +16,7 @@ const keyOf = (fairnessKey: string): KeyBacklog => ({
 /** The first page is read a while after the key was charged, and does not show it; nor does the second one. */
 async function readAfter(ms: number): Promise<readonly string[]> {
   const view = new View();
-  view.noteMovedBack('moved', NOW_MS - ms);
+  view.noteMovedToFront('moved', NOW_MS - ms);
   view.begin(undefined, NOW_MS);
   return keysIn(view);
 }
@@ -30,7 +30,7 @@ async function keysIn(view: View): Promise<readonly string[]> {
     },
     { partition: 0, ledgerCache: { weighted: [] }, view, livesHere: () => true, nowMs: NOW_MS },
   );
-  const given = await keys.inTurn('resize', 100, { read: async () => {}, of: () => 0, behind: () => -1 });
+  const given = await keys.next('resize', 100, { read: async () => {}, of: () => 0, behind: () => -1 });
   return given.keys.map(({ key }) => key.fairnessKey);
 }
 
@@ -47,7 +47,7 @@ it('is read by its name as long as any first page is trusted that may not show i
   const readAtMs = NOW_MS - LOOK_AROUND_MS + 1;
   const after = async (movedMs: number): Promise<readonly string[]> => {
     const view = new View();
-    view.noteMovedBack('moved', movedMs);
+    view.noteMovedToFront('moved', movedMs);
     view.begin(undefined, NOW_MS);
     view.keys.set('resize', {
       ...noKeys(readAtMs),

@@ -25,7 +25,7 @@ const scene = () => {
     view.lines.set('line', { readAtMs: on.time.nowMs, jobs, ...more });
   };
   const line = (): readonly JobHead[] | undefined => view.line('line', on.time.nowMs)?.jobs;
-  const told = (): readonly JobHead[] => Array.from(view.told.all(), ({ job }) => job);
+  const told = (): readonly JobHead[] => Array.from(view.reported.all(), ({ job }) => job);
   return { on, order, view, note, read, line, told };
 };
 
@@ -71,7 +71,7 @@ describe('statements about jobs', () => {
         }
         read();
         const known = new Map((view.line('line', 0)?.jobs ?? []).map(({ id, version }) => [id, version]));
-        for (const { job } of view.told.all())
+        for (const { job } of view.reported.all())
           known.set(job.id, Math.max(job.version, known.get(job.id) ?? 0));
         const expected = jobs.flatMap(({ id }, at) => {
           const version = newest[at] as number;
