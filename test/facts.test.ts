@@ -118,7 +118,7 @@ it('the steps of a pass are listed once: in lib/dispatch/pass/pass.ts', async ()
   expect(listing).toEqual([]);
   const head = sourceOf('lib/dispatch/pass/pass.ts').split('*/')[0] ?? '';
   const steps = [...head.matchAll(/^ \* {2}- (\w+): /gm)].map(({ 1: step }) => step);
-  expect(steps).toEqual(['load', 'settle', 'plan', 'commit', 'send']);
+  expect(steps).toEqual(['load', 'settle', 'plan', 'admit', 'close']);
 });
 
 it('what may be changed while jobs wait and run is said in one way: a hover refuses nothing that a page allows', async () => {

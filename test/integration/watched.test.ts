@@ -112,7 +112,6 @@ describe('a scheduler that is watched', () => {
     const byMetric = new Map(alarms.map((alarm) => [alarm.MetricName, alarm]));
     expect([...byMetric.keys()].toSorted()).toEqual([
       'ApproximateAgeOfOldestMessage',
-      'Invocations',
       'IteratorAge',
       'OldestPendingAge',
       'OutcomesUnpublished',
