@@ -14,7 +14,7 @@ import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
-import { placeOf, type SubmitContext, submit } from '../lib/submit/submit.ts';
+import { rankOf, type SubmitContext, submit } from '../lib/submit/submit.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
@@ -64,7 +64,7 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
     clock: () => time.nowMs,
     random,
     after: time.after,
-    place: placeOf(configuration),
+    place: rankOf(configuration),
   });
   const meter = createCostMeter();
   const queue = new MemoryJobQueue({ clock: () => time.nowMs, random, after: time.after });

@@ -20,7 +20,7 @@ import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
-import { isAwaited, type Job } from '../lib/core/job.ts';
+import { isNotified, type Job } from '../lib/core/job.ts';
 import { dispatch } from '../lib/dispatch/dispatch.ts';
 import { DISPATCH_BUDGET } from '../lib/dispatch/tuning.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
@@ -28,7 +28,7 @@ import type { Clock } from '../lib/runtime/contract.ts';
 import { systemClock } from '../lib/runtime/system.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
-import { placeOf, type SubmitContext, submit } from '../lib/submit/submit.ts';
+import { rankOf, type SubmitContext, submit } from '../lib/submit/submit.ts';
 import { deadlinesBy } from '../lib/worker/attempt-host.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
@@ -96,7 +96,7 @@ async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watc
     watch === undefined
       ? systemClock
       : { ...systemClock, nowMs: () => BEGAN_MS + steppedMs, monotonicMs: () => steppedMs };
-  const store = new MemoryJobStore({ clock: clock.nowMs, random, place: placeOf(configuration), after });
+  const store = new MemoryJobStore({ clock: clock.nowMs, random, place: rankOf(configuration), after });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after });
   const log = { info: () => {}, warn: () => {}, error: () => {} };
   const contexts = Array.from({ length: dispatchers }, (_, at) =>
@@ -157,7 +157,7 @@ async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watc
   let told: Job[] = [];
   let succeeded = 0;
   store.subscribe(({ newJob }) => {
-    if (!isAwaited(newJob)) return;
+    if (!isNotified(newJob)) return;
     told.push(newJob);
     if (newJob.state === 'succeeded') succeeded += 1;
   });

@@ -13,7 +13,7 @@ import type { DispatchContext } from '../lib/dispatch/partition/context.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
-import { placeOf, submit } from '../lib/submit/submit.ts';
+import { rankOf, submit } from '../lib/submit/submit.ts';
 import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
@@ -74,7 +74,7 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
   const time = new VirtualTime(START_MS);
   const random = seeded(1);
   const clock = time.clock();
-  const place = placeOf(configuration);
+  const place = rankOf(configuration);
   const store = new MemoryJobStore({ clock: clock.nowMs, random, after: time.after, place });
   const queue = new MemoryJobQueue({ clock: clock.nowMs, random, after: time.after });
   const dispatcher = (): DispatchContext => aDispatchContext({ store, queue, configuration, clock, random });

@@ -9,7 +9,7 @@ import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { AWAITED_STATES } from '../lib/core/job.ts';
+import { NOTIFIED_STATES } from '../lib/core/job.ts';
 import { TABLE } from '../lib/store/table/schema.ts';
 import { consumeQueue, consumeStream } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
@@ -81,7 +81,7 @@ export class Dispatch extends Construct {
       filters: [
         FilterCriteria.filter({
           dynamodb: {
-            NewImage: { [TABLE.state]: { S: FilterRule.or(...AWAITED_STATES, SCHEDULE_STOPPED_STATE) } },
+            NewImage: { [TABLE.state]: { S: FilterRule.or(...NOTIFIED_STATES, SCHEDULE_STOPPED_STATE) } },
           },
         }),
       ],

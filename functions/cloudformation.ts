@@ -1,6 +1,6 @@
 /** Decodes and answers CloudFormation's requests for the custom resource that declares. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
-import { kept } from '../lib/core/history.ts';
+import { cutToBytes } from '../lib/core/history.ts';
 import { ownQueuesIn } from '../lib/declaration/codec.ts';
 import type { Deployment, DeploymentOutcome } from '../lib/deploy/declare.ts';
 
@@ -8,7 +8,7 @@ import type { Deployment, DeploymentOutcome } from '../lib/deploy/declare.ts';
 const REASON_BYTES_MAX = 3_000;
 
 /** As JSON, it is no longer than CloudFormation takes. */
-export const reasonFor = (reason: string): string => kept(reason, REASON_BYTES_MAX);
+export const reasonFor = (reason: string): string => cutToBytes(reason, REASON_BYTES_MAX);
 
 /** Reads the properties that the Scheduler construct set. CloudFormation turns every value in them into a string. */
 export function deploymentOf({

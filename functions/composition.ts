@@ -8,8 +8,8 @@ import { partitionOf } from '../lib/core/partition.ts';
 import {
   DECLARATION_AGAIN_MS,
   Declarations,
-  type Declared,
-  deployedParts,
+  declaredParts,
+  type VersionedDeclaration,
 } from '../lib/declaration/declaration.ts';
 import type { DeclareContext } from '../lib/deploy/declare.ts';
 import type { PublishContext } from '../lib/dispatch/outcomes.ts';
@@ -18,7 +18,7 @@ import { DISPATCH_BUDGET } from '../lib/dispatch/tuning.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Metrics } from '../lib/metrics/contract.ts';
 import type { JobIngestContext } from '../lib/operate/ingest.ts';
-import { askingToLead, lambdaForLeads } from '../lib/queue/lambda/leads.ts';
+import { leadClient, leadRequester } from '../lib/queue/lambda/leads.ts';
 import { SqsOutcomeOutbox } from '../lib/queue/sqs/outbox.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
@@ -47,7 +47,7 @@ const REQUESTS = {
 /** How a dispatcher asks the function to lead a partition; undefined outside Lambda. */
 function askToLead(): DispatchContext['askToLead'] {
   const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
-  return functionName === undefined ? undefined : askingToLead({ client: lambdaForLeads(), functionName });
+  return functionName === undefined ? undefined : leadRequester({ client: leadClient(), functionName });
 }
 
 /** The log and the metrics of a function. */
@@ -75,7 +75,7 @@ function build(
 ): {
   readonly declarations: Declarations;
   /** Returns the context for this version, built anew only when the version changes. */
-  readonly under: (declared: Declared) => FunctionContext;
+  readonly under: (declared: VersionedDeclaration) => FunctionContext;
 } {
   let composed: FunctionContext | undefined;
   const client = new DynamoDBClient(REQUESTS);
@@ -108,11 +108,11 @@ function build(
   };
   const queueOf = (queueUrls: Readonly<Record<string, string>>): SqsJobQueue =>
     new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
-  const under = (declared: Declared): FunctionContext => {
+  const under = (declared: VersionedDeclaration): FunctionContext => {
     if (composed?.deployed?.version === declared.version) return composed;
     composed = {
       ...shared,
-      ...deployedParts(declarations, declared, queueOf),
+      ...declaredParts(declarations, declared, queueOf),
       outbox: new SqsOutcomeOutbox({ client: sqs, queue: declared.ownQueues.outcomes }),
       // Items that were read under another declaration may belong in other places under this one.
       caches: new Map(),

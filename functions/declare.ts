@@ -1,6 +1,6 @@
 /** The function that CloudFormation calls to declare. Its answer tells CloudFormation whether the declaration is accepted. */
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
-import { declareOnceAllowed } from '../lib/deploy/declare.ts';
+import { declareWhenPermitted } from '../lib/deploy/declare.ts';
 import { lambdaEntry } from '../lib/runtime/lambda.ts';
 import { systemClock } from '../lib/runtime/system.ts';
 import { answerCloudFormation, deploymentOf } from './cloudformation.ts';
@@ -13,7 +13,7 @@ export const handler = wrap(async (event: CloudFormationCustomResourceEvent): Pr
   const outcome =
     event.RequestType === 'Delete'
       ? ({ kind: 'kept' } as const)
-      : await declareOnceAllowed(() => [declaring(log), deploymentOf(event)], {
+      : await declareWhenPermitted(() => [declaring(log), deploymentOf(event)], {
           log,
           sleep: systemClock.sleep,
         });

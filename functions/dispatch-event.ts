@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import type { DynamoDBStreamEvent, SQSEvent } from 'aws-lambda';
 import type { DispatchRequest } from '../lib/dispatch/serve.ts';
-import { leadIn } from '../lib/queue/lambda/leads.ts';
+import { leadRequestIn } from '../lib/queue/lambda/leads.ts';
 import { decodeWake, wakeIn } from '../lib/queue/message.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { changesIn } from '../lib/store/dynamodb/stream.ts';
@@ -37,7 +37,7 @@ export function decodeDispatchEvent(
     );
     return { kind: 'changes', ...changes };
   }
-  const partition = leadIn(event);
+  const partition = leadRequestIn(event);
   if (partition !== undefined) return { kind: 'lead', partition };
   return 'Records' in event ? wakesIn(event as SQSEvent) : { kind: 'tick' };
 }

@@ -7,7 +7,7 @@ import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { isAwaited, isTerminal, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import { isNotified, isTerminal, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
@@ -30,7 +30,7 @@ import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { itemBytes } from '../../lib/store/table/metering.ts';
 import { type IngestContext, type IngestMessage, ingest } from '../../lib/submit/ingest.ts';
 import { jobFrom, jobIdOf } from '../../lib/submit/request.ts';
-import { ANNOUNCE_EVERY_MS, placeOf, submit } from '../../lib/submit/submit.ts';
+import { ANNOUNCE_EVERY_MS, rankOf, submit } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { lambdaWorker, type SqsHandler } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
@@ -134,7 +134,7 @@ export class CloudWorld {
     this.#latencies = latenciesOf(seeded(seed ^ 0x5bd1e995));
     const { after } = time;
     const { nowMs: clock } = this.#clock();
-    this.#memory = new MemoryJobStore({ clock, random, after, place: placeOf(configuration) });
+    this.#memory = new MemoryJobStore({ clock, random, after, place: rankOf(configuration) });
     this.#table = cloudTable({
       store: this.#memory,
       time,
@@ -401,7 +401,7 @@ export class CloudWorld {
         this.meter.add('storedGbMonths', (bytes / GB) * (TERMINAL_TTL_MS / MONTH_MS));
         onEnded?.(newJob);
       }
-      if (isAwaited(newJob)) this.#stream.put(hashText(newJob.id) % shards, newJob);
+      if (isNotified(newJob)) this.#stream.put(hashText(newJob.id) % shards, newJob);
     });
   }
 

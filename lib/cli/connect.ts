@@ -59,11 +59,12 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
   loadEnvironment(envFile);
   const table = requiredSetting('FAIRLEAD_TABLE');
   const wakeQueueUrl = requiredSetting('FAIRLEAD_WAKE_QUEUE');
-  const [{ DynamoDBClient }, { SQSClient }, { Declarations, deployedParts }] = await Promise.all([
-    import('@aws-sdk/client-dynamodb'),
-    import('@aws-sdk/client-sqs'),
-    import('../declaration/declaration.ts'),
-  ]);
+  const [{ DynamoDBClient }, { SQSClient }, { Declarations, declaredParts: deployedParts }] =
+    await Promise.all([
+      import('@aws-sdk/client-dynamodb'),
+      import('@aws-sdk/client-sqs'),
+      import('../declaration/declaration.ts'),
+    ]);
   const [{ DynamoJobStore }, { SqsJobQueue }, { systemClock }] = await Promise.all([
     import('../store/dynamodb/store.ts'),
     import('../queue/sqs/queue.ts'),

@@ -39,7 +39,7 @@ import {
 } from '../core/read-fields.ts';
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../declaration/declaration.ts';
-import { InvokedWakes, isAliasArn, lambdaForWakes } from '../queue/lambda/wakes.ts';
+import { InvokedWakes, isAliasArn, wakeClient } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -214,9 +214,7 @@ export class SchedulerClient extends StoreClient {
     const sqs = new SQSClient(aws);
     const wakes = new SqsJobQueue({ client: sqs, queueUrls: {}, wakeQueueUrl });
     const invoked =
-      wakeFunctionArn === undefined
-        ? undefined
-        : { client: lambdaForWakes(aws), functionArn: wakeFunctionArn };
+      wakeFunctionArn === undefined ? undefined : { client: wakeClient(aws), functionArn: wakeFunctionArn };
     const store = new DynamoJobStore({
       client: dynamodb,
       table,

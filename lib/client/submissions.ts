@@ -7,7 +7,7 @@ import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
 import type { OperateContext } from '../operate/controls.ts';
 import type { CancelOutcome, CreateOutcome } from '../store/contract/requests.ts';
-import { isByDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
+import { dependsOnDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
 import { submit } from '../submit/submit.ts';
 import { CLIENT_LIMITS, checkedRequest, SHAPES } from './arguments.ts';
 import { type CallOptions, optionsOf, stopIfAborted, within } from './calls.ts';
@@ -21,7 +21,7 @@ import {
   NotFoundError,
   runTimedOut,
 } from './errors.ts';
-import { Told } from './told.ts';
+import { DispatcherNotifier } from './notifier.ts';
 
 /** One job to submit. */
 export interface SubmitRequest {
@@ -92,7 +92,7 @@ export class Submissions {
   readonly #contexts: ClientContexts;
   readonly #cancel: (jobId: string, actor: string) => Promise<CancelOutcome>;
   readonly #waiters = new Waiters();
-  readonly #told = new Told();
+  readonly #told = new DispatcherNotifier();
 
   constructor(
     parts: ClientParts,
@@ -194,7 +194,7 @@ export class Submissions {
     try {
       return { context, asked: checkedRequest(request, context.configuration) };
     } catch (error) {
-      if (!(error instanceof ValidationError) || !isByDeclaration(error)) throw error;
+      if (!(error instanceof ValidationError) || !dependsOnDeclaration(error)) throw error;
       const newest = await this.#contexts.current(DECLARATION_AGAIN_MS);
       if (newest.configuration === context.configuration) throw error;
       return { context: newest, asked: checkedRequest(request, newest.configuration) };
@@ -210,7 +210,7 @@ export class Submissions {
 
   #store(context: OperateContext, jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
     if (this.#parts.promptStart === false) return submit(context, jobs);
-    return submit(context, jobs, (store) => this.#told.while(context, jobs, store));
+    return submit(context, jobs, (store) => this.#told.notifyWhile(context, jobs, store));
   }
 
   async #entryOf(request: unknown): Promise<Entry> {

@@ -32,7 +32,7 @@ import { JobHeaps } from './job-heaps.ts';
 import { JobTable, NONE } from './job-table.ts';
 import { ParkedJobs } from './parked-jobs.ts';
 import { rank } from './score.ts';
-import { ABSENT, ASIDE, IN_TURN, TurnHeap } from './turn-heap.ts';
+import { ABSENT, IN_CLASS_HEAPS, IN_TIER_HEAP, TierHeap } from './turn-heap.ts';
 
 /** A heap of lines, each with the share that its key had when the entry was last placed. */
 interface ShareHeap {
@@ -50,7 +50,7 @@ export class Backlog {
   readonly #classesOfTier: readonly Int32Array[];
   readonly #tierOfClass: Int32Array;
   /** By tier: the keys in the tier's heap. */
-  readonly #tierHeaps: readonly TurnHeap[];
+  readonly #tierHeaps: readonly TierHeap[];
   /** By class: the lines in the heap of the class. */
   readonly #classHeaps: readonly ShareHeap[];
   /** By tier: how many lines stand in the heaps of its classes. */
@@ -79,7 +79,7 @@ export class Backlog {
     index.classesOfTier.forEach((classes, tier) => {
       for (const class_ of classes) this.#tierOfClass[class_] = tier;
     });
-    this.#tierHeaps = index.tiers.map(() => new TurnHeap(ledgers));
+    this.#tierHeaps = index.tiers.map(() => new TierHeap(ledgers));
     this.#classHeaps = Array.from({ length: index.classes }, emptyHeap);
     this.#classHeapLines = new Int32Array(index.tiers.length);
     const keys = this.#keys;
@@ -144,35 +144,35 @@ export class Backlog {
   }
 
   /** The key with the least share in the tier's heap; -1 if the heap is empty. */
-  keyInTurn(tier: number): number {
+  firstKey(tier: number): number {
     return this.#tierHeap(tier).first();
   }
 
   /** Whether another key in the tier's heap has exactly the share of the first. */
-  isTurnTied(tier: number): boolean {
+  isFirstKeyTied(tier: number): boolean {
     return this.#tierHeap(tier).isTied();
   }
 
   /** Removes the first key from the tier's heap until it has a new job, or until `readmit`. */
-  endTurn(tier: number): void {
+  removeFirstKey(tier: number): void {
     this.#tierHeap(tier).removeFirst(ABSENT);
   }
 
   /** Moves the first key of the tier's heap to the class heaps, with each of its lines in the tier. */
-  setAside(tier: number): void {
+  moveToClassHeaps(tier: number): void {
     const tierHeap = this.#tierHeap(tier);
     const key = tierHeap.first();
-    tierHeap.removeFirst(ASIDE);
+    tierHeap.removeFirst(IN_CLASS_HEAPS);
     this.#addToClassHeaps(key, tier);
   }
 
   /** Whether the class heaps of a tier have any line. */
-  hasAside(tier: number): boolean {
+  hasClassHeapLines(tier: number): boolean {
     return (this.#classHeapLines[tier] as number) > 0;
   }
 
   /** The first line in the heap of a class, by share, then by rank of the head; -1 if the heap is empty. */
-  topAside(class_: number): number {
+  firstOfClassHeap(class_: number): number {
     const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
       const line = heap.items[0] as number;
@@ -187,7 +187,7 @@ export class Backlog {
    * Moves keys whose share has risen since they entered the class heaps back to the tier's heap, as long as such a key
    * is first in this class.
    */
-  refreshAside(class_: number): void {
+  returnRisenKeys(class_: number): void {
     const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
       const key = this.keyOf(heap.items[0] as number);
@@ -197,7 +197,7 @@ export class Backlog {
   }
 
   /** Removes a line whose key has reached its cap from the heap of its class until `readmit`. */
-  holdAside(line: number): void {
+  removeFromClassHeap(line: number): void {
     this.#removeFromClassHeap(line);
   }
 
@@ -218,7 +218,7 @@ export class Backlog {
     this.#size -= 1;
     const key = this.keyOf(line);
     const tier = this.#tierOfClass[this.classOf(line)] as number;
-    if (this.#tierHeap(tier).stateOf(key) === ASIDE) {
+    if (this.#tierHeap(tier).stateOf(key) === IN_CLASS_HEAPS) {
       this.#returnToTierHeap(key, tier);
     } else {
       this.#headChanged(line);
@@ -270,7 +270,7 @@ export class Backlog {
   readmit(key: number): void {
     if (key >= this.#keys) return;
     for (let tier = 0; tier < this.#tiers; tier += 1) {
-      if (this.#tierHeap(tier).stateOf(key) === ASIDE) this.#addToClassHeaps(key, tier);
+      if (this.#tierHeap(tier).stateOf(key) === IN_CLASS_HEAPS) this.#addToClassHeaps(key, tier);
       else if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
     }
   }
@@ -281,8 +281,8 @@ export class Backlog {
     for (let tier = 0; tier < this.#tiers; tier += 1) {
       const tierHeap = this.#tierHeap(tier);
       const state = tierHeap.stateOf(key);
-      if (state === ASIDE) this.#repriceInClassHeaps(key, tier, share);
-      else if (state === IN_TURN) tierHeap.repriced(key);
+      if (state === IN_CLASS_HEAPS) this.#repriceInClassHeaps(key, tier, share);
+      else if (state === IN_TIER_HEAP) tierHeap.repriced(key);
     }
   }
 
@@ -326,7 +326,7 @@ export class Backlog {
     const class_ = this.classOf(line);
     const tier = this.#tierOfClass[class_] as number;
     const state = this.#tierHeap(tier).stateOf(key);
-    if (state === ASIDE) {
+    if (state === IN_CLASS_HEAPS) {
       if (this.isEmpty(line)) this.#removeFromClassHeap(line);
       else this.#addToClassHeap(key, line, class_);
     } else if (state === ABSENT && !this.isEmpty(line)) {
@@ -340,8 +340,8 @@ export class Backlog {
     if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
   }
 
-  #tierHeap(tier: number): TurnHeap {
-    return this.#tierHeaps[tier] as TurnHeap;
+  #tierHeap(tier: number): TierHeap {
+    return this.#tierHeaps[tier] as TierHeap;
   }
 
   #addToTierHeap(key: number, tier: number): void {

@@ -128,13 +128,13 @@ export class BestLine {
     this.#openCount = open;
     // No key of the tier can run, so none has to move to the class heaps.
     if (open === 0) return NONE;
-    if (this.#backlog.hasAside(tier)) {
+    if (this.#backlog.hasClassHeapLines(tier)) {
       for (let index = 0; index < open; index += 1) {
-        this.#backlog.refreshAside(this.#openClasses[index] as number);
+        this.#backlog.returnRisenKeys(this.#openClasses[index] as number);
       }
     }
     const ofFirstKey = this.#bestOfFirstKey(tier);
-    return this.#backlog.hasAside(tier) ? this.#bestWithClassHeaps(ofFirstKey) : ofFirstKey;
+    return this.#backlog.hasClassHeapLines(tier) ? this.#bestWithClassHeaps(ofFirstKey) : ofFirstKey;
   }
 
   // The better of a line from the tier's heap, or -1, and the first lines of the open classes' heaps.
@@ -158,17 +158,17 @@ export class BestLine {
   // the class heaps.
   #bestOfFirstKey(tier: number): number {
     for (;;) {
-      const key = this.#backlog.keyInTurn(tier);
+      const key = this.#backlog.firstKey(tier);
       if (key === NONE) return NONE;
       if (this.#ledgers.isFull(key)) {
-        this.#backlog.endTurn(tier);
+        this.#backlog.removeFirstKey(tier);
         if (this.#explains) this.#skipKey(key);
         continue;
       }
       const line = this.#bestOfKey(key);
-      if (line !== NONE && !this.#backlog.isTurnTied(tier)) return line;
-      if (this.#backlog.hasLines(key, tier)) this.#backlog.setAside(tier);
-      else this.#backlog.endTurn(tier);
+      if (line !== NONE && !this.#backlog.isFirstKeyTied(tier)) return line;
+      if (this.#backlog.hasLines(key, tier)) this.#backlog.moveToClassHeaps(tier);
+      else this.#backlog.removeFirstKey(tier);
     }
   }
 
@@ -200,11 +200,11 @@ export class BestLine {
   // The first line in the heap of a class whose key is below its cap and whose head's conflict key is free.
   #bestOfClassHeap(class_: number): number {
     for (;;) {
-      const line = this.#backlog.topAside(class_);
+      const line = this.#backlog.firstOfClassHeap(class_);
       if (line === NONE) return NONE;
       const key = this.#backlog.keyOf(line);
       if (this.#ledgers.isFull(key)) {
-        this.#backlog.holdAside(line);
+        this.#backlog.removeFromClassHeap(line);
         if (this.#explains) this.#skipKey(key);
         continue;
       }

@@ -4,7 +4,7 @@
  * - `PoolIndex`: these numbers. A class is a type and a mode; all its jobs are ranked alike.
  * - `Gates`: the pool, its tiers and its types, each with its cap, its pause and its count of running jobs.
  * - `Fleets`: slots, by fleet.
- * - `Control`: an operator's override of a cap, a pause or a weight. `weightsNow`: the weights of fairness keys with
+ * - `Control`: an operator's override of a cap, a pause or a weight. `weightsWithOverrides`: the weights of fairness keys with
  *   the overrides in them.
  * - `Skips`: the tiers, types, keys and jobs that were skipped, collected until the next decision lists them among its
  *   reasons.
@@ -376,7 +376,7 @@ export interface Weights {
   readonly named: readonly string[];
 }
 
-export function weightsNow(
+export function weightsWithOverrides(
   { fairness }: Pick<PoolConfiguration, 'fairness'>,
   controls: readonly Control[],
 ): Weights {

@@ -48,7 +48,7 @@ export const isExclusive = (conflictKey: string): boolean => !conflictKey.starts
  * a group nor a limit per resource, or the job has no resource. The group is encoded, so the first slash always
  * separates it from the resource.
  */
-export function conflictKeyUnder(
+export function conflictKeyFor(
   type: ConflictTerms | undefined,
   resourceId: string | undefined,
 ): string | undefined {
@@ -60,7 +60,7 @@ export function conflictKeyUnder(
  * How many jobs may run at once with a conflict key that a job of this type holds. The key may come from an earlier
  * declaration.
  */
-export function roomUnder(type: ConflictTerms | undefined, conflictKey: string): number {
+export function roomFor(type: ConflictTerms | undefined, conflictKey: string): number {
   const rule = type === undefined ? undefined : conflictRuleOf(type);
   return rule !== undefined && conflictKey.startsWith(rule.prefix) ? rule.room : 1;
 }
@@ -165,12 +165,12 @@ type Types = ReadonlyMap<string, ConflictTerms>;
  * The conflict keys that a job in flight holds: the one it was claimed with and, if its type has another conflict group
  * by now, that group's key too. So jobs on one resource exclude each other even while their group changes.
  */
-export function keysHeldBy(
+export function conflictKeysOf(
   types: Types,
   { type, conflictKey, resourceId }: Pick<ReservedJob, 'type' | 'conflictKey' | 'resourceId'>,
 ): readonly string[] {
   const resource = conflictKey === undefined ? resourceId : resourceOf(conflictKey);
-  const currentKey = conflictKeyUnder(types.get(type), resource);
+  const currentKey = conflictKeyFor(types.get(type), resource);
   const keys = conflictKey === undefined ? [] : [conflictKey];
   return currentKey === undefined || currentKey === conflictKey ? keys : [...keys, currentKey];
 }
@@ -183,10 +183,10 @@ export function fullConflicts(
   const running = new Map<string, number>();
   const fullKeys = new Set<string>();
   for (const entry of inFlight) {
-    for (const conflictKey of keysHeldBy(types, entry)) {
+    for (const conflictKey of conflictKeysOf(types, entry)) {
       const count = (running.get(conflictKey) ?? 0) + 1;
       running.set(conflictKey, count);
-      if (count >= roomUnder(types.get(entry.type), conflictKey)) fullKeys.add(conflictKey);
+      if (count >= roomFor(types.get(entry.type), conflictKey)) fullKeys.add(conflictKey);
     }
   }
   return fullKeys;

@@ -67,7 +67,7 @@ export function ordinarilyWithinMs(
 }
 
 /** The resource under which a type's own average is kept. */
-export const WHOLE_TYPE = '';
+export const TYPE_AVERAGE_RESOURCE = '';
 
 /** An estimate with its type and resource. */
 export interface NamedEstimate extends Estimate {
@@ -97,8 +97,8 @@ export const WHOLE = 0;
 export class TypeEstimates {
   readonly #fairness: FairnessConfiguration;
   readonly #learnsTypeAverage: boolean;
-  readonly #numbers = new Map([[WHOLE_TYPE, WHOLE]]);
-  readonly #names = [WHOLE_TYPE];
+  readonly #numbers = new Map([[TYPE_AVERAGE_RESOURCE, WHOLE]]);
+  readonly #names = [TYPE_AVERAGE_RESOURCE];
   readonly #free: number[] = [];
   #doubles = new Float64Array(16 * DOUBLES);
   #ints = new Int32Array(this.#doubles.buffer);
@@ -125,7 +125,7 @@ export class TypeEstimates {
    * Called when a job arrives. The estimate of its resource is kept until the job has ended. Returns the resource's
    * number.
    */
-  arrive(resourceId: string = WHOLE_TYPE, nowMs: number): number {
+  arrive(resourceId: string = TYPE_AVERAGE_RESOURCE, nowMs: number): number {
     const number = this.#open(resourceId);
     this.#use(WHOLE, nowMs);
     if (number !== WHOLE) this.#use(number, nowMs);

@@ -4,12 +4,12 @@
  */
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
-import { conflictKeyUnder, typesByName } from './conflict.ts';
+import { conflictKeyFor, typesByName } from './conflict.ts';
 import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
 import { NONE } from './job-table.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
-import { ASK_NOTHING, Raises } from './raises.ts';
+import { NO_REQUESTS, Raises } from './raises.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
 import { nameIn, ruleOf, withCaps } from './scope.ts';
 import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
@@ -228,7 +228,7 @@ function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['rais
     for (let tier = 0; tier < scheduler.index.tiers.length; tier += 1) {
       if (guaranteed && !scheduler.isBelowGuarantee(tier)) continue;
       // planted: explained-without-raises
-      raises.raise(tier, ASK_NOTHING, (key, moreMs) => raised?.(scheduler.ledgers.nameOf(key), moreMs));
+      raises.raise(tier, NO_REQUESTS, (key, moreMs) => raised?.(scheduler.ledgers.nameOf(key), moreMs));
       const line = scheduler.best(tier);
       if (line === NONE) continue;
       raises.noteStart(scheduler.backlog.keyOf(line));
@@ -270,7 +270,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
   const configuration = overridden(state.configuration, state.overrides ?? []);
   const typeOf = typesByName(configuration);
   const ownType = typeOf.get(job.type);
-  const conflictKey = conflictKeyUnder(ownType, job.resourceId);
+  const conflictKey = conflictKeyFor(ownType, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);
   if (job.mode === 'queued' && configuration.score.onDemandAgeSec > 0) {
     // If on-demand jobs of its key and tier keep arriving faster than they end, the oldest of them always ages faster
@@ -297,7 +297,7 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
       conflictKey === undefined
         ? 0
         : inFlight.filter((other) => other.conflictKey === conflictKey).length +
-          others.filter((other) => conflictKeyUnder(typeOf.get(other.type), other.resourceId) === conflictKey)
+          others.filter((other) => conflictKeyFor(typeOf.get(other.type), other.resourceId) === conflictKey)
             .length,
     slotsByFleet: new Map(
       configuration.fleets.map(({ fleet }) => [

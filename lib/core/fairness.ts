@@ -67,7 +67,7 @@ export function correctionMs(
 }
 
 /** A key that could start a job, found by a pass in the order of shares. */
-export interface KeyInTurn<Key> {
+export interface OrderedKey<Key> {
   readonly key: Key;
   readonly shareMs: number;
   readonly weight: number;
@@ -84,7 +84,7 @@ export interface Raise<Key> {
  * Whether a key without jobs in flight arrives: its jobs became ready after `touchedAtMs`, its last start, end of an
  * attempt or raise. Undefined: it has no ledger.
  */
-export const arrives = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boolean =>
+export const isArriving = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boolean =>
   oldestReadyAtMs > touchedAtMs;
 
 /**
@@ -97,7 +97,7 @@ export const arrives = (oldestReadyAtMs: number, touchedAtMs = -Infinity): boole
  * @returns undefined if one more key must be met first
  */
 export function raisesOf<Key>(
-  met: readonly KeyInTurn<Key>[],
+  met: readonly OrderedKey<Key>[],
   heldMs: (butFor: Key | undefined) => number,
   creditMs: number | null,
   isAll: boolean,

@@ -125,10 +125,10 @@ export function attemptEntry(
   return {
     kind: 'attempt',
     attempt: job.attempt,
-    claimId: kept(claim?.claimId ?? '', TEXT_BYTES_MAX.claimId),
-    fleet: kept(claim?.fleet ?? '', TEXT_BYTES_MAX.fleet),
+    claimId: cutToBytes(claim?.claimId ?? '', TEXT_BYTES_MAX.claimId),
+    fleet: cutToBytes(claim?.fleet ?? '', TEXT_BYTES_MAX.fleet),
     claimedAtMs: claim?.claimedAtMs ?? 0,
-    workerId: kept(worker?.workerId ?? '', TEXT_BYTES_MAX.workerId),
+    workerId: cutToBytes(worker?.workerId ?? '', TEXT_BYTES_MAX.workerId),
     startedAtMs: job.startedAtMs ?? 0,
     endedAtMs: end.endedAtMs,
     outcome: end.outcome,
@@ -138,16 +138,16 @@ export function attemptEntry(
 }
 
 const cutError = ({ name, message, stack }: JobError): JobError => ({
-  name: kept(name, TEXT_BYTES_MAX.errorName),
-  message: kept(message, TEXT_BYTES_MAX.errorMessage),
-  ...(stack === undefined ? {} : { stack: kept(stack, ERROR_STACK_BYTES_MAX) }),
+  name: cutToBytes(name, TEXT_BYTES_MAX.errorName),
+  message: cutToBytes(message, TEXT_BYTES_MAX.errorMessage),
+  ...(stack === undefined ? {} : { stack: cutToBytes(stack, ERROR_STACK_BYTES_MAX) }),
 });
 
 /** The history entry of a change of the job's time. */
 export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
   kind: 'moved',
   atMs,
-  ...(by === undefined ? {} : { by: kept(by, TEXT_BYTES_MAX.actor) }),
+  ...(by === undefined ? {} : { by: cutToBytes(by, TEXT_BYTES_MAX.actor) }),
   fromMs,
   toMs,
 });
@@ -156,15 +156,15 @@ export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: stri
 export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry => ({
   kind: 'notClaimed',
   atMs,
-  claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
+  claimId: cutToBytes(claimId, TEXT_BYTES_MAX.claimId),
 });
 
 /** The history entry of a claim that was given back. */
 export const givenBackEntry = (atMs: number, claimId: string, fleet: string): GivenBackEntry => ({
   kind: 'givenBack',
   atMs,
-  claimId: kept(claimId, TEXT_BYTES_MAX.claimId),
-  fleet: kept(fleet, TEXT_BYTES_MAX.fleet),
+  claimId: cutToBytes(claimId, TEXT_BYTES_MAX.claimId),
+  fleet: cutToBytes(fleet, TEXT_BYTES_MAX.fleet),
 });
 
 /** The history with one more entry, cut to its bounds by dropping the oldest. */
@@ -238,7 +238,7 @@ export function historyOf(job: MovingJob): JobHistory {
 /** The attempt that the job's own fields describe, unless the history has it already. */
 function latestAttempt(job: MovingJob): JobAttempt | undefined {
   const { claim, worker, history, startedAtMs, finishedAtMs, error, state } = job;
-  if (claim === undefined || kept(claim.claimId, TEXT_BYTES_MAX.claimId) === history?.lastClaimId)
+  if (claim === undefined || cutToBytes(claim.claimId, TEXT_BYTES_MAX.claimId) === history?.lastClaimId)
     return undefined;
   const common = {
     kind: 'attempt',
@@ -310,7 +310,7 @@ function characterBytes(character: string): number {
 const ELLIPSIS = '…';
 
 /** The text, cut to fit into `bytesMax` bytes of JSON. */
-export function kept(text: string, bytesMax: number): string {
+export function cutToBytes(text: string, bytesMax: number): string {
   // Most names are short and need no count of their bytes.
   if (text.length * 6 <= bytesMax || jsonBytes(text) <= bytesMax) return text;
   let bytes = jsonBytes(ELLIPSIS);

@@ -12,7 +12,8 @@ export const NONE = -1;
  * The fields kept of a job. Its type, mode and fairness key are those of its line. All numbers but `readyAtMs` are
  * 32-bit integers.
  */
-export interface KeptJob extends Pick<WaitingJob, 'id' | 'readyAtMs' | 'priority' | 'version' | 'attempt'> {
+export interface JobColumns
+  extends Pick<WaitingJob, 'id' | 'readyAtMs' | 'priority' | 'version' | 'attempt'> {
   /** The number of its resource in its type's estimates. */
   readonly resource: number;
 }
@@ -41,7 +42,7 @@ export class JobTable {
    * Adds a job and returns its number. `line` is -1 for a job in no line, `conflict` the number of its conflict key or
    * -1.
    */
-  add(job: Omit<KeptJob, 'resource'>, resource: number, line: number, conflict: number): number {
+  add(job: Omit<JobColumns, 'resource'>, resource: number, line: number, conflict: number): number {
     const number = this.#free.pop() ?? this.#ids.length;
     this.#ids[number] = job.id;
     if (number * DOUBLES === this.#doubles.length) {
@@ -68,7 +69,7 @@ export class JobTable {
     return this.#ids[number] as string;
   }
 
-  jobOf(number: number): KeptJob {
+  jobOf(number: number): JobColumns {
     const at = number * INTS;
     return {
       id: this.idOf(number),

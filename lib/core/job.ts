@@ -34,7 +34,7 @@ export interface WaitingJob {
 /** The capacity that one admitted job holds until it is settled: an entry of a reservation. */
 export interface ReservedJob extends Pick<WaitingJob, 'id' | 'version' | 'attempt' | 'type' | 'fairnessKey'> {
   readonly tier: string;
-  /** See `conflictKeyUnder`; undefined if nothing excludes the job. */
+  /** See `conflictKeyFor`; undefined if nothing excludes the job. */
   readonly conflictKey?: string | undefined;
   /** Set for a job without a conflict key, because its type may get a conflict group while it runs. */
   readonly resourceId?: string | undefined;
@@ -240,15 +240,15 @@ export const TERMINAL_TTL_MS = 7 * 24 * 3_600_000;
  * States whose stream records reach dispatchers: a job in one of them needs a pass, or the event of its end. Starts are
  * not among them.
  */
-export const AWAITED_STATES = [
+export const NOTIFIED_STATES = [
   'pending',
   'scheduled',
   'succeeded',
   'failed',
   'cancelled',
 ] as const satisfies JobState[];
-const awaited: ReadonlySet<JobState> = new Set(AWAITED_STATES);
-export const isAwaited = ({ state }: Pick<MovingJob, 'state'>): boolean => awaited.has(state);
+const awaited: ReadonlySet<JobState> = new Set(NOTIFIED_STATES);
+export const isNotified = ({ state }: Pick<MovingJob, 'state'>): boolean => awaited.has(state);
 
 /** Whether no transition leaves the state. */
 export function isTerminal(state: JobState): boolean {

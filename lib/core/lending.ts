@@ -87,15 +87,15 @@ export const workerScope = (workerId: string): string => `worker/${workerId}`;
 export const fleetScope = (fleet: string): string => printScope({ fleet });
 
 /** The units of a scope that loans add to a partition's own share; negative for a lender. */
-export type Moved = (scope: string, under: string) => number;
-export const NOTHING_MOVED: Moved = () => 0;
+export type LoanBalance = (scope: string, under: string) => number;
+export const NO_LOANS: LoanBalance = () => 0;
 
 /**
  * Sums the units that loans move to and from a partition. An expired loan no longer counts for the borrower, and counts
  * for the lender only once it is returned. So the two never use the same units at once.
  */
-export function movedBy(loans: readonly Loan[], partition: number, nowMs: number): Moved {
-  if (loans.length === 0) return NOTHING_MOVED;
+export function loanBalance(loans: readonly Loan[], partition: number, nowMs: number): LoanBalance {
+  if (loans.length === 0) return NO_LOANS;
   return (scope, under) => {
     let moved = 0;
     for (const loan of loans) {
@@ -161,7 +161,7 @@ const bytesOf = ({ units, scopes, fleets }: Want): number =>
  * Splits wants into requests of at most `bytesMax`, mostly one. A slot of any of its fleets serves a want, so a want
  * with very many fleets is divided into several wants with some of the fleets each.
  */
-export function inRequests(wants: readonly Want[], bytesMax: number): readonly (readonly Want[])[] {
+export function splitIntoRequests(wants: readonly Want[], bytesMax: number): readonly (readonly Want[])[] {
   const sizes = (of: readonly Want[]): number => of.reduce((sum, want) => sum + bytesOf(want), 1);
   if (sizes(wants) <= bytesMax) return [wants];
   const divided = wants.flatMap((want) => {

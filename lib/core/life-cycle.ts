@@ -143,7 +143,7 @@ export const BEGUN_VERSION = FIRST_VERSION + ATTEMPT_STEPS;
  * Whether a waiting job may have had an attempt, judged by its version. True for each that had one, and for some that
  * had other transitions instead.
  */
-export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => version >= BEGUN_VERSION;
+export const mayHaveRun = ({ version }: Pick<Job, 'version'>): boolean => version >= BEGUN_VERSION;
 
 /**
  * Makes every claim that was planned for `version` fail from now on. The job keeps its position in its line.
@@ -153,21 +153,24 @@ export const mayHaveBegun = ({ version }: Pick<Job, 'version'>): boolean => vers
 export function raiseVersion<Moving extends MovingJob>(
   job: Moving,
   version: number,
-  given?: GivenUp,
+  given?: AbandonedClaim,
 ): Transition<Moving> {
   if (job.version !== version) return outdated(job, version);
   if (job.state !== 'pending') return illegal(job, 'pending');
-  return moved({ ...job, ...givenUp(job, given), version: job.version + 1 });
+  return moved({ ...job, ...withAbandonedClaim(job, given), version: job.version + 1 });
 }
 
 /** A claim that a dispatcher planned and gave up before it was made. */
-export interface GivenUp {
+export interface AbandonedClaim {
   readonly claimId: string;
   readonly atMs: number;
 }
 
 /** The job's history with the claim that was given up. */
-export function givenUp(job: MovingJob, given: GivenUp | undefined): { readonly history?: History } {
+export function withAbandonedClaim(
+  job: MovingJob,
+  given: AbandonedClaim | undefined,
+): { readonly history?: History } {
   if (given === undefined) return {};
   return { history: withEntry(job.history, notClaimedEntry(given.atMs, given.claimId)) };
 }
@@ -279,7 +282,7 @@ export type Unfinished = AttemptEntry['outcome'];
  * not fail, and the job's age: the job waits where it would stand if that worker had never got it. `failed` counts an
  * attempt, as `finish` does: the handler had not stopped at its timeout.
  */
-export function loseWorker(
+export function endUnfinished(
   job: Job,
   claimId: string,
   verdict: Verdict,
@@ -320,7 +323,7 @@ export function retime<Moving extends MovingJob>(
     ...(history === undefined ? {} : { history }),
   } as const;
   if (to === 'pending') return moved({ ...job, ...next, readyAtMs: wasReady ? job.readyAtMs : nowMs });
-  return moved({ ...(wasReady ? readyAgain(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
+  return moved({ ...(wasReady ? withReadyAt(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
 }
 
 /**
@@ -330,11 +333,16 @@ export function retime<Moving extends MovingJob>(
 export function cancel(job: Job, nowMs: number, by?: string | undefined): Transition {
   if (job.state === 'running' || !isLegal(job.state, 'cancelled')) return illegal(job, 'cancelled');
   const finishedAtMs = job.finishedAtMs ?? nowMs;
-  return moved({ ...askForEnd(job, nowMs, by), state: 'cancelled', version: job.version + 1, finishedAtMs });
+  return moved({
+    ...requestCancel(job, nowMs, by),
+    state: 'cancelled',
+    version: job.version + 1,
+    finishedAtMs,
+  });
 }
 
 /** Records the first request to stop a job. The worker of a running job decides by finishing it. */
-export function askForEnd(job: Job, nowMs: number, by?: string | undefined): Job {
+export function requestCancel(job: Job, nowMs: number, by?: string | undefined): Job {
   if (job.cancelRequestedAtMs !== undefined) return job;
   return {
     ...job,
@@ -345,7 +353,7 @@ export function askForEnd(job: Job, nowMs: number, by?: string | undefined): Job
 }
 
 /** Gives another `readyAtMs` to a job that was ready before. `firstReadyAtMs` remembers when it first was. */
-export function readyAgain<Moving extends MovingJob>(job: Moving, readyAtMs: number): Moving {
+export function withReadyAt<Moving extends MovingJob>(job: Moving, readyAtMs: number): Moving {
   const { firstReadyAtMs = job.readyAtMs } = job;
   if (firstReadyAtMs === readyAtMs) return { ...without(job, 'firstReadyAtMs'), readyAtMs };
   return { ...job, readyAtMs, firstReadyAtMs };
@@ -407,7 +415,7 @@ function end(running: Job, verdict: Verdict, nowMs: number, outcome: AttemptEntr
       if (isCancelRequested) return moved({ ...job, ...next, state: 'cancelled', error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
       // planted: age-of-lost
-      const again = outcome === 'failed' ? { ...readyAgain(kept, runAtMs), attempt: job.attempt + 1 } : kept;
+      const again = outcome === 'failed' ? { ...withReadyAt(kept, runAtMs), attempt: job.attempt + 1 } : kept;
       return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
     }
   }

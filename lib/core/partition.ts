@@ -9,7 +9,7 @@
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
-import { type Moved, NOTHING_MOVED, shareCap } from './lending.ts';
+import { type LoanBalance, NO_LOANS, shareCap } from './lending.ts';
 import { declaredCaps, ruleOf, withCaps } from './scope.ts';
 
 /**
@@ -45,7 +45,7 @@ export const partitionOf = (fairnessKey: string, partitions: number): number =>
  * Every partition that may have jobs or controls of a key: its partition for each of these numbers of partitions,
  * present and former.
  */
-export const homesOf = (fairnessKey: string, numbers: readonly number[]): readonly number[] => [
+export const homePartitionsOf = (fairnessKey: string, numbers: readonly number[]): readonly number[] => [
   ...new Set(numbers.map((partitions) => partitionOf(fairnessKey, partitions))),
 ];
 
@@ -60,7 +60,7 @@ const shareOf = (cap: number, partition: number, partitions: number): number =>
 const divisionName = (cap: number, partitions: number): string => `${cap}/${partitions}`;
 
 /** One partition's share of the divided cap that a loan names. */
-export function shareUnder(under: string, partition: number): number {
+export function shareOfDivision(under: string, partition: number): number {
   const [cap = 0, partitions = 1] = under.split('/').map(Number);
   return shareOf(cap, partition, partitions);
 }
@@ -91,17 +91,17 @@ export const shareOfCap = (
   { scope, cap, under }: DividedCap,
   partition: number,
   partitions: number,
-  moved: Moved,
+  moved: LoanBalance,
 ): number => Math.max(0, shareOf(cap, partition, partitions) + moved(scope, under));
 
 /** The part of the pool that one partition may use. A single partition has the whole pool. */
 export function shareOfPool(
   configuration: PoolConfiguration,
   partition: number,
-  moved: Moved = NOTHING_MOVED,
+  moved: LoanBalance = NO_LOANS,
 ): PoolConfiguration {
   const { partitions } = configuration;
-  if (partitions === 1 && partition === 0 && moved === NOTHING_MOVED) return configuration;
+  if (partitions === 1 && partition === 0 && moved === NO_LOANS) return configuration;
   const shared = withCaps(configuration, ({ scope, cap }) =>
     cap === null
       ? null
@@ -122,14 +122,14 @@ export function shareOfOverrides<O extends Control>(
   overrides: readonly O[],
   partition: number,
   partitions: number,
-  moved: Moved = NOTHING_MOVED,
+  moved: LoanBalance = NO_LOANS,
 ): readonly O[] {
-  if (partitions === 1 && partition === 0 && moved === NOTHING_MOVED) return overrides;
+  if (partitions === 1 && partition === 0 && moved === NO_LOANS) return overrides;
   return overrides.map((override) => {
     const { scope, maxConcurrency: cap } = override;
     const { isDivided, control } = ruleOf(scope);
     if (cap === undefined || !isDivided) return override;
-    const movedUnits = control === 'beside' ? NOTHING_MOVED : moved;
+    const movedUnits = control === 'beside' ? NO_LOANS : moved;
     const divided = { scope, cap, under: divisionName(cap, partitions) };
     return { ...override, maxConcurrency: shareOfCap(divided, partition, partitions, movedUnits) };
   });

@@ -32,7 +32,7 @@
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
-import { type Ask, Raises } from './raises.ts';
+import { type DataRequests, Raises } from './raises.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
 
 /** A line of waiting jobs. */
@@ -128,21 +128,21 @@ export interface Planner {
   holdConflict(conflictKey: string, room: number): void;
   next(): Step;
   /** Called when the decision's claim was won. */
-  confirm(decision: Decision): void;
+  claimWon(decision: Decision): void;
   /**
    * Called when the decision's claim was lost: its capacity and its charge are given back. After more losses in a
    * row than the pool allows it returns true, and all heads are requested again, to be read from the start of their lines.
    */
-  drop(decision: Decision): boolean;
+  claimLost(decision: Decision): boolean;
   /**
    * Undoes a decision that was not carried out: its capacity and its charge are given back, and its job waits as
    * before.
    */
-  takeBack(decision: Decision): void;
+  undo(decision: Decision): void;
   /** The job of a decision of this plan, in the newest image that was offered. */
   jobOf(decision: Decision): WaitingJob;
   /** The number of heads requested so far. */
-  readonly headsAsked: number;
+  readonly headsRequested: number;
   /** The slots that this plan may still fill, ignoring the caps of single types, tiers and keys. */
   readonly room: number;
 }
@@ -217,7 +217,7 @@ class HeadsPlanner implements Planner {
   readonly #raises: Raises;
   #raised: KeyLedger[] = [];
   #truncated = false;
-  headsAsked = 0;
+  headsRequested = 0;
 
   constructor(configuration: PoolConfiguration, input: PlannerInput) {
     this.#input = input;
@@ -339,11 +339,11 @@ class HeadsPlanner implements Planner {
     this.#scheduler.holdConflict(conflictKey, room);
   }
 
-  confirm(_decision: Decision): void {
+  claimWon(_decision: Decision): void {
     this.#scheduler.win();
   }
 
-  drop(decision: Decision): boolean {
+  claimLost(decision: Decision): boolean {
     if (!this.#scheduler.lose(decision.reserved.id)) return false;
     // Jobs that were admitted or lost do not wait any more and stay as they are.
     for (const [id, { number }] of this.#offered)
@@ -357,7 +357,7 @@ class HeadsPlanner implements Planner {
     return true;
   }
 
-  takeBack(decision: Decision): void {
+  undo(decision: Decision): void {
     const { id } = decision.reserved;
     const job = this.jobOf(decision);
     this.#scheduler.settle(id, { nowMs: this.#input.nowMs, succeeded: false });
@@ -388,7 +388,7 @@ class HeadsPlanner implements Planner {
   }
 
   #raiseShares(tier: number): Step | undefined {
-    const ask: Ask<Step> = {
+    const ask: DataRequests<Step> = {
       ledgers: () => {
         const ledgers = [...new Set(this.#input.inFlight.map(({ fairnessKey }) => fairnessKey))].filter(
           (key) => !this.#settled.has(key),
@@ -478,7 +478,7 @@ class HeadsPlanner implements Planner {
       const count = state.requested === 0 ? first : Math.min(state.requested, 2 * room + this.#blockedLeft);
       if (state.requested === 0) this.#firstHeadsLeft = Math.max(0, this.#firstHeadsLeft - count);
       state.requested += count;
-      this.headsAsked += count;
+      this.headsRequested += count;
       return { line: state.line, count };
     });
     return { kind: 'need', lines, keys: [] };

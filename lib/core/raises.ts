@@ -5,7 +5,7 @@
  */
 import { typeOf } from './capacity.ts';
 import type { FairnessConfiguration } from './configuration.ts';
-import { arrives, type KeyInTurn, type Raise, raisesOf } from './fairness.ts';
+import { isArriving, type OrderedKey, type Raise, raisesOf } from './fairness.ts';
 import type { ReservedJob, WaitingJob } from './job.ts';
 import { NONE } from './job-table.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -17,14 +17,14 @@ const INFINITE = Number.POSITIVE_INFINITY;
  * key is found.
  */
 interface TierRaises {
-  readonly met: (KeyInTurn<number> & { readonly costMs: number })[];
+  readonly met: (OrderedKey<number> & { readonly costMs: number })[];
   /** The two least shares of keys in flight, the least first. */
   leastInFlight?: readonly { readonly key: number; readonly shareMs: number }[];
   isOver: boolean;
 }
 
 /** Requests for data that is missing before the next key can be looked at. */
-export interface Ask<Need> {
+export interface DataRequests<Need> {
   /** The settled costs of keys in flight; undefined: they are known. */
   readonly ledgers: () => Need | undefined;
   /** Keys that may have this share or less; undefined: there are no others. */
@@ -36,7 +36,7 @@ export interface Ask<Need> {
 }
 
 /** For a scheduler that already has all jobs. */
-export const ASK_NOTHING: Ask<never> = {
+export const NO_REQUESTS: DataRequests<never> = {
   ledgers: () => undefined,
   keys: () => undefined,
   heads: () => undefined,
@@ -92,7 +92,11 @@ export class Raises {
    * Looks at keys until the raises of the tier are decided. Then it calls `raised` for each raised key, and for each
    * key that arrives without a raise. Returns a request if data is missing first.
    */
-  raise<Need>(tier: number, ask: Ask<Need>, raised: (key: number, moreMs: number) => void): Need | undefined {
+  raise<Need>(
+    tier: number,
+    ask: DataRequests<Need>,
+    raised: (key: number, moreMs: number) => void,
+  ): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
     const state = this.#tiers[tier] as TierRaises;
     const { met } = state;
@@ -170,7 +174,7 @@ export class Raises {
       for (const job of this.#jobsOf.get(backlog.lineOf(key, class_)) ?? [])
         if (job.readyAtMs < oldestMs && !this.#isBlocked(typeOf(class_), job)) oldestMs = job.readyAtMs;
     }
-    return arrives(oldestMs, this.#touched.get(key));
+    return isArriving(oldestMs, this.#touched.get(key));
   }
 
   #isBlocked(type: number, { resourceId }: WaitingJob): boolean {

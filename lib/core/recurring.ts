@@ -224,7 +224,7 @@ const openOf = (open: readonly Firing[] = []): Pick<ScheduleState, 'open'> =>
 
 export const firingKey = ({ atMs, isManual }: Firing): string => `${isManual ? 'now/' : ''}${atMs}`;
 
-export type Look =
+export type LookDecision =
   /** Write nothing. */
   | { readonly kind: 'rest' }
   /** Write this state; no job is made. */
@@ -240,12 +240,12 @@ export type Look =
  *
  * @param fires - the firings by `rulesOf` of its spec
  */
-export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look {
+export function decide(record: ScheduleRecord, fires: Fires, nowMs: number): LookDecision {
   const { spec, state } = record;
   // planted: paused-fires-2
   if (state.stopped !== undefined || state.making !== undefined) return { kind: 'rest' };
   if (spec.maxFailures !== undefined && state.failures >= spec.maxFailures)
-    return { kind: 'save', state: stoppedBy(record, 'failures', nowMs) };
+    return { kind: 'save', state: stop(record, 'failures', nowMs) };
   const jitterMs = jitterOf(state.id, spec.jitterMs);
   // planted: jitter-forgotten-by-ends
   const due = dueFirings(spec, state, fires, nowMs - jitterMs);
@@ -276,7 +276,7 @@ export function look(record: ScheduleRecord, fires: Fires, nowMs: number): Look 
     ...withEntries(record, entries, fires),
     changedAtMs: nowMs,
   };
-  if (making.length === 0) return { kind: 'save', state: placed(decided, jitterMs, nowMs) };
+  if (making.length === 0) return { kind: 'save', state: withDueTime(decided, jitterMs, nowMs) };
   return {
     kind: 'make',
     state: {
@@ -311,13 +311,13 @@ export function previousOf(
 }
 
 /** The state after the jobs of `making` were made. */
-export function made({ spec, state }: ScheduleRecord, nowMs: number): ScheduleState {
+export function afterMaking({ spec, state }: ScheduleRecord, nowMs: number): ScheduleState {
   const { making: _making, isReplacing: _isReplacing, previousMs: _previousMs, ...rest } = state;
-  return placed(rest, jitterOf(state.id, spec.jitterMs), nowMs);
+  return withDueTime(rest, jitterOf(state.id, spec.jitterMs), nowMs);
 }
 
 /** The state with `dueMs` set to the time of its next look, which is its position in the line. */
-export function placed(state: ScheduleState, jitterMs: number, nowMs: number): ScheduleState {
+export function withDueTime(state: ScheduleState, jitterMs: number, nowMs: number): ScheduleState {
   const { dueMs: _, stopped, ...rest } = state;
   const { nextMs, queuedMs, making } = rest;
   if (making !== undefined) return { ...state, dueMs: state.dueMs ?? nowMs };
@@ -334,7 +334,7 @@ export function placed(state: ScheduleState, jitterMs: number, nowMs: number): S
 /**
  * The state of a schedule that is stopped until it is resumed. A firing that waited for the end of a job is dropped.
  */
-export function stoppedBy(record: ScheduleRecord, reason: PauseReason, nowMs: number): ScheduleState {
+export function stop(record: ScheduleRecord, reason: PauseReason, nowMs: number): ScheduleState {
   // planted: paused-fires
   const { dueMs: _, queuedMs, ...rest } = record.state;
   const droppedEntries =
@@ -386,7 +386,7 @@ export function withEntries(
 }
 
 /** The state of a schedule that is resumed. Firings that were due meanwhile are left out. */
-export function resumed(record: ScheduleRecord, fires: Fires, nowMs: number): ScheduleState {
+export function resume(record: ScheduleRecord, fires: Fires, nowMs: number): ScheduleState {
   const { spec, state } = record;
   const { stopped: _, ...rest } = state;
   const jitterMs = jitterOf(state.id, spec.jitterMs);
@@ -400,7 +400,7 @@ export function resumed(record: ScheduleRecord, fires: Fires, nowMs: number): Sc
     nextMs: fires.next(dealtMs),
     changedAtMs: nowMs,
   };
-  return placed(resumedState, jitterMs, nowMs);
+  return withDueTime(resumedState, jitterMs, nowMs);
 }
 
 const entryOf = (what: FiringEntry['what'], { fromMs, untilMs }: Span): FiringEntry => ({
@@ -521,14 +521,14 @@ export function unknownNames(template: Json): readonly string[] {
 }
 
 /** The payload with each name in its texts replaced by its value. Names of object fields stay as they are. */
-export function filled(template: Json, values: Readonly<Record<TemplateName, string>>): Json {
+export function fillTemplate(template: Json, values: Readonly<Record<TemplateName, string>>): Json {
   if (typeof template === 'string')
     return template.replaceAll(TEMPLATE, (whole, name: string) =>
       Object.hasOwn(values, name) ? values[name as TemplateName] : whole,
     );
-  if (Array.isArray(template)) return template.map((each: Json) => filled(each, values));
+  if (Array.isArray(template)) return template.map((each: Json) => fillTemplate(each, values));
   if (typeof template !== 'object' || template === null) return template;
   return Object.fromEntries(
-    Object.entries(template).map(([name, each]) => [name, filled(each as Json, values)]),
+    Object.entries(template).map(([name, each]) => [name, fillTemplate(each as Json, values)]),
   );
 }

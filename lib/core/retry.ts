@@ -80,7 +80,7 @@ const quarantined = (message: string): JobError => ({
 export const WORKER_STOPPED = 'WorkerStopped';
 
 /** The error of an attempt whose handler did not stop at its timeout. */
-export const hungAfter = (ranMs: number): JobError => ({
+export const hungError = (ranMs: number): JobError => ({
   name: 'JobTimeout',
   message: `the attempt took longer than ${Math.round(ranMs)} ms, and its handler did not stop then: its process was ended; make it heed its signal`,
 });

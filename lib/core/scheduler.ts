@@ -27,7 +27,7 @@ import {
   typeOf,
 } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration, TierConfiguration } from './configuration.ts';
-import { Conflicts, roomUnder } from './conflict.ts';
+import { Conflicts, roomFor } from './conflict.ts';
 import { LOST_CLAIMS_IN_A_ROW } from './defaults.ts';
 import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
@@ -249,7 +249,7 @@ export class Scheduler {
     const conflict =
       conflictKey === undefined
         ? NONE
-        : this.conflicts.use(conflictKey, roomUnder(this.index.types[type], conflictKey));
+        : this.conflicts.use(conflictKey, roomFor(this.index.types[type], conflictKey));
     const fleet = this.fleets.names.indexOf(reserved.fleet);
     const key = this.openKey(reserved.fairnessKey, nowMs);
     // planted: weight-of-flight

@@ -28,7 +28,7 @@ import type { PoolConfiguration, ScoreCoefficients, TierConfiguration } from './
 import { PRIORITY_MAX, type WaitingJob } from './job.ts';
 
 /** The fields that the score depends on. */
-export type Scored = Pick<WaitingJob, 'priority' | 'mode' | 'readyAtMs'>;
+export type ScoredJob = Pick<WaitingJob, 'priority' | 'mode' | 'readyAtMs'>;
 
 /** A score and its parts, in points. */
 export interface ScoreParts {
@@ -47,7 +47,7 @@ export function rarityBonus(compatibleFreeSlots: number, coefficients: ScoreCoef
 
 /** The score with its parts. Source: affinity-scoring, "The formula". */
 export function scoreParts(
-  job: Scored,
+  job: ScoredJob,
   nowMs: number,
   compatibleFreeSlots: number,
   coefficients: ScoreCoefficients,
@@ -76,7 +76,7 @@ export function partsOf(
 
 /** The score alone, in points. */
 export function score(
-  job: Scored,
+  job: ScoredJob,
   nowMs: number,
   compatibleFreeSlots: number,
   coefficients: ScoreCoefficients,
@@ -99,7 +99,7 @@ export function milliPoints(
 }
 
 /** A job's position in its line: the smaller, the sooner. Only ranks of one type and mode can be compared. */
-export function rank(job: Scored, coefficients: ScoreCoefficients): number {
+export function rank(job: ScoredJob, coefficients: ScoreCoefficients): number {
   const slope =
     job.mode === 'onDemand' ? coefficients.ageSec + coefficients.onDemandAgeSec : coefficients.ageSec;
   return slope * job.readyAtMs - job.priority * coefficients.priority * 1000;
@@ -110,7 +110,7 @@ export function rank(job: Scored, coefficients: ScoreCoefficients): number {
  * hexadecimal digits of their IEEE 754 bits, with the sign turned so that text order is numeric order. It is exact for
  * fractional and negative ranks alike.
  */
-export function rankKey(job: Scored & Pick<WaitingJob, 'id'>, coefficients: ScoreCoefficients): string {
+export function rankKey(job: ScoredJob & Pick<WaitingJob, 'id'>, coefficients: ScoreCoefficients): string {
   return `${sortable(rank(job, coefficients))}/${sortable(job.readyAtMs)}/${job.id}`;
 }
 
@@ -152,8 +152,8 @@ function digitsOf(high: number, low: number): string {
 
 /** Negative if a comes before b in their common line: by rank, then the older, then the smaller id. */
 export function compareRanked(
-  a: Scored & Pick<WaitingJob, 'id'>,
-  b: Scored & Pick<WaitingJob, 'id'>,
+  a: ScoredJob & Pick<WaitingJob, 'id'>,
+  b: ScoredJob & Pick<WaitingJob, 'id'>,
   coefficients: ScoreCoefficients,
 ): number {
   return (

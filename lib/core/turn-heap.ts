@@ -16,9 +16,9 @@ import { NONE } from './job-table.ts';
 /** The state of a key that is in no heap of the tier. */
 export const ABSENT = -1;
 /** The state of a key whose lines are in the class heaps (see `backlog.ts`). */
-export const ASIDE = -2;
+export const IN_CLASS_HEAPS = -2;
 /** The state of a key in the tier's heap. */
-export const IN_TURN = 0;
+export const IN_TIER_HEAP = 0;
 
 // One number per key has its state, if it is below 0, or its position. Heap positions begin at `FIRST`, and positions
 // among the unsorted keys at `UNSORTED`.
@@ -64,7 +64,7 @@ class Entries {
   }
 }
 
-export class TurnHeap {
+export class TierHeap {
   readonly #ledgers: Ledgers;
   readonly #heap = new Entries();
   #end = FIRST;
@@ -81,7 +81,7 @@ export class TurnHeap {
   }
 
   stateOf(key: number): number {
-    return key < this.#positions.length ? Math.min(IN_TURN, this.#positions[key] as number) : ABSENT;
+    return key < this.#positions.length ? Math.min(IN_TIER_HEAP, this.#positions[key] as number) : ABSENT;
   }
 
   /** The key with the least share; -1 if there is none. */
@@ -121,7 +121,7 @@ export class TurnHeap {
   }
 
   /** Removes the first key and sets its state. */
-  removeFirst(state: typeof ABSENT | typeof ASIDE): void {
+  removeFirst(state: typeof ABSENT | typeof IN_CLASS_HEAPS): void {
     this.#positions[this.#heap.keyAt(FIRST)] = state;
     this.#removeFromHeap(FIRST);
   }

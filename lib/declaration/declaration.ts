@@ -14,7 +14,7 @@ import type { Clock, Log } from '../runtime/contract.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
 import type { DeclarationRecord } from '../store/contract/records.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
-import { placeOf } from '../submit/submit.ts';
+import { rankOf } from '../submit/submit.ts';
 import { type DeclaredPool, unpackDeclaration } from './codec.ts';
 
 /** Milliseconds for which a process uses the declaration before it checks for a newer version. */
@@ -26,7 +26,7 @@ export const DECLARATION_AGAIN_MS = 1_000;
 const CACHED_VERSIONS_MAX = 20;
 
 /** What is declared, under which version. */
-export interface Declared extends DeclaredPool {
+export interface VersionedDeclaration extends DeclaredPool {
   readonly version: number;
   readonly declaredAtMs: number;
 }
@@ -46,9 +46,9 @@ export class Declarations {
   readonly #clock: DeclarationsOptions['clock'];
   readonly #log: DeclarationsOptions['log'];
   /** The newest declaration that was read. */
-  #known: Declared | undefined;
+  #known: VersionedDeclaration | undefined;
   #checkedAtMonotonicMs = -Infinity;
-  readonly #versions = new Map<number, Declared>();
+  readonly #versions = new Map<number, VersionedDeclaration>();
 
   constructor({ store, clock, log }: DeclarationsOptions) {
     this.#store = store;
@@ -60,7 +60,7 @@ export class Declarations {
    * The newest declaration that this process has read. Makes no request.
    * @throws MisconfiguredError if none was read yet
    */
-  get known(): Declared {
+  get known(): VersionedDeclaration {
     if (this.#known !== undefined) return this.#known;
     throw new MisconfiguredError('the declaration was not read yet: read it before anything else');
   }
@@ -69,7 +69,7 @@ export class Declarations {
    * The declaration, checked for a newer version at most `maxAgeMs` ago. If the check fails, returns the known one.
    * @throws MisconfiguredError, ConfigurationError, and the store's errors while nothing is known
    */
-  async current(maxAgeMs = DECLARATION_AGE_MS): Promise<Declared> {
+  async current(maxAgeMs = DECLARATION_AGE_MS): Promise<VersionedDeclaration> {
     const askedAtMonotonicMs = this.#clock.monotonicMs();
     const known = this.#known;
     if (known === undefined) return this.#readNewest(askedAtMonotonicMs);
@@ -88,7 +88,7 @@ export class Declarations {
   }
 
   /** The declaration at this version or a newer one. The process has seen this version somewhere, so it exists. */
-  async atLeast(version: number): Promise<Declared> {
+  async atLeast(version: number): Promise<VersionedDeclaration> {
     const known = this.#known;
     return known !== undefined && known.version >= version
       ? known
@@ -104,10 +104,10 @@ export class Declarations {
   }
 
   /** Gives the store a pending job's rank under the newest known declaration. */
-  readonly place = (job: JobHead): ReturnType<ReturnType<typeof placeOf>> =>
-    placeOf(this.known.configuration)(job);
+  readonly place = (job: JobHead): ReturnType<ReturnType<typeof rankOf>> =>
+    rankOf(this.known.configuration)(job);
 
-  async #readNewest(askedAtMonotonicMs: number): Promise<Declared> {
+  async #readNewest(askedAtMonotonicMs: number): Promise<VersionedDeclaration> {
     const record = await this.#store.readDeclaration();
     if (record === undefined) {
       throw new MisconfiguredError(
@@ -118,7 +118,7 @@ export class Declarations {
     return this.#remember(record);
   }
 
-  #remember({ version, text, declaredAtMs }: DeclarationRecord): Declared {
+  #remember({ version, text, declaredAtMs }: DeclarationRecord): VersionedDeclaration {
     const declared = { ...unpackDeclaration(text), version, declaredAtMs };
     if (this.#versions.size >= CACHED_VERSIONS_MAX) this.#versions.clear();
     this.#versions.set(version, declared);
@@ -129,7 +129,7 @@ export class Declarations {
 }
 
 /** The declaration that a dispatcher plans under, and how it gets a newer one. */
-export interface Deployed {
+export interface DeclarationState {
   readonly version: number;
   /** Types that were declared before and are not any more. Jobs of these types may still wait. */
   readonly formerTypes: readonly string[];
@@ -149,13 +149,13 @@ export interface Deployed {
 export interface DeployedParts {
   readonly configuration: PoolConfiguration;
   readonly queue: JobQueue;
-  readonly deployed: Deployed;
+  readonly deployed: DeclarationState;
 }
 
 /** Builds the parts of a dispatcher's context that depend on the declaration. */
-export function deployedParts(
+export function declaredParts(
   declarations: Declarations,
-  declared: Declared,
+  declared: VersionedDeclaration,
   queueOf: (queueUrls: Readonly<Record<string, string>>) => JobQueue,
 ): DeployedParts {
   const { version, configuration, queueUrls, formerTypes, partitionsEver } = declared;
@@ -170,7 +170,7 @@ export function deployedParts(
       partitionNumbers,
       sharedSince,
       typeUnder: (under, type) => declarations.typeUnder(under, type),
-      newer: async (atLeast) => deployedParts(declarations, await declarations.atLeast(atLeast), queueOf),
+      newer: async (atLeast) => declaredParts(declarations, await declarations.atLeast(atLeast), queueOf),
     },
   };
 }

@@ -47,13 +47,13 @@ export type DeploymentOutcome =
   | { readonly kind: 'refused'; readonly reason: string };
 
 /** Declares, and retries for half a minute while a permission is missing. */
-export async function declareOnceAllowed(
+export async function declareWhenPermitted(
   given: () => readonly [context: DeclareContext, deployment: Deployment],
   { log, sleep }: { readonly log: Log; readonly sleep: Clock['sleep'] },
 ): Promise<DeploymentOutcome> {
   try {
     const [context, deployment] = given();
-    const version = await onceAllowed(() => declare(context, deployment), { log, sleep });
+    const version = await retryUntilPermitted(() => declare(context, deployment), { log, sleep });
     log.info('declared', { version });
     return { kind: 'declared', version };
   } catch (error) {
@@ -66,7 +66,7 @@ export async function declareOnceAllowed(
 }
 
 /** @throws the last attempt's error; an error that is not about permissions is thrown at once */
-export async function onceAllowed<Answer>(
+export async function retryUntilPermitted<Answer>(
   work: () => Promise<Answer>,
   { log, sleep }: { readonly log: Pick<Log, 'warn'>; readonly sleep: Clock['sleep'] },
 ): Promise<Answer> {

@@ -8,7 +8,7 @@
  */
 import { ThrottledError } from '../core/errors.ts';
 import type { MovingJob } from '../core/job.ts';
-import type { Deployed } from '../declaration/declaration.ts';
+import type { DeclarationState } from '../declaration/declaration.ts';
 import type { JobImage } from '../store/contract/job-fields.ts';
 import type { Letter } from '../store/contract/records.ts';
 import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead/lead.ts';
@@ -88,7 +88,7 @@ export async function dispatch(
 /** The same context with the declaration of this version or a newer one. */
 export const withDeclaration = async (
   context: DispatchContext,
-  deployed: Deployed,
+  deployed: DeclarationState,
   version: number,
 ): Promise<DispatchContext> => ({
   ...context,

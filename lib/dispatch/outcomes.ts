@@ -9,7 +9,7 @@ import type { EventBus, OutcomeEvent, Unpublished } from '../events/contract.ts'
 import type { Metrics } from '../metrics/contract.ts';
 import { type OutcomeOutbox, type UnpublishedOutcomes, WAKE_DELAY_MAX_MS } from '../queue/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
-import { told } from '../store/contract/job-fields.ts';
+import { publicFieldsOf } from '../store/contract/job-fields.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
 import { OUTCOMES_AGAIN_MS, OUTCOMES_FOR_MS } from './tuning.ts';
 
@@ -18,7 +18,7 @@ const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
   jobs.filter((job) => isTerminal(job.state) && job.redrivenAs === undefined);
 
 function eventOf(job: MovingJob): OutcomeEvent {
-  const { error, ...detail } = told(job);
+  const { error, ...detail } = publicFieldsOf(job);
   return {
     kind: 'outcome',
     detail: error === undefined ? detail : { ...detail, error: withoutStack(error) },

@@ -3,7 +3,7 @@
  * (`dispatch.ts`), in a check of the workers (`look-at-workers.ts`), or in a lead.
  */
 import type { MovingJob } from '../core/job.ts';
-import type { LookWake, PassWake } from '../queue/message.ts';
+import type { PassWake, WorkerCheck } from '../queue/message.ts';
 import type { JobChange, StreamChanges } from '../store/contract/records.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from './dispatch.ts';
 import { lookAtWorkers } from './look-at-workers.ts';
@@ -16,7 +16,7 @@ export type DispatchRequest =
   | {
       readonly kind: 'wakes';
       readonly passes: readonly PassWake[];
-      readonly looks: readonly LookWake[];
+      readonly looks: readonly WorkerCheck[];
       /** Also wakes all partitions. @default false */
       readonly wakesAll?: boolean;
     }

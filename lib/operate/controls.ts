@@ -1,7 +1,7 @@
 /** Controls: pauses, caps and weights that an operator changes while the pool runs. A control takes effect in the next pass. */
 
 import type { Control } from '../core/capacity.ts';
-import { homesOf } from '../core/partition.ts';
+import { homePartitionsOf } from '../core/partition.ts';
 import { isInScope, printScope, type Scope } from '../core/scope.ts';
 import type { DeclaredPool } from '../declaration/codec.ts';
 import type { JobQueue } from '../queue/contract.ts';
@@ -36,7 +36,7 @@ export const partitionsOfKey = (
   { partitionOf, shared }: Pick<OperateContext, 'partitionOf' | 'shared'>,
   fairnessKey: string,
 ): readonly number[] => [
-  ...new Set([partitionOf(fairnessKey), ...homesOf(fairnessKey, shared?.partitionNumbers ?? [])]),
+  ...new Set([partitionOf(fairnessKey), ...homePartitionsOf(fairnessKey, shared?.partitionNumbers ?? [])]),
 ];
 
 /**

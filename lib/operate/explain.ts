@@ -7,12 +7,12 @@
  */
 import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { conflictKeyUnder, keysHeldBy, typesByName } from '../core/conflict.ts';
-import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
+import { conflictKeyFor, conflictKeysOf, typesByName } from '../core/conflict.ts';
+import { ordinarilyWithinMs, TYPE_AVERAGE_RESOURCE } from '../core/estimate.ts';
 import { type Explanation, explain } from '../core/explain.ts';
 import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
-import type { Moved } from '../core/lending.ts';
+import type { LoanBalance } from '../core/lending.ts';
 import { isWaiting } from '../core/life-cycle.ts';
 import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
 import { declaredScopeOf, printScope } from '../core/scope.ts';
@@ -198,12 +198,12 @@ async function readLiveState(context: OperateContext, job: MovingJob): Promise<L
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // Earlier attempts of this job hold capacity until they are settled, but do not block the job itself.
   const types = typesByName(configuration);
-  const ownKey = conflictKeyUnder(types.get(job.type), job.resourceId);
+  const ownKey = conflictKeyFor(types.get(job.type), job.resourceId);
   const inFlight = held
     .filter((entry) => entry.id !== job.id)
     // A job that was claimed under another conflict group still blocks this one's resource.
     .map((entry) =>
-      ownKey !== undefined && keysHeldBy(types, entry).includes(ownKey)
+      ownKey !== undefined && conflictKeysOf(types, entry).includes(ownKey)
         ? { ...entry, conflictKey: ownKey }
         : entry,
     );
@@ -301,7 +301,10 @@ async function withOrdinaryDuration(
   nowMs: number,
 ): Promise<LiveExplanation['runs']> {
   if (runs === undefined) return undefined;
-  const [learned] = await store.getEstimates({ partition, ids: [{ type, resourceId: WHOLE_TYPE }] });
+  const [learned] = await store.getEstimates({
+    partition,
+    ids: [{ type, resourceId: TYPE_AVERAGE_RESOURCE }],
+  });
   const withinMs = ordinarilyWithinMs(learned, configuration.fairness, nowMs);
   return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
 }
@@ -382,7 +385,7 @@ function runsOf(
 function capacityOf(
   fleets: readonly FleetConfiguration[],
   state: PartitionState,
-  moved: Moved,
+  moved: LoanBalance,
   overrides: readonly Control[],
   held: readonly ReservedJob[],
 ): readonly (FleetCapacity & Pick<FleetConfiguration, 'types'>)[] {

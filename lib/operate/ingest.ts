@@ -11,11 +11,11 @@ import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';
 import { type EventBus, JOB_REQUESTS, type JobVerb } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import {
-  type AskedEvent,
-  type AskedRefusal,
-  askedEventOf,
-  carryOutEach,
-  type Ingested,
+  carryOutInOrder,
+  type FieldRefusal,
+  type IngestOutcome,
+  type RequestEvent,
+  requestEventOf,
 } from '../schedules/ingest.ts';
 import type { ProducerStore } from '../store/contract/core.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
@@ -29,11 +29,11 @@ export interface JobIngestContext extends RetimeContext {
 }
 
 /** One message about an existing job. */
-export type JobMessage = AskedEvent<JobVerb>;
+export type JobMessage = RequestEvent<JobVerb>;
 
 /** Parses a message; undefined if it is not an event that moves or cancels a job. */
 export const jobMessageOf = (messageId: string, body: string): JobMessage | undefined =>
-  askedEventOf(JOB_REQUESTS, messageId, body);
+  requestEventOf(JOB_REQUESTS, messageId, body);
 
 /**
  * Milliseconds after the event during which a missing job may still arrive, because the message that submits it may be
@@ -56,16 +56,16 @@ const DETAILS = {
   cancel: z.strictObject(idFields),
 } as const;
 
-type ParsedRequest = { readonly jobId: string; readonly runAtMs: number | undefined } | AskedRefusal;
+type ParsedRequest = { readonly jobId: string; readonly runAtMs: number | undefined } | FieldRefusal;
 
 /** Carries out the messages in their order. Returns those that must be delivered again. */
 export const ingestJobRequests = (
   context: JobIngestContext,
   messages: readonly JobMessage[],
-): Promise<Ingested> =>
-  carryOutEach(context, messages, 'a request about a job', (message) => carryOut(context, message));
+): Promise<IngestOutcome> =>
+  carryOutInOrder(context, messages, 'a request about a job', (message) => carryOut(context, message));
 
-async function carryOut(context: JobIngestContext, message: JobMessage): Promise<AskedRefusal | undefined> {
+async function carryOut(context: JobIngestContext, message: JobMessage): Promise<FieldRefusal | undefined> {
   const asked = parseRequest(message);
   if ('reason' in asked) return asked;
   const { jobId, runAtMs } = asked;
@@ -92,7 +92,7 @@ async function move(
   jobId: string,
   runAtMs: number,
   by: string,
-): Promise<AskedRefusal | undefined> {
+): Promise<FieldRefusal | undefined> {
   const outcome = await retimeJob(context, jobId, runAtMs, by);
   if (outcome.kind === 'moved') return undefined;
   if (outcome.kind === 'missing')
@@ -104,7 +104,7 @@ async function cancel(
   { store, nowMs }: JobIngestContext,
   jobId: string,
   by: string,
-): Promise<AskedRefusal | undefined> {
+): Promise<FieldRefusal | undefined> {
   const atMs = nowMs();
   const outcome = await store.cancelJob({ jobId, nowMs: atMs, expiresAtMs: atMs + TERMINAL_TTL_MS, by });
   if (outcome.kind !== 'ended' || outcome.job.state === 'cancelled' || !isTerminal(outcome.job.state))

@@ -3,9 +3,9 @@
  * declaration.
  */
 
-import { type Control, weightsNow } from '../core/capacity.ts';
+import { type Control, weightsWithOverrides } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
-import { ordinarilyWithinMs, WHOLE_TYPE } from '../core/estimate.ts';
+import { ordinarilyWithinMs, TYPE_AVERAGE_RESOURCE } from '../core/estimate.ts';
 import type { Job, JobMode } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { type HeldJobs, heldIn, isHeld } from '../dispatch/partition/depth.ts';
@@ -313,7 +313,7 @@ async function* keysByShare(
     });
   };
   const settledShare = ({ view }: SeenKey): number => view.settledCostMs / view.weight;
-  const { named } = weightsNow(configuration, controls);
+  const { named } = weightsWithOverrides(configuration, controls);
   const backlogs = await store.readBacklogs({ partition, type, fairnessKeys: named });
   const weighted = await seen(backlogs.filter((key) => key !== undefined));
   weighted.sort((one, other) => settledShare(one) - settledShare(other));
@@ -435,7 +435,7 @@ export interface TypeView {
 export async function readTypes(context: OperateContext): Promise<readonly TypeView[]> {
   const { store, clock, configuration } = context;
   const nowMs = clock.nowMs();
-  const ids = configuration.types.map(({ type }) => ({ type, resourceId: WHOLE_TYPE }));
+  const ids = configuration.types.map(({ type }) => ({ type, resourceId: TYPE_AVERAGE_RESOURCE }));
   const best: (EstimateRecord | undefined)[] = ids.map(() => undefined);
   for (const partition of partitionsOf(context)) {
     for (let from = 0; from < ids.length; from += PAGE) {

@@ -6,7 +6,7 @@ import { BEGUN_VERSION } from '../core/life-cycle.ts';
 import { partitionOf } from '../core/partition.ts';
 import { takenOver } from '../store/contract/job-fields.ts';
 import type { OperateStore } from '../store/contract/operate.ts';
-import { putAnnounced, type SubmitContext } from '../submit/submit.ts';
+import { type SubmitContext, storeAnnounced } from '../submit/submit.ts';
 
 export type RedriveOutcome =
   | { readonly kind: 'redriven'; readonly jobId: string }
@@ -68,7 +68,7 @@ export async function redriveJob(
   }
   if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
   const job = redrivenJob(deadLetter, configuration.partitions, context.nowMs(), by);
-  const outcome = await putAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
+  const outcome = await storeAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();
   return outcomeOf(since) ?? { kind: 'repeated', jobId: job.id };

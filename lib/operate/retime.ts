@@ -6,7 +6,7 @@ import { wakeInMs } from '../dispatch/partition/timers.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { ProducerStore } from '../store/contract/core.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
-import { putAnnounced, type SubmitContext } from '../submit/submit.ts';
+import { type SubmitContext, storeAnnounced } from '../submit/submit.ts';
 
 export interface RetimeContext extends SubmitContext {
   readonly store: SubmitStore & Pick<ProducerStore, 'retimeJob'>;
@@ -42,7 +42,7 @@ export async function retimeJob(
     const job = seen;
     // The job enters its ready line at once. That line may have been retired while the job was scheduled, so it is announced.
     const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
-    const outcome = await putAnnounced(context, isNew ? [job] : [], () =>
+    const outcome = await storeAnnounced(context, isNew ? [job] : [], () =>
       store.retimeJob({ job, runAtMs, nowMs, by }),
     );
     if (outcome.kind === 'moved') await wakeFor(context, outcome.job);

@@ -32,7 +32,7 @@ export interface ReceivedMessage {
 }
 
 /** The most jobs that a wake names. The stream, or the reads of their lines, bring further ones. */
-export const TOLD_JOBS_MAX = 50;
+export const WAKE_JOBS_MAX = 50;
 
 /** Queues delay messages by whole seconds, */
 export const WAKE_STEP_MS = 1_000;
@@ -46,7 +46,7 @@ export interface WakeRequest {
   readonly delayMs?: number | undefined;
   /** Epoch ms of what it is for: a dispatcher that is woken before that by its own clock sends it again. */
   readonly dueAtMs?: number | undefined;
-  /** Jobs that are being stored there, at most `TOLD_JOBS_MAX`: the dispatcher that is woken looks them up. */
+  /** Jobs that are being stored there, at most `WAKE_JOBS_MAX`: the dispatcher that is woken looks them up. */
   readonly jobIds?: readonly string[] | undefined;
   /** Gives it up: it may have been sent by then, or not. */
   readonly signal?: AbortSignal | undefined;

@@ -16,7 +16,7 @@ interface SdkClient {
 const MIDDLEWARE = 'recursionDetectionMiddleware';
 
 /** Returns the same client. Its requests carry no X-Ray header from now on. */
-export function withoutLineage<Client extends SdkClient>(client: Client): Client {
+export function withoutTraceHeader<Client extends SdkClient>(client: Client): Client {
   client.middlewareStack.remove(MIDDLEWARE);
   return client;
 }

@@ -4,8 +4,8 @@ import { isClaimId, isJobId } from '../core/job.ts';
 import type { PlannedClaim } from '../core/life-cycle.ts';
 import {
   type DispatchMessage,
-  TOLD_JOBS_MAX,
   type UnpublishedOutcomes,
+  WAKE_JOBS_MAX,
   type WakeRequest,
 } from './contract.ts';
 
@@ -32,9 +32,9 @@ const idsIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each) => typeof each === 'string' && isJobId(each)) : [];
 
 /** The request in a wake message: a check of the workers, or a pass. */
-export type Wake = LookWake | PassWake;
+export type Wake = WorkerCheck | PassWake;
 
-export interface LookWake {
+export interface WorkerCheck {
   readonly partition: number;
   readonly asks: 'look';
   /** Epoch ms that was recorded for this check (`Lookout.nextAtMs`). */
@@ -68,7 +68,7 @@ export function wakeIn(value: unknown): Wake | undefined {
   if ('asks' in value && value.asks === 'look' && 'atMs' in value && Number.isFinite(value.atMs))
     return { partition: Number(partition), asks: 'look', atMs: Number(value.atMs) };
   const dueAtMs = 'dueAtMs' in value && Number.isFinite(value.dueAtMs) ? Number(value.dueAtMs) : undefined;
-  const jobIds = 'jobIds' in value ? idsIn(value.jobIds).slice(0, TOLD_JOBS_MAX) : [];
+  const jobIds = 'jobIds' in value ? idsIn(value.jobIds).slice(0, WAKE_JOBS_MAX) : [];
   return {
     partition: Number(partition),
     asks: 'pass',

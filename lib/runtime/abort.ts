@@ -4,7 +4,7 @@
  * Resolves as the work does, or with undefined as soon as the signal aborts. The work continues then, and its result is
  * ignored.
  */
-export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   // It removes its own listener, because Promise.race with one long-lived promise would leak memory at each call.
   return new Promise((resolve, reject) => {
     const end = (): void => resolve(undefined);
@@ -25,7 +25,7 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
 }
 
 /** Resolves when the signal aborts. */
-export const abortOf = (signal: AbortSignal): Promise<void> =>
+export const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });

@@ -9,8 +9,8 @@ import { type EventBus, SCHEDULE_REQUESTS, type ScheduleVerb } from '../events/c
 import type { Log } from '../runtime/contract.ts';
 import type { Rejection } from '../store/contract/records.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
-import { noteRefused, REJECTION_TTL_MS, tellRejection } from '../submit/ingest.ts';
-import { isByDeclaration, type RequestRefusal } from '../submit/request.ts';
+import { logRefusedEvents, logRejection, REJECTION_TTL_MS } from '../submit/ingest.ts';
+import { dependsOnDeclaration, type RequestRefusal } from '../submit/request.ts';
 import { parseSchedule, scheduleIdProblem } from './request.ts';
 import {
   deleteSchedule,
@@ -29,10 +29,10 @@ export interface ScheduleIngestContext extends SchedulesContext {
 }
 
 /** One message about a schedule. */
-export type ScheduleMessage = AskedEvent<ScheduleVerb>;
+export type ScheduleMessage = RequestEvent<ScheduleVerb>;
 
 /** One message that asks for a change of something that exists, such as a schedule or a job. */
-export interface AskedEvent<Verb> {
+export interface RequestEvent<Verb> {
   readonly messageId: string;
   readonly verb: Verb;
   readonly eventId: string;
@@ -52,15 +52,15 @@ export const scheduleMessageOf = (
   messageId: string,
   body: string,
   traceHeader?: string,
-): ScheduleMessage | undefined => askedEventOf(SCHEDULE_REQUESTS, messageId, body, traceHeader);
+): ScheduleMessage | undefined => requestEventOf(SCHEDULE_REQUESTS, messageId, body, traceHeader);
 
 /** Parses a message; undefined if its detail type is not one of `verbs`. */
-export function askedEventOf<Verb>(
+export function requestEventOf<Verb>(
   verbs: ReadonlyMap<string, Verb>,
   messageId: string,
   body: string,
   traceHeader?: string,
-): AskedEvent<Verb> | undefined {
+): RequestEvent<Verb> | undefined {
   let event: unknown;
   try {
     event = JSON.parse(body);
@@ -80,16 +80,16 @@ export function askedEventOf<Verb>(
   return { messageId, verb, eventId, sentAtMs, detail, traceparent };
 }
 
-export type AskedRefusal = Omit<RequestRefusal, 'position'>;
+export type FieldRefusal = Omit<RequestRefusal, 'position'>;
 
 /** Carries out the messages in their order. Returns those that must be delivered again. */
 export const ingestSchedules = (
   context: ScheduleIngestContext,
   messages: readonly ScheduleMessage[],
-): Promise<Ingested> =>
-  carryOutEach(context, messages, 'a request about a schedule', (message) => carryOut(context, message));
+): Promise<IngestOutcome> =>
+  carryOutInOrder(context, messages, 'a request about a schedule', (message) => carryOut(context, message));
 
-export interface Ingested {
+export interface IngestOutcome {
   readonly failedMessageIds: readonly string[];
   readonly rejected: number;
 }
@@ -100,12 +100,12 @@ export interface Ingested {
  *
  * @param what - names the kind of request in the log
  */
-export async function carryOutEach<Message extends AskedEvent<string>>(
+export async function carryOutInOrder<Message extends RequestEvent<string>>(
   context: RejectContext,
   messages: readonly Message[],
   what: string,
-  carry: (message: Message) => Promise<AskedRefusal | undefined>,
-): Promise<Ingested> {
+  carry: (message: Message) => Promise<FieldRefusal | undefined>,
+): Promise<IngestOutcome> {
   const failedMessageIds: string[] = [];
   let rejected = 0;
   for (const message of messages) {
@@ -128,7 +128,7 @@ export async function carryOutEach<Message extends AskedEvent<string>>(
 async function carryOut(
   given: ScheduleIngestContext,
   { verb, detail, sentAtMs: askedAtMs, traceparent }: ScheduleMessage,
-): Promise<AskedRefusal | undefined> {
+): Promise<FieldRefusal | undefined> {
   const refusal = detailRefusal(verb, detail);
   if (refusal !== undefined) return refusal;
   const { id: scheduleId, schedule } = detail as { readonly id: string; readonly schedule?: unknown };
@@ -169,7 +169,7 @@ const unknownType = (scheduleId: string, type: string): string =>
   `schedule ${scheduleId} makes jobs of the type ${JSON.stringify(type)}, which is not declared: declare it, or put the schedule with another one`;
 
 /** Checks what all requests have in common: the id of a schedule, and no unknown fields. */
-function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): AskedRefusal | undefined {
+function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): FieldRefusal | undefined {
   if (typeof detail !== 'object' || detail === null)
     return { field: '', reason: 'detail must be an object with the id of a schedule' };
   const { id, schedule, ...others } = detail as Readonly<Record<string, unknown>>;
@@ -181,7 +181,7 @@ function detailRefusal(verb: ScheduleMessage['verb'], detail: unknown): AskedRef
     : { field: other.slice(0, 200), reason: 'is not known here; leave it out' };
 }
 
-const refusalOf = (scheduleId: string, { field, reason }: AskedRefusal): AskedRefusal => ({
+const refusalOf = (scheduleId: string, { field, reason }: FieldRefusal): FieldRefusal => ({
   field: field === '' ? 'schedule' : `schedule.${field}`,
   reason: `${reason} (schedule ${scheduleId})`,
 });
@@ -194,7 +194,7 @@ async function parseByNewest(
   schedule: unknown,
 ): Promise<{ readonly context: ScheduleIngestContext; readonly parsed: Parsed }> {
   const parsed = parseBy(given, schedule);
-  if (!('refusal' in parsed) || !isByDeclaration(parsed.refusal) || given.newest === undefined)
+  if (!('refusal' in parsed) || !dependsOnDeclaration(parsed.refusal) || given.newest === undefined)
     return { context: given, parsed };
   const context = { ...given, ...(await given.newest()) };
   return { context, parsed: parseBy(context, schedule) };
@@ -210,8 +210,8 @@ type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {
 /** Stores the record before publishing its event, so that a consumer of the event finds the record. */
 async function reject(
   { store, events, log, nowMs }: RejectContext,
-  { eventId, detail }: Pick<AskedEvent<unknown>, 'eventId' | 'detail'>,
-  { field, reason }: AskedRefusal,
+  { eventId, detail }: Pick<RequestEvent<unknown>, 'eventId' | 'detail'>,
+  { field, reason }: FieldRefusal,
 ): Promise<void> {
   const rejection: Rejection = {
     sourceId: eventId,
@@ -223,9 +223,9 @@ async function reject(
     expiresAtMs: nowMs() + REJECTION_TTL_MS,
   };
   await store.recordRejections([rejection]);
-  tellRejection(log, rejection);
+  logRejection(log, rejection);
   const unsent = await events.publish([{ kind: 'rejected', detail: rejection }]);
   if (unsent.some(({ reason: refused }) => refused === undefined))
     throw new Error('the bus did not accept the event of a rejection');
-  noteRefused(log, unsent);
+  logRefusedEvents(log, unsent);
 }

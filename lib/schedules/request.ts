@@ -5,7 +5,7 @@ import { ConfigurationError, show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import {
-  filled,
+  fillTemplate,
   MISFIRE_POLICIES,
   RUNNING_POLICIES,
   rulesOf,
@@ -420,7 +420,7 @@ function templateRefusal(template: Json): Refused | undefined {
       `{{${unknown}}}`,
       `The names are ${TEMPLATE_NAMES.join(', ')}.`,
     );
-  const size = Buffer.byteLength(JSON.stringify(filled(template, LONGEST_VALUES)), 'utf8');
+  const size = Buffer.byteLength(JSON.stringify(fillTemplate(template, LONGEST_VALUES)), 'utf8');
   // planted: outgrown-template
   if (size <= REQUEST_LIMITS.payloadBytes) return undefined;
   return refuse(

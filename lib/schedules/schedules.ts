@@ -3,13 +3,13 @@
 import { ThrottledError } from '../core/errors.ts';
 import {
   pausedEntries,
-  placed,
-  resumed,
+  resume,
   rulesOf,
   type ScheduleRecord,
   type ScheduleSpec,
   type ScheduleState,
-  stoppedBy,
+  stop,
+  withDueTime,
   withEntries,
 } from '../core/recurring.ts';
 import { firesOf, jitterOf } from '../core/schedule.ts';
@@ -173,7 +173,7 @@ function nextState(
   };
   const nextMs = firesOf(rulesOf(spec, anchorMs), readCron).next(state.dealtMs);
   const failures = stopped === undefined ? state.failures : 0;
-  return placed({ ...state, failures, nextMs }, jitterOf(id, spec.jitterMs), nowMs);
+  return withDueTime({ ...state, failures, nextMs }, jitterOf(id, spec.jitterMs), nowMs);
 }
 
 /** Reads a schedule, with the current states of its open firings' jobs; undefined if it does not exist. */
@@ -188,7 +188,7 @@ export async function pauseSchedule(
   id: string,
 ): Promise<ScheduleRecord | undefined> {
   return changeState(context, id, (record, nowMs) =>
-    record.state.stopped === 'asked' ? undefined : stoppedBy(record, 'asked', nowMs),
+    record.state.stopped === 'asked' ? undefined : stop(record, 'asked', nowMs),
   );
 }
 
@@ -198,7 +198,7 @@ export async function resumeSchedule(
   id: string,
 ): Promise<ScheduleRecord | undefined> {
   return changeState(context, id, (record, nowMs) =>
-    record.state.stopped === undefined ? undefined : resumed(record, firesOfRecord(record), nowMs),
+    record.state.stopped === undefined ? undefined : resume(record, firesOfRecord(record), nowMs),
   );
 }
 

@@ -5,7 +5,7 @@
  */
 import type { Context, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { isAwaited, type Job, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
+import { isNotified, type Job, type Json, TERMINAL_TTL_MS } from '../core/job.ts';
 import { hashText, partitionOf } from '../core/partition.ts';
 import type { ScheduleSpec } from '../core/recurring.ts';
 import { RING_SPACE } from '../core/ring.ts';
@@ -26,7 +26,7 @@ import type { ControlChange, ControlOutcome } from '../store/contract/requests.t
 import type { RequestOf } from '../store/contract/verbs.ts';
 import type { StoreEvent } from '../store/memory/imitation/imitation.ts';
 import { MemoryJobStore } from '../store/memory/store.ts';
-import { placeOf, submit } from '../submit/submit.ts';
+import { rankOf, submit } from '../submit/submit.ts';
 import { VirtualTime } from '../testing/virtual-time.ts';
 import { lambdaWorker, type SqsHandler } from '../worker/lambda-batch.ts';
 import type { WorkerProcessOptions } from '../worker/process/options.ts';
@@ -149,7 +149,7 @@ export class SimulatedPool {
     const { after } = this.time;
     const random = seeded(`${seed}/pool`);
     this.#workerRandom = seeded(`${seed}`);
-    this.store = new MemoryJobStore({ clock, random, place: placeOf(configuration), observe });
+    this.store = new MemoryJobStore({ clock, random, place: rankOf(configuration), observe });
     this.#queue = new MemoryJobQueue({ clock, random, after });
     this.#bus = new MemoryEventBus({ random });
     this.#dispatcher = {
@@ -176,7 +176,7 @@ export class SimulatedPool {
     };
     this.#functions = configuration.fleets.flatMap((fleet) => this.#functionOf(fleet));
     this.store.subscribe(({ newJob }) => {
-      if (isAwaited(newJob)) this.#unpublished.push(newJob);
+      if (isNotified(newJob)) this.#unpublished.push(newJob);
       if (newJob.state === 'scheduled' && newJob.runAtMs > this.time.nowMs) options.onScheduled(newJob);
     });
     this.#queue.onWake((partition) => this.#wokenPartitions.add(partition));

@@ -3,7 +3,7 @@
  * virtual time, and makes all decisions. This file only carries out the scenario's events and reports the result.
  */
 
-import { weightsNow } from '../core/capacity.ts';
+import { weightsWithOverrides } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError, ValidationError } from '../core/errors.ts';
@@ -429,7 +429,7 @@ class Simulation {
       ledgerCache.know(state);
       await ledgerCache.readLedgers(keys);
       await ledgerCache.readEstimates(this.#record.learned);
-      const weightOf = weightsNow(this.#configuration, state.controls).of;
+      const weightOf = weightsWithOverrides(this.#configuration, state.controls).of;
       for (const key of keys) {
         costs.set(key, ledgerCache.ledgerOf(key)?.settledCostMs ?? 0);
         weights.set(key, weightOf(key));

@@ -8,7 +8,7 @@ import type { Rejection } from '../store/contract/records.ts';
 import type { CreateOutcome } from '../store/contract/requests.ts';
 import { requestOfEvent } from './event-job.ts';
 import {
-  isByDeclaration,
+  dependsOnDeclaration,
   jobFrom,
   jobIdOf,
   jobIdOfEvent,
@@ -128,7 +128,7 @@ async function intakesOf(
   nowMs: number,
 ): Promise<{ readonly context: IngestContext; readonly intakes: readonly Intake[] }> {
   const intakes = messages.map((message) => intakeOf(given, message, nowMs));
-  if (given.newest === undefined || !intakes.some(({ refused }) => refused.some(isByDeclaration)))
+  if (given.newest === undefined || !intakes.some(({ refused }) => refused.some(dependsOnDeclaration)))
     return { context: given, intakes };
   const context = await given.newest();
   if (context.configuration === given.configuration) return { context, intakes };
@@ -220,12 +220,12 @@ async function submitIntakes(
 }
 
 /** Logs one line. */
-export function tellRejection(log: Log, { sourceId, position, field, reason }: Rejection): void {
+export function logRejection(log: Log, { sourceId, position, field, reason }: Rejection): void {
   log.warn('a request was rejected', { eventId: sourceId, position, field, reason });
 }
 
 /** Logs rejections whose event the bus refuses for good. Their records stay in the table. */
-export function noteRefused(log: Log, unsent: readonly Unpublished[]): void {
+export function logRefusedEvents(log: Log, unsent: readonly Unpublished[]): void {
   for (const { event, reason } of unsent) {
     if (reason === undefined || event.kind !== 'rejected') continue;
     log.warn('the bus refuses the event of a rejection; its record stays', {
@@ -247,10 +247,10 @@ async function recordRejections(
     const unsent = await context.events.publish(
       rejections.map(({ rejection }) => ({ kind: 'rejected' as const, detail: rejection })),
     );
-    for (const { rejection } of rejections) tellRejection(context.log, rejection);
+    for (const { rejection } of rejections) logRejection(context.log, rejection);
     const lost = new Set(unsent.flatMap(({ event, reason }) => (reason === undefined ? [event.detail] : [])));
     for (const { messageId, rejection } of rejections) if (lost.has(rejection)) failed.add(messageId);
-    noteRefused(context.log, unsent);
+    logRefusedEvents(context.log, unsent);
   } catch (error) {
     context.log.warn('rejections could not be recorded; their messages will be delivered again', {
       error: messageOf(error),

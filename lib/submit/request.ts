@@ -50,7 +50,7 @@ export interface RequestRefusal {
  * Whether a newer declaration might accept the refused request, because the declaration decides which types exist and
  * which fields each requires.
  */
-export const isByDeclaration = ({ field }: Pick<RequestRefusal, 'field'>): boolean =>
+export const dependsOnDeclaration = ({ field }: Pick<RequestRefusal, 'field'>): boolean =>
   ['type', ...REQUIRABLE].includes(field.slice(field.lastIndexOf('.') + 1));
 
 /**

@@ -33,7 +33,7 @@ export interface SubmitContext {
  * Lets a dispatcher put jobs into lines as a submitter does: jobs that it promotes, moves back, or recovers from a lost
  * worker.
  */
-export const asSubmitter = (
+export const submitContextOf = (
   context: Omit<SubmitContext, 'nowMs'> & { readonly clock: Pick<Clock, 'nowMs'> },
 ): SubmitContext => ({ ...context, nowMs: () => context.clock.nowMs() });
 
@@ -51,7 +51,7 @@ export function readyLineOf(job: Pick<JobHead, 'type' | 'mode' | 'fairnessKey'>)
 }
 
 /** The store calls this to compute a pending job's rank in its line. */
-export const placeOf =
+export const rankOf =
   (configuration: PoolConfiguration) =>
   (job: JobHead): { readonly rank: string } => ({ rank: rankKey(job, configuration.score) });
 
@@ -90,7 +90,7 @@ async function announce(context: SubmitContext, jobs: readonly JobHead[]): Promi
  * so long that the lines may have been retired, it announces them again. It does so even if `store` throws, because the
  * jobs may have been stored anyway.
  */
-export async function putAnnounced<T>(
+export async function storeAnnounced<T>(
   context: SubmitContext,
   jobs: readonly JobHead[],
   store: () => Promise<T>,
@@ -110,7 +110,7 @@ export async function putAnnounced<T>(
  * else announces its line. Each line is announced at most once in `ANNOUNCE_EVERY_MS`, as far as this process
  * remembers. It handles at most `LATE_JOBS_MAX` jobs; a stream batch holds a tenth as many.
  */
-export async function announceLate(context: SubmitContext, jobs: Iterable<JobHead>): Promise<void> {
+export async function announceLinesOf(context: SubmitContext, jobs: Iterable<JobHead>): Promise<void> {
   const readyUntilMs = context.nowMs() - ANNOUNCE_EVERY_MS;
   const late = [...jobs].filter(({ state, readyAtMs }) => state === 'pending' && readyAtMs <= readyUntilMs);
   await announce(context, late.slice(0, LATE_JOBS_MAX));
@@ -129,5 +129,5 @@ export async function submit(
 ): Promise<readonly CreateOutcome[]> {
   return jobs.length === 0
     ? []
-    : putAnnounced(context, jobs, () => around(() => context.store.createJobs(jobs)));
+    : storeAnnounced(context, jobs, () => around(() => context.store.createJobs(jobs)));
 }

@@ -6,7 +6,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { EnvironmentError, ThrottledError, UnavailableError } from '../core/errors.ts';
 import { type Check, isBoolean, objectOf } from '../core/read-fields.ts';
-import { Declarations, type Declared } from '../declaration/declaration.ts';
+import { Declarations, type VersionedDeclaration } from '../declaration/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
 import { askedMetricsOf } from '../runtime/emf.ts';
@@ -91,7 +91,7 @@ async function readDeclaration(
   declarations: Declarations,
   signal: AbortSignal,
   log: Log,
-): Promise<Declared | undefined> {
+): Promise<VersionedDeclaration | undefined> {
   while (!signal.aborted) {
     try {
       return await declarations.current();

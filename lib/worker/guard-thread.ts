@@ -8,7 +8,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { placeOf } from '../submit/submit.ts';
+import { rankOf } from '../submit/submit.ts';
 import { guardHere } from './guard.ts';
 import type { GuardQuestion, GuardThreadData, GuardWord } from './thread-guard.ts';
 
@@ -57,7 +57,7 @@ let answer = (question: GuardQuestion): void => {
 port.on('message', (question: GuardQuestion) => answer(question));
 
 const makeGuard = guardHere({
-  store: new DynamoJobStore({ client: new DynamoDBClient(requests), table, place: placeOf(configuration) }),
+  store: new DynamoJobStore({ client: new DynamoDBClient(requests), table, place: rankOf(configuration) }),
   clock: systemClock,
   log: jsonLog((line) => write(STDOUT, line)),
   kill,

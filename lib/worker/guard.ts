@@ -14,7 +14,7 @@
  * The same code runs in the worker's own thread, where virtual time is wanted, and in one of its own (`guard-thread.ts`).
  */
 import type { Json } from '../core/job.ts';
-import { hungAfter } from '../core/retry.ts';
+import { hungError } from '../core/retry.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import { PROGRESS_TOTAL_BYTES_MAX } from '../store/contract/bounds.ts';
@@ -300,7 +300,7 @@ class GuardHere {
     const { store, clock, log } = this.#parts;
     const over = new AbortController();
     const noted = store
-      .saveHung({ jobId, claimId, worker: this.#guarded.life, error: hungAfter(endsInMs) })
+      .saveHung({ jobId, claimId, worker: this.#guarded.life, error: hungError(endsInMs) })
       .catch((error: unknown) =>
         log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
           jobId,

@@ -20,7 +20,7 @@
 
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import { CLOCK_SKEW_MAX_MS, leaseExtensionMs, slownessAfter } from '../core/lease.ts';
-import { orAborted } from '../runtime/abort.ts';
+import { untilAborted } from '../runtime/abort.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { type Instant, instantOf, laterBy, sinceMs } from '../runtime/instant.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
@@ -225,7 +225,7 @@ class RenewedMembership implements WorkerMembership {
     const mayBeThere = lease.expiresAtMs > 0;
     for (let tries = 1; ; tries += 1) {
       try {
-        const applied = await orAborted(this.#renew(lease, 'registerWorker'), signal);
+        const applied = await untilAborted(this.#renew(lease, 'registerWorker'), signal);
         if (applied === undefined) return 'aborted';
         // The record may be that of an earlier try, whose answer got lost, or of a time before: only a heartbeat tells its
         // expiry.

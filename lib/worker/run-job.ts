@@ -11,9 +11,9 @@ import {
   withoutStack,
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import { afterFailure, afterRelease, afterWorkerLost, hungAfter } from '../core/retry.ts';
+import { afterFailure, afterRelease, afterWorkerLost, hungError } from '../core/retry.ts';
 import { withArticle } from '../core/spelling.ts';
-import type { Deployed } from '../declaration/declaration.ts';
+import type { DeclarationState } from '../declaration/declaration.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -70,7 +70,7 @@ export interface RunContext {
   readonly store: AttemptStore;
   readonly configuration: PoolConfiguration;
   /** What a type was declared to be under a version: an attempt keeps the terms that it was claimed under. */
-  readonly typeUnder?: Deployed['typeUnder'] | undefined;
+  readonly typeUnder?: DeclarationState['typeUnder'] | undefined;
   /** The version that the worker began with, and when that was declared. */
   readonly declared?: number | undefined;
   readonly declaredAtMs?: number | undefined;
@@ -477,7 +477,7 @@ async function noteHung(
   if (!isAttemptError(cause, 'JobTimeout')) return;
   try {
     const claimId = job.claim?.claimId ?? '';
-    await store.saveHung({ jobId: job.id, claimId, worker, error: hungAfter(timeoutMs) });
+    await store.saveHung({ jobId: job.id, claimId, worker, error: hungError(timeoutMs) });
   } catch (error) {
     log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
       ...fields,

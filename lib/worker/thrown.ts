@@ -4,7 +4,7 @@
  * and what comes out is plain text of a bounded size. Nothing else in the worker touches what was thrown.
  */
 import { isNativeError } from 'node:util/types';
-import { kept } from '../core/history.ts';
+import { cutToBytes } from '../core/history.ts';
 import { ERROR_STACK_BYTES_MAX, type JobError } from '../core/job.ts';
 import { AttemptError, type AttemptReason } from './errors.ts';
 
@@ -43,7 +43,7 @@ export function jobErrorOf(thrown: unknown): JobError {
   const name = error.name.slice(0, NAME_CHARS_MAX).toWellFormed();
   const message = reasonOf(error).slice(0, MESSAGE_CHARS_MAX).toWellFormed();
   const stack = [...error.frames, ...causesOf(error)].join('\n').toWellFormed();
-  return { name, message, ...(stack === '' ? {} : { stack: kept(stack, ERROR_STACK_BYTES_MAX) }) };
+  return { name, message, ...(stack === '' ? {} : { stack: cutToBytes(stack, ERROR_STACK_BYTES_MAX) }) };
 }
 
 /** What `Error` itself would call it where it has no name of its own, or is no error. */

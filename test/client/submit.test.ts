@@ -6,7 +6,7 @@ import {
   UnavailableError,
   ValidationError,
 } from '../../lib/core/errors.ts';
-import { TOLD_JOBS_MAX, type WakeRequest } from '../../lib/queue/contract.ts';
+import { WAKE_JOBS_MAX, type WakeRequest } from '../../lib/queue/contract.ts';
 import { storeWith } from '../stage/stage.ts';
 import { desk, errorOf } from './desk.ts';
 
@@ -320,7 +320,7 @@ describe('telling of jobs while they are stored', () => {
     await on.finish(on.client.submit(REQUEST));
     await on.advance(1);
     await on.finish(on.client.submitMany(Array.from({ length: 100 }, () => REQUEST)));
-    expect(await inLetters(on)).toHaveLength(TOLD_JOBS_MAX);
+    expect(await inLetters(on)).toHaveLength(WAKE_JOBS_MAX);
     expect((await on.store.readLetters(0)).letters).toHaveLength(1);
   });
 
@@ -350,10 +350,10 @@ describe('telling of jobs while they are stored', () => {
     const on = desk();
     const told = listening(on);
     const { jobId } = await on.client.submit(REQUEST);
-    const many = await on.client.submitMany(Array.from({ length: TOLD_JOBS_MAX + 1 }, () => REQUEST));
+    const many = await on.client.submitMany(Array.from({ length: WAKE_JOBS_MAX + 1 }, () => REQUEST));
     await on.advance(1);
     const ids = many.flatMap((entry) => (entry.kind === 'accepted' ? [entry.jobId] : []));
-    expect(told).toEqual([[jobId], ids.slice(0, TOLD_JOBS_MAX)]);
+    expect(told).toEqual([[jobId], ids.slice(0, WAKE_JOBS_MAX)]);
   });
 
   it('says nothing of jobs whose time is still to come', async () => {

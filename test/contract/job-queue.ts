@@ -4,7 +4,7 @@ import {
   type DispatchMessage,
   type JobQueue,
   type ReceivedMessage,
-  TOLD_JOBS_MAX,
+  WAKE_JOBS_MAX,
 } from '../../lib/queue/contract.ts';
 import { onlyJob } from '../testing/received.ts';
 import { ODD_NAMES, type QueueHarness } from './harness.ts';
@@ -203,7 +203,7 @@ export function jobQueueContract(name: string, makeHarness: () => Promise<QueueH
     });
 
     it('says with a wake which jobs it is about, as many as it may name', { timeout: SLOW_MS }, async () => {
-      const jobIds = Array.from({ length: TOLD_JOBS_MAX }, (_, at) => `${at}`.padStart(32, '0'));
+      const jobIds = Array.from({ length: WAKE_JOBS_MAX }, (_, at) => `${at}`.padStart(32, '0'));
       await queue.sendWake({ partition: 2, jobIds });
       await harness.pass(1);
       expect(await harness.receiveWakes()).toEqual([{ partition: 2, asks: 'pass', jobIds }]);

@@ -952,8 +952,8 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
-  releaseLock: [false, true].map((isAwaited) => ({
-    name: isAwaited ? 'that another partition waits for' : 'that nobody waits for',
+  releaseLock: [false, true].map((isNotified) => ({
+    name: isNotified ? 'that another partition waits for' : 'that nobody waits for',
     set: async (stage: Stage): Promise<Scene> => {
       const { store, quiet, partition } = stage;
       const conflictKey = `album/of-${partition}`;
@@ -961,7 +961,7 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       if (job === undefined) throw new Error('no job');
       const request = aClaimRequest(job, { lock: { conflictKey, partition } });
       await store.claim([request]);
-      if (isAwaited) await store.awaitLock({ conflictKey, partition: partition + 1, nowMs: NOW_MS });
+      if (isNotified) await store.awaitLock({ conflictKey, partition: partition + 1, nowMs: NOW_MS });
       return {
         call: () =>
           store.releaseLock({ conflictKey, partition, claimId: request.claimId, untilMs: NOW_MS + 10_000 }),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Conflicts, conflictKeyUnder, isExclusive, resourceOf, roomUnder } from '../../lib/core/conflict.ts';
+import { Conflicts, conflictKeyFor, isExclusive, resourceOf, roomFor } from '../../lib/core/conflict.ts';
 
 const keyOf = (conflictGroup: string | null, resourceId: string | undefined): string | undefined =>
-  conflictKeyUnder({ type: 'clone', conflictGroup }, resourceId);
+  conflictKeyFor({ type: 'clone', conflictGroup }, resourceId);
 
 describe('a conflict key', () => {
   it('is made of the group and the resource', () => {
@@ -29,19 +29,19 @@ describe('a type that limits the jobs of a resource', () => {
   const render = { type: 'a/b', conflictGroup: null, maxConcurrencyPerResource: 3 };
 
   it('gives them a key of its own, which is that of no group, with room for so many', () => {
-    const conflictKey = conflictKeyUnder(render, 'r/1') ?? '';
+    const conflictKey = conflictKeyFor(render, 'r/1') ?? '';
     expect(resourceOf(conflictKey)).toBe('r/1');
-    expect(conflictKey).not.toBe(conflictKeyUnder({ ...render, type: 'a' }, 'b/r/1'));
+    expect(conflictKey).not.toBe(conflictKeyFor({ ...render, type: 'a' }, 'b/r/1'));
     for (const group of ['a/b', '=a/b', '=a%2Fb', encodeURIComponent('=a/b')])
       expect(keyOf(group, 'r/1')).not.toBe(conflictKey);
     expect([isExclusive(conflictKey), isExclusive('=a/b'.replace('=', '%3D'))]).toEqual([false, true]);
-    expect(roomUnder(render, conflictKey)).toBe(3);
-    expect(conflictKeyUnder(render, undefined)).toBeUndefined();
+    expect(roomFor(render, conflictKey)).toBe(3);
+    expect(conflictKeyFor(render, undefined)).toBeUndefined();
   });
 
   it('leaves room for one with the key of a former group', () => {
-    expect(roomUnder(render, 'git/r')).toBe(1);
-    expect(roomUnder(undefined, conflictKeyUnder(render, 'r') ?? '')).toBe(1);
+    expect(roomFor(render, 'git/r')).toBe(1);
+    expect(roomFor(undefined, conflictKeyFor(render, 'r') ?? '')).toBe(1);
   });
 });
 

@@ -5,9 +5,9 @@ import {
   expectedCostMs,
   observe,
   ordinarilyWithinMs,
+  TYPE_AVERAGE_RESOURCE,
   type TypeEstimates,
   WHOLE,
-  WHOLE_TYPE,
 } from '../../lib/core/estimate.ts';
 
 /** A job comes and ends at one instant. */
@@ -62,7 +62,9 @@ describe('estimates', () => {
     expect(costMs(estimates.ofType('clone'), 'git', 10_000)).toBe(25_000);
     end(estimates.ofType('clone'), 'git', 10_000, 5_000, 0);
     expect(estimates.ofType('clone').get('git')?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
-    expect(estimates.ofType('clone').get(WHOLE_TYPE)?.meanMs).toBeCloseTo(0.3 * 5_000 + 0.7 * 25_000);
+    expect(estimates.ofType('clone').get(TYPE_AVERAGE_RESOURCE)?.meanMs).toBeCloseTo(
+      0.3 * 5_000 + 0.7 * 25_000,
+    );
     expect(estimates.ofType('clone').get('linux')?.meanMs).toBe(25_000);
     expect(estimates.list().map(({ resourceId, samples }) => [resourceId, samples])).toEqual([
       ['', 2],
@@ -114,11 +116,11 @@ describe('estimates', () => {
 
   it("keep a resource's when the type's own average is dropped, and the other way round", () => {
     const estimates = new Estimates({ ...FAIRNESS_DEFAULTS, estimateTtlMs: 1_000 });
-    estimates.ofType('clone').set(WHOLE_TYPE, known(50), 0);
+    estimates.ofType('clone').set(TYPE_AVERAGE_RESOURCE, known(50), 0);
     estimates.ofType('clone').set('linux', known(70), 900);
     estimates.evict(1_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['linux']);
-    estimates.ofType('clone').set(WHOLE_TYPE, known(50), 1_500);
+    estimates.ofType('clone').set(TYPE_AVERAGE_RESOURCE, known(50), 1_500);
     estimates.evict(2_000);
     expect(estimates.list().map((estimate) => estimate.resourceId)).toEqual(['']);
   });
@@ -139,7 +141,7 @@ describe('estimates', () => {
     estimates.ofType('clone').end(WHOLE, 10_000, 70, 0);
     estimates.ofType('clone').arrive(undefined, 0);
     estimates.evict(5_000);
-    expect(estimates.ofType('clone').get(WHOLE_TYPE)).toBeDefined();
+    expect(estimates.ofType('clone').get(TYPE_AVERAGE_RESOURCE)).toBeDefined();
   });
 
   it('know a resource by a number while it has jobs, or something was learned of it', () => {

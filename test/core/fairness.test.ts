@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
-import { weightsNow } from '../../lib/core/capacity.ts';
+import { weightsWithOverrides } from '../../lib/core/capacity.ts';
 import type { FairnessConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import { chargeMs, correctionMs, Ledgers, raisesOf } from '../../lib/core/fairness.ts';
@@ -112,7 +112,7 @@ describe('a cost', () => {
 
 describe('what a key weighs now', () => {
   it('is what an operator said last, else what is configured for it, else what is for all', () => {
-    const { of, named } = weightsNow(
+    const { of, named } = weightsWithOverrides(
       { fairness: fairness({ weights: { configured: 4, both: 3 }, defaultWeight: 2 }) },
       [
         { scope: 'key/both', paused: false, weight: 7 },

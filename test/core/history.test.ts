@@ -11,8 +11,8 @@ import type { Job, JobState } from '../../lib/core/job.ts';
 import {
   cancel,
   claim,
+  endUnfinished,
   finish,
-  loseWorker,
   promote,
   raiseVersion,
   retime,
@@ -87,7 +87,7 @@ describe('the history of a job', () => {
     expect(outcomesOf(moved(cancel(waiting, NOW_MS + 10)))).toEqual(['submitted', 'failed', 'cancelled']);
     const next = running(waiting, '2-1.0');
     expect(outcomesOf(next)).toEqual(['submitted', 'failed', 'running']);
-    const lost = moved(loseWorker(next, '2-1.0', { kind: 'failed', error: ERROR }, NOW_MS + 20));
+    const lost = moved(endUnfinished(next, '2-1.0', { kind: 'failed', error: ERROR }, NOW_MS + 20));
     expect(outcomesOf(lost)).toEqual(['submitted', 'failed', 'lost']);
     expect(attemptsIn(historyOf(lost))).toEqual({ attempts: 2, losses: 1 });
   });

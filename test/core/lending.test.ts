@@ -8,8 +8,8 @@ import {
   type LentScope,
   type Loan,
   type LoanRequest,
-  movedBy,
-  NOTHING_MOVED,
+  loanBalance,
+  NO_LOANS,
   planLoans,
   planReturns,
   type Room,
@@ -144,28 +144,28 @@ describe('movedBy', () => {
 
   it('takes from the lender what it adds to the borrower', () => {
     const loans = [loan({})];
-    expect(movedBy(loans, 0, 99)('pool', '8/2')).toBe(-2);
-    expect(movedBy(loans, 1, 99)('pool', '8/2')).toBe(2);
-    expect(movedBy(loans, 2, 99)('pool', '8/2')).toBe(0);
-    expect(movedBy(loans, 1, 99)('tier/standard', '8/2')).toBe(0);
-    expect(movedBy([], 1, 99)).toBe(NOTHING_MOVED);
-    expect(NOTHING_MOVED('pool', '8/2')).toBe(0);
+    expect(loanBalance(loans, 0, 99)('pool', '8/2')).toBe(-2);
+    expect(loanBalance(loans, 1, 99)('pool', '8/2')).toBe(2);
+    expect(loanBalance(loans, 2, 99)('pool', '8/2')).toBe(0);
+    expect(loanBalance(loans, 1, 99)('tier/standard', '8/2')).toBe(0);
+    expect(loanBalance([], 1, 99)).toBe(NO_LOANS);
+    expect(NO_LOANS('pool', '8/2')).toBe(0);
   });
 
   it('gives neither of them what has ended and was not given back', () => {
-    expect(movedBy([loan({})], 1, 100)('pool', '8/2')).toBe(0);
-    expect(movedBy([loan({})], 0, 100)('pool', '8/2')).toBe(-2);
+    expect(loanBalance([loan({})], 1, 100)('pool', '8/2')).toBe(0);
+    expect(loanBalance([loan({})], 0, 100)('pool', '8/2')).toBe(-2);
   });
 
   it('counts for the borrower only under the cap that it was a part of', () => {
-    expect(movedBy([loan({})], 1, 0)('pool', '4/2')).toBe(0);
-    expect(movedBy([loan({})], 0, 0)('pool', '4/2')).toBe(-2);
+    expect(loanBalance([loan({})], 1, 0)('pool', '4/2')).toBe(0);
+    expect(loanBalance([loan({})], 0, 0)('pool', '4/2')).toBe(-2);
   });
 
   it("is gone with the worker's life", () => {
-    expect(movedBy([loan({})], 1, 0)('worker/w', 'life-2')).toBe(0);
-    expect(movedBy([loan({})], 0, 0)('worker/w', 'life-2')).toBe(0);
-    expect(movedBy([loan({})], 0, 0)('worker/w', 'life-1')).toBe(-2);
+    expect(loanBalance([loan({})], 1, 0)('worker/w', 'life-2')).toBe(0);
+    expect(loanBalance([loan({})], 0, 0)('worker/w', 'life-2')).toBe(0);
+    expect(loanBalance([loan({})], 0, 0)('worker/w', 'life-1')).toBe(-2);
   });
 });
 

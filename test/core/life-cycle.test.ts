@@ -2,23 +2,23 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Claim, isTerminal, type Job, type JobState } from '../../lib/core/job.ts';
 import {
-  askForEnd,
   cancel,
   claim,
   claimAndStart,
   claimPlanned,
   EDGES,
+  endUnfinished,
   FIRST_VERSION,
   finish,
   giveBack,
   initialState,
   isLegal,
   isWaiting,
-  loseWorker,
-  mayHaveBegun,
+  mayHaveRun,
   promote,
   raiseVersion,
   rehome,
+  requestCancel,
   retime,
   start,
   type Transition,
@@ -109,12 +109,12 @@ const TRANSITIONS: Readonly<
   loseAndFail: {
     to: 'failed',
     from: ['running'],
-    apply: (given) => loseWorker(given, CLAIM.claimId, { kind: 'failed', error: ERROR }, NOW),
+    apply: (given) => endUnfinished(given, CLAIM.claimId, { kind: 'failed', error: ERROR }, NOW),
   },
   loseAndRetry: {
     to: 'scheduled',
     from: ['running'],
-    apply: (given) => loseWorker(given, CLAIM.claimId, { kind: 'retry', error: ERROR, runAtMs: NOW }, NOW),
+    apply: (given) => endUnfinished(given, CLAIM.claimId, { kind: 'retry', error: ERROR, runAtMs: NOW }, NOW),
   },
   retime: {
     to: 'scheduled',
@@ -303,16 +303,16 @@ describe('claim', () => {
   });
 });
 
-describe('askForEnd', () => {
+describe('requestCancel', () => {
   it('notes the first instant, and is no transition', () => {
-    const asked = askForEnd(job('running'), NOW, 'ann');
+    const asked = requestCancel(job('running'), NOW, 'ann');
     expect(asked).toEqual({
       ...job('running'),
       cancelRequestedAtMs: NOW,
       cancelRequestedIn: 'running',
       cancelRequestedBy: 'ann',
     });
-    expect(askForEnd(asked, NOW + 1, 'bob')).toBe(asked);
+    expect(requestCancel(asked, NOW + 1, 'bob')).toBe(asked);
   });
 });
 
@@ -344,15 +344,15 @@ describe('whether a waiting job may have been begun', () => {
   const waits = job('pending', { version: FIRST_VERSION });
 
   it('is denied of one that was stored, or whose time came', () => {
-    expect(mayHaveBegun(waits)).toBe(false);
+    expect(mayHaveRun(waits)).toBe(false);
     const scheduled = job('scheduled', { version: FIRST_VERSION, runAtMs: NOW });
-    expect(mayHaveBegun(moved(promote(scheduled, NOW)))).toBe(false);
+    expect(mayHaveRun(moved(promote(scheduled, NOW)))).toBe(false);
   });
 
   it('is said of each that failed, or lost its worker', () => {
     const failed = moved(finish(runs(waits), CLAIM.claimId, WORKER, again, NOW));
-    expect(mayHaveBegun(failed)).toBe(true);
-    const lost = moved(loseWorker(runs(waits), CLAIM.claimId, again, NOW));
-    expect(mayHaveBegun(lost)).toBe(true);
+    expect(mayHaveRun(failed)).toBe(true);
+    const lost = moved(endUnfinished(runs(waits), CLAIM.claimId, again, NOW));
+    expect(mayHaveRun(lost)).toBe(true);
   });
 });

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import {
   dividedCaps,
-  homesOf,
+  homePartitionsOf,
   partitionOf,
   requireSplittable,
+  shareOfDivision,
   shareOfOverrides,
   shareOfPool,
-  shareUnder,
 } from '../../lib/core/partition.ts';
 
 describe('a fairness key', () => {
@@ -24,9 +24,9 @@ describe('a fairness key', () => {
   });
 
   it('has had its home wherever a number of partitions put it, each place once', () => {
-    expect(homesOf('tenant-a', [2, 3, 16])).toEqual([1, 0, 13]);
-    expect(homesOf('tenant-b', [2, 1, 3, 2])).toEqual([1, 0]);
-    expect(homesOf('tenant-b', [])).toEqual([]);
+    expect(homePartitionsOf('tenant-a', [2, 3, 16])).toEqual([1, 0, 13]);
+    expect(homePartitionsOf('tenant-b', [2, 1, 3, 2])).toEqual([1, 0]);
+    expect(homePartitionsOf('tenant-b', [])).toEqual([]);
   });
 
   it('is as likely in any partition as in another', () => {
@@ -127,7 +127,7 @@ describe("a partition's share", () => {
   });
 
   it('is known of a cap that a loan names, whatever is configured by now', () => {
-    expect([0, 1, 2, 3].map((partition) => shareUnder('7/3', partition))).toEqual([3, 2, 2, 0]);
+    expect([0, 1, 2, 3].map((partition) => shareOfDivision('7/3', partition))).toEqual([3, 2, 2, 0]);
   });
 
   it("names every divided cap, an operator's before the configured one", () => {

@@ -73,7 +73,7 @@ describe('a planner that reads heads', () => {
         const { planner, decisions, linesAsked, done } = runPass(state);
         const free = schedulerOf({ ...state, waiting: [] }).room;
         const blocked = done.blocked.length;
-        expect(planner.headsAsked).toBeLessThanOrEqual(
+        expect(planner.headsRequested).toBeLessThanOrEqual(
           2 * free + linesAsked + 2 * (decisions.length + blocked),
         );
       }),
@@ -161,7 +161,7 @@ describe('a planner that reads heads', () => {
     planner.offerHeads(lineOf('a'), [], true);
     expect(planner.next()).toMatchObject({ lines: [{ line: lineOf('a'), count: 4 }] });
     planner.offerHeads(lineOf('a'), [], true);
-    expect(planner.headsAsked).toBe(4 + 3 + 2 + 4);
+    expect(planner.headsRequested).toBe(4 + 3 + 2 + 4);
     planner.offerHeads(lineOf('a'), [], false);
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
@@ -206,7 +206,7 @@ describe('a planner that reads heads', () => {
     expect(done.blocked.length).toBeGreaterThanOrEqual(2 * 3 + 64);
     expect(done.blocked.length).toBeLessThan(3 * (2 * 3 + 64));
     // The last request is for what may still be met, and twice what is free.
-    expect(planner.headsAsked).toBe(6 + 6 + 12 + 24 + (2 * 2 + 70 - 47));
+    expect(planner.headsRequested).toBe(6 + 6 + 12 + 24 + (2 * 2 + 70 - 47));
   });
 
   it('gives back what a lost claim held, and takes the next', () => {
@@ -228,13 +228,13 @@ describe('a planner that reads heads', () => {
           const { id } = step.decision.reserved;
           if (losses.next().value === true) {
             lost.add(id);
-            planner.drop(step.decision);
+            planner.claimLost(step.decision);
             inARow += 1;
             if (inARow === 6) index.rewind();
             inARow %= 6;
           } else {
             won.push(id);
-            planner.confirm(step.decision);
+            planner.claimWon(step.decision);
             inARow = 0;
           }
         }
@@ -277,7 +277,7 @@ describe('a planner that reads heads', () => {
       if (step.kind === 'admit') {
         losses += 1;
         if (losses % (most + 1) === 0) index.rewind();
-        planner.drop(step.decision);
+        planner.claimLost(step.decision);
       }
     }
     expect(asked.slice(0, 2)).toEqual([0, most + 1]);
@@ -298,7 +298,7 @@ describe('a planner that reads heads', () => {
     expect(first).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0001' } } });
     planner.offerHeads(line, state.waiting, false);
     expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0002' } } });
-    if (first.kind === 'admit') planner.drop(first.decision);
+    if (first.kind === 'admit') planner.claimLost(first.decision);
     planner.offerHeads(line, state.waiting, false);
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
@@ -323,11 +323,11 @@ describe('a planner that reads heads', () => {
     const newer = { ...(state.waiting[0] as WaitingJob), version: 9 };
     planner.offerHeads(line, [newer, ...state.waiting], false);
     if (isAnew) {
-      expect(others.slice(0, 6).map((each) => planner.drop(each))).toContain(true);
+      expect(others.slice(0, 6).map((each) => planner.claimLost(each))).toContain(true);
       planner.offerHeads(line, [], false);
     }
     expect(planner.jobOf(first)).toEqual(newer);
-    planner.takeBack(first);
+    planner.undo(first);
     expect(planner.room).toBe(room + 1 + (isAnew ? 6 : 0));
     const again = planner.next();
     expect(again).toMatchObject({

@@ -1,6 +1,6 @@
 /** Jobs in flight keep the conflicts of their claim, while others are planned by what is declared by now. */
 import { describe, expect, it } from 'vitest';
-import { type ConflictTerms, fullConflicts, keysHeldBy } from '../../lib/core/conflict.ts';
+import { type ConflictTerms, conflictKeysOf, fullConflicts } from '../../lib/core/conflict.ts';
 
 const typesOf = (...types: readonly ConflictTerms[]): ReadonlyMap<string, ConflictTerms> =>
   new Map(types.map((type) => [type.type, type]));
@@ -14,24 +14,27 @@ const ALL = typesOf(RENDER, PRINT, CALL);
 describe('a job in flight', () => {
   it('holds what it was claimed with, and what its type would claim by now', () => {
     const regrouped = typesOf({ ...RENDER, conflictGroup: 'photo' });
-    expect(keysHeldBy(regrouped, { type: 'render', conflictKey: 'album/7' })).toEqual(['album/7', 'photo/7']);
-    expect(keysHeldBy(ALL, { type: 'render', conflictKey: 'album/7' })).toEqual(['album/7']);
+    expect(conflictKeysOf(regrouped, { type: 'render', conflictKey: 'album/7' })).toEqual([
+      'album/7',
+      'photo/7',
+    ]);
+    expect(conflictKeysOf(ALL, { type: 'render', conflictKey: 'album/7' })).toEqual(['album/7']);
   });
 
   it('holds the conflict of a group that its type got after the claim', () => {
-    expect(keysHeldBy(ALL, { type: 'render', resourceId: '7' })).toEqual(['album/7']);
+    expect(conflictKeysOf(ALL, { type: 'render', resourceId: '7' })).toEqual(['album/7']);
   });
 
   it('holds what it was claimed with after its type or the group is gone', () => {
     const without = typesOf({ ...RENDER, conflictGroup: null });
     for (const types of [without, typesOf()]) {
-      expect(keysHeldBy(types, { type: 'render', conflictKey: 'album/7' })).toEqual(['album/7']);
-      expect(keysHeldBy(types, { type: 'render', resourceId: '7' })).toEqual([]);
+      expect(conflictKeysOf(types, { type: 'render', conflictKey: 'album/7' })).toEqual(['album/7']);
+      expect(conflictKeysOf(types, { type: 'render', resourceId: '7' })).toEqual([]);
     }
   });
 
   it('holds nothing without a resource', () => {
-    expect(keysHeldBy(ALL, { type: 'render' })).toEqual([]);
+    expect(conflictKeysOf(ALL, { type: 'render' })).toEqual([]);
   });
 });
 

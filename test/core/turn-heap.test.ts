@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { FAIRNESS_DEFAULTS } from '../../lib/core/defaults.ts';
 import { Ledgers } from '../../lib/core/fairness.ts';
-import { ABSENT, ASIDE, IN_TURN, TurnHeap } from '../../lib/core/turn-heap.ts';
+import { ABSENT, IN_CLASS_HEAPS, IN_TIER_HEAP, TierHeap } from '../../lib/core/turn-heap.ts';
 import { FEWER_RUNS } from './random-pass.ts';
 
 // More than come forward whatever their shares.
@@ -35,7 +35,7 @@ describe('keys in turn', () => {
       fc.property(fc.array(fc.nat(40), many(KEYS)), fc.array(operation, many(250)), (start, operations) => {
         const ledgers = new Ledgers(FAIRNESS_DEFAULTS);
         for (let key = 0; key < KEYS; key += 1) ledgers.open(`k${key}`, 0);
-        const turns = new TurnHeap(ledgers);
+        const turns = new TierHeap(ledgers);
         const inTurn = new Set<number>();
         const aside = new Set<number>();
         start.forEach((share, key) => {
@@ -65,7 +65,7 @@ describe('keys in turn', () => {
           } else if (kind === 'removeFirst' || kind === 'setAside') {
             const first = turns.first();
             if (first !== -1) {
-              turns.removeFirst(kind === 'setAside' ? ASIDE : ABSENT);
+              turns.removeFirst(kind === 'setAside' ? IN_CLASS_HEAPS : ABSENT);
               inTurn.delete(first);
               if (kind === 'setAside') aside.add(first);
             }
@@ -80,7 +80,9 @@ describe('keys in turn', () => {
           const places = Array.from({ length: KEYS }, (_, other) => turns.stateOf(other));
           expect(places.join()).toBe(
             places
-              .map((_, other) => (inTurn.has(other) ? IN_TURN : aside.has(other) ? ASIDE : ABSENT))
+              .map((_, other) =>
+                inTurn.has(other) ? IN_TIER_HEAP : aside.has(other) ? IN_CLASS_HEAPS : ABSENT,
+              )
               .join(),
           );
         }
@@ -91,12 +93,12 @@ describe('keys in turn', () => {
 
   it('are aside until told otherwise', () => {
     const ledgers = new Ledgers(FAIRNESS_DEFAULTS);
-    const turns = new TurnHeap(ledgers);
+    const turns = new TierHeap(ledgers);
     turns.push(ledgers.open('k', 0));
-    expect(turns.stateOf(0)).toBe(IN_TURN);
+    expect(turns.stateOf(0)).toBe(IN_TIER_HEAP);
     expect(turns.first()).toBe(0);
-    turns.removeFirst(ASIDE);
-    expect(turns.stateOf(0)).toBe(ASIDE);
+    turns.removeFirst(IN_CLASS_HEAPS);
+    expect(turns.stateOf(0)).toBe(IN_CLASS_HEAPS);
     turns.endAside(0);
     expect(turns.stateOf(0)).toBe(ABSENT);
     expect(turns.stateOf(1_000)).toBe(ABSENT);

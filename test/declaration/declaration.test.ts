@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { encodeConfiguration, unpackDeclaration } from '../../lib/declaration/codec.ts';
-import { Declarations, deployedParts } from '../../lib/declaration/declaration.ts';
+import { Declarations, declaredParts } from '../../lib/declaration/declaration.ts';
 import { declare } from '../../lib/deploy/declare.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { ingest } from '../../lib/submit/ingest.ts';
@@ -29,7 +29,7 @@ const declarationsOf = (on: Stage): Declarations =>
 /** A dispatch function's process. */
 async function dispatcherOf(on: Stage): Promise<DispatchContext> {
   const declarations = declarationsOf(on);
-  const parts = deployedParts(declarations, await declarations.current(), () => on.queue);
+  const parts = declaredParts(declarations, await declarations.current(), () => on.queue);
   return on.dispatcher(parts);
 }
 

@@ -24,7 +24,7 @@ import type { WorkerRecord } from '../../lib/store/contract/records.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { jobFrom } from '../../lib/submit/request.ts';
-import { placeOf, submit } from '../../lib/submit/submit.ts';
+import { rankOf, submit } from '../../lib/submit/submit.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
 import { storeWith } from '../stage/stage.ts';
@@ -99,7 +99,7 @@ export class Deployed implements Player {
     this.store = new MemoryJobStore({
       clock,
       random,
-      place: placeOf(this.configuration),
+      place: rankOf(this.configuration),
       observe: (event) => {
         if (event.kind !== 'job') return;
         (this.#isWorld ? this.#fresh : this.#noise).push(event.newJob);

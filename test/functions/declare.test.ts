@@ -3,13 +3,13 @@
 import { expect, it } from 'vitest';
 import { reasonFor } from '../../functions/cloudformation.ts';
 import { ConfigurationError, MisconfiguredError } from '../../lib/core/errors.ts';
-import { onceAllowed } from '../../lib/deploy/declare.ts';
+import { retryUntilPermitted } from '../../lib/deploy/declare.ts';
 
 /** Fails so often, then answers. What was waited is counted. */
 async function declaring(failures: number, failure: Error) {
   let tries = 0;
   let waitedMs = 0;
-  const answer = await onceAllowed(
+  const answer = await retryUntilPermitted(
     async () => {
       tries += 1;
       if (tries <= failures) throw failure;

@@ -12,7 +12,7 @@ import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { placeOf } from '../../lib/submit/submit.ts';
+import { rankOf } from '../../lib/submit/submit.ts';
 import { allOf, errorOf } from '../client/desk.ts';
 import {
   clientConfiguration,
@@ -48,7 +48,7 @@ describe('the client on AWS', () => {
     store = new DynamoJobStore({
       client: table.client,
       table: table.table,
-      place: placeOf(configuration),
+      place: rankOf(configuration),
     });
     await declareIn(store, configuration, { queueUrls: { images: images.url } });
     dispatcher = {

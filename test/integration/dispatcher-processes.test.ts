@@ -14,7 +14,7 @@ import { partitionOf } from '../../lib/core/partition.ts';
 import { buildRing, roleOf } from '../../lib/core/ring.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { placeOf, submit } from '../../lib/submit/submit.ts';
+import { rankOf, submit } from '../../lib/submit/submit.ts';
 import {
   clientConfiguration,
   createQueue,
@@ -84,7 +84,7 @@ describe('dispatcher processes', () => {
       createQueue(sqs, 'processes'),
       createQueue(sqs, 'wakes'),
     ]);
-    store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
+    store = new DynamoJobStore({ ...table, place: rankOf(configuration) });
     environment = await fleetEnvironment({
       store,
       configuration,

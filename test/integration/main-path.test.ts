@@ -16,7 +16,7 @@ import { DETAIL_TYPE, type JobOutcomeDetail } from '../../lib/events/contract.ts
 import type { Rejection } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { jobIdOf } from '../../lib/submit/request.ts';
-import { placeOf, submit } from '../../lib/submit/submit.ts';
+import { rankOf, submit } from '../../lib/submit/submit.ts';
 import { clientConfiguration, endpoint } from '../contract/aws.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { deployDeclared } from './deployed.ts';
@@ -165,7 +165,7 @@ describe('the main path', () => {
     store = new DynamoJobStore({
       client: dynamodb,
       table: output('TableName'),
-      place: placeOf(configuration),
+      place: rankOf(configuration),
     });
   }, DEPLOY_MS);
 

@@ -12,7 +12,7 @@ import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { placeOf } from '../../lib/submit/submit.ts';
+import { rankOf } from '../../lib/submit/submit.ts';
 import { clientConfiguration, createQueue, createTable } from '../contract/aws.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { fleetEnvironment } from './fleet-environment.ts';
@@ -55,7 +55,7 @@ export async function processStage(
     createQueue(sqs, 'wakes'),
   ]);
   const queueUrls = { [fleet]: fleetQueue.url };
-  const store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
+  const store = new DynamoJobStore({ ...table, place: rankOf(configuration) });
   const context = aDispatchContext({
     store,
     queue: new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl: wakeQueue.url }),

@@ -14,7 +14,7 @@ import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { placeOf } from '../../lib/submit/submit.ts';
+import { rankOf } from '../../lib/submit/submit.ts';
 import {
   clientConfiguration,
   createQueue,
@@ -66,7 +66,7 @@ describe('on the emulator', () => {
       createQueue(sqs, FLEET),
       createQueue(sqs, 'wakes'),
     ]);
-    store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
+    store = new DynamoJobStore({ ...table, place: rankOf(configuration) });
     queue = new SqsJobQueue({
       client: sqs,
       queueUrls: { [FLEET]: fleetQueue.url },

@@ -9,7 +9,7 @@ import { systemClock } from '../../lib/runtime/system.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { DynamoJobStoreOptions } from '../../lib/store/dynamodb/items.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
-import { placeOf, submit } from '../../lib/submit/submit.ts';
+import { rankOf, submit } from '../../lib/submit/submit.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob } from '../fixtures/factories/job.ts';
@@ -42,7 +42,7 @@ export async function tableStage(
   let aheadMs = 0;
   const clock: Clock = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs };
   const table = await createTable();
-  const store = new DynamoJobStore({ ...table, ...own, nowMs: clock.nowMs, place: placeOf(configuration) });
+  const store = new DynamoJobStore({ ...table, ...own, nowMs: clock.nowMs, place: rankOf(configuration) });
   const queue = new MemoryJobQueue({
     clock: clock.nowMs,
     random: Math.random,

@@ -5,8 +5,8 @@ import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
-import { askingToLead, lambdaForLeads } from '../../lib/queue/lambda/leads.ts';
-import { InvokedWakes, lambdaForWakes } from '../../lib/queue/lambda/wakes.ts';
+import { leadClient, leadRequester } from '../../lib/queue/lambda/leads.ts';
+import { InvokedWakes, wakeClient } from '../../lib/queue/lambda/wakes.ts';
 import { SqsOutcomeOutbox } from '../../lib/queue/sqs/outbox.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 
@@ -66,13 +66,13 @@ it.each([
     'a wake by invocation',
     () =>
       new InvokedWakes({
-        client: lambdaForWakes(settings),
+        client: wakeClient(settings),
         functionArn: 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch:wake',
         queue: queue(),
         clock: { monotonicMs: () => 0 },
       }).sendWake({ partition: 0, jobIds: ['j'] }),
   ],
-  ['a lead', () => askingToLead({ client: lambdaForLeads(), functionName: 'dispatch' })(0)],
+  ['a lead', () => leadRequester({ client: leadClient(), functionName: 'dispatch' })(0)],
 ])('%s', async (_, send) => {
   await send();
   expect(received).toHaveLength(1);

@@ -21,7 +21,7 @@
  * without a conflict key, the order within such lines is held there, too.
  */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyUnder, typesByName } from '../../lib/core/conflict.ts';
+import { conflictKeyFor, typesByName } from '../../lib/core/conflict.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import type { WorkerRecord } from '../../lib/store/contract/records.ts';
 import type { Commit } from '../../lib/store/contract/requests.ts';
@@ -95,7 +95,7 @@ type Types = ReadonlyMap<string, PoolConfiguration['types'][number]>;
 /** A job in flight keeps the conflict key of its claim, and others from that of the group that its type has by now. */
 function conflictsOf({ type, conflictKey, resourceId }: ReservedJob, types: Types): readonly string[] {
   const resource = conflictKey === undefined ? resourceId : conflictKey.slice(conflictKey.indexOf('/') + 1);
-  const present = conflictKeyUnder(types.get(type), resource);
+  const present = conflictKeyFor(types.get(type), resource);
   return [...new Set([conflictKey, present])].filter((key) => key !== undefined);
 }
 

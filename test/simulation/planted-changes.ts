@@ -108,7 +108,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'age-of-lost': {
     removes: 'the age of a job that lost its worker',
     foundBy: { simulation: 1 },
-    changes: [change(at('age-of-lost'), becomes('readyAgain($, runAtMs)'), 'Identifier', 3)],
+    changes: [change(at('age-of-lost'), becomes('withReadyAt($, runAtMs)'), 'Identifier', 3)],
   },
   'quiet-for-ever': {
     removes:

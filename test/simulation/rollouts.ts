@@ -12,7 +12,7 @@ import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { DeclarationRecord } from '../../lib/store/contract/records.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import { placeOf } from '../../lib/submit/submit.ts';
+import { rankOf } from '../../lib/submit/submit.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Verb } from './faulty.ts';
@@ -307,7 +307,7 @@ export class Rollouts {
   as({ name }: Caller, apply: Verb): Verb {
     const known = this.#known.get(name)?.();
     if (known === undefined) return apply;
-    const place = placeOf(known);
+    const place = rankOf(known);
     return (...parameters) => this.#options.store().placing(place, () => apply(...parameters));
   }
 }

@@ -37,7 +37,7 @@ import {
 } from '../../lib/schedules/schedules.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import { placeOf, submit } from '../../lib/submit/submit.ts';
+import { rankOf, submit } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { ROLES } from '../contract/roles.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
@@ -92,7 +92,7 @@ export async function scheduleWorld(
   const store = new MemoryJobStore({
     clock: () => time.nowMs,
     random: () => (imitates ? random() : 1),
-    place: (job) => placeOf(configuration)(job),
+    place: (job) => rankOf(configuration)(job),
     after: time.after,
     imitate: { indexLagMs: 3_000, throttled: 0.01, unanswered: 0.02 },
     observe: (event) => event.kind === 'schedule' && obeys(event.before, event.after),

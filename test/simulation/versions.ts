@@ -1,6 +1,6 @@
 /** Every declaration of a run, as an observer knows them who sees each in the moment in which it is made. */
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
-import { conflictKeyUnder } from '../../lib/core/conflict.ts';
+import { conflictKeyFor } from '../../lib/core/conflict.ts';
 import type { Job } from '../../lib/core/job.ts';
 
 interface Version {
@@ -80,7 +80,7 @@ export class Versions {
     version: number | undefined,
     { type, resourceId }: Pick<Job, 'type' | 'resourceId'>,
   ): string | undefined {
-    return conflictKeyUnder(this.typeUnder(version, type), resourceId);
+    return conflictKeyFor(this.typeUnder(version, type), resourceId);
   }
 
   /**

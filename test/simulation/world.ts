@@ -8,7 +8,11 @@ import { StoreClient } from '../../lib/client/client.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { DECLARATION_AGAIN_MS, type Declared, deployedParts } from '../../lib/declaration/declaration.ts';
+import {
+  DECLARATION_AGAIN_MS,
+  declaredParts,
+  type VersionedDeclaration,
+} from '../../lib/declaration/declaration.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
 import { publishOutcomes } from '../../lib/dispatch/outcomes.ts';
@@ -26,7 +30,7 @@ import { encodeDispatchMessage, type PassWake } from '../../lib/queue/message.ts
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { type IngestContext, ingest } from '../../lib/submit/ingest.ts';
-import { placeOf } from '../../lib/submit/submit.ts';
+import { rankOf } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { isAttemptError } from '../../lib/worker/errors.ts';
 import { guardHere, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
@@ -225,7 +229,7 @@ export class World {
       clock,
       random,
       after,
-      place: placeOf(plan.configuration),
+      place: rankOf(plan.configuration),
       imitate: this.#whileActive(plan.store),
       observe: (event) => {
         if (event.kind === 'imitated') this.#countImitated(event.what);
@@ -567,11 +571,11 @@ export class World {
     if (declarations === undefined) return { node, context: () => context, isBusy: false };
     // As in the functions' composition root.
     let composed: (DispatchContext & IngestContext) | undefined;
-    const under = (declared: Declared): DispatchContext & IngestContext => {
+    const under = (declared: VersionedDeclaration): DispatchContext & IngestContext => {
       if (composed?.deployed?.version !== declared.version) {
         composed = {
           ...context,
-          ...deployedParts(declarations, declared, () => queue),
+          ...declaredParts(declarations, declared, () => queue),
           caches: new Map(),
           partitionOf: (fairnessKey) => partitionOf(fairnessKey, declared.configuration.partitions),
           newest: async () => under(await declarations.current(DECLARATION_AGAIN_MS)),
@@ -1070,7 +1074,7 @@ export class World {
         ? run(options)
         : declarations
             .current()
-            .then((declared) => run({ ...options, ...deployedParts(declarations, declared, () => queue) }));
+            .then((declared) => run({ ...options, ...declaredParts(declarations, declared, () => queue) }));
     ended.then(
       (report) => {
         if (report.end === 'superseded') {

@@ -2,7 +2,7 @@
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import type { Deployed } from '../../lib/declaration/declaration.ts';
+import type { DeclarationState } from '../../lib/declaration/declaration.ts';
 import { Commits } from '../../lib/dispatch/partition/commits.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import type { PartitionState } from '../../lib/store/contract/records.ts';
@@ -29,7 +29,7 @@ export function keysIn(home: number, partitions: number, count: number): readonl
 export const NO_JOBS: ReadonlySet<string> = new Set();
 export const MINUTE_MS = 60_000;
 
-export const DEPLOYED: Deployed = {
+export const DEPLOYED: DeclarationState = {
   version: 2,
   formerTypes: [],
   partitionsEver: 1,

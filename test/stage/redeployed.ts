@@ -1,7 +1,7 @@
 /** A scheduler in memory that is redeployed: whatever is declared is in its table, and its dispatchers read it there. */
 import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { Declarations, deployedParts } from '../../lib/declaration/declaration.ts';
+import { Declarations, declaredParts } from '../../lib/declaration/declaration.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import type { OperateContext } from '../../lib/operate/controls.ts';
 import { submit } from '../../lib/submit/submit.ts';
@@ -50,7 +50,7 @@ export async function redeployed(
     deploy,
     process: async () => {
       const own = declarationsOf();
-      return on.dispatcher(deployedParts(own, await own.current(), () => on.queue));
+      return on.dispatcher(declaredParts(own, await own.current(), () => on.queue));
     },
     operatorNow: async () => {
       const { configuration, formerTypes } = await declarations.current();

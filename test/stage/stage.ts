@@ -17,7 +17,7 @@ import type { Commit } from '../../lib/store/contract/requests.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import { placeOf, type SubmitContext, submit } from '../../lib/submit/submit.ts';
+import { rankOf, type SubmitContext, submit } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { endIfDead } from '../../lib/worker/dead-function.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
@@ -37,7 +37,7 @@ type Desk = SubmitContext & { readonly store: JobStore };
 export interface StageOptions {
   readonly pool?: PoolInput | undefined;
   /** Where jobs wait, if that follows from something else than the pool. */
-  readonly place?: ReturnType<typeof placeOf> | undefined;
+  readonly place?: ReturnType<typeof rankOf> | undefined;
   readonly budget?: Partial<DispatchBudget> | undefined;
   /** Its passes are those of leads that go on, and remember. @default - each run of passes begins with what it reads */
   readonly leads?: boolean | undefined;
@@ -74,7 +74,7 @@ export function stage(options: StageOptions = {}) {
   const store = new MemoryJobStore({
     clock: () => time.nowMs,
     random,
-    place: options.place ?? placeOf(configuration),
+    place: options.place ?? rankOf(configuration),
     imitate: options.store,
     after: time.after,
     observe: options.observe,

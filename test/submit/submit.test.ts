@@ -6,7 +6,7 @@ import type { Job } from '../../lib/core/job.ts';
 import { redriveJob } from '../../lib/operate/redrive.ts';
 import { retimeJob } from '../../lib/operate/retime.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
-import { ANNOUNCE_EVERY_MS, announceLate, submit, tierOf } from '../../lib/submit/submit.ts';
+import { ANNOUNCE_EVERY_MS, announceLinesOf, submit, tierOf } from '../../lib/submit/submit.ts';
 import { FAILED, type Stage, stage, storeWith } from '../stage/stage.ts';
 
 /** Notes the verbs and what lines they were asked for. */
@@ -165,7 +165,7 @@ describe('a job that a hint shows long after it was ready', () => {
     await on.store.createJobs([job]);
     await on.pass({}, on.dispatcher());
     expect(on.stateOf(job.id)).toBe('pending');
-    await announceLate(on.submitter(), [job]);
+    await announceLinesOf(on.submitter(), [job]);
     await on.pass({}, on.dispatcher());
     expect(on.stateOf(job.id)).toBe('claimed');
   });
@@ -176,7 +176,7 @@ describe('a job that a hint shows long after it was ready', () => {
     const context = on.submitter({ store });
     const since = (ms: number, changes: Partial<Job> = {}): Job =>
       on.job({ readyAtMs: on.time.nowMs - ms, ...changes });
-    await announceLate(context, [
+    await announceLinesOf(context, [
       since(ANNOUNCE_EVERY_MS - 1),
       since(STOPPED_MS, { state: 'scheduled' }),
       since(STOPPED_MS, { state: 'claimed' }),
@@ -184,12 +184,12 @@ describe('a job that a hint shows long after it was ready', () => {
     ]);
     expect(verbs).toEqual([]);
     const jobs = [since(ANNOUNCE_EVERY_MS, { fairnessKey: 'a' }), since(STOPPED_MS, { fairnessKey: 'a' })];
-    await announceLate(context, jobs);
+    await announceLinesOf(context, jobs);
     await on.advance(ANNOUNCE_EVERY_MS - 1);
-    await announceLate(context, jobs);
+    await announceLinesOf(context, jobs);
     expect(verbs).toEqual(['announce a']);
     await on.advance(1);
-    await announceLate(context, jobs);
+    await announceLinesOf(context, jobs);
     expect(verbs).toEqual(['announce a', 'announce a']);
   });
 });

@@ -3,7 +3,7 @@
  * steps receive it.
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import type { Deployed } from '../../declaration/declaration.ts';
+import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
@@ -32,7 +32,7 @@ export interface DispatchContext {
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
   /** The declaration that `configuration` comes from. Undefined: the configuration was given directly and never changes. */
-  readonly deployed?: Deployed | undefined;
+  readonly deployed?: DeclarationState | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

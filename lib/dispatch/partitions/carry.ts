@@ -7,15 +7,15 @@
  * partitions: jobs may then be in partitions to which their keys no longer belong.
  */
 import type { Control } from '../../core/capacity.ts';
-import { conflictKeyUnder, typesByName } from '../../core/conflict.ts';
+import { conflictKeyFor, typesByName } from '../../core/conflict.ts';
 import { partitionOf } from '../../core/partition.ts';
 import { nameIn } from '../../core/scope.ts';
 import { rankKey } from '../../core/score.ts';
-import type { Deployed } from '../../declaration/declaration.ts';
+import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import { behindGroup, blockedGroup, blockedRank } from '../../store/contract/lines.ts';
 import { type Carried, isCarriedTo, type PartitionState } from '../../store/contract/records.ts';
-import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import {
@@ -67,7 +67,7 @@ export async function moveForDeclaration(
 
 /** The note that the partition works under this declaration from now on. Its next commit writes it. */
 function adoptionOf(
-  { version, sharedSince }: Pick<Deployed, 'version' | 'sharedSince'>,
+  { version, sharedSince }: Pick<DeclarationState, 'version' | 'sharedSince'>,
   commitVersion: number,
   { carried }: Pick<PartitionState, 'carried'>,
 ): Carried {
@@ -178,7 +178,7 @@ async function moveParked(
     const jobs = found.filter(lives);
     if (jobs.length === 0) continue;
     // The ready lines may have been retired while these jobs were parked, so they are announced again.
-    const outcomes = await putAnnounced(asSubmitter(context), jobs, () =>
+    const outcomes = await storeAnnounced(submitContextOf(context), jobs, () =>
       context.store.unpark({ jobs, conflictKey }),
     );
     moved += outcomes.filter((outcome) => outcome === 'applied').length;
@@ -202,7 +202,7 @@ async function misplaced(
   const isMisplaced = (job: JobHead): boolean => {
     if (!lives(job)) return true;
     const type = types.get(job.type);
-    return type !== undefined && conflictKeyUnder(type, job.resourceId) !== conflictKey;
+    return type !== undefined && conflictKeyFor(type, job.resourceId) !== conflictKey;
   };
   const found = new Map<string, JobHead>();
   let from: string | undefined;

@@ -19,11 +19,11 @@
  */
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { conflictKeyUnder, keysHeldBy, typesByName } from '../../core/conflict.ts';
-import { fleetScope, type Moved, movedBy, NOTHING_MOVED } from '../../core/lending.ts';
+import { conflictKeyFor, conflictKeysOf, typesByName } from '../../core/conflict.ts';
+import { fleetScope, type LoanBalance, loanBalance, NO_LOANS } from '../../core/lending.ts';
 import { partitionOf, shareOfOverrides } from '../../core/partition.ts';
 import { printScope, scopesOfType } from '../../core/scope.ts';
-import type { Deployed } from '../../declaration/declaration.ts';
+import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { Carried, PartitionState } from '../../store/contract/records.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
@@ -68,7 +68,7 @@ interface Blocking {
 }
 
 /** The declaration whose handover is in progress. Undefined: none is, and a pass need not read other partitions. */
-export function handoverInProgress<Shared extends Pick<Deployed, 'partitionsEver' | 'sharedSince'>>(
+export function handoverInProgress<Shared extends Pick<DeclarationState, 'partitionsEver' | 'sharedSince'>>(
   { partitions }: PoolConfiguration,
   shared: Shared | undefined,
   partition: number,
@@ -137,7 +137,7 @@ export async function readOtherPartitions(
 /** How long until the next read. It is short while some partitions were not read at all. */
 function delayOf(
   { beganMonotonicMs, states, over }: HandoverMemory,
-  { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
+  { partitionsEver }: Pick<DeclarationState, 'partitionsEver'>,
   monotonicMs: number,
 ): number {
   // planted: cut-looks
@@ -161,7 +161,7 @@ function memoryOf(known: HandoverMemory | undefined, since: number, monotonicMs:
 /** Reads partitions that were not read yet, or had blocking jobs when they were last read. */
 async function readSome(
   { store, configuration }: Pick<DispatchContext, 'store' | 'configuration'>,
-  { partitionsEver, sharedSince }: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
+  { partitionsEver, sharedSince }: Pick<DeclarationState, 'partitionsEver' | 'sharedSince'>,
   memory: HandoverMemory,
   partition: number,
   { nowMs, controls }: { readonly nowMs: number; readonly controls: readonly Control[] },
@@ -216,7 +216,7 @@ function blockingOf(
       if (partitionOf(fairnessKey, partitions) !== other)
         ofKeys.set(fairnessKey, (ofKeys.get(fairnessKey) ?? 0) + 1);
       // planted: comes-and-plans-on
-      if (version < sinceVersion) for (const each of keysHeldBy(types, entry)) conflictKeys.add(each);
+      if (version < sinceVersion) for (const each of conflictKeysOf(types, entry)) conflictKeys.add(each);
     }
   }
   return { above: aboveShare(configuration, other, { ...state, controls }, busy), ofKeys, conflictKeys };
@@ -234,7 +234,7 @@ function aboveShare(
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   // A borrowed slot is the borrower's until it is returned. The lender counts it only after that.
   // planted: borrowed-and-above
-  const moved = partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, other, Number.NEGATIVE_INFINITY);
+  const moved = partitions === 1 ? NO_LOANS : loanBalance(state.loans, other, Number.NEGATIVE_INFINITY);
   const rooms = roomsOf({ configuration }, state, other, held, moved);
   for (const [scope, { held: count, capacity }] of rooms)
     if (count > capacity) above.set(scope, count - capacity);
@@ -261,7 +261,7 @@ const limitsOfFleets = (
 /** Sums up what is known of all other partitions. */
 function elsewhereOf(
   configuration: PoolConfiguration,
-  { partitionsEver }: Pick<Deployed, 'partitionsEver'>,
+  { partitionsEver }: Pick<DeclarationState, 'partitionsEver'>,
   { noted, over, states }: Pick<HandoverMemory, 'noted' | 'over' | 'states'>,
   partition: number,
   controls: readonly Control[],
@@ -290,7 +290,7 @@ function elsewhereOf(
 }
 
 /** The loans to this partition, less the jobs that other partitions run above their shares. */
-export const loansLessOthers = (moved: Moved, { above }: OtherPartitions): Moved =>
+export const loansLessOthers = (moved: LoanBalance, { above }: OtherPartitions): LoanBalance =>
   above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
 
 /** Free slots of fleets with registered workers, less the slots that other partitions use above their shares. */
@@ -352,7 +352,7 @@ export interface HandoverWait {
  */
 export async function waitsOnHandover(
   context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
-  shared: Pick<Deployed, 'partitionsEver' | 'sharedSince'>,
+  shared: Pick<DeclarationState, 'partitionsEver' | 'sharedSince'>,
   job: Pick<JobHead, 'partition' | 'type' | 'fairnessKey' | 'resourceId'>,
   state: PartitionState,
 ): Promise<readonly HandoverWait[]> {
@@ -362,14 +362,14 @@ export async function waitsOnHandover(
   const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
   await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
   const type = typesByName(configuration).get(job.type);
-  const conflictKey = conflictKeyUnder(type, job.resourceId);
+  const conflictKey = conflictKeyFor(type, job.resourceId);
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   const rooms = roomsOf(
     { configuration },
     state,
     partition,
     held,
-    movedBy(state.loans, partition, clock.nowMs()),
+    loanBalance(state.loans, partition, clock.nowMs()),
   );
   const keyScope = printScope({ fairnessKey });
   const control = state.controls.find(({ scope }) => scope === keyScope);

@@ -8,28 +8,28 @@
  * not counted by that pass, which does no harm. `test/protocol/loan_model.py` explores every interleaving.
  */
 import type { LendingConfiguration, PoolConfiguration } from '../../core/configuration.ts';
-import { conflictKeyUnder, fullConflicts, typesByName } from '../../core/conflict.ts';
+import { conflictKeyFor, fullConflicts, typesByName } from '../../core/conflict.ts';
 import { LENDING_DEFAULTS } from '../../core/defaults.ts';
 import { nonceFrom, type ReservedJob } from '../../core/job.ts';
 import {
   type Demand,
   fleetScope,
-  inRequests,
+  type LoanBalance,
   type LoanRequest,
-  type Moved,
-  movedBy,
-  NOTHING_MOVED,
+  loanBalance,
+  NO_LOANS,
   planLoans,
   planReturns,
   type Return,
   type Room,
   type RoomOfWorker,
   type Rooms,
+  splitIntoRequests,
   type Want,
   wantsOf,
   workerScope,
 } from '../../core/lending.ts';
-import { dividedCaps, shareOfCap, shareUnder } from '../../core/partition.ts';
+import { dividedCaps, shareOfCap, shareOfDivision } from '../../core/partition.ts';
 import { lentScopesOf, printScope, scopesOfType } from '../../core/scope.ts';
 import { WANTS_BYTES_MAX } from '../../store/contract/bounds.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
@@ -49,13 +49,13 @@ export const loansOf = (
   state: Pick<PartitionState, 'loans'>,
   partition: number,
   nowMs: number,
-): Moved => (partitions === 1 ? NOTHING_MOVED : movedBy(state.loans, partition, nowMs));
+): LoanBalance => (partitions === 1 ? NO_LOANS : loanBalance(state.loans, partition, nowMs));
 
 /** Slots that a fleet's live workers have registered in a partition, including the effect of loans. */
 export function slotsOfWorkers(
   state: Pick<PartitionState, 'workers'>,
   fleet: string,
-  moved: Moved,
+  moved: LoanBalance,
 ): { readonly slots: number; readonly workers: readonly RoomOfWorker[] } {
   const workers = state.workers
     .filter((worker) => worker.fleet === fleet)
@@ -84,7 +84,7 @@ export function roomsOf(
   state: Pick<PartitionState, 'controls' | 'workers'>,
   partition: number,
   held: readonly ReservedJob[],
-  moved: Moved,
+  moved: LoanBalance,
 ): Rooms {
   const holds = holdsOf(held);
   const rooms = new Map<string, Room>();
@@ -141,7 +141,7 @@ function demandsOf(
   };
   return waiting.flatMap((job) => {
     if (!demands.has(job.type)) demands.set(job.type, ofType(job.type));
-    const conflictKey = conflictKeyUnder(types.get(job.type), job.resourceId);
+    const conflictKey = conflictKeyFor(types.get(job.type), job.resourceId);
     if (conflictKey !== undefined && full.has(conflictKey)) return [];
     const keyScope = printScope({ fairnessKey: job.fairnessKey });
     const cap = keyCaps.get(keyScope) ?? configuration.fairness.maxConcurrencyPerKey;
@@ -179,7 +179,7 @@ export async function moveCapacity(
   const { log } = context;
   const { state, held, nowMs, isOver } = input;
   const askedLately = input.askedAtMs !== undefined && nowMs - input.askedAtMs < ASK_EVERY_MS;
-  const rooms = roomsOf(context, state, partition, held, movedBy(state.loans, partition, nowMs));
+  const rooms = roomsOf(context, state, partition, held, loanBalance(state.loans, partition, nowMs));
   // The only partition, or one that a redeploy has removed, neither lends nor asks.
   const { partitions } = context.configuration;
   const shares = partitions > 1 && partition < partitions;
@@ -246,12 +246,12 @@ function loansToReturn(
     ({ to, expiresAtMs }) => to === partition && (isOver || expiresAtMs <= nowMs),
   );
   if (ending.length === 0) return [];
-  const moved = movedBy(state.loans, partition, Number.NEGATIVE_INFINITY);
+  const moved = loanBalance(state.loans, partition, Number.NEGATIVE_INFINITY);
   const rooms = roomsOf(context, state, partition, held, moved);
   const holds = holdsOf(held);
   return planReturns(ending, ({ scope, under, fleet }, { units }) => {
     if (fleet === undefined) {
-      const capacity = shareUnder(under, partition) + moved(scope, under);
+      const capacity = shareOfDivision(under, partition) + moved(scope, under);
       return { of: JSON.stringify([scope, under]), units: capacity - (holds.get(scope) ?? 0) };
     }
     const of = fleetScope(fleet);
@@ -291,7 +291,7 @@ async function askForCapacity(context: DispatchContext, asks: LoanRequest): Prom
   const { store, configuration, log, random } = context;
   const others = configuration.partitions - 1;
   const first = Math.floor(asks.askedAtMs / ASK_EVERY_MS);
-  const requests = inRequests(asks.wants, WANTS_BYTES_MAX);
+  const requests = splitIntoRequests(asks.wants, WANTS_BYTES_MAX);
   // The part is chosen at random, because passes may be as regular as ticks, and a part chosen by time might then always be the
   // same.
   const at = requests.length === 1 ? 0 : Math.floor(random() * requests.length);

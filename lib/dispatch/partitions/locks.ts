@@ -11,7 +11,7 @@
  * until the next tick.
  */
 
-import { conflictKeyUnder, isExclusive, typesByName } from '../../core/conflict.ts';
+import { conflictKeyFor, isExclusive, typesByName } from '../../core/conflict.ts';
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import { type Carried, isOpenTo, type Lock } from '../../store/contract/records.ts';
@@ -32,7 +32,7 @@ export function lockOf(
 ): string | undefined {
   if (!needsLocks(context)) return undefined;
   const type = typesByName(context.configuration).get(job.type);
-  return exclusiveOnly(conflictKeyUnder(type, job.resourceId));
+  return exclusiveOnly(conflictKeyFor(type, job.resourceId));
 }
 
 /** A resource that a type limits to several jobs has no lock: each partition has a share of that cap. */

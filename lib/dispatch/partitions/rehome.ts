@@ -13,11 +13,11 @@
  * the pass that settles that entry must find its own claim.
  */
 import { partitionOf } from '../../core/partition.ts';
-import type { Deployed } from '../../declaration/declaration.ts';
+import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { ReadyLine } from '../../store/contract/lines.ts';
 import type { KeyBacklog, PartitionState } from '../../store/contract/records.ts';
-import { ANNOUNCE_EVERY_MS, asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { ANNOUNCE_EVERY_MS, storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater } from '../partition/timers.ts';
@@ -25,7 +25,7 @@ import { BESIDE_MAX, LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX, STEP_JOBS } from '../t
 import type { MisplacedMemory } from '../view/partition-cache.ts';
 
 interface KeyHomes extends Pick<DispatchContext, 'configuration'> {
-  readonly deployed?: Pick<Deployed, 'partitionNumbers'> | undefined;
+  readonly deployed?: Pick<DeclarationState, 'partitionNumbers'> | undefined;
 }
 
 /** Whether a partition may contain jobs of keys that belong to another one. */
@@ -85,7 +85,7 @@ export async function moveToOwnPartition(
   for (const [partition, ofHome] of byHome) {
     const there = ofHome.map((job) => ({ ...job, partition }));
     // planted: announced-late
-    const moved = await putAnnounced(asSubmitter(context), there, () =>
+    const moved = await storeAnnounced(submitContextOf(context), there, () =>
       store.rehome({ jobs: ofHome, partition, nowMs: clock.nowMs() }),
     );
     const arrived = moved.filter((job) => job !== undefined).length;

@@ -5,7 +5,7 @@
  */
 
 import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
-import { claimPlanned, mayHaveBegun, type PlannedClaim } from '../../core/life-cycle.ts';
+import { claimPlanned, mayHaveRun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { Quiet, Reservation } from '../../store/contract/records.ts';
@@ -34,7 +34,7 @@ function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
       claimId: claimIdOfEntry(place),
       ...(toClaim === undefined ? {} : { toClaim }),
     },
-    isAlone: mayHaveBegun(reserved),
+    isAlone: mayHaveRun(reserved),
   };
 }
 
@@ -150,7 +150,7 @@ export class Admission {
     const first = decisions.findIndex(({ reserved }) => over.has(reserved.id));
     const behind = decisions.slice(first);
     const isOver = ({ reserved }: Decision): boolean => over.has(reserved.id);
-    for (const decision of behind) if (!isOver(decision)) planner.takeBack(decision);
+    for (const decision of behind) if (!isOver(decision)) planner.undo(decision);
     for (const decision of behind.filter(isOver)) {
       this.#noteFreedConflict(decision);
       this.#dropDecision(decision);
@@ -358,7 +358,7 @@ export class Admission {
 
   #dropDecision(decision: Decision): void {
     const { planner, candidates } = this.#pass;
-    if (planner.drop(decision)) candidates.readAgain();
+    if (planner.claimLost(decision)) candidates.readAgain();
     candidates.noteUnseenJobs();
   }
 
@@ -369,7 +369,7 @@ export class Admission {
   }
 
   #keep(decision: Decision): void {
-    this.#pass.planner.confirm(decision);
+    this.#pass.planner.claimWon(decision);
     this.held.push(decision.reserved);
   }
 }

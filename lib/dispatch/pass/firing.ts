@@ -7,20 +7,20 @@ import { hash } from 'node:crypto';
 import { isTerminal, type Job, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { partitionOf } from '../../core/partition.ts';
 import {
+  afterMaking,
+  decide,
   type Firing,
   type FiringEntry,
-  filled,
+  fillTemplate,
   firingKey,
-  look,
-  made,
   openFirings,
-  placed,
   previousOf,
   replacedBy,
   rulesOf,
   type ScheduleRecord,
   type ScheduleState,
-  stoppedBy,
+  stop,
+  withDueTime,
   withSeen,
 } from '../../core/recurring.ts';
 import { type Fires, firesOf, jitterOf, localIso } from '../../core/schedule.ts';
@@ -29,7 +29,7 @@ import type { ProducerStore } from '../../store/contract/core.ts';
 import type { ScheduleHeads, ScheduleStore } from '../../store/contract/schedules.ts';
 import type { SubmitStore } from '../../store/contract/verbs.ts';
 import { jobFrom } from '../../submit/request.ts';
-import { asSubmitter, type SubmitContext, submit } from '../../submit/submit.ts';
+import { type SubmitContext, submit, submitContextOf } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeForSchedules } from '../partition/timers.ts';
 import { FIRE_AT_ONCE, FIRE_ROUND_MS, FIRE_ROUNDS_MAX } from '../tuning.ts';
@@ -42,7 +42,7 @@ export interface FiringContext extends SubmitContext {
 }
 
 const firingContextOf = (context: DispatchContext): FiringContext => ({
-  ...asSubmitter(context),
+  ...submitContextOf(context),
   store: context.store,
   partitionOf: (fairnessKey) => partitionOf(fairnessKey, context.configuration.partitions),
 });
@@ -74,7 +74,12 @@ function jobOf(
     scheduledLocal: localIso(spec.timeZone, atMs),
     previousAt: previousMs === undefined ? '' : new Date(previousMs).toISOString(),
   };
-  const request = { ...job, payload: isTemplate ? filled(payload, values) : payload, runAtMs, traceparent };
+  const request = {
+    ...job,
+    payload: isTemplate ? fillTemplate(payload, values) : payload,
+    runAtMs,
+    traceparent,
+  };
   const partition = context.partitionOf(job.fairnessKey);
   return {
     // planted: new-id-each-try
@@ -119,7 +124,10 @@ export async function complete(
   const jobs = outcomes.flatMap(({ kind, job }) =>
     kind !== 'conflict' && job.state === 'pending' ? [job] : [],
   );
-  const after = { ...made(record, context.nowMs()), partition: context.partitionOf(spec.job.fairnessKey) };
+  const after = {
+    ...afterMaking(record, context.nowMs()),
+    partition: context.partitionOf(spec.job.fairnessKey),
+  };
   return { jobs, record: await saveState(context, record, after) };
 }
 
@@ -167,10 +175,10 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
   if (isDue && !context.configuration.types.some(({ type }) => type === read.spec.job.type)) {
     // planted: stopped-by-the-old
     if (!isNewest) return { jobs: [], record: read };
-    return { jobs: [], record: await saveState(context, read, stoppedBy(read, 'type', nowMs)) };
+    return { jobs: [], record: await saveState(context, read, stop(read, 'type', nowMs)) };
   }
   const { spec, state } = await seen(context, read);
-  const decided = look({ spec, state }, firesOfRecord(read), nowMs);
+  const decided = decide({ spec, state }, firesOfRecord(read), nowMs);
   switch (decided.kind) {
     case 'rest':
       // A firing that waits for the end of a job is decided again later.
@@ -178,7 +186,7 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
         jobs: [],
         // planted: waits-in-every-pass
         record: isDue
-          ? await saveState(context, read, placed(state, jitterOf(state.id, spec.jitterMs), nowMs))
+          ? await saveState(context, read, withDueTime(state, jitterOf(state.id, spec.jitterMs), nowMs))
           : read,
       };
     case 'save':

@@ -16,12 +16,12 @@
  * A parked job is still pending, at the same version, and can be claimed where it stands. Parking raises the partition's version,
  * so a settlement that read the blocked line earlier and found it empty is refused.
  */
-import { conflictKeyUnder, fullConflicts, keysHeldBy, typesByName } from '../../core/conflict.ts';
+import { conflictKeyFor, conflictKeysOf, fullConflicts, typesByName } from '../../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../../core/job.ts';
 import type { Planner } from '../../core/planner.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { ParkedMark } from '../../store/contract/records.ts';
-import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { needsLocks, readLocksAndWait } from '../partitions/locks.ts';
@@ -63,7 +63,7 @@ export function freedConflictKey(
 ): string | undefined {
   if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
   const type = typesByName(context.configuration).get(job.type);
-  return conflictKeyUnder(type, job.resourceId);
+  return conflictKeyFor(type, job.resourceId);
 }
 
 /** Reads the first jobs of the blocked lines of conflict keys that are free now. */
@@ -133,7 +133,7 @@ function idsByConflict(
 ): ReadonlyMap<string, ReadonlySet<string>> {
   const ids = new Map<string, Set<string>>();
   for (const entry of inFlight) {
-    for (const conflictKey of keysHeldBy(types, entry)) {
+    for (const conflictKey of conflictKeysOf(types, entry)) {
       const ofKey = ids.get(conflictKey);
       if (ofKey === undefined) ids.set(conflictKey, new Set([entry.id]));
       else ofKey.add(entry.id);
@@ -163,7 +163,7 @@ export async function moveBack(
       if (waiting.length === 0) return [];
       // The jobs' lines may have been retired while they were parked, so they are announced again.
       // planted: retired-while-parked
-      const outcomes = await putAnnounced(asSubmitter(context), waiting, () =>
+      const outcomes = await storeAnnounced(submitContextOf(context), waiting, () =>
         context.store.unpark({ jobs: waiting, conflictKey }),
       );
       return waiting.filter((_, at) => outcomes[at] === 'applied');

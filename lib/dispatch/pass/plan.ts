@@ -4,9 +4,9 @@
  */
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { keysHeldBy, roomUnder, typesByName } from '../../core/conflict.ts';
+import { conflictKeysOf, roomFor, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
-import { type Moved, NOTHING_MOVED } from '../../core/lending.ts';
+import { type LoanBalance, NO_LOANS } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
@@ -59,9 +59,9 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   for (const conflictKey of taken) planner.closeConflict(conflictKey);
   const types = typesByName(context.configuration);
   for (const entry of pass.inFlight) {
-    const others = keysHeldBy(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey);
+    const others = conflictKeysOf(types, entry).filter((conflictKey) => conflictKey !== entry.conflictKey);
     // planted: former-group
-    for (const each of others) planner.holdConflict(each, roomUnder(types.get(entry.type), each));
+    for (const each of others) planner.holdConflict(each, roomFor(types.get(entry.type), each));
   }
   // An attempt that was reserved and never started leaves its job waiting. Its line may not show the job yet, and only a later
   // hint will.
@@ -81,7 +81,7 @@ function capacityOf({
 }: SettledPass): PassCapacity {
   const { configuration } = context;
   if (between === undefined) {
-    const free = freeSlots(configuration, state, NOTHING_MOVED, inFlight);
+    const free = freeSlots(configuration, state, NO_LOANS, inFlight);
     // planted: stale-controls
     return { share: configuration, free, overrides: state.controls };
   }
@@ -111,7 +111,7 @@ function plannerOf(
 function freeSlots(
   configuration: PoolConfiguration,
   state: PartitionState,
-  moved: Moved,
+  moved: LoanBalance,
   inFlight: readonly ReservedJob[],
 ): ReadonlyMap<string, number> {
   const busy = new Map<string, number>();

@@ -1,7 +1,7 @@
 /** Part of the load step: scheduled jobs whose time has come become ready. The number of reads is bounded. */
 import type { MovingJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
-import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { belongsTo } from '../partitions/rehome.ts';
 import { PROMOTE_ROUNDS_MAX } from '../tuning.ts';
@@ -45,7 +45,7 @@ export async function promoteDue(
     const moved =
       own.length === 0
         ? []
-        : await putAnnounced(asSubmitter(context), own, () => store.promote({ jobs: own, nowMs }));
+        : await storeAnnounced(submitContextOf(context), own, () => store.promote({ jobs: own, nowMs }));
     strangers.push(...due.jobs.filter((job) => !lives(job)));
     promoted.push(...moved.filter((job) => job !== undefined));
     lost.push(...own.filter((_, at) => moved[at] === undefined));

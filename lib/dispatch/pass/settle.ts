@@ -3,11 +3,11 @@
  * the parked jobs that can follow. All commits of the settlement except the last begin here and are written while the plan is
  * prepared. The last is written no later than the first reservation, because it frees the capacity that the plan counts on.
  */
-import { keysHeldBy, typesByName } from '../../core/conflict.ts';
+import { conflictKeysOf, typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { Reservation } from '../../store/contract/records.ts';
-import { announceLate, asSubmitter } from '../../submit/submit.ts';
+import { announceLinesOf, submitContextOf } from '../../submit/submit.ts';
 import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater, wakeLaterAt } from '../partition/timers.ts';
@@ -137,7 +137,7 @@ async function unpark(
   const freed = new Set([
     ...freedKeys,
     // planted: parked-not-freed
-    ...settled.flatMap(({ entry }) => keysHeldBy(types, entry)),
+    ...settled.flatMap(({ entry }) => conflictKeysOf(types, entry)),
     // planted: parked-not-freed-2
     ...[...seen.values()].flatMap((job: JobHead) => freedConflictKey(context, job) ?? []),
   ]);
@@ -192,7 +192,7 @@ function imagesInPartition(partition: number, images: Images): Images {
  */
 async function announceSeen(context: DispatchContext, hints: readonly JobHead[]): Promise<void> {
   try {
-    await announceLate(asSubmitter(context), hints);
+    await announceLinesOf(submitContextOf(context), hints);
   } catch (error) {
     context.log.warn('lines of late jobs were not announced', { error: String(error) });
   }

@@ -12,7 +12,7 @@ import { type AttemptStatus, attemptStatusOf, claimPlanned, giveBack } from '../
 import { type FleetMessage, WAKE_STEP_MS } from '../../queue/contract.ts';
 import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/contract/records.ts';
 import type { RequestOf } from '../../store/contract/verbs.ts';
-import { asSubmitter, putAnnounced } from '../../submit/submit.ts';
+import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import type { BetweenPartitions } from '../partitions/between-partitions.ts';
 import {
@@ -137,7 +137,7 @@ async function returnClaim(
   const { store, clock, log } = context;
   const nowMs = clock.nowMs();
   // The job's line may have been retired since the claim, so it is announced again.
-  const outcome = await putAnnounced(asSubmitter(context), [job], () =>
+  const outcome = await storeAnnounced(submitContextOf(context), [job], () =>
     store.giveBack({ job, claimId, nowMs }),
   );
   if (outcome === 'superseded') return undefined;
@@ -161,7 +161,7 @@ async function promoteLost(
   const again = lost.filter(({ state, runAtMs }) => state === 'scheduled' && runAtMs <= nowMs);
   if (again.length === 0) return [];
   // The jobs' lines may have been retired while they ran, so they are announced again.
-  const moved = await putAnnounced(asSubmitter(context), again, () =>
+  const moved = await storeAnnounced(submitContextOf(context), again, () =>
     context.store.promote({ jobs: again, nowMs }),
   );
   return moved.filter((job) => job !== undefined);

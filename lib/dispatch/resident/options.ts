@@ -4,7 +4,7 @@
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { numberWithin, objectOf, textWithin } from '../../core/read-fields.ts';
-import type { Deployed } from '../../declaration/declaration.ts';
+import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
@@ -19,7 +19,7 @@ export interface ResidentOptions {
   readonly store: PassStore & MembershipStore;
   readonly queue: JobQueue;
   readonly configuration: PoolConfiguration;
-  readonly deployed?: Deployed | undefined;
+  readonly deployed?: DeclarationState | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

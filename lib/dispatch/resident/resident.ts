@@ -17,7 +17,7 @@
 
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { leaseExtensionMs } from '../../core/lease.ts';
-import { orAborted } from '../../runtime/abort.ts';
+import { untilAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
 import { REPEAT_MS, ROUNDS_PER_LEASE } from '../tuning.ts';
 import { Duties } from './duties.ts';
@@ -99,7 +99,7 @@ async function stayMember(
     let pauseMs = memberLeaseMs / ROUNDS_PER_LEASE;
     try {
       // A hanging renewal does not delay the end. If it arrives after the end, it is refused.
-      if ((await orAborted(renewAndAssign(), ending.signal)) === 'superseded') {
+      if ((await untilAborted(renewAndAssign(), ending.signal)) === 'superseded') {
         ending.abort();
         log.warn('another incarnation of this dispatcher has started', { ...life });
         return 'superseded';

@@ -3,10 +3,10 @@
  * and as settlement changes them. Changed ledgers are written in the settlement's own commit, and learned costs right after it.
  */
 
-import { type Weights, weightsNow } from '../../core/capacity.ts';
+import { type Weights, weightsWithOverrides } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { typesByName } from '../../core/conflict.ts';
-import { expectedCostMs, observe, WHOLE_TYPE } from '../../core/estimate.ts';
+import { expectedCostMs, observe, TYPE_AVERAGE_RESOURCE } from '../../core/estimate.ts';
 import { correctionMs, resetAtMs } from '../../core/fairness.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
 import type { KeyLedger } from '../../core/planner.ts';
@@ -25,7 +25,7 @@ interface EstimateName {
 export const nameOfEstimate = ({ type, resourceId }: EstimateName): string =>
   `${type.length}\n${type}\n${resourceId}`;
 
-const ONLY_TYPE: readonly string[] = [WHOLE_TYPE];
+const ONLY_TYPE: readonly string[] = [TYPE_AVERAGE_RESOURCE];
 
 /** The jobs in flight with what they are charged now. After a reset, jobs that were reserved before it are charged nothing. */
 export function chargedOf(
@@ -69,12 +69,12 @@ export class LedgerCache {
     this.#nowMs = nowMs;
     this.#cached = cached;
     this.#newsShare = newsShare;
-    this.#weights = weightsNow(configuration, []);
+    this.#weights = weightsWithOverrides(configuration, []);
   }
 
   /** Adds what the load of the partition has read. */
   know({ ledgers, estimates, controls }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls'>): void {
-    this.#weights = weightsNow(this.#configuration, controls);
+    this.#weights = weightsWithOverrides(this.#configuration, controls);
     for (const ledger of ledgers) this.#cached.ledgers.set(ledger.fairnessKey, ledger);
     for (const estimate of estimates) this.#cached.estimates.set(nameOfEstimate(estimate), estimate);
   }
@@ -171,14 +171,17 @@ export class LedgerCache {
 
   /** The expected cost of an attempt, from what was read. */
   costMs(type: string, resourceId: string | undefined): number {
-    return this.#costMsBy(this.#known(nameOfEstimate({ type, resourceId: resourceId ?? WHOLE_TYPE })), type);
+    return this.#costMsBy(
+      this.#known(nameOfEstimate({ type, resourceId: resourceId ?? TYPE_AVERAGE_RESOURCE })),
+      type,
+    );
   }
 
   /** @param own - learned cost of the resource, or of the type if the attempt has no resource */
   #costMsBy(own: EstimateRecord | undefined, type: string): number {
     const declared = typesByName(this.#configuration).get(type);
     const lent = this.#teachesType
-      ? this.#known(nameOfEstimate({ type, resourceId: WHOLE_TYPE }))
+      ? this.#known(nameOfEstimate({ type, resourceId: TYPE_AVERAGE_RESOURCE }))
       : undefined;
     return expectedCostMs(own, lent, declared?.defaultCostMs ?? 0);
   }
@@ -230,7 +233,8 @@ export class LedgerCache {
       if (known !== undefined && !this.#cached.written.has(name)) this.#cached.written.set(name, known);
       this.#cached.estimates.set(name, record);
       // Learned costs of whole types stand in the summary, which is written anyway.
-      if (id !== WHOLE_TYPE && !this.#isWorthWriting(this.#cached.written.get(name), record)) continue;
+      if (id !== TYPE_AVERAGE_RESOURCE && !this.#isWorthWriting(this.#cached.written.get(name), record))
+        continue;
       this.#cached.written.set(name, record);
       changed.push(record);
     }
@@ -262,8 +266,8 @@ export class LedgerCache {
 
   /** The resources that an attempt teaches: its own, and the whole type. */
   #resourcesOf(resourceId: string | undefined): readonly string[] {
-    if (resourceId === undefined || resourceId === WHOLE_TYPE) return ONLY_TYPE;
-    return this.#teachesType ? [resourceId, WHOLE_TYPE] : [resourceId];
+    if (resourceId === undefined || resourceId === TYPE_AVERAGE_RESOURCE) return ONLY_TYPE;
+    return this.#teachesType ? [resourceId, TYPE_AVERAGE_RESOURCE] : [resourceId];
   }
 
   /** The ledger as it counts now: none if its key was idle too long, and nothing charged from before a reset. */

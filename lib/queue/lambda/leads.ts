@@ -4,7 +4,7 @@
  */
 import { InvokeCommand, LambdaClient, type LambdaClientConfig } from '@aws-sdk/client-lambda';
 import { LED_PARTITIONS_MAX } from '../../core/partition.ts';
-import { withoutLineage } from '../lineage.ts';
+import { withoutTraceHeader } from '../lineage.ts';
 
 /**
  * The caller waits for the answer before its own invocation ends, and its network may block Lambda's API. So a request
@@ -15,7 +15,7 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
 } as const satisfies LambdaClientConfig;
 
-export const lambdaForLeads = (): LambdaClient => withoutLineage(new LambdaClient(REQUESTS));
+export const leadClient = (): LambdaClient => withoutTraceHeader(new LambdaClient(REQUESTS));
 
 export interface LeadsOptions {
   readonly client: Pick<LambdaClient, 'send'>;
@@ -23,7 +23,7 @@ export interface LeadsOptions {
 }
 
 /** @throws Lambda's error */
-export const askingToLead =
+export const leadRequester =
   ({ client, functionName }: LeadsOptions) =>
   async (partition: number): Promise<void> => {
     if (partition >= LED_PARTITIONS_MAX) return;
@@ -37,7 +37,7 @@ export const askingToLead =
   };
 
 /** The partition that an invocation is to lead; undefined if the event is another one. */
-export function leadIn(event: object): number | undefined {
+export function leadRequestIn(event: object): number | undefined {
   if (!('asks' in event && event.asks === 'lead' && 'partition' in event)) return undefined;
   const { partition } = event;
   return Number.isSafeInteger(partition) && Number(partition) >= 0 ? Number(partition) : undefined;

@@ -11,7 +11,7 @@ import {
 } from '@aws-sdk/client-lambda';
 import type { Clock } from '../../runtime/contract.ts';
 import type { JobQueue, WakeRequest } from '../contract.ts';
-import { withoutLineage } from '../lineage.ts';
+import { withoutTraceHeader } from '../lineage.ts';
 import { encodeWake } from '../message.ts';
 
 export interface InvokedWakesOptions {
@@ -40,8 +40,8 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 500, requestTimeout: 1_000, throwOnRequestTimeout: true },
 } as const satisfies LambdaClientConfig;
 
-export const lambdaForWakes = (aws: LambdaClientConfig): LambdaClient =>
-  withoutLineage(new LambdaClient({ ...aws, ...REQUESTS }));
+export const wakeClient = (aws: LambdaClientConfig): LambdaClient =>
+  withoutTraceHeader(new LambdaClient({ ...aws, ...REQUESTS }));
 
 const ALIAS_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d{12}:function:[\w-]+:[\w-]+$/;
 /** Whether the ARN names an alias. Only by an alias may producers invoke the function. */

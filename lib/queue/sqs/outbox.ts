@@ -7,7 +7,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { MisconfiguredError } from '../../core/errors.ts';
 import type { OutcomeOutbox, TakenOutcomes, UnpublishedOutcomes } from '../contract.ts';
-import { withoutLineage } from '../lineage.ts';
+import { withoutTraceHeader } from '../lineage.ts';
 import { decodeOutcomes, encodeOutcomes } from '../message.ts';
 import { translated } from './errors.ts';
 
@@ -32,7 +32,7 @@ export class SqsOutcomeOutbox implements OutcomeOutbox {
   readonly #declared: OutcomeQueue | undefined;
 
   constructor({ client, queue }: SqsOutcomeOutboxOptions) {
-    this.#client = withoutLineage(client);
+    this.#client = withoutTraceHeader(client);
     this.#declared = queue;
   }
 

@@ -11,7 +11,7 @@ import {
 } from '@aws-sdk/client-sqs';
 import { MisconfiguredError, RefusedError, UnavailableError } from '../../core/errors.ts';
 import type { DispatchMessage, JobQueue, ReceivedMessage, WakeRequest } from '../contract.ts';
-import { withoutLineage } from '../lineage.ts';
+import { withoutTraceHeader } from '../lineage.ts';
 import {
   decodeDispatchMessage,
   encodeDispatchMessage,
@@ -47,7 +47,7 @@ export class SqsJobQueue implements JobQueue {
   readonly #wakeQueueUrl: string;
 
   constructor(options: SqsJobQueueOptions) {
-    this.#client = withoutLineage(options.client);
+    this.#client = withoutTraceHeader(options.client);
     this.#queueUrls = new Map(Object.entries(options.queueUrls));
     this.#wakeQueueUrl = options.wakeQueueUrl;
   }

@@ -8,7 +8,7 @@
  * sent again after its answer got lost meets its own success.
  */
 import type { Job, JobError, Json, MovingJob } from '../../core/job.ts';
-import type { GivenUp, Unfinished, Verdict } from '../../core/life-cycle.ts';
+import type { AbandonedClaim, Unfinished, Verdict } from '../../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type { BlockedLine, ReadyLine } from './lines.ts';
 import type {
@@ -200,7 +200,7 @@ export interface ClaimStore {
   raiseVersion(request: {
     readonly jobId: string;
     readonly version: number;
-    readonly given?: (GivenUp & { readonly job: MovingJob }) | undefined;
+    readonly given?: (AbandonedClaim & { readonly job: MovingJob }) | undefined;
   }): Promise<'raised' | 'lost'>;
 }
 

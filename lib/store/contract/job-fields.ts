@@ -118,4 +118,4 @@ export const takenOver = (deadLetter: Job): Pick<Job, SameField> => only(SAME_FI
 export const asked = (request: Pick<Job, AskedField>): Pick<Job, AskedField> => only(ASKED_FIELDS, request);
 
 /** What the event of its end says of a job. */
-export const told = (job: MovingJob): Pick<MovingJob, ToldField> => only(TOLD_FIELDS, job);
+export const publicFieldsOf = (job: MovingJob): Pick<MovingJob, ToldField> => only(TOLD_FIELDS, job);

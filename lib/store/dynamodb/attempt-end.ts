@@ -1,7 +1,7 @@
 /** What the end of an attempt writes. */
 
 import { type JobError, type JobState, type MovingJob, withoutStack } from '../../core/job.ts';
-import { readyAgain, type Verdict } from '../../core/life-cycle.ts';
+import { type Verdict, withReadyAt } from '../../core/life-cycle.ts';
 import type { Item } from '../table/codec/attributes.ts';
 import { encodeJson, ttlSec } from '../table/codec/cells.ts';
 import { encodeError } from '../table/codec/job.ts';
@@ -56,7 +56,7 @@ export function endOf(
     // The claim stays until the next one: it says whose attempt ended when, for the settlement.
     case 'retry': {
       const isLost = attempt === running.attempt;
-      const ready = isLost ? undefined : readyChange(readyAgain(running, verdict.runAtMs));
+      const ready = isLost ? undefined : readyChange(withReadyAt(running, verdict.runAtMs));
       const removed = [
         '#hung',
         ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),

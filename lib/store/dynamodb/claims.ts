@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
-import { givenUp } from '../../core/life-cycle.ts';
+import { withAbandonedClaim } from '../../core/life-cycle.ts';
 import type { ClaimStore } from '../contract/core.ts';
 import type { LockStore } from '../contract/locks.ts';
 import type { Lock } from '../contract/records.ts';
@@ -174,7 +174,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
   async raiseVersion({ jobId, version, given }: RequestOf<'raiseVersion'>): Promise<'raised' | 'lost'> {
     const callId = randomUUID();
     // Of another version, nobody knows what its history is by now.
-    const { history } = given?.job.version === version ? givenUp(given.job, given) : {};
+    const { history } = given?.job.version === version ? withAbandonedClaim(given.job, given) : {};
     const noted = notedHistory(history);
     const outcome = await this.#table.update('raiseVersion', {
       key: jobKey(jobId),

@@ -2,7 +2,7 @@
 
 import type { Control } from '../../core/capacity.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
-import { askForEnd, cancel, retime } from '../../core/life-cycle.ts';
+import { cancel, requestCancel, retime } from '../../core/life-cycle.ts';
 import type { ProducerStore } from '../contract/core.ts';
 import type { OperateStore } from '../contract/operate.ts';
 import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
@@ -61,7 +61,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       }
       // That it waits is tried first.
       this.#items.bill.refused('cancelJob', item);
-      const asked = askForEnd(job, nowMs, by);
+      const asked = requestCancel(job, nowMs, by);
       return { kind: 'requested', job: asked === job ? job : this.#items.put(item, asked) };
     });
   }

@@ -2,9 +2,9 @@ import { RefusedError } from '../../core/errors.ts';
 import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
 import {
   claimAndStart,
+  endUnfinished,
   finish,
   isPlanned,
-  loseWorker,
   start,
   type Transition,
 } from '../../core/life-cycle.ts';
@@ -98,7 +98,7 @@ export class MemoryWorkerStore implements WorkerStore {
     expiresAtMs,
   }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
     const claimId = claimIdOf('loseWorker', job);
-    const lose = (running: Job): Transition => loseWorker(running, claimId, verdict, nowMs, as);
+    const lose = (running: Job): Transition => endUnfinished(running, claimId, verdict, nowMs, as);
     const isRetry = verdict.kind === 'retry';
     return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs, isRetry), job);
   }

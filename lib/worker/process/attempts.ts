@@ -1,9 +1,9 @@
 /** What a worker process is at: attempts that were accepted, and what becomes of them. */
 
 import { type Job, partitionOfClaim } from '../../core/job.ts';
-import { mayHaveBegun } from '../../core/life-cycle.ts';
+import { mayHaveRun } from '../../core/life-cycle.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
-import { orAborted } from '../../runtime/abort.ts';
+import { untilAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
 import type { WorkerIdentity } from '../../store/contract/records.ts';
 import { deadlinesBy, noteStart, type Progress, progressOf, watchJobs } from '../attempt-host.ts';
@@ -123,7 +123,7 @@ export class Attempts {
     const cut = (): void => over.abort();
     early?.addEventListener('abort', cut);
     while (!this.isIdle() && !over.signal.aborted && early?.aborted !== true)
-      await orAborted(this.changed(), over.signal);
+      await untilAborted(this.changed(), over.signal);
     early?.removeEventListener('abort', cut);
     over.abort();
     await time;
@@ -184,7 +184,7 @@ export class Attempts {
   async #mayBegin({ jobId, claimId, toClaim }: DispatchMessage): Promise<boolean> {
     const { settings, ending } = this.#scope;
     // Most jobs were never begun before: their version tells, without a read.
-    if (settings.slots === 1 || (toClaim !== undefined && !mayHaveBegun(toClaim))) return true;
+    if (settings.slots === 1 || (toClaim !== undefined && !mayHaveRun(toClaim))) return true;
     try {
       const [job] = await settings.store.lookUpJobs({ ids: [jobId], unreadable: () => {} });
       // planted: suspects-beside-others
@@ -199,7 +199,7 @@ export class Attempts {
     const isTurn = (): boolean =>
       this.#apart.values().next().value === claimId &&
       [...this.#occupants.keys()].every((each) => this.#apart.has(each));
-    while (!ending.begun.aborted && !isTurn()) await orAborted(this.changed(), ending.begun);
+    while (!ending.begun.aborted && !isTurn()) await untilAborted(this.changed(), ending.begun);
     return !ending.begun.aborted;
   }
 

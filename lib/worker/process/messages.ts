@@ -1,6 +1,6 @@
 /** Messages of a worker process: received while slots are free, deleted in batches once their jobs have started. */
 import type { ReceivedMessage } from '../../queue/contract.ts';
-import { orAborted } from '../../runtime/abort.ts';
+import { untilAborted } from '../../runtime/abort.ts';
 import { LEASE_MARGIN_MS } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
 
@@ -71,7 +71,7 @@ export async function receiveOn(
   while (!ending.aborted) {
     const max = Math.min(free(), RECEIVE_MAX);
     if (max <= 0) {
-      await orAborted(changed(), ending);
+      await untilAborted(changed(), ending);
       continue;
     }
     try {

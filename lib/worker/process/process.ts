@@ -2,7 +2,7 @@
  * A long-running worker: it registers slots, takes as many messages as it has free ones, runs them, and ends in order:
  * on request, when its lease is lost, or when a handler does not heed its signal.
  */
-import { abortOf, orAborted } from '../../runtime/abort.ts';
+import { aborted, untilAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
 import { instantOf } from '../../runtime/instant.ts';
 import { type Guard, guardHere } from '../guard.ts';
@@ -56,7 +56,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   void partitions.follow(ending.begun, ended.signal);
   await wake(settings, first.shares.keys());
   const received = receiveOn(settings, attempts, ending.begun, ending.lost);
-  await abortOf(ending.begun);
+  await aborted(ending.begun);
 
   await endAttempts(attempts, ending, settings.shutdownMs);
   signal.removeEventListener('abort', onSignal);
@@ -65,7 +65,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   if (handling === 0 && !ending.lost.aborted) await guard.leave();
   // As long as handlers run, the lease is kept: it must not end before they do.
   const over = Promise.race([received, clock.sleep(RECEIVE_WAIT_MAX_MS, ending.lost)]);
-  await orAborted(Promise.all([deleted.flush(), over]), ending.lost);
+  await untilAborted(Promise.all([deleted.flush(), over]), ending.lost);
   guard.abandon();
   const end = ending.why ?? 'stopped';
   log.info('worker ended', { ...life, fleet, end, outcomes });

@@ -2,14 +2,14 @@
 import { RefusedError } from '../../../lib/core/errors.ts';
 import { isTerminal, type Job, type MovingJob } from '../../../lib/core/job.ts';
 import {
-  askForEnd,
   cancel,
   claim,
   claimAndStart,
+  endUnfinished,
   finish,
   isPlanned,
-  loseWorker,
   raiseVersion,
+  requestCancel,
   retime,
   start,
   type Transition,
@@ -86,7 +86,7 @@ export class SqliteJobs implements Jobs {
       if (isTerminal(job.state)) return { kind: 'ended', job };
       const ended = this.#database.move(jobId, () => cancel(job, nowMs, by), expiresAtMs);
       if (ended !== undefined) return { kind: 'cancelled', job: ended };
-      return { kind: 'requested', job: this.#database.putJob(askForEnd(job, nowMs, by), job) };
+      return { kind: 'requested', job: this.#database.putJob(requestCancel(job, nowMs, by), job) };
     });
   }
 
@@ -150,7 +150,7 @@ export class SqliteJobs implements Jobs {
     expiresAtMs,
   }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
     const claimId = claimIdOf('loseWorker', job);
-    return this.#end(job, (running) => loseWorker(running, claimId, verdict, nowMs, as), expiresAtMs);
+    return this.#end(job, (running) => endUnfinished(running, claimId, verdict, nowMs, as), expiresAtMs);
   }
 
   #end(seen: MovingJob, end: (running: Job) => Transition, expiresAtMs: number): Promise<FinishOutcome> {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { UnavailableError } from '../../../lib/core/errors.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
-import type { Deployed } from '../../../lib/declaration/declaration.ts';
+import type { DeclarationState } from '../../../lib/declaration/declaration.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET, RAMP_FIRST } from '../../../lib/dispatch/tuning.ts';
@@ -270,7 +270,7 @@ describe('jobs that run', () => {
     expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 
-  it.each<[string, (on: Redeployed) => Deployed['typeUnder']]>([
+  it.each<[string, (on: Redeployed) => DeclarationState['typeUnder']]>([
     ['whatever their worker knows', (on) => (version, type) => on.declarations.typeUnder(version, type)],
     [
       'also when their worker could not read it, and knows a shorter one',

@@ -6,7 +6,7 @@ import { type PoolInput, resolveConfiguration } from '../../../lib/core/defaults
 import type { ReservedJob } from '../../../lib/core/job.ts';
 import type { Loan } from '../../../lib/core/lending.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
-import type { Deployed } from '../../../lib/declaration/declaration.ts';
+import type { DeclarationState } from '../../../lib/declaration/declaration.ts';
 import { CommitLostError, Commits } from '../../../lib/dispatch/partition/commits.ts';
 import {
   type HandoverWait,
@@ -73,7 +73,7 @@ async function looking({
   const queue = storeWith(on.queue, {
     sendWake: async ({ delayMs = 0 }) => void wakes.push({ delayMs, atMs: sinceStart() }),
   });
-  const deployed: Deployed = {
+  const deployed: DeclarationState = {
     version: sharedSince,
     formerTypes: [],
     partitionsEver: ever,

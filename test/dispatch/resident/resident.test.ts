@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type PoolInput, resolveConfiguration } from '../../../lib/core/defaults.ts';
 import { RefusedError, ThrottledError, UnavailableError } from '../../../lib/core/errors.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../../lib/core/ring.ts';
-import { Declarations, deployedParts } from '../../../lib/declaration/declaration.ts';
+import { Declarations, declaredParts } from '../../../lib/declaration/declaration.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
 import { residentIn } from '../../../lib/dispatch/lead/lead.ts';
 import type { ResidentOptions, ResidentReport } from '../../../lib/dispatch/resident/options.ts';
@@ -195,7 +195,7 @@ describe('a resident', () => {
     const declarations = new Declarations({ store: on.store, clock: on.clock, log: on.log });
     const one = on.start(
       'one',
-      deployedParts(declarations, await declarations.current(), () => on.queue),
+      declaredParts(declarations, await declarations.current(), () => on.queue),
     );
     await on.advance(SOON_MS);
     const untold = storeWith(on.store, {

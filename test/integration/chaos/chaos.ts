@@ -19,7 +19,7 @@ import { isTerminal, type Job, type Json, type MovingJob } from '../../../lib/co
 import { WORKER_LOST } from '../../../lib/core/retry.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
 import { decodeMovingJob, isJobItem } from '../../../lib/store/table/codec/job.ts';
-import { type AnnouncedLines, placeOf, submit } from '../../../lib/submit/submit.ts';
+import { type AnnouncedLines, rankOf, submit } from '../../../lib/submit/submit.ts';
 import {
   clientConfiguration,
   createQueue,
@@ -215,7 +215,7 @@ function chaos(scene: ChaosScene): void {
       createQueue(sqs, FLEET),
       createQueue(sqs, 'wakes'),
     ]);
-    store = new DynamoJobStore({ ...table, place: placeOf(configuration) });
+    store = new DynamoJobStore({ ...table, place: rankOf(configuration) });
     environment = await fleetEnvironment({
       store,
       configuration,

@@ -14,7 +14,7 @@ import { systemClock } from '../../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
 import { decodeMovingJob, isJobItem } from '../../../lib/store/table/codec/job.ts';
 import { BLOCKED_PREFIX, TABLE } from '../../../lib/store/table/schema.ts';
-import { placeOf } from '../../../lib/submit/submit.ts';
+import { rankOf } from '../../../lib/submit/submit.ts';
 import { BUDGET, POOL, STEPS } from './pool.ts';
 import { readStream } from './table-stream.ts';
 
@@ -54,7 +54,7 @@ const context: DispatchContext = {
     new DynamoJobStore({
       client: new DynamoDBClient(REQUESTS),
       table,
-      place: placeOf(configuration),
+      place: rankOf(configuration),
     }),
   ),
   queue: saying(new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl })),

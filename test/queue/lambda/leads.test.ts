@@ -1,7 +1,7 @@
 /** Asking for a function that leads, and what such an invocation says. */
 import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { describe, expect, it } from 'vitest';
-import { askingToLead, leadIn } from '../../../lib/queue/lambda/leads.ts';
+import { leadRequester, leadRequestIn } from '../../../lib/queue/lambda/leads.ts';
 
 function scene() {
   const invoked: InvokeCommand['input'][] = [];
@@ -9,7 +9,7 @@ function scene() {
     invoked.push(input);
     return { StatusCode: 202 };
   };
-  const lead = askingToLead({ client: { send } as unknown as LambdaClient, functionName: 'dispatch' });
+  const lead = leadRequester({ client: { send } as unknown as LambdaClient, functionName: 'dispatch' });
   return { invoked, lead };
 }
 
@@ -18,7 +18,7 @@ describe('asking for a function that leads', () => {
     const { invoked, lead } = scene();
     await lead(3);
     expect(invoked).toMatchObject([{ FunctionName: 'dispatch', InvocationType: 'Event' }]);
-    expect(leadIn(JSON.parse(Buffer.from(invoked[0]?.Payload as Uint8Array).toString()))).toBe(3);
+    expect(leadRequestIn(JSON.parse(Buffer.from(invoked[0]?.Payload as Uint8Array).toString()))).toBe(3);
   });
 
   it('asks for the first 32 partitions only', async () => {
@@ -29,7 +29,7 @@ describe('asking for a function that leads', () => {
 
   it('fails as Lambda does', async () => {
     const send = () => Promise.reject(new Error('not allowed'));
-    const lead = askingToLead({ client: { send } as unknown as LambdaClient, functionName: 'dispatch' });
+    const lead = leadRequester({ client: { send } as unknown as LambdaClient, functionName: 'dispatch' });
     await expect(lead(0)).rejects.toThrow('not allowed');
   });
 });
@@ -46,6 +46,6 @@ describe('what asks to lead', () => {
     { asks: 'lead', partition: null },
     { 'detail-type': 'Scheduled Event' },
   ])('is not %j', (event) => {
-    expect(leadIn(event)).toBeUndefined();
+    expect(leadRequestIn(event)).toBeUndefined();
   });
 });

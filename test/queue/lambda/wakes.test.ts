@@ -9,7 +9,7 @@ import {
   LambdaServiceException,
 } from '@aws-sdk/client-lambda';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { InvokedWakes, lambdaForWakes } from '../../../lib/queue/lambda/wakes.ts';
+import { InvokedWakes, wakeClient } from '../../../lib/queue/lambda/wakes.ts';
 import { decodeWake } from '../../../lib/queue/message.ts';
 
 const ALIAS = 'arn:aws:lambda:eu-central-1:123456789012:function:dispatch:wake';
@@ -132,14 +132,14 @@ describe('wakes by invocation', () => {
     const lambda = createServer(() => {
       asked += 1;
     });
-    const real = await wakesAt(lambda, lambdaForWakes);
+    const real = await wakesAt(lambda, wakeClient);
     for (const id of ['a', 'b']) await real.sendWake({ partition: 0, jobIds: [id] });
     expect([asked, sent.length]).toEqual([2, 2]);
   });
 
   it('are given up where their sender waits no longer, and send no message either', async () => {
     const lambda = createServer(() => {});
-    const real = await wakesAt(lambda, lambdaForWakes);
+    const real = await wakesAt(lambda, wakeClient);
     const sender = new AbortController();
     lambda.on('request', () => sender.abort());
     await expect(real.sendWake({ partition: 0, jobIds: ['a'], signal: sender.signal })).rejects.toThrow();

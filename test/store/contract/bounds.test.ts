@@ -15,7 +15,7 @@ import {
   withEntry,
 } from '../../../lib/core/history.ts';
 import type { History } from '../../../lib/core/job.ts';
-import { inRequests } from '../../../lib/core/lending.ts';
+import { splitIntoRequests } from '../../../lib/core/lending.ts';
 import { SCHEDULE_LIMITS } from '../../../lib/schedules/request.ts';
 import {
   COMMIT_ITEMS_MAX,
@@ -341,7 +341,7 @@ describe('a request for capacity', () => {
     const many = times(3, () => wants).flat();
     const fleets = times(70, (at) => `${at}`.padEnd(100, '日'));
     const wide = { units: 3, scopes: [`type/${NAME}`], fleets };
-    const requests = inRequests([...many, wide], WANTS_BYTES_MAX);
+    const requests = splitIntoRequests([...many, wide], WANTS_BYTES_MAX);
     expect(requests.length).toBeGreaterThan(3);
     for (const each of requests)
       expect(itemBytes(encodeRequest(PARTITION, { ...largestRequest(), wants: each }))).toBeLessThanOrEqual(
@@ -356,8 +356,8 @@ describe('a request for capacity', () => {
 
   it('is one where it fits, however many fleets it names', () => {
     const wants = [{ units: 1, scopes: [], fleets: times(100, (at) => `fleet-${at}`) }];
-    expect(inRequests(wants, WANTS_BYTES_MAX)).toEqual([wants]);
-    expect(inRequests([], WANTS_BYTES_MAX)).toEqual([[]]);
+    expect(splitIntoRequests(wants, WANTS_BYTES_MAX)).toEqual([wants]);
+    expect(splitIntoRequests([], WANTS_BYTES_MAX)).toEqual([[]]);
   });
 });
 

@@ -8,7 +8,7 @@
  */
 import type { Job } from '../core/job.ts';
 import { isLedBy } from '../dispatch/pass/load.ts';
-import { type JobQueue, TOLD_JOBS_MAX } from '../queue/contract.ts';
+import { type JobQueue, WAKE_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { LeadStore } from '../store/contract/leading.ts';
 import type { Leader } from '../store/contract/records.ts';
@@ -30,7 +30,7 @@ const FIRST_FOR_MS = 2_000;
 /** Where a letter could not be left, messages are sent for so long. */
 const REFUSED_FOR_MS = 10 * 60_000;
 
-export interface ToldParts {
+export interface NotifierParts {
   readonly store: Pick<SubmitStore, 'putLetter'> & Pick<LeadStore, 'readLeader'>;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly clock: Clock;
@@ -47,7 +47,7 @@ interface Seen {
 
 const NOTHING_SEEN = { isLed: false, wantsLetters: false } as const;
 
-export class Told {
+export class DispatcherNotifier {
   #left = RESERVE;
   #countedAtMonotonicMs: number | undefined;
   /** By partition. */
@@ -57,7 +57,7 @@ export class Told {
    * Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. Nothing is
    * left running: a function that submits may be frozen as soon as it has answered.
    */
-  async while<T>(parts: ToldParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
+  async notifyWhile<T>(parts: NotifierParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
     const { clock } = parts;
     const pending = jobs.filter(({ state }) => state === 'pending');
     const beside: Promise<unknown>[] = [];
@@ -72,7 +72,7 @@ export class Told {
     const givenUp = new AbortController();
     if (byPartition.length > 0 && this.#take(clock, byPartition.length, eachMs))
       for (const { partition, ofPartition, isLed } of byPartition) {
-        const ids = ofPartition.slice(0, TOLD_JOBS_MAX).map(({ id }) => id);
+        const ids = ofPartition.slice(0, WAKE_JOBS_MAX).map(({ id }) => id);
         beside.push(
           isLed
             ? this.#leaveLetter(parts, partition, ids, givenUp.signal)
@@ -93,7 +93,7 @@ export class Told {
 
   /** Whether a partition is led, as it was seen last; if that is long ago, it is looked at for the next time, beside what goes on. */
   #look(
-    { store, clock }: ToldParts,
+    { store, clock }: NotifierParts,
     partition: number,
     beside: Promise<unknown>[],
   ): Pick<Seen, 'isLed' | 'wantsLetters'> {
@@ -128,7 +128,7 @@ export class Told {
   }
 
   async #leaveLetter(
-    { store, queue, clock }: ToldParts,
+    { store, queue, clock }: NotifierParts,
     partition: number,
     jobIds: readonly string[],
     signal: AbortSignal,
