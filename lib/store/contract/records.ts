@@ -42,9 +42,8 @@ export interface Carried {
   /** The cursor at which the next pass continues; undefined: the beginning. */
   readonly after?: string | undefined;
   /**
-   * The first version of the partition summary at which the partition planned with the present shared settings of the partitions (number,
-   * conflict keys, caps). Reservations of earlier versions may have been planned with other settings. Undefined: no shared setting has
-   * changed.
+   * The first version of the partition summary whose reservations are planned with the present settings that partitions share: their
+   * number, the caps divided among them, and conflict groups. Undefined: none of these has changed.
    */
   readonly sinceVersion?: number | undefined;
   /** No other partition has jobs in flight that a pass must check before it starts jobs here. */
@@ -91,7 +90,7 @@ export interface WorkerRecord {
   readonly formerUntilMs?: number | undefined;
   /** The measurements of the last heartbeat that had any. Undefined: the worker does not measure. */
   readonly load?: WorkerLoad | undefined;
-  /** The time of the last heartbeat, by the worker's clock. Undefined: the record shows only the lease of an earlier incarnation. */
+  /** The time of the last heartbeat, by the worker's clock. Undefined for a record that cannot be read. */
   readonly heardAtMs?: number | undefined;
   /** The running claims, one for each busy slot, with the handler's last progress. */
   readonly occupants: readonly {
@@ -102,8 +101,8 @@ export interface WorkerRecord {
 }
 
 /**
- * How long a record shows the end of an earlier incarnation's lease after a later incarnation has left in order. In that time passes check
- * the jobs that ran under it; later they rely on `checkAtMs` of the reservations.
+ * How long after the end of an earlier incarnation's lease a record is kept although a later incarnation has deregistered. By then
+ * passes have checked the jobs that ran under that lease, or their reservations have come due.
  */
 export const FORMER_SHOWN_MS = 60_000;
 

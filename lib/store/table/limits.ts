@@ -1,4 +1,4 @@
-/** DynamoDB's limits on what is written, asked before anything is: by both stores, with the same errors. */
+/** Checks DynamoDB's size limits before anything is written. Both stores use them, so both throw the same errors. */
 
 import { ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX } from '../contract/bounds.ts';
 import { itemTooLarge, transactionTooLarge } from '../contract/errors.ts';

@@ -1,4 +1,4 @@
-/** Reads the cells of an item: a malformed one is rejected by name, with the way out, and never guessed at. */
+/** Reads the attributes of an item. A malformed one is an error that names it and says what to do; no value is guessed. */
 
 import { inflateRawSync } from 'node:zlib';
 import type { Json } from '../../../core/job.ts';
@@ -19,7 +19,7 @@ const isRecord = (value: unknown): value is Item =>
 const areTexts = (values: readonly unknown[]): values is readonly string[] =>
   values.every((each) => typeof each === 'string');
 
-/** Reads cells of one item, or of a map inside it, and names what is wrong. */
+/** Reads attributes of one item, or of a map inside it. */
 export class Cells {
   readonly #values: Item;
   readonly #key: string;
@@ -82,7 +82,7 @@ export class Cells {
     }
   }
 
-  /** JSON of a shape of its own; `unpack` throws at whatever is wrong with it. */
+  /** Reads JSON with a format of its own; `unpack` throws if the format is wrong. */
   packed<T>(name: string, unpack: (json: unknown) => T, loosen?: (text: string) => string): T {
     const json = this.json(name, loosen);
     try {
@@ -92,7 +92,7 @@ export class Cells {
     }
   }
 
-  /** What stands as deflate, of so many bytes at most; `read` throws at whatever is wrong with its text. */
+  /** Reads a deflated text of at most `bytesMax` bytes; `read` throws if the text is wrong. */
   inflated<T>(name: string, what: string, bytesMax: number, read: (text: string) => T): T {
     const value = this.#values[name];
     if (!(value instanceof Uint8Array)) throw this.malformed(name, 'bytes');
@@ -138,7 +138,7 @@ function shown(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
-/** What to do about an item that must not be guessed at, nor simply deleted. By the kind that its sort key names. */
+/** Advice for items that must be neither guessed nor simply deleted, by the beginning of the sort key. */
 const WAYS_OUT: readonly (readonly [string, string])[] = [
   [leaderKey(0).sk, 'delete it, and deploy the stack again: so the partition is told of its declaration'],
   [
@@ -166,16 +166,16 @@ export function cellsOf(item: Item): Cells {
   return new Cells(item, `${String(item[A.pk])} ${String(item[A.sk])}`, '');
 }
 
-/** DynamoDB's numbers end at 1e-130; a variance may fall below. */
+/** DynamoDB's smallest number is 1e-130; a variance may be smaller. */
 export const storable = (value: number): number => (Math.abs(value) < 1e-100 ? 0 : value);
 
-/** `ttl` counts seconds; rounded up, so that an item is never collected early. */
+/** `ttl` counts seconds. It is rounded up, so that an item is never collected early. */
 export const ttlSec = (expiresAtMs: number): number => Math.ceil(expiresAtMs / 1000);
 
-/** As text, so that whatever names the JSON holds are only text to the table. */
+/** JSON is stored as text, so that the table does not interpret the names in it. */
 export const encodeJson = (value: Json): string => JSON.stringify(value);
 
-/** Absent, not undefined. */
+/** Leaves out fields that are undefined. */
 export function present<T extends Item>(
   fields: T,
 ): { readonly [Name in keyof T]?: Exclude<T[Name], undefined> } {

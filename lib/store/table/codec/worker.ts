@@ -1,4 +1,4 @@
-/** A worker's heartbeat record. */
+/** Encodes and decodes a worker's heartbeat record. */
 
 import type { MalformedItemError } from '../../contract/errors.ts';
 import type { WorkerRecord } from '../../contract/records.ts';
@@ -24,7 +24,7 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
   };
 }
 
-/** Long after its end: a former life of its name may have had the longer lease. */
+/** The record is kept long after it has expired, because an earlier incarnation may have had a longer lease. */
 export const workerTtlSec = ({ expiresAtMs }: Pick<WorkerRecord, 'expiresAtMs'>): number =>
   ttlSec(expiresAtMs + WORKER_KEPT_MS);
 
@@ -59,10 +59,10 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
 }
 
 /**
- * What stands for a worker's record that cannot be read: a life without a slot that lasts until the record is collected or
- * corrected, because its jobs may be running. Undefined once it has long been over.
+ * The substitute for a worker's record that cannot be read: a worker without a slot that never expires, because its jobs may be running.
+ * Undefined once the record's `ttl` is over.
  *
- * @throws MalformedItemError - `cause`: nothing in the item says whose record it is
+ * @throws MalformedItemError `cause`, if the item does not say whose record it is
  */
 export function unreadableWorker(
   partition: number,
