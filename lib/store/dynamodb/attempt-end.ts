@@ -1,4 +1,4 @@
-/** What the end of an attempt writes. */
+/** The update that ends an attempt. */
 
 import { type JobError, type JobState, type MovingJob, withoutStack } from '../../core/job.ts';
 import { readyAgain, type Verdict } from '../../core/life-cycle.ts';
@@ -8,7 +8,7 @@ import { encodeError } from '../table/codec/job.ts';
 import type { Update } from './connection.ts';
 import { deadStanding, dueStanding, readyChange, standingValues, stateValues } from './expressions.ts';
 
-/** A verdict as it is written: a cancellation may stand in for a retry, and keeps its error. */
+/** A verdict as it is written. If a cancellation was requested, it replaces a retry, and keeps the retry's error. */
 export type WrittenVerdict =
   | Exclude<Verdict, { readonly kind: 'cancelled' }>
   | { readonly kind: 'cancelled'; readonly error?: JobError | undefined };
@@ -16,7 +16,7 @@ export type WrittenVerdict =
 export const stateAfter = (verdict: WrittenVerdict): JobState =>
   verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
 
-/** What the end of an attempt writes. */
+/** The update of a running job for a verdict. */
 export function endOf(
   running: MovingJob,
   verdict: WrittenVerdict,
@@ -53,7 +53,7 @@ export function endOf(
         values: { ...terminal, ':error': encodeError(withoutStack(verdict.error)) },
       };
     }
-    // The claim stays until the next one: it says whose attempt ended when, for the settlement.
+    // The claim stays until the next one: settlement needs it to know which attempt ended, and when.
     case 'retry': {
       const isLost = attempt === running.attempt;
       const ready = isLost ? undefined : readyChange(readyAgain(running, verdict.runAtMs));
@@ -70,7 +70,7 @@ export function endOf(
           ...ready?.values,
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
-          // The attempt is in the history, and its stack with it.
+          // The stack is in the history, together with the attempt.
           ':error': encodeError(withoutStack(verdict.error)),
           ...standingValues(dueStanding(running, verdict.runAtMs)),
         },

@@ -1,4 +1,4 @@
-/** Jobs that are cancelled or moved, controls, dead letters, and requests that were rejected. */
+/** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
 import { randomUUID } from 'node:crypto';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
@@ -48,12 +48,12 @@ import { inParallel } from './parallel.ts';
 const IDLE_CONTROL =
   '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
 
-/** Changes of an operator come no later than this. */
+/** How long an idle control is kept. Late changes of operators are never later than this. */
 const IDLE_CONTROL_KEPT_MS = 3_600_000;
 
 const CANCEL_TRIES_MAX = 5;
 
-/** What is said of a job that could not be moved, as it is now. */
+/** The outcome for a job that could not be retimed. */
 function unmoved(job: Job | undefined): RetimeOutcome {
   if (job === undefined) return { kind: 'missing' };
   return { kind: isWaiting(job.state) ? 'superseded' : 'tooLate', job };
@@ -73,17 +73,17 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
   async cancelJob({ jobId, nowMs, expiresAtMs, by }: RequestOf<'cancelJob'>): Promise<CancelOutcome> {
     const seen = await this.#table.get('cancelJob', jobKey(jobId));
     if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
-    // Read first, for it never changes: what fails after the write would hide that the job was cancelled.
+    // The payload is read before the write, and never changes. A failed read after the write would hide that the job was cancelled.
     const payload = await this.#items.payloads.of('cancelJob', seen);
     const callId = randomUUID();
     const asked = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
       by === undefined ? '' : ', #cancelRequestedBy = :by'
     }`;
     const askedValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
-    // A worker may start the job, or give it up, between the two writes.
+    // A worker may start the job, or end its attempt, between the two writes.
     for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
       const cancelled = await this.#items.changeJob('cancelJob', jobId, {
-        // Of an earlier attempt, `finishedAtMs` says what that used.
+        // `finishedAtMs` of an earlier attempt stays, because that attempt's cost is charged by it.
         update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
           #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${asked} REMOVE #line, #rank`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
@@ -126,10 +126,10 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const next = transition.job;
     const seen = await this.#table.get('retimeJob', jobKey(job.id));
     if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
-    // Read first, for it never changes: what fails after the write would hide that the job was moved.
+    // The payload is read before the write, and never changes. A failed read after the write would hide that the job was retimed.
     const payload = await this.#items.payloads.of('retimeJob', seen);
     await this.#items.payloads.moving('retimeJob', seen, next);
-    // A job that is ready, and stays so, stays where it stands: it may be parked.
+    // A job that is ready and stays ready keeps its line, because it may be parked.
     const standing =
       job.state === 'pending' && next.state === 'pending' ? undefined : this.#items.standingOf(next);
     const callId = randomUUID();
@@ -174,7 +174,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const control = decodeControl(item);
     if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
       return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };
-    // Nobody sees one that is idle; it is kept a while, so that what comes late can be told from what is newer.
+    // An idle control is not shown, but kept for a while, so that a late change can be told from a newer one.
     if (isIdle(control)) {
       await this.#items.hint(() =>
         this.#table.update('changeControl', {
@@ -197,7 +197,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       notes.map(({ of }) => of),
       (item) => item,
     );
-    // A schedule is two items: either may be what cannot be read.
+    // A schedule is two items, and either may be unreadable.
     const specKeys = notes.flatMap(({ of }) => specKeyBeside(of) ?? []);
     const specs = new Map(
       (await this.#items.getAll('listUnreadable', specKeys, (item) => item)).map((item, at) => [
@@ -296,7 +296,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
   }
 }
 
-/** Whoever asked first is the one who did. */
+/** Whether a cancellation of the running job was requested, by this call or an earlier one. */
 function isAskedToEnd(asking: ChangedJob): asking is ChangedJob & { readonly item: Item } {
   return asking.applied || (asking.job?.state === 'running' && asking.job.cancelRequestedAtMs !== undefined);
 }

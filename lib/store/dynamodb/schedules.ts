@@ -54,7 +54,7 @@ export class DynamoScheduleStore implements ScheduleStore {
         if (unreadable === undefined || state === undefined || !(error instanceof MalformedItemError))
           throw error;
         unreadable(id);
-        // One that stands in no line was set aside before.
+        // A schedule in no line was taken out of it before.
         const partition = partitionOfLine(state);
         if (partition !== undefined) await this.#items.setAside(partition, state, error);
       }
@@ -96,7 +96,7 @@ export class DynamoScheduleStore implements ScheduleStore {
       values: { ':seen': seen },
     });
     if (outcome.applied) return 'applied';
-    // A try whose answer got lost may have written it; whoever else wrote the same goes on with the same.
+    // A try whose answer got lost may have written it. If another caller has written the same, both may continue.
     const { old } = outcome;
     return old?.revision === item.revision && old?.text === item.text ? 'applied' : 'superseded';
   }
@@ -112,7 +112,7 @@ export class DynamoScheduleStore implements ScheduleStore {
   async discardSchedule(id: string): Promise<Applied> {
     const { state, spec } = (await this.#itemsOf('discardSchedule', [id])).get(id) ?? {};
     if (state === undefined || isReadableSchedule(state, spec)) return 'superseded';
-    // Exactly what was read: somebody may be correcting it.
+    // Only the item that was read is deleted: an operator may be correcting it.
     const asRead = ['revision', 'text'].map((name) =>
       state[name] === undefined ? `attribute_not_exists(#${name})` : `#${name} = :${name}`,
     );
@@ -136,7 +136,7 @@ export class DynamoScheduleStore implements ScheduleStore {
       condition: ' AND #rank BETWEEN :from AND :below',
       values: {
         ':from': instantRank(Math.floor(fromMs) + 1, ''),
-        // The least rank of the next millisecond: whatever is due stands before it.
+        // The lowest rank of the next millisecond: all due schedules are below it.
         ':below': instantRank(Math.floor(untilMs) + 1, ''),
       },
     });
@@ -174,7 +174,7 @@ export class DynamoScheduleStore implements ScheduleStore {
   }
 }
 
-/** Where to read on in a line: behind a schedule's entry, whatever has become of it. */
+/** The start of the next read in a line: after a schedule's entry, even if the entry is gone. */
 function startOf(verb: string, line: string, cursor: string): Item {
   try {
     const [rank, id] = JSON.parse(cursor) as readonly [string, string];
@@ -189,7 +189,7 @@ function startOf(verb: string, line: string, cursor: string): Item {
   }
 }
 
-/** A due line's rank begins with the instant. */
+/** The instant at the beginning of a due line's rank. */
 const dueIn = (item: Item): { readonly dueMs?: number } => {
   const dueMs = String(item[TABLE.line]).startsWith('schedules/')
     ? Number.parseInt(String(item[TABLE.rank]), 10)

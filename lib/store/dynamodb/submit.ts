@@ -1,4 +1,4 @@
-/** Storing jobs and reading them, and announcing their lines. */
+/** Submitting and reading jobs, and announcing lines. */
 
 import { UnavailableError } from '../../core/errors.ts';
 import type { Job, MovingJob } from '../../core/job.ts';
@@ -30,7 +30,7 @@ export class DynamoSubmitStore
   }
 
   async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
-    // Of one id in the list twice, the first is put before the second is tried.
+    // If an id is in the list twice, its first job is put before the second one is tried.
     const seen = new Set<string>();
     const later: number[] = [];
     const first: number[] = [];
@@ -62,7 +62,7 @@ export class DynamoSubmitStore
     if (old === undefined) {
       throw new UnavailableError(`createJobs: job ${job.id} was there and went away at once; repeat it`);
     }
-    // An earlier try, whose answer got lost, may have put ours.
+    // The present job has this payload if an earlier try put it and its answer got lost.
     if (payloadIdOf(old) !== payloadId) await payloads.discard('createJobs', job.id, payloadId);
     const present = await payloads.whole('createJobs', old);
     return { kind: present.contentHash === job.contentHash ? 'repeated' : 'conflict', job: present };
@@ -86,7 +86,7 @@ export class DynamoSubmitStore
     return lines.map((line) => announcedAtMs.get(line) ?? nowMs);
   }
 
-  /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has lines at all. */
+  /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has any lines. */
   async #announcedAtMs(
     partition: number,
     group: readonly ReadyLine[],
