@@ -1,4 +1,4 @@
-/** Jobs that are cancelled or moved, controls, dead letters, and requests that were rejected. */
+/** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
 import type { Control } from '../../core/capacity.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
@@ -59,7 +59,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         this.#items.bill.wrotePayload('cancelJob', job);
         return { kind: 'cancelled', job: this.#items.put(item, transition.job, expiresAtMs) };
       }
-      // That it waits is tried first.
+      // DynamoDB's first write, which requires that the job does not run, has failed.
       this.#items.bill.refused('cancelJob', item);
       const asked = askForEnd(job, nowMs, by);
       return { kind: 'requested', job: asked === job ? job : this.#items.put(item, asked) };

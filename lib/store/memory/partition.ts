@@ -1,4 +1,4 @@
-/** A partition as a pass reads it, and the decisions that a pass commits. */
+/** Loads a partition for a pass, and commits the pass's decisions. */
 
 import { ThrottledError } from '../../core/errors.ts';
 import type { Loan } from '../../core/lending.ts';
@@ -46,7 +46,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     return this.#items.read('loadPartition', () => {
       const { leader, declared, page, items, workers, controls, loans, requests, lookout } =
         this.#items.partition(partition);
-      // Beside the leader.
+      // The 1 is the leader's item.
       const others =
         controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
@@ -91,7 +91,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
         false,
       );
       this.#requireLendable(commit);
-      // Each version is followed by one commit here: none is put ahead in vain.
+      // Only one commit of each version gets here, so the names of its items need no nonce.
       const change = nextPage(present.page, commit, present.items, '');
       if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
         throw new ThrottledError('commit: the transaction met another one; try again');
@@ -105,7 +105,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     });
   }
 
-  /** The partition is as the commit leaves it, but for what is lent. */
+  /** Applies a commit, except for its loans. */
   #apply(partition: number, change: PageChange, commit: Commit): void {
     const present = this.#items.partition(partition);
     present.page = change.page;
@@ -123,12 +123,12 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       this.#items.keyRanks.sawLedger(partition, ledger);
     }
     for (const reservation of commit.reserve) {
-      // Its own copy: places leave it one by one.
+      // A copy, because positions are deleted from it.
       present.reservations.set(reservation.batchId, { ...reservation, jobs: new Map(reservation.jobs) });
     }
   }
 
-  /** A loan stands with both partitions, and both say the same of it. */
+  /** Checks that the commit's loans agree with both partitions' copies. */
   #requireLendable({ lend = [], giveBack = [] }: Commit): void {
     const copiesOf = ({ loanId, from, to }: Loan): readonly (Loan | undefined)[] =>
       [from, to].map((each) => this.#items.partition(each).loans.get(loanId));

@@ -14,7 +14,7 @@ import type { Placed } from './sorted-line.ts';
 
 interface Entry extends LineEntry<ScheduleState> {
   readonly spec: ScheduleRecord['spec'];
-  /** Something else wrote to it, and it cannot be read. */
+  /** Set if other software wrote to the schedule, so that it cannot be read. */
   readonly damage?: MalformedItemError | undefined;
   /** It was taken out of its line. */
   readonly isAside?: true | undefined;
@@ -58,7 +58,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  /** As something else than the scheduler would: the schedule cannot be read from now on, or, without a problem, again. */
+  /** Imitates a write by other software: with a problem the schedule can no longer be read, without one it can be again. */
   damage(id: string, problem: string | undefined): void {
     const entry = this.#records.get(id);
     if (entry === undefined) throw new RangeError(`there is no schedule ${id}`);
@@ -90,7 +90,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  /** Keys of those that cannot be read. */
+  /** Keys of the schedules that cannot be read. */
   get damagedKeys(): ReadonlySet<string> {
     return new Set([...this.#records.values()].flatMap(({ id, damage }) => (damage ? [keyOf(id)] : [])));
   }
@@ -175,7 +175,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     return entry && recordOf(entry);
   }
 
-  /** All there are, for whoever inspects them. */
+  /** All schedules, for inspection. */
   get all(): Iterable<ScheduleRecord> {
     return [...this.#records.values()].map(recordOf);
   }

@@ -258,7 +258,7 @@ function decodePayload(item: Item, apart: Item | undefined): Json {
 
 /**
  * Reads a job from an item of the table, the index or the stream, with its payload if that is in the item. The fields of the head, the
- * worker and its lease must be right. Of the other fields, a wrong one is left out and described in `unreadable`.
+ * worker and its lease must be right. Any other field that is wrong is left out and described in `unreadable`.
  *
  * @param item - with plain values: a stream record's image has to be unmarshalled first
  * @throws MalformedItemError with the item's key and the attribute
