@@ -66,26 +66,26 @@ export const JOB_FIELDS = {
 } as const satisfies Readonly<Record<keyof Job, JobField>>;
 
 type Fields = typeof JOB_FIELDS;
-type Where<Rule extends Partial<JobField>> = {
+type FieldsWhere<Rule extends Partial<JobField>> = {
   [Field in keyof Fields]: Fields[Field] extends Rule ? Field : never;
 }[keyof Fields];
 
 /** The fields of a job that a line shows: all that planning and settling need, without fields that may be large. */
-export type JobHead = Pick<Job, Where<{ readonly kept: 'line' }>>;
+export type JobHead = Pick<Job, FieldsWhere<{ readonly kept: 'line' }>>;
 
 /** A job as it was after a change: the fields of a hint, or more. */
 export type JobImage = MovingJob | JobHead;
 
 /** The fields of a head that are attributes of the job's item. The id is missing, because it is the item's key. */
-export type HeadField = Exclude<Where<{ readonly kept: 'line' }>, 'id'>;
-export type ItemField = Where<{ readonly kept: 'item' }>;
+export type HeadField = Exclude<FieldsWhere<{ readonly kept: 'line' }>, 'id'>;
+export type ItemField = FieldsWhere<{ readonly kept: 'item' }>;
 
-export type ApartField = Where<{ readonly kept: 'apart' }>;
+export type ApartField = FieldsWhere<{ readonly kept: 'apart' }>;
 
 /** The fields that a producer sets. */
-export type AskedField = Where<{ readonly asked: true }>;
+export type AskedField = FieldsWhere<{ readonly asked: true }>;
 /** The fields in the event about a job's end. */
-export type ToldField = Where<{ readonly told: true }>;
+export type ToldField = FieldsWhere<{ readonly told: true }>;
 
 const namesWhere = <Field extends keyof Fields>(holds: (field: JobField) => boolean): readonly Field[] =>
   (Object.keys(JOB_FIELDS) as Field[]).filter((name) => holds(JOB_FIELDS[name]));
@@ -97,26 +97,28 @@ export const ITEM_FIELDS = namesWhere<ItemField>(({ kept }) => kept === 'item');
 export const APART_FIELDS = namesWhere<ApartField>(({ kept }) => kept === 'apart');
 
 export const ASKED_FIELDS = namesWhere<AskedField>(({ asked }) => asked === true);
-const TOLD_FIELDS = namesWhere<ToldField>(({ told }) => told === true);
+const EVENT_FIELDS = namesWhere<ToldField>(({ told }) => told === true);
 
-type SameField = Where<{ readonly redrive: 'same' }>;
-const SAME_FIELDS = namesWhere<SameField>(({ redrive }) => redrive === 'same');
+type RedriveField = FieldsWhere<{ readonly redrive: 'same' }>;
+const REDRIVE_FIELDS = namesWhere<RedriveField>(({ redrive }) => redrive === 'same');
 
 /** Copies the named fields. A field that is undefined is left out. */
-function only<From, Name extends keyof From>(names: readonly Name[], from: From): Pick<From, Name> {
-  const taken: Partial<Pick<From, Name>> = {};
-  for (const name of names) if (from[name] !== undefined) taken[name] = from[name];
-  return taken as Pick<From, Name>;
+function pickDefined<From, Name extends keyof From>(names: readonly Name[], from: From): Pick<From, Name> {
+  const picked: Partial<Pick<From, Name>> = {};
+  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  return picked as Pick<From, Name>;
 }
 
 /** The head of a job, which is what a hint contains in every store. */
-export const hintOf = (image: JobImage): JobHead => only(['id', ...HEAD_FIELDS], image);
+export const hintOf = (image: JobImage): JobHead => pickDefined(['id', ...HEAD_FIELDS], image);
 
 /** The fields of a dead letter that a redrive copies. */
-export const takenOver = (deadLetter: Job): Pick<Job, SameField> => only(SAME_FIELDS, deadLetter);
+export const takenOver = (deadLetter: Job): Pick<Job, RedriveField> =>
+  pickDefined(REDRIVE_FIELDS, deadLetter);
 
 /** The fields of a job that come from the producer's request. */
-export const asked = (request: Pick<Job, AskedField>): Pick<Job, AskedField> => only(ASKED_FIELDS, request);
+export const asked = (request: Pick<Job, AskedField>): Pick<Job, AskedField> =>
+  pickDefined(ASKED_FIELDS, request);
 
 /** The fields of a job for the event about its end. */
-export const told = (job: MovingJob): Pick<MovingJob, ToldField> => only(TOLD_FIELDS, job);
+export const told = (job: MovingJob): Pick<MovingJob, ToldField> => pickDefined(EVENT_FIELDS, job);

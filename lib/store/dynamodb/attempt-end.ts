@@ -20,7 +20,7 @@ export const stateAfter = (verdict: WrittenVerdict): JobState =>
 export function endOf(
   running: MovingJob,
   verdict: WrittenVerdict,
-  counted: string,
+  countClause: string,
   values: Item,
   attempt: number,
   nowMs: number,
@@ -32,12 +32,12 @@ export function endOf(
   switch (verdict.kind) {
     case 'succeeded':
       return {
-        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
+        update: `SET #state = :succeeded, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
         values: { ...terminal, ':result': encodeJson(verdict.result) },
       };
     case 'failed':
       return {
-        update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
+        update: `SET #state = :failed, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
           #line = :line, #rank = :rank REMOVE #hung`,
         values: {
           ...terminal,
@@ -46,7 +46,7 @@ export function endOf(
         },
       };
     case 'cancelled': {
-      const update = `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`;
+      const update = `SET #state = :cancelled, ${countClause}, #finishedAtMs = :now, #ttl = :ttl`;
       if (verdict.error === undefined) return { update: `${update} REMOVE #hung`, values: terminal };
       return {
         update: `${update}, #error = :error REMOVE #hung`,
@@ -63,7 +63,7 @@ export function endOf(
         ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
       ];
       return {
-        update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
+        update: `SET #state = :scheduled, ${countClause}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
           #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`} REMOVE ${removed.join(', ')}`,
         values: {
           ...common,

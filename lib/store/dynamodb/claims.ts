@@ -175,16 +175,16 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
     const callId = randomUUID();
     // The history of another version is not known, so it is not written.
     const { history } = given?.job.version === version ? givenUp(given.job, given) : {};
-    const noted = notedHistory(history);
+    const historyClause = notedHistory(history);
     const outcome = await this.#table.update('raiseVersion', {
       key: jobKey(jobId),
-      update: `SET #version = :next, #callId = :callId${noted.set}`,
+      update: `SET #version = :next, #callId = :callId${historyClause.set}`,
       condition: '#state = :pending AND #version = :version',
       values: {
         ...stateValues('pending'),
         ...versionValues(version),
         ':callId': callId,
-        ...noted.values,
+        ...historyClause.values,
       },
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';

@@ -64,7 +64,7 @@ export interface Put {
 }
 
 /** The kind of a request. A write without an answer may have been applied; a read may simply be repeated. */
-type Doing = 'read' | 'write';
+type RequestKind = 'read' | 'write';
 
 export type TransactionPart = NonNullable<TransactWriteCommandInput['TransactItems']>[number];
 
@@ -283,8 +283,8 @@ export class DynamoConnection {
         this.#countFailure(verb, error, error instanceof TransactionCanceledException ? 2 * parts.length : 0);
         const refused = error instanceof TransactionCanceledException ? refusedParts(error, verb) : undefined;
         if (refused !== undefined) return { applied: false, refused };
-        if (!isConflict(error)) throw translated(error, verb, this.#table, 'write');
-        if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
+        if (!isConflict(error)) throw storeError(error, verb, this.#table, 'write');
+        if (tries === TRIES_MAX) throw conflictError(verb, tries, error);
         await this.#backOff(tries);
       }
     }
@@ -340,15 +340,15 @@ export class DynamoConnection {
   }
 
   /** Sends a single read or write, and repeats it if it conflicts with a transaction, which the SDK does not do. */
-  async #attempt<T>(verb: string, send: () => Promise<T>, doing: Doing = 'read'): Promise<T> {
+  async #attempt<T>(verb: string, send: () => Promise<T>, requestKind: RequestKind = 'read'): Promise<T> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#lanes.run(send);
       } catch (error) {
         if (error instanceof ConditionalCheckFailedException) throw error;
         this.#countFailure(verb, error, 0);
-        if (!isConflict(error)) throw translated(error, verb, this.#table, doing);
-        if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
+        if (!isConflict(error)) throw storeError(error, verb, this.#table, requestKind);
+        if (tries === TRIES_MAX) throw conflictError(verb, tries, error);
         await this.#backOff(tries);
       }
     }
@@ -461,13 +461,16 @@ function refusedParts(error: TransactionCanceledException, verb: string): Readon
 const reasonsOf = (error: TransactionCanceledException): string =>
   (error.CancellationReasons ?? []).flatMap((reason) => reason.Message ?? []).join('; ') || error.message;
 
-const conflicted = (verb: string, tries: number, cause: unknown): ThrottledError =>
-  new ThrottledError(`${verb}: met other transactions ${tries} times, nothing was changed; try again later`, {
-    cause,
-  });
+const conflictError = (verb: string, tries: number, cause: unknown): ThrottledError =>
+  new ThrottledError(
+    `${verb}: conflicted with other transactions ${tries} times, nothing was changed; try again later`,
+    {
+      cause,
+    },
+  );
 
 /** The project's own error for an error of the SDK or the network. */
-function translated(error: unknown, verb: string, table: string, doing: Doing): Error {
+function storeError(error: unknown, verb: string, table: string, requestKind: RequestKind): Error {
   const name = nameOf(error);
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
@@ -491,7 +494,7 @@ function translated(error: unknown, verb: string, table: string, doing: Doing): 
       options,
     );
   }
-  const wayOut = doing === 'write' ? 'the request may have been applied: repeat it' : 'try again';
+  const wayOut = requestKind === 'write' ? 'the request may have been applied: repeat it' : 'try again';
   return new UnavailableError(
     `${verb}: no answer from table ${table} (${name}: ${message}); ${wayOut}`,
     options,

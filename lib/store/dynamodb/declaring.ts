@@ -143,17 +143,17 @@ export class DynamoDeclareStore implements DeclareStore {
     const given = giveBack(job, claimId, nowMs);
     if (given.kind !== 'moved') return 'superseded';
     // While a job is claimed, its history does not change, so the history as read can be written.
-    const noted = notedHistory(given.job.history);
+    const historyClause = notedHistory(given.job.history);
     const outcome = await this.#table.update('giveBack', {
       key: jobKey(job.id),
-      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${noted.set} REMOVE #claim`,
+      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${historyClause.set} REMOVE #claim`,
       condition: '#state = :claimed AND #claim.#claimId = :claimId',
       values: {
         ...stateValues('pending', 'claimed'),
         ':one': 1,
         ':claimId': claimId,
         ...standingValues(this.#items.readyStanding(job)),
-        ...noted.values,
+        ...historyClause.values,
       },
     });
     return outcome.applied ? 'applied' : 'superseded';

@@ -48,18 +48,22 @@ const PAGES_MAX = 1_000;
  * How often a partition summary and the items that it names are read until all are of one commit. After that, an item is damaged or
  * missing.
  */
-const TORN_READS_MAX = 5;
+const INCOMPLETE_READS_MAX = 5;
 
 /**
  * Repeats a read until the summary names the snapshot of ledgers that was read with it, and all items of reservations that it names were
  * read. Otherwise a commit came in between, or an item is damaged or missing.
  */
 export async function untilWhole<
-  T extends { readonly torn: Item | undefined; readonly lacks?: string | undefined },
+  T extends { readonly staleSummary: Item | undefined; readonly missingItem?: string | undefined },
 >(read: () => Promise<T>): Promise<T> {
   for (let reads = 1; ; reads += 1) {
     const found = await read();
-    if ((found.torn === undefined && found.lacks === undefined) || reads === TORN_READS_MAX) return found;
+    if (
+      (found.staleSummary === undefined && found.missingItem === undefined) ||
+      reads === INCOMPLETE_READS_MAX
+    )
+      return found;
   }
 }
 
@@ -80,7 +84,7 @@ function conditionOf({ below, from, above }: RankRange): string {
   return from === undefined ? ' AND #rank < :below' : ' AND #rank BETWEEN :from AND :below';
 }
 
-const changed = (item: Item): { readonly item: Item; readonly job: MovingJob } => ({
+const withJob = (item: Item): { readonly item: Item; readonly job: MovingJob } => ({
   item,
   job: decodeMovingJob(item),
 });
@@ -99,7 +103,7 @@ const encodeCursor = (item: Item): string => {
 
 function decodeCursor(verb: string, line: string, cursor: string): Item {
   const refused = (cause?: unknown): RefusedError =>
-    new RefusedError(`${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`, {
+    new RefusedError(`${verb}: ${JSON.stringify(cursor)} is not a cursor; pass \`next\` as it was returned`, {
       cause,
     });
   let parts: unknown;
@@ -124,15 +128,15 @@ export class TableItems {
   readonly payloads: Payloads;
   /** The snapshot of ledgers that this process has last read or written, by partition. */
   readonly #bases = new Map<number, LedgerBase>();
-  readonly #tellUnreadable: ((item: UnreadableItem) => void) | undefined;
+  readonly #reportUnreadable: ((item: UnreadableItem) => void) | undefined;
   /** Keys of items that cannot be read and were reported, and whether a note was written. */
-  readonly #toldUnreadable = new Map<string, boolean>();
+  readonly #reportedUnreadable = new Map<string, boolean>();
 
   constructor(options: DynamoJobStoreOptions) {
     this.table = new DynamoConnection(options);
     this.place = options.place;
     this.nowMs = options.nowMs ?? Date.now;
-    this.#tellUnreadable = options.unreadable;
+    this.#reportUnreadable = options.unreadable;
     this.payloads = new Payloads(this.table, this.nowMs, (effect) => this.hint(effect));
   }
 
@@ -148,9 +152,9 @@ export class TableItems {
   /** Changes a job. Answers the job and its item after the change, or as they were if the condition failed. */
   async changeJob(verb: string, id: string, change: Omit<Update, 'key'>): Promise<ChangedJob> {
     const outcome = await this.table.update(verb, { key: jobKey(id), ...change });
-    if (outcome.applied) return { applied: true, ...changed(outcome.item) };
+    if (outcome.applied) return { applied: true, ...withJob(outcome.item) };
     const { old } = outcome;
-    return old === undefined || this.isGone(old) ? MISSING : { applied: false, ...changed(old) };
+    return old === undefined || this.isGone(old) ? MISSING : { applied: false, ...withJob(old) };
   }
 
   isGone(item: Item): boolean {
@@ -219,7 +223,7 @@ export class TableItems {
     item: Item,
     { key, message }: MalformedItemError,
   ): Promise<boolean> {
-    if (this.#toldUnreadable.get(key) === true) return true;
+    if (this.#reportedUnreadable.get(key) === true) return true;
     const note = encodeUnreadable(partition, item, message, this.nowMs());
     const { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: sk, ...cells } = note;
     const names = Object.keys(cells).filter((name) => cells[name] !== undefined);
@@ -234,15 +238,15 @@ export class TableItems {
       });
     const isNoted = await this.hint(write).catch((error: unknown) => {
       if (!isForbidden(error)) throw error;
-      wayOut = '; this role may not set it aside, so it is left to a dispatcher';
+      wayOut = '; this role may not take it out of its line, so a dispatcher will do it';
       return false;
     });
-    if (!this.#toldUnreadable.has(key)) {
-      const { told } = decodeUnreadable(note);
-      this.#tellUnreadable?.({ ...told, reason: `${told.reason}${wayOut}` });
+    if (!this.#reportedUnreadable.has(key)) {
+      const { note: reported } = decodeUnreadable(note);
+      this.#reportUnreadable?.({ ...reported, reason: `${reported.reason}${wayOut}` });
     }
-    if (this.#toldUnreadable.size >= UNREADABLE_MAX) this.#toldUnreadable.clear();
-    this.#toldUnreadable.set(key, isNoted);
+    if (this.#reportedUnreadable.size >= UNREADABLE_MAX) this.#reportedUnreadable.clear();
+    this.#reportedUnreadable.set(key, isNoted);
     return isNoted;
   }
 
@@ -371,7 +375,7 @@ export class TableItems {
       if (after === undefined || (most !== undefined && items.length >= most)) return items;
     }
     throw new RefusedError(
-      `${verb}: more than ${PAGES_MAX} pages of items answer ${JSON.stringify(query.values)}; delete what is left over`,
+      `${verb}: more than ${PAGES_MAX} pages of items match ${JSON.stringify(query.values)}; delete old items`,
     );
   }
 }

@@ -39,7 +39,7 @@ export class DynamoLeadStore implements LeadStore {
     if (outcome.applied) return { kind: 'leading' };
     const leader = outcome.old === undefined ? undefined : decodeLeader(outcome.old).leader;
     if (leader === undefined)
-      throw new UnavailableError(`lead: the leader of partition ${partition} went away; try again`);
+      throw new UnavailableError(`lead: the lead of partition ${partition} ended during the call; try again`);
     return { kind: 'led', leader };
   }
 

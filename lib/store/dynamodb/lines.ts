@@ -79,7 +79,7 @@ export class DynamoLineStore implements LineStore {
     if (fairnessKeys.length === 0) return [];
     const sortKeys = fairnessKeys.map((key) => ledgerKey(partition, key).sk);
     const { page, found, readUnits } = await untilWhole(() =>
-      this.#getBeside('getLedgers', partition, sortKeys, decodeLedger),
+      this.#getWithSummary('getLedgers', partition, sortKeys, decodeLedger),
     );
     const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
     this.#items.keyRanks.readLedgers(partition, ledgers, readUnits / ledgers.length);
@@ -97,7 +97,7 @@ export class DynamoLineStore implements LineStore {
       const { items } = await this.#items.getClose('getEstimates', ledgerPk(partition), sortKeys);
       return this.#items.readableEach(partition, items, decodeEstimate);
     }
-    const { page, found } = await this.#getBeside('getEstimates', partition, sortKeys, decodeEstimate);
+    const { page, found } = await this.#getWithSummary('getEstimates', partition, sortKeys, decodeEstimate);
     return ids.map(
       ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
     );
@@ -107,14 +107,14 @@ export class DynamoLineStore implements LineStore {
    * Reads the partition summary, then items. A value that moves from the summary to its own item between the reads is thus found twice,
    * never missed.
    */
-  async #getBeside<T>(
+  async #getWithSummary<T>(
     verb: 'getLedgers' | 'getEstimates',
     partition: number,
     sortKeys: readonly string[],
     decode: (item: Item) => T,
   ): Promise<{
     readonly page: Page;
-    readonly torn: Item | undefined;
+    readonly staleSummary: Item | undefined;
     readonly found: readonly (T | undefined)[];
     /** Without the units of the summary. */
     readonly readUnits: number;
@@ -132,7 +132,7 @@ export class DynamoLineStore implements LineStore {
       : { items: others, readUnits: few.length };
     return {
       page: page === undefined ? EMPTY_PAGE : decodePage(page, base),
-      torn: page === undefined || isOfBase(page, base) ? undefined : page,
+      staleSummary: page === undefined || isOfBase(page, base) ? undefined : page,
       // A ledger or an estimate that cannot be read counts as missing: the next write replaces it.
       found: await this.#items.readableEach(partition, items, decode),
       readUnits,

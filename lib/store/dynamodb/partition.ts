@@ -67,14 +67,14 @@ import { type TableItems, untilWhole } from './items.ts';
 import { inParallel } from './parallel.ts';
 
 /** The partition as this store has last read or written it. The next commit is computed from it, if it has the commit's version. */
-interface Known {
+interface KnownPartition {
   readonly page: Page;
   /** All items of reservations by name. Those that the summary does not name do not count. */
   readonly items: Map<string, readonly Reservation[]>;
 }
 
 /** @throws StaleCommitError if a commit with the present version changes a missing reservation, or makes one that exists */
-function requireCurrent(partition: number, { page, items }: Known, commit: Commit): void {
+function requireCurrent(partition: number, { page, items }: KnownPartition, commit: Commit): void {
   const touched = [...commit.drop, ...commit.postpone].map(({ reservation }) => reservation);
   const batchIds = new Set([...commit.reserve, ...touched].map(({ batchId }) => batchId));
   const present = presentIn(page, items, batchIds);
@@ -82,16 +82,16 @@ function requireCurrent(partition: number, { page, items }: Known, commit: Commi
   const changed = touched.find(({ batchId }) => !present.has(batchId));
   if (made !== undefined)
     throw new StaleCommitError(
-      `the commit makes the reservation ${made.batchId}, which is there; load partition ${partition} again`,
+      `the commit makes the reservation ${made.batchId}, which exists already; load partition ${partition} again`,
     );
   if (changed !== undefined)
     throw new StaleCommitError(
-      `the commit changes the reservation ${changed.batchId}, which is gone; load partition ${partition} again`,
+      `the commit changes the reservation ${changed.batchId}, which does not exist any more; load partition ${partition} again`,
     );
 }
 
 const COMMIT_ID_BYTES = 6;
-const knownFrom = ({ page, reservations }: PartitionItems): Known => ({ page, items: reservations });
+const knownFrom = ({ page, reservations }: PartitionItems): KnownPartition => ({ page, items: reservations });
 
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
@@ -112,9 +112,9 @@ interface PartitionItems {
   leader: ReturnType<typeof decodeLeader> | undefined;
   page: Page;
   /** The item of the summary, if the snapshot of ledgers that was read with it is not the one that it names. */
-  torn: Item | undefined;
+  staleSummary: Item | undefined;
   /** The name of an item of reservations that the summary names and that was not found. */
-  lacks: string | undefined;
+  missingItem: string | undefined;
   lookout: Lookout | undefined;
   /** Items of reservations by name. */
   readonly reservations: Map<string, readonly Reservation[]>;
@@ -127,8 +127,8 @@ interface PartitionItems {
 const noItems = (): PartitionItems => ({
   leader: undefined,
   page: EMPTY_PAGE,
-  torn: undefined,
-  lacks: undefined,
+  staleSummary: undefined,
+  missingItem: undefined,
   lookout: undefined,
   reservations: new Map(),
   workers: [],
@@ -140,7 +140,7 @@ const noItems = (): PartitionItems => ({
 export class DynamoPartitionStore implements PartitionStore, LendingStore {
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
-  readonly #known = new Map<number, Known>();
+  readonly #known = new Map<number, KnownPartition>();
 
   constructor(items: TableItems) {
     this.#items = items;
@@ -179,21 +179,22 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /** Reads the items of a partition until all are of one commit. A missing snapshot of ledgers is no error here. */
-  async #readItems(partition: number, nowMs: number, isBare: boolean): Promise<PartitionItems> {
+  async #readItems(partition: number, nowMs: number, isWithoutLedgers: boolean): Promise<PartitionItems> {
     const read = await untilWhole(async () => {
       const items = await this.#items.collection('loadPartition', partitionPk(partition));
-      return this.#decoded(partition, items, nowMs, isBare);
+      return this.#decode(partition, items, nowMs, isWithoutLedgers);
     });
     // A pass without these reservations would give their capacity away a second time, and no pass would check their jobs.
     // planted: named-and-gone
-    if (read.lacks !== undefined) throw reservationsMissing(partition, read.lacks);
+    if (read.missingItem !== undefined) throw reservationsMissing(partition, read.missingItem);
     return read;
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
     const before = this.#versionOf(partition);
     const read = await this.#readItems(partition, nowMs, false);
-    if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
+    if (read.staleSummary !== undefined)
+      await this.#items.setAside(partition, read.staleSummary, baseMissing(read.staleSummary));
     // A later read or commit of this process may have finished before this one, and stays. But if the table is older than what was known
     // before the read, it was restored from a backup, and this read counts.
     const { version } = read.page;
@@ -206,11 +207,11 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
    * Decodes the items of a partition by kind. Most that cannot be read are left out and noted; a worker or a control is replaced by a
    * substitute without capacity.
    */
-  async #decoded(
+  async #decode(
     partition: number,
     items: readonly Item[],
     nowMs: number,
-    isBare: boolean,
+    isWithoutLedgers: boolean,
   ): Promise<PartitionItems> {
     const found = noItems();
     let pageItem: Item | undefined;
@@ -267,16 +268,18 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       await take?.(item);
     }
     if (pageItem === undefined) return found;
-    const base = isBare ? undefined : await this.#items.baseOf('loadPartition', partition, pageItem);
+    const base = isWithoutLedgers
+      ? undefined
+      : await this.#items.baseOf('loadPartition', partition, pageItem);
     const page = decodePage(pageItem, base);
     return {
       ...found,
       page,
-      torn: isBare || isOfBase(pageItem, base) ? undefined : pageItem,
+      staleSummary: isWithoutLedgers || isOfBase(pageItem, base) ? undefined : pageItem,
       // The summary sorts before its reservations, so it was read first. If an item is missing, a later commit may have dropped it: read
       // again.
       // planted: named-but-missing
-      lacks: [...page.named].find((itemId) => !found.reservations.has(itemId)),
+      missingItem: [...page.named].find((itemId) => !found.reservations.has(itemId)),
     };
   }
 
@@ -288,7 +291,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
    * The partition at that version, as known or as read now. After a restore from a backup, the table's version may be lower than the known
    * one.
    */
-  async #knownAt(partition: number, version: number): Promise<Known> {
+  async #knownAt(partition: number, version: number): Promise<KnownPartition> {
     const known = this.#known.get(partition);
     return known?.page.version === version ? known : knownFrom(await this.#readWhole(partition, 0));
   }
@@ -302,10 +305,10 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     requireCurrent(partition, known, commit);
     const change = nextPage(known.page, commit, known.items, newCommitId());
     // planted: page-before-items
-    if ((await this.#putAhead(partition, known.page.version, change)) === 'lost') return 'lost';
+    if ((await this.#putReferenced(partition, known.page.version, change)) === 'lost') return 'lost';
     const written = isPageAlone(change, commit)
       ? await this.#putPage(partition, change.page)
-      : await this.#writeTogether(partition, change, commit);
+      : await this.#writeInTransaction(partition, change, commit);
     if (written === 'lost') return 'lost';
     if (this.#versionOf(partition) < change.page.version)
       this.#known.set(partition, { page: change.page, items: new Map([...known.items, ...change.ahead]) });
@@ -341,7 +344,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
    * Writes the items that the next summary refers to. An item of reservations has a unique name, so a late or repeated write changes
    * nothing. A ledger never overwrites one of a later version; if there is one, another commit came first.
    */
-  async #putAhead(
+  async #putReferenced(
     partition: number,
     version: number,
     { ahead, spilled }: PageChange,
@@ -374,13 +377,13 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     if (present.commitId === commitId) return 'committed';
     if (outcome.isRepeated && present.version > page.version)
       throw new UnavailableError(
-        `commit: no answer, and others have come after version ${page.version} of partition ${partition}; load it again`,
+        `commit: no answer, and other commits followed version ${page.version} of partition ${partition}; load it again`,
       );
     return 'lost';
   }
 
   /** Writes the summary and, in the same transaction, a new snapshot of its ledgers, or loans. */
-  async #writeTogether(
+  async #writeInTransaction(
     partition: number,
     { page, base }: PageChange,
     commit: Commit,
@@ -394,7 +397,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     if (outcome.applied) return 'committed';
     if (outcome.refused.has(PAGE_PART)) return 'lost';
     throw new StaleCommitError(
-      `the commit makes or ends loans that are not as it says; load partition ${partition} again`,
+      `the commit makes a loan that exists already, or changes one that has changed; load partition ${partition} again`,
     );
   }
 

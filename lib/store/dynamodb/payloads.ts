@@ -49,24 +49,27 @@ export class Payloads {
   }
 
   /** The whole job of an item. */
-  async whole(verb: string, item: Item): Promise<Job> {
-    return decodeJob(item, await this.of(verb, item));
+  async readJob(verb: string, item: Item): Promise<Job> {
+    return decodeJob(item, await this.readItem(verb, item));
   }
 
   /** The item of a job's payload; undefined: the payload is in the job's item, or is gone. */
-  async of(verb: string, item: Item): Promise<Item | undefined> {
-    const key = keyBeside(item);
+  async readItem(verb: string, item: Item): Promise<Item | undefined> {
+    const key = payloadKeyIn(item);
     if (key === undefined) return undefined;
     // A payload never changes, so an eventually consistent read can only miss it.
     return (await this.#table.getLagging(verb, key)) ?? this.#table.get(verb, key);
   }
 
   /** Like `of`, for several items. */
-  async ofAll(verb: string, items: readonly (Item | undefined)[]): Promise<readonly (Item | undefined)[]> {
-    const keys = items.map((item) => (item === undefined ? undefined : keyBeside(item)));
-    const asked = keys.filter((key) => key !== undefined);
-    if (asked.length === 0) return items.map(() => undefined);
-    const distinct = new Map(asked.map((key) => [nameOf(key), key]));
+  async readItems(
+    verb: string,
+    items: readonly (Item | undefined)[],
+  ): Promise<readonly (Item | undefined)[]> {
+    const keys = items.map((item) => (item === undefined ? undefined : payloadKeyIn(item)));
+    const wanted = keys.filter((key) => key !== undefined);
+    if (wanted.length === 0) return items.map(() => undefined);
+    const distinct = new Map(wanted.map((key) => [nameOf(key), key]));
     const found = new Map(
       (await this.#table.getAll(verb, [...distinct.values()])).map((item) => [
         nameOf({ pk: String(item[ATTRIBUTE.pk]), sk: String(item[ATTRIBUTE.sk]) }),
@@ -82,20 +85,20 @@ export class Payloads {
    *
    * @param item - the job's present item
    */
-  async ended(
+  async expireWithJob(
     verb: string,
     item: Item,
     { state }: Pick<MovingJob, 'state'>,
     expiresAtMs: number,
   ): Promise<void> {
-    const key = keyBeside(item);
+    const key = payloadKeyIn(item);
     if (key === undefined || !isTerminal(state)) return;
     await this.#keepUntil(verb, key, expiresAtMs);
   }
 
   /** Extends the `ttl` of a payload before its job is retimed to a time far away. */
-  async moving(verb: string, item: Item, job: MovingJob): Promise<void> {
-    const key = keyBeside(item);
+  async extend(verb: string, item: Item, job: MovingJob): Promise<void> {
+    const key = payloadKeyIn(item);
     if (key !== undefined && isKeptLonger(job))
       await this.#keepUntil(verb, key, job.runAtMs + PAYLOAD_KEPT_MS);
   }
@@ -112,7 +115,7 @@ export class Payloads {
 
 const nameOf = ({ pk, sk }: ItemKey): string => JSON.stringify([pk, sk]);
 
-function keyBeside(item: Item): ItemKey | undefined {
+function payloadKeyIn(item: Item): ItemKey | undefined {
   const payloadId = payloadIdOf(item);
   return payloadId === undefined || !isJobItem(item) ? undefined : payloadKey(idOfJobItem(item), payloadId);
 }

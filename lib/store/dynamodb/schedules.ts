@@ -31,7 +31,7 @@ import {
 import type { DynamoConnection } from './connection.ts';
 import type { TableItems } from './items.ts';
 
-const AT_SEEN = '#revision = :seen';
+const IS_UNCHANGED = '#revision = :seen';
 
 export class DynamoScheduleStore implements ScheduleStore {
   readonly #items: TableItems;
@@ -80,7 +80,7 @@ export class DynamoScheduleStore implements ScheduleStore {
     const outcome = await this.#table.transact('putSchedule', randomUUID(), [
       this.#table.putPart({
         item: encodeScheduleState(state),
-        condition: seen === 0 ? 'attribute_not_exists(#pk)' : AT_SEEN,
+        condition: seen === 0 ? 'attribute_not_exists(#pk)' : IS_UNCHANGED,
         ...(seen === 0 ? {} : { values: { ':seen': seen } }),
       }),
       this.#table.putPart({ item: encodeScheduleSpec(state.id, state.revision, spec) }),
@@ -92,7 +92,7 @@ export class DynamoScheduleStore implements ScheduleStore {
     const item = encodeScheduleState(state);
     const outcome = await this.#table.put('saveSchedule', {
       item,
-      condition: AT_SEEN,
+      condition: IS_UNCHANGED,
       values: { ':seen': seen },
     });
     if (outcome.applied) return 'applied';
@@ -103,7 +103,7 @@ export class DynamoScheduleStore implements ScheduleStore {
 
   async deleteSchedule({ id, seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
     const outcome = await this.#table.transact('deleteSchedule', randomUUID(), [
-      this.#table.deletePart(scheduleKey(id), AT_SEEN, { ':seen': seen }),
+      this.#table.deletePart(scheduleKey(id), IS_UNCHANGED, { ':seen': seen }),
       this.#table.deletePart(scheduleSpecKey(id)),
     ]);
     return outcome.applied ? 'applied' : 'superseded';
@@ -165,7 +165,7 @@ export class DynamoScheduleStore implements ScheduleStore {
       index: TABLE.linesIndex,
       condition: `#line = :line${range.condition}`,
       values: { ':line': line, ...range.values },
-      after: after === undefined ? undefined : startOf(verb, line, after),
+      after: after === undefined ? undefined : startAfter(verb, line, after),
     });
     return {
       schedules: items.map((item) => ({ id: idIn(item), ...dueIn(item) })),
@@ -175,13 +175,13 @@ export class DynamoScheduleStore implements ScheduleStore {
 }
 
 /** The start of the next read in a line: after a schedule's entry, even if the entry is gone. */
-function startOf(verb: string, line: string, cursor: string): Item {
+function startAfter(verb: string, line: string, cursor: string): Item {
   try {
     const [rank, id] = JSON.parse(cursor) as readonly [string, string];
     return { ...scheduleKey(id), [TABLE.line]: line, [TABLE.rank]: rank };
   } catch (cause) {
     throw new RefusedError(
-      `${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`,
+      `${verb}: ${JSON.stringify(cursor)} is not a cursor; pass \`next\` as it was returned`,
       {
         cause,
       },

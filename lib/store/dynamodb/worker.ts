@@ -37,7 +37,7 @@ const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
 
 /** The attributes of a worker's record that a heartbeat renews. */
-const renewed = ({ heardAtMs, load }: WorkerRecord): string =>
+const renewalClause = ({ heardAtMs, load }: WorkerRecord): string =>
   [
     '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl',
     ...(heardAtMs === undefined ? [] : ['#heardAtMs = :heard']),
@@ -45,7 +45,7 @@ const renewed = ({ heardAtMs, load }: WorkerRecord): string =>
   ].join(', ');
 
 /** Removes attributes of an earlier incarnation that the new one does not set. */
-const forgotten = ({ heardAtMs, load }: WorkerRecord): string => {
+const removalClause = ({ heardAtMs, load }: WorkerRecord): string => {
   const names = [
     ...(heardAtMs === undefined ? ['#heardAtMs'] : []),
     ...(load === undefined ? ['#lagMs', '#memoryMb'] : []),
@@ -69,7 +69,7 @@ const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
 });
 
 /** The clauses that every start sets. */
-const begun = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): Begun => ({
+const startClause = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): StartClause => ({
   set: `#state = :running, #worker = :worker, #startedAtMs = :now${
     runUntilMs === undefined ? '' : ', #runUntilMs = :until'
   }`,
@@ -80,14 +80,14 @@ const begun = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): Begu
   },
 });
 
-interface Begun {
+interface StartClause {
   readonly set: string;
   readonly values: Item;
 }
 
 /** The update that starts a claimed job. */
-function startOf(request: StartRequest): Omit<Update, 'key'> {
-  const { set, values } = begun(request);
+function startClaimed(request: StartRequest): Omit<Update, 'key'> {
+  const { set, values } = startClause(request);
   return {
     update: `SET ${set}, #version = #version + :one`,
     condition: '#state = :claimed AND #claim.#claimId = :claimId',
@@ -96,8 +96,8 @@ function startOf(request: StartRequest): Omit<Update, 'key'> {
 }
 
 /** The update that claims and starts a job that is not claimed yet. */
-function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update, 'key'> {
-  const { set, values } = begun(request);
+function startPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update, 'key'> {
+  const { set, values } = startClause(request);
   const { version } = planned;
   return {
     update: `SET ${set}, #version = :started, #claim = :claim
@@ -116,7 +116,9 @@ function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Upda
 
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
-  throw new RefusedError(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(
+    `${verb}: job ${job.id} has no claim; pass the job as startJob or getJobs returned it`,
+  );
 }
 
 export class DynamoWorkerStore implements WorkerStore {
@@ -133,7 +135,7 @@ export class DynamoWorkerStore implements WorkerStore {
     const toClaim =
       request.toClaim !== undefined && isPlanned(request.toClaim, nowMs) ? request.toClaim : undefined;
     const { update, values, condition } =
-      toClaim === undefined ? startOf(request) : startOfPlanned(request, toClaim);
+      toClaim === undefined ? startClaimed(request) : startPlanned(request, toClaim);
     const outcome = await this.#table.update('startJob', { key: jobKey(jobId), update, condition, values });
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined || this.#items.isGone(item)) return { kind: 'superseded' };
@@ -150,7 +152,7 @@ export class DynamoWorkerStore implements WorkerStore {
       moving.worker?.workerId === workerId &&
       moving.worker.incarnation === incarnation;
     if (!outcome.applied && !isOurs) return { kind: 'superseded' };
-    return { kind: 'started', job: await this.#items.payloads.whole('startJob', item) };
+    return { kind: 'started', job: await this.#items.payloads.readJob('startJob', item) };
   }
 
   async finishJob(request: FinishRequest): Promise<FinishOutcome> {
@@ -199,7 +201,7 @@ export class DynamoWorkerStore implements WorkerStore {
     };
     // The history as it was when the attempt started: no other caller changes it while the job runs.
     const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
-    const noted = notedHistory(
+    const historyClause = notedHistory(
       historyAfterEnd(
         running,
         isCancellation ? { kind: 'retry', error: verdict.error, runAtMs: 0 } : verdict,
@@ -214,16 +216,16 @@ export class DynamoWorkerStore implements WorkerStore {
       ':claimId': claimId,
       ':one': 1,
       ':lost': after.workersLost,
-      ...noted.values,
+      ...historyClause.values,
     };
     // A value and no increment, because the present attribute may not be a number.
-    const counted = `#version = #version + :one, #workersLost = :lost${noted.set}`;
+    const countClause = `#version = #version + :one, #workersLost = :lost${historyClause.set}`;
     const outcome = await this.#items.changeJob(verb, running.id, {
       condition:
         verdict.kind === 'retry'
           ? `${end.condition} AND attribute_not_exists(#cancelRequestedAtMs)`
           : end.condition,
-      ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs),
+      ...endOf(running, verdict, countClause, values, after.attempt, nowMs, expiresAtMs),
     });
     const { job, item } = outcome;
     if (job === undefined) return { kind: 'superseded' };
@@ -249,7 +251,7 @@ export class DynamoWorkerStore implements WorkerStore {
       job.worker?.workerId === running.worker?.workerId &&
       job.worker?.incarnation === running.worker?.incarnation;
     if (!outcome.applied && !isOurs) return { kind: 'superseded' };
-    await this.#items.payloads.ended(verb, item, job, expiresAtMs);
+    await this.#items.payloads.expireWithJob(verb, item, job, expiresAtMs);
     return { kind: 'finished', job };
   }
 
@@ -311,7 +313,7 @@ export class DynamoWorkerStore implements WorkerStore {
       ] as const) {
         const next = await this.#table.update('registerWorker', {
           key: workerKey(partition, workerId),
-          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewed(record)}${forgotten(record)}`,
+          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewalClause(record)}${removalClause(record)}`,
           condition: `#incarnation < :incarnation AND ${isFormer}`,
           values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
         });
@@ -321,7 +323,7 @@ export class DynamoWorkerStore implements WorkerStore {
       }
     }
     throw new ThrottledError(
-      `registerWorker: the record of ${workerId} came and went ${REGISTER_TRIES_MAX} times, nothing was changed; try again`,
+      `registerWorker: the record of ${workerId} was deleted and written again at each of ${REGISTER_TRIES_MAX} tries, nothing was changed; try again`,
     );
   }
 
@@ -329,7 +331,7 @@ export class DynamoWorkerStore implements WorkerStore {
     requireItemFits(encodeWorkerRecord(partition, record));
     const outcome = await this.#table.update('heartbeat', {
       key: workerKey(partition, record.workerId),
-      update: `SET ${renewed(record)}`,
+      update: `SET ${renewalClause(record)}`,
       condition: '#incarnation = :incarnation AND #expiresAtMs <= :expires',
       values: { ...renewalValues(record), ':incarnation': record.incarnation },
     });

@@ -154,7 +154,7 @@ export class MemoryItems {
   readonly scheduleLines: LinesIndex<ScheduleState>;
   /** Notes about items that cannot be read, by partition. */
   readonly unreadable = new Map<number, UnreadableItem[]>();
-  readonly #tellUnreadable: MemoryStoreOptions['unreadable'];
+  readonly #reportUnreadable: MemoryStoreOptions['unreadable'];
   readonly rejections = new Map<string, Map<number, Rejection>>();
   readonly locks = new Map<string, Lock>();
   /** Version 1 is at index 0. */
@@ -165,7 +165,7 @@ export class MemoryItems {
   input: unknown;
   readonly #random: () => number;
   /** The ranks of the process that is calling. */
-  #asked: PlaceInLine;
+  #callerPlace: PlaceInLine;
   /** Undefined: nothing is imitated. */
   readonly #imitate: StoreImitation | undefined;
   readonly #after: After;
@@ -177,12 +177,12 @@ export class MemoryItems {
     this.clock = options.clock;
     this.#random = options.random;
     this.place = options.place;
-    this.#asked = options.place;
+    this.#callerPlace = options.place;
     this.#imitate = options.imitate;
     this.#after = options.after ?? immediately;
     this.observe = options.observe;
-    this.#tellUnreadable = options.unreadable;
-    const lagMs = this.#imitate?.indexLagMs === undefined ? undefined : () => this.#late('indexLagMs');
+    this.#reportUnreadable = options.unreadable;
+    const lagMs = this.#imitate?.indexLagMs === undefined ? undefined : () => this.#drawDelay('indexLagMs');
     this.jobLines = new LinesIndex({ clock: this.clock, lagMs });
     this.keyLines = new LinesIndex({ clock: this.clock, lagMs });
     this.scheduleLines = new LinesIndex({ clock: this.clock, lagMs });
@@ -199,13 +199,13 @@ export class MemoryItems {
     const notes = this.unreadable.get(partition) ?? [];
     if (!notes.some(({ key }) => key === item.key)) {
       this.unreadable.set(partition, [...notes, item]);
-      this.#tellUnreadable?.(item);
+      this.#reportUnreadable?.(item);
     }
     this.bill.small('setAside', 'write');
   }
 
   /** Draws a delay below its bound. */
-  #late(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
+  #drawDelay(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
     const mostMs = this.#imitate?.[what] ?? 0;
     if (mostMs <= 0) return 0;
     this.observe?.({ kind: 'imitated', what });
@@ -219,7 +219,7 @@ export class MemoryItems {
   }
 
   async write<T>(verb: string, act: () => T, input?: unknown): Promise<T> {
-    const place = this.#asked;
+    const place = this.#callerPlace;
     await undefined;
     this.#throttle(verb);
     this.#collectExpired();
@@ -301,7 +301,7 @@ export class MemoryItems {
       after.line === '' ? undefined : after,
     );
     if (expiresAtMs !== undefined) {
-      this.#expiring.add(expiresAtMs + this.#late('ttlLateMs'), after);
+      this.#expiring.add(expiresAtMs + this.#drawDelay('ttlLateMs'), after);
     }
     // A change of the line alone does not change the job, and readers of the stream skip it.
     if (standing !== undefined) return job;
@@ -373,7 +373,7 @@ export class MemoryItems {
     const copies = this.happens('streamDuplicated') ? 2 : 1;
     for (const listener of this.#listeners) {
       for (let copy = 0; copy < copies; copy += 1) {
-        this.#after(this.#late('streamLateMs'), () => {
+        this.#after(this.#drawDelay('streamLateMs'), () => {
           if (this.#listeners.has(listener)) listener(record);
         });
       }
@@ -401,12 +401,12 @@ export class MemoryItems {
 
   /** Runs a call as a process with another declaration, whose jobs get other ranks. */
   placing<T>(place: PlaceInLine, call: () => T): T {
-    const others = this.#asked;
-    this.#asked = place;
+    const others = this.#callerPlace;
+    this.#callerPlace = place;
     try {
       return call();
     } finally {
-      this.#asked = others;
+      this.#callerPlace = others;
     }
   }
 

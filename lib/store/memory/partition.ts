@@ -26,7 +26,7 @@ function requireCurrent(
   for (const batchId of batchIds) {
     if (reservations.has(batchId) === isThere) continue;
     throw new StaleCommitError(
-      `the commit ${isThere ? 'changes' : 'makes'} the reservation ${batchId}, which is ${isThere ? 'gone' : 'there'}; load the partition again`,
+      `the commit ${isThere ? 'changes' : 'makes'} the reservation ${batchId}, which ${isThere ? 'does not exist any more' : 'exists already'}; load the partition again`,
     );
   }
 }
@@ -94,7 +94,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       // Only one commit of each version gets here, so the names of its items need no nonce.
       const change = nextPage(present.page, commit, present.items, '');
       if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
-        throw new ThrottledError('commit: the transaction met another one; try again');
+        throw new ThrottledError('commit: the transaction conflicted with another one; try again');
       }
       requireCommitFits(partition, change);
       this.#items.bill.committed(partition, present, change, commit);
@@ -134,12 +134,12 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       [from, to].map((each) => this.#items.partition(each).loans.get(loanId));
     for (const loan of lend) {
       if (copiesOf(loan).some((copy) => copy !== undefined))
-        throw new StaleCommitError(`loan ${loan.loanId} is there already; load the partition again`);
+        throw new StaleCommitError(`loan ${loan.loanId} exists already; load the partition again`);
     }
     for (const { loan } of giveBack) {
       if (copiesOf(loan).some((copy) => copy?.units !== loan.units))
         throw new StaleCommitError(
-          `loan ${loan.loanId} is not of ${loan.units} units any more; load the partition again`,
+          `loan ${loan.loanId} no longer has ${loan.units} units; load the partition again`,
         );
     }
   }

@@ -17,7 +17,7 @@ interface Entry extends LineEntry<ScheduleState> {
   /** Set if other software wrote to the schedule, so that it cannot be read. */
   readonly damage?: MalformedItemError | undefined;
   /** It was taken out of its line. */
-  readonly isAside?: true | undefined;
+  readonly isOutOfLine?: true | undefined;
 }
 
 const keyOf = (id: string): string => {
@@ -27,7 +27,7 @@ const keyOf = (id: string): string => {
 
 const WAY_OUT = 'delete the schedule, and put it again';
 
-const standing = (entry: Entry): Entry | undefined => (entry.isAside ? undefined : entry);
+const indexEntryOf = (entry: Entry): Entry | undefined => (entry.isOutOfLine ? undefined : entry);
 
 const recordOf = ({ spec, value }: Entry): ScheduleRecord => ({ spec, state: value });
 
@@ -52,7 +52,7 @@ export class MemoryScheduleStore implements ScheduleStore {
         if (unreadable === undefined) throw entry.damage;
         unreadable(id);
         // planted: met-for-ever
-        this.#setAside(entry, entry.damage);
+        this.#takeOutOfLine(entry, entry.damage);
         return undefined;
       });
     });
@@ -67,10 +67,10 @@ export class MemoryScheduleStore implements ScheduleStore {
     this.#records.set(id, { ...entry, damage });
   }
 
-  #setAside(entry: Entry, { message: reason }: MalformedItemError): void {
-    if (entry.isAside) return;
+  #takeOutOfLine(entry: Entry, { message: reason }: MalformedItemError): void {
+    if (entry.isOutOfLine) return;
     const { id, line, rank, value } = entry;
-    this.#records.set(id, { ...entry, isAside: true });
+    this.#records.set(id, { ...entry, isOutOfLine: true });
     this.#items.scheduleLines.move(id, entry, undefined);
     this.#items.noteUnreadable(value.partition, {
       key: keyOf(id),
@@ -131,7 +131,7 @@ export class MemoryScheduleStore implements ScheduleStore {
 
   #remove(verb: string, present: Entry): void {
     this.#records.delete(present.id);
-    this.#items.scheduleLines.move(present.id, standing(present), undefined);
+    this.#items.scheduleLines.move(present.id, indexEntryOf(present), undefined);
     this.#items.observe?.({ kind: 'schedule', before: recordOf(present), after: undefined });
     this.#items.bill.inTransaction(verb, () => {
       this.#items.bill.wroteItem(verb, encodeScheduleState(present.value), undefined);
@@ -190,7 +190,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     const after: Entry = { id: state.id, line, rank, value: state, spec };
     this.#records.set(state.id, after);
     this.#items.bill.wroteItem(verb, before && encodeScheduleState(before.value), encodeScheduleState(state));
-    this.#items.scheduleLines.move(state.id, before && standing(before), after);
+    this.#items.scheduleLines.move(state.id, before && indexEntryOf(before), after);
     this.#items.observe?.({ kind: 'schedule', before: before && recordOf(before), after: { spec, state } });
   }
 

@@ -31,10 +31,10 @@ export function comparePlaces(a: Placed, b: Placed): number {
 
 /** Below this, JavaScript's own order equals that of UTF-8, and is much faster. */
 const FIRST_SURROGATE = 0xd800;
-const isOdd = ({ rank, id }: Placed): boolean => isOddText(rank) || isOddText(id);
+const hasSurrogates = ({ rank, id }: Placed): boolean => textHasSurrogates(rank) || textHasSurrogates(id);
 
 // A regular expression would take longer than all other work on an entry.
-function isOddText(text: string): boolean {
+function textHasSurrogates(text: string): boolean {
   for (let at = 0; at < text.length; at += 1) if (text.charCodeAt(at) >= FIRST_SURROGATE) return true;
   return false;
 }
@@ -92,7 +92,7 @@ export class SortedLine<T extends Placed> {
   }
 
   insert(entry: T): void {
-    this.#isPlain &&= !isOdd(entry);
+    this.#isPlain &&= !hasSurrogates(entry);
     const compare = this.#isPlain ? comparePlainPlaces : comparePlaces;
     const key = this.#keyToInsert(entry);
     const at = this.#chunkOf(key, entry, compare);
@@ -185,7 +185,7 @@ export class SortedLine<T extends Placed> {
   }
 
   #comparison(place: Placed): Comparison {
-    return this.#isPlain && !isOdd(place) ? comparePlainPlaces : comparePlaces;
+    return this.#isPlain && !hasSurrogates(place) ? comparePlainPlaces : comparePlaces;
   }
 
   /** The index of the chunk that contains the position, or would; the number of chunks if it is after all. */

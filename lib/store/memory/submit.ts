@@ -66,15 +66,15 @@ export class MemorySubmitStore
         const { fairnessKey, type } = line;
         const present = backlogs.get(fairnessKey)?.get(type)?.value;
         if (present !== undefined && !renewed.has(keyOf(line))) return present.announcedAtMs;
-        const wasAway =
+        const hasExpired =
           present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
         const rankCostMs =
-          present === undefined || wasAway
+          present === undefined || hasExpired
             ? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs)
             : present.rankCostMs;
         // A caller that has not read the backlog first tries to add to an existing one.
-        const isTried = wasAway || (present === undefined && afterMs === undefined);
-        if (isTried) this.#items.bill.small('announceLines', 'write');
+        const triesToAddFirst = hasExpired || (present === undefined && afterMs === undefined);
+        if (triesToAddFirst) this.#items.bill.small('announceLines', 'write');
         this.#items.putBacklog(
           partition,
           type,

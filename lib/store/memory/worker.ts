@@ -22,7 +22,7 @@ import { requireJobFits, requireWorkerFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
 
-const formerLife = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
+const formerLease = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
   present === undefined ? {} : { formerUntilMs: Math.max(present.expiresAtMs, present.formerUntilMs ?? 0) };
 
 /** Whether two images are of one attempt: the same claim, worker and incarnation. */
@@ -45,7 +45,9 @@ function begin(job: Job, request: StartRequest): Transition {
 
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
-  throw new RefusedError(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(
+    `${verb}: job ${job.id} has no claim; pass the job as startJob or getJobs returned it`,
+  );
 }
 
 export class MemoryWorkerStore implements WorkerStore {
@@ -193,7 +195,7 @@ export class MemoryWorkerStore implements WorkerStore {
       if (order > 0) return 'superseded';
       // DynamoDB's first write, which requires that there is no record, has failed.
       if (present !== undefined) this.#items.bill.small('registerWorker', 'write');
-      if (order < 0) workers.set(record.workerId, { ...record, ...formerLife(present) });
+      if (order < 0) workers.set(record.workerId, { ...record, ...formerLease(present) });
       return 'applied';
     });
   }

@@ -21,7 +21,7 @@ export interface RankMove {
   readonly to: string;
 }
 
-interface Known {
+interface PartitionRanks {
   /** Ranks that were read since the last moves: by fairness key, then by type. */
   readonly ranks: Map<string, Map<string, string>>;
   readonly ledgers: Map<string, Ledger>;
@@ -42,7 +42,7 @@ const MOVES_MAX = 250;
 
 /** The ranks and ledgers that one store has seen. */
 export class KeyRanks {
-  readonly #partitions = new Map<number, Known>();
+  readonly #partitions = new Map<number, PartitionRanks>();
 
   /**
    * Records an entry of a line that has more entries than were read. A line that was read to its end needs no moves, because all its keys
@@ -54,7 +54,7 @@ export class KeyRanks {
     { fairnessKey }: Pick<KeyBacklog, 'fairnessKey'>,
     rank: string,
   ): void {
-    const { ranks } = this.#knownOf(partition);
+    const { ranks } = this.#partition(partition);
     const ofKey = ranks.get(fairnessKey);
     if (ofKey !== undefined) ofKey.set(type, rank);
     else if (ranks.size < KEYS_MAX) ranks.set(fairnessKey, new Map([[type, rank]]));
@@ -66,7 +66,7 @@ export class KeyRanks {
    * @param readUnits - the cost of each ledger
    */
   readLedgers(partition: number, ledgers: readonly (Ledger | undefined)[], readUnits: number): void {
-    const known = this.#knownOf(partition);
+    const known = this.#partition(partition);
     for (const ledger of ledgers) {
       if (ledger === undefined) continue;
       const to = this.rankOf(ledger);
@@ -77,7 +77,7 @@ export class KeyRanks {
   }
 
   sawLedger(partition: number, ledger: Ledger): void {
-    const { ledgers, fresh } = this.#knownOf(partition);
+    const { ledgers, fresh } = this.#partition(partition);
     fresh.add(ledger.fairnessKey);
     // Moves the key to the end of the map: the key that was not seen for longest is forgotten first.
     ledgers.delete(ledger.fairnessKey);
@@ -97,28 +97,28 @@ export class KeyRanks {
    * @param expiredMs - a ledger that was last seen at this instant, or before, may have expired, so its key is not moved back
    */
   takeMoves(partition: number, expiredMs = Number.NEGATIVE_INFINITY): readonly RankMove[] {
-    const known = this.#knownOf(partition);
+    const known = this.#partition(partition);
     const toFront: RankMove[] = [];
-    const back: RankMove[] = [];
+    const toBack: RankMove[] = [];
     for (const [fairnessKey, byType] of known.ranks) {
       const ledger = known.ledgers.get(fairnessKey);
       if (ledger === undefined) continue;
       const to = this.rankOf(ledger);
       for (const [type, from] of byType) {
-        if (from < to && ledger.lastSeenMs > expiredMs) back.push({ type, fairnessKey, from, to });
+        if (from < to && ledger.lastSeenMs > expiredMs) toBack.push({ type, fairnessKey, from, to });
         // A key too far behind would be skipped. This happens when costs are reset, and only a fresh ledger proves it.
         else if (from > to && known.fresh.has(fairnessKey)) toFront.push({ type, fairnessKey, from, to });
       }
     }
     known.ranks.clear();
     known.fresh.clear();
-    known.spentUnits += ENTRY_UNITS * back.length;
-    const paid = Math.min(Math.floor(known.spentUnits / MOVE_UNITS), back.length, MOVES_MAX);
+    known.spentUnits += ENTRY_UNITS * toBack.length;
+    const paid = Math.min(Math.floor(known.spentUnits / MOVE_UNITS), toBack.length, MOVES_MAX);
     known.spentUnits -= MOVE_UNITS * paid;
-    return [...toFront, ...back.slice(0, paid)];
+    return [...toFront, ...toBack.slice(0, paid)];
   }
 
-  #knownOf(partition: number): Known {
+  #partition(partition: number): PartitionRanks {
     let known = this.#partitions.get(partition);
     if (known === undefined) {
       known = { ranks: new Map(), ledgers: new Map(), fresh: new Set(), spentUnits: 0 };

@@ -48,34 +48,34 @@ const bytesOf = (ledgers: Iterable<Ledger>): number => {
   return bytes;
 };
 
-const isSince = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
+const isChanged = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
   base?.ledgers.get(ledger.fairnessKey) !== ledger;
 
 /** Sums over all ledgers of a summary. */
-interface Sums {
+interface LedgerSums {
   readonly base: LedgerBase | undefined;
   readonly bytes: number;
   /** The ledgers that differ from the snapshot, in the summary's order. */
-  readonly since: Ledgers;
-  readonly sinceBytes: number;
+  readonly changed: Ledgers;
+  readonly changedBytes: number;
 }
 
 /** A cache. Maps of ledgers never change, so their sums stay valid. */
-const sumsKept = new WeakMap<Ledgers, Sums>();
+const sumsCache = new WeakMap<Ledgers, LedgerSums>();
 
-function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): Sums {
-  const kept = sumsKept.get(ledgers);
+function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): LedgerSums {
+  const kept = sumsCache.get(ledgers);
   if (kept !== undefined && kept.base === base) return kept;
-  const since =
-    base === undefined ? ledgers : new Map([...ledgers].filter(([, each]) => isSince(base, each)));
+  const changed =
+    base === undefined ? ledgers : new Map([...ledgers].filter(([, each]) => isChanged(base, each)));
   const bytes = bytesOf(ledgers.values());
-  const sums = { base, bytes, since, sinceBytes: base === undefined ? bytes : bytesOf(since.values()) };
-  sumsKept.set(ledgers, sums);
+  const sums = { base, bytes, changed, changedBytes: base === undefined ? bytes : bytesOf(changed.values()) };
+  sumsCache.set(ledgers, sums);
   return sums;
 }
 
 /** The ledgers in a summary's own item: those that differ from the snapshot. */
-export const ledgersSince = (page: Pick<PageLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).since;
+export const ledgersSince = (page: Pick<PageLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).changed;
 
 /** The ledgers after a commit. */
 export interface LedgersChange {
@@ -92,35 +92,35 @@ export interface LedgersChange {
 export function nextLedgers(page: PageLedgers, charged: readonly Ledger[]): LedgersChange {
   const before = sumsOf(page);
   const ledgers = new Map(page.ledgers);
-  const since = page.base === undefined ? ledgers : new Map(before.since);
-  let { bytes, sinceBytes } = before;
+  const changed = page.base === undefined ? ledgers : new Map(before.changed);
+  let { bytes, changedBytes } = before;
   for (const ledger of charged) {
     const key = ledger.fairnessKey;
     bytes += ledgerBytes(ledger) - bytesIn(ledgers, key);
     // planted: charged-twice-in-a-page
-    sinceBytes += ledgerBytes(ledger) - bytesIn(since, key);
+    changedBytes += ledgerBytes(ledger) - bytesIn(changed, key);
     // Map order is the order of the last charge.
-    for (const each of [ledgers, since]) {
+    for (const each of [ledgers, changed]) {
       each.delete(key);
       each.set(key, ledger);
     }
   }
-  const spilled = toSpill(page.ledgers, bytes, new Set(charged.map(({ fairnessKey }) => fairnessKey)));
+  const spilled = chooseSpilled(page.ledgers, bytes, new Set(charged.map(({ fairnessKey }) => fairnessKey)));
   for (const { fairnessKey } of spilled) {
     bytes -= bytesIn(ledgers, fairnessKey);
-    sinceBytes -= bytesIn(since, fairnessKey);
+    changedBytes -= bytesIn(changed, fairnessKey);
     ledgers.delete(fairnessKey);
-    since.delete(fairnessKey);
+    changed.delete(fairnessKey);
   }
-  const gone = goneAfter(page, ledgers, spilled);
+  const gone = removedKeysAfter(page, ledgers, spilled);
   const chargedMean = meanAfter(page.chargedMean, charged.length);
-  const isBaseDue = changesMuch({ bytes, sinceBytes }, { count: ledgers.size, gone, chargedMean });
+  const isBaseDue = isSnapshotDue({ bytes, changedBytes }, { count: ledgers.size, gone, chargedMean });
   const base = isBaseDue ? { version: page.version + 1, ledgers } : undefined;
-  sumsKept.set(
+  sumsCache.set(
     ledgers,
     base === undefined
-      ? { base: page.base, bytes, since, sinceBytes }
-      : { base, bytes, since: new Map(), sinceBytes: 0 },
+      ? { base: page.base, bytes, changed, changedBytes }
+      : { base, bytes, changed: new Map(), changedBytes: 0 },
   );
   return { ledgers, base, gone, chargedMean, spilled };
 }
@@ -131,7 +131,7 @@ function bytesIn(ledgers: Ledgers, key: string): number {
 }
 
 /** Up to this size, the ledgers and the rest of the summary fit into one write unit. */
-const SINCE_BYTES_KEPT = 2_400;
+const CHANGED_BYTES_MIN = 2_400;
 /** Write units for a byte of ledgers: compressed, they take at most a third. */
 const BYTE_UNITS = 0.3 / 1_024;
 
@@ -140,25 +140,25 @@ const BYTE_UNITS = 0.3 / 1_024;
  * commit larger. The sum is least when the changed ledgers have reached a square root, as with the size of orders (F. W. Harris, "How Many
  * Parts to Make at Once", 1913).
  */
-function changesMuch(
-  { bytes, sinceBytes }: Pick<Sums, 'bytes' | 'sinceBytes'>,
+function isSnapshotDue(
+  { bytes, changedBytes }: Pick<LedgerSums, 'bytes' | 'changedBytes'>,
   {
     count,
     gone,
     chargedMean,
   }: { readonly count: number; readonly gone: ReadonlySet<string>; readonly chargedMean: number },
 ): boolean {
-  let ownBytes = sinceBytes;
+  let ownBytes = changedBytes;
   for (const key of gone) ownBytes += textBytes(key) + GONE_OVERHEAD_BYTES;
-  if (ownBytes <= SINCE_BYTES_KEPT) return false;
+  if (ownBytes <= CHANGED_BYTES_MIN) return false;
   if (ownBytes > LEDGERS_SINCE_BYTES_MAX) return true;
-  const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
+  const snapshotUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
   const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / count);
-  return ownBytes > Math.sqrt((2 * anewUnits * bytesOfCommit) / BYTE_UNITS);
+  return ownBytes > Math.sqrt((2 * snapshotUnits * bytesOfCommit) / BYTE_UNITS);
 }
 
 /** Keys of the snapshot that are no longer in the summary. */
-function goneAfter(
+function removedKeysAfter(
   { base, gone = new Set() }: PageLedgers,
   ledgers: Ledgers,
   spilled: readonly Ledger[],
@@ -180,7 +180,7 @@ const meanAfter = (before = 0, charged: number): number =>
  * Chooses the ledgers that no longer fit, those without a charge for longest first. Ledgers that this commit charges stay. The others are
  * as before the commit, so it does no harm if their items are written and the commit then loses.
  */
-function toSpill(before: Ledgers, bytesAfter: number, charged: ReadonlySet<string>): readonly Ledger[] {
+function chooseSpilled(before: Ledgers, bytesAfter: number, charged: ReadonlySet<string>): readonly Ledger[] {
   const spilled: Ledger[] = [];
   let left = bytesAfter;
   for (const ledger of before.values()) {

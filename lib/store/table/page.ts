@@ -130,59 +130,61 @@ const inlineBytes = ({ batchId, jobs }: Reservation): number => {
 };
 
 /** A reservation that has been in the summary for longer than this counts as one of long jobs. */
-const LASTS_MS = 30_000;
+const LONG_RESERVATION_MS = 30_000;
 /** The room for reservations of long jobs in the summary, which every commit writes. Beyond this they are moved to items. */
-const LASTING_BYTES_MAX = 2_000;
+const LONG_RESERVATIONS_BYTES_MAX = 2_000;
 
 /**
  * The reservations in the summary after a commit, and those that must move to items. While all reservations of short jobs fit, they stay in
  * the summary, so that a commit is one write. If they do not fit, new ones get items. Reservations of long jobs are moved out of the
  * summary together.
  */
-function reserveIn(
+function placeReservations(
   page: Page,
   commit: Commit,
   live: Iterable<ReservationItem>,
-): { readonly inline: ReadonlyMap<string, Reservation>; readonly leaving: readonly Reservation[] } {
-  const inline = inlineLeft(page, commit);
+): { readonly inline: ReadonlyMap<string, Reservation>; readonly itemReservations: readonly Reservation[] } {
+  const inline = inlineAfter(page, commit);
   const [first] = commit.reserve;
-  if (first === undefined) return { inline, leaving: [] };
-  const lasts = ({ reservedAtMs }: Reservation): boolean => first.reservedAtMs - reservedAtMs > LASTS_MS;
+  if (first === undefined) return { inline, itemReservations: [] };
+  const isLong = ({ reservedAtMs }: Reservation): boolean =>
+    first.reservedAtMs - reservedAtMs > LONG_RESERVATION_MS;
   let bytes = 0;
-  let lastingBytes = 0;
+  let longBytes = 0;
   for (const each of inline.values()) {
     const own = inlineBytes(each);
     bytes += own;
-    if (lasts(each)) lastingBytes += own;
+    if (isLong(each)) longBytes += own;
   }
-  const beside = rowsBeside(page, live, lasts) * ROW_BYTES;
-  const leaving: Reservation[] = [];
+  const shortBytesInItems = countShortJobsInItems(page, live, isLong) * ROW_BYTES;
+  const itemReservations: Reservation[] = [];
   for (const each of commit.reserve) {
     const own = inlineBytes(each);
-    if (beside + bytes + own > INLINE_BYTES_MAX) leaving.push(each);
+    if (shortBytesInItems + bytes + own > INLINE_BYTES_MAX) itemReservations.push(each);
     else {
       inline.set(each.batchId, each);
       bytes += own;
     }
   }
-  if (leaving.length === 0 && lastingBytes <= LASTING_BYTES_MAX) return { inline, leaving };
+  if (itemReservations.length === 0 && longBytes <= LONG_RESERVATIONS_BYTES_MAX)
+    return { inline, itemReservations };
   // Reservations of long jobs will stay for long, and would take the room of short ones.
   for (const each of inline.values()) {
-    if (lasts(each) && inline.delete(each.batchId)) leaving.push(each);
+    if (isLong(each) && inline.delete(each.batchId)) itemReservations.push(each);
   }
-  return { inline, leaving };
+  return { inline, itemReservations };
 }
 
 /** The number of jobs of short reservations that stand in items and still hold capacity. */
-function rowsBeside(
+function countShortJobsInItems(
   page: Page,
   live: Iterable<ReservationItem>,
-  lasts: (reservation: Reservation) => boolean,
+  isLong: (reservation: Reservation) => boolean,
 ): number {
   let rows = 0;
   for (const [, reservations] of live) {
     for (const each of reservations) {
-      if (lasts(each)) continue;
+      if (isLong(each)) continue;
       rows += Math.max(0, each.jobs.size - (page.batches.get(each.batchId)?.settled.size ?? 0));
     }
   }
@@ -190,7 +192,7 @@ function rowsBeside(
 }
 
 /** The summary's reservations after a commit has dropped and postponed positions. */
-function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
+function inlineAfter(page: Page, commit: Commit): Map<string, Reservation> {
   const inline = new Map(page.inline);
   for (const { reservation, positions } of commit.drop) {
     const present = inline.get(reservation.batchId);
@@ -211,18 +213,18 @@ export const isPageAlone = ({ base }: PageChange, commit: Commit): boolean =>
   base === undefined && lendingItems(commit) === 0;
 
 /** The reservations with capacity in the items that the summary names, as they were written. */
-function* holdingIn(page: Page, items: Iterable<ReservationItem>): Generator<Reservation> {
+function* reservationsWithCapacity(page: Page, items: Iterable<ReservationItem>): Generator<Reservation> {
   for (const [itemId, reservations] of items) {
     // planted: unnamed-counts
     if (!page.named.has(itemId)) continue;
-    for (const each of reservations) if (holdsMore(each, page.batches)) yield each;
+    for (const each of reservations) if (holdsCapacity(each, page.batches)) yield each;
   }
 }
 
 /** All reservations with capacity, in the summary and in the items that it names, in the order in which they were made. */
 export function reservationsIn(page: Page, items: Iterable<ReservationItem>): readonly Reservation[] {
   const all = [...page.inline.values()];
-  for (const each of holdingIn(page, items)) all.push(asMarked(each, page.batches));
+  for (const each of reservationsWithCapacity(page, items)) all.push(withMark(each, page.batches));
   return all.sort(
     (one, other) =>
       one.reservedAtMs - other.reservedAtMs ||
@@ -239,7 +241,8 @@ export function presentIn(
   batchIds: ReadonlySet<string>,
 ): ReadonlySet<string> {
   const present = new Set([...batchIds].filter((batchId) => page.inline.has(batchId)));
-  for (const { batchId } of holdingIn(page, items)) if (batchIds.has(batchId)) present.add(batchId);
+  for (const { batchId } of reservationsWithCapacity(page, items))
+    if (batchIds.has(batchId)) present.add(batchId);
   return present;
 }
 
@@ -257,9 +260,9 @@ export function nextPage(
 ): PageChange {
   const live = [...page.named].map((itemId): ReservationItem => [itemId, items.get(itemId) ?? []]);
   const { estimates, own } = estimatesAfter(page, commit);
-  const { inline, leaving } = reserveIn(page, commit, live);
+  const { inline, itemReservations } = placeReservations(page, commit, live);
   const { ledgers, base, gone, chargedMean, spilled } = nextLedgers(page, commit.ledgers);
-  const { marks, named, ahead } = itemsAfter(page, commit, live, leaving, nonce);
+  const { marks, named, ahead } = itemsAfter(page, commit, live, itemReservations, nonce);
   const { quiet } = commit;
   return {
     page: {
@@ -317,20 +320,22 @@ function itemsAfter(
   page: Page,
   commit: Commit,
   live: readonly ReservationItem[],
-  leaving: readonly Reservation[],
+  itemReservations: readonly Reservation[],
   nonce: string,
 ): Pick<PageChange, 'ahead'> & { readonly marks: Page['batches']; readonly named: Page['named'] } {
   const marks = marksAfter(page, commit);
-  const left = live.filter(([, reservations]) => reservations.some((each) => holdsMore(each, marks)));
-  const anew = outgrown(left, marks);
-  const still = left
-    .filter((item) => anew.has(item))
-    .flatMap(([, reservations]) => reservations.filter((each) => holdsMore(each, marks)))
-    .map((each) => asMarked(each, marks));
-  const ahead = shared([...still, ...leaving]).map(
+  const remaining = live.filter(([, reservations]) =>
+    reservations.some((each) => holdsCapacity(each, marks)),
+  );
+  const toRewrite = itemsToRewrite(remaining, marks);
+  const rewritten = remaining
+    .filter((item) => toRewrite.has(item))
+    .flatMap(([, reservations]) => reservations.filter((each) => holdsCapacity(each, marks)))
+    .map((each) => withMark(each, marks));
+  const ahead = shared([...rewritten, ...itemReservations]).map(
     (reservations, at): ReservationItem => [`${page.version}-${nonce}.${at}`, reservations],
   );
-  const kept = left.filter((item) => !anew.has(item));
+  const kept = remaining.filter((item) => !toRewrite.has(item));
   const named = new Set([...kept, ...ahead].map(([itemId]) => itemId));
   for (const [itemId, reservations] of live)
     if (!named.has(itemId)) for (const { batchId } of reservations) marks.delete(batchId);
@@ -354,8 +359,11 @@ function marksAfter(page: Page, commit: Commit): Map<string, BatchMark> {
 }
 
 /** Chooses the items to rewrite. */
-function outgrown(items: readonly ReservationItem[], marks: Page['batches']): ReadonlySet<ReservationItem> {
-  const anew = new Set<ReservationItem>();
+function itemsToRewrite(
+  items: readonly ReservationItem[],
+  marks: Page['batches'],
+): ReadonlySet<ReservationItem> {
+  const toRewrite = new Set<ReservationItem>();
   const bytesOf = (reservations: readonly Reservation[], size: (each: Reservation) => number): number =>
     reservations.reduce((sum, each) => sum + size(each), 0);
   const marked = ({ batchId }: Reservation): number => (marks.has(batchId) ? markBytes(batchId) : 0);
@@ -365,16 +373,16 @@ function outgrown(items: readonly ReservationItem[], marks: Page['batches']): Re
   if (markedBytes > MARKS_BYTES_MAX) {
     for (const item of items) {
       const bytes = bytesOf(item[1], marked);
-      if (bytes > 0) anew.add(item);
+      if (bytes > 0) toRewrite.add(item);
       markedBytes -= bytes;
       // Halves the notes at once: the next commits then have room, and one new item replaces several.
       if (markedBytes <= MARKS_BYTES_MAX / 2) break;
     }
   }
   if (items.length > NAMED_MAX) {
-    for (const item of items) if (bytesOf(item[1], inlineBytes) < SHARED_BYTES_MAX / 2) anew.add(item);
+    for (const item of items) if (bytesOf(item[1], inlineBytes) < SHARED_BYTES_MAX / 2) toRewrite.add(item);
   }
-  return anew;
+  return toRewrite;
 }
 
 /** Distributes reservations over as few items as their bound allows. */
@@ -402,7 +410,7 @@ export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
 }
 
 /** Whether any position of a reservation still holds capacity. */
-function holdsMore({ batchId, jobs }: Reservation, marks: Page['batches']): boolean {
+function holdsCapacity({ batchId, jobs }: Reservation, marks: Page['batches']): boolean {
   const settled = marks.get(batchId)?.settled;
   if (settled === undefined) return jobs.size > 0;
   // planted: names-of-the-untouched
@@ -411,7 +419,7 @@ function holdsMore({ batchId, jobs }: Reservation, marks: Page['batches']): bool
 }
 
 /** A reservation with its note applied. */
-function asMarked(reservation: Reservation, marks: Page['batches']): Reservation {
+function withMark(reservation: Reservation, marks: Page['batches']): Reservation {
   const mark = marks.get(reservation.batchId);
   if (mark === undefined) return reservation;
   const jobs = placesWithout(reservation.jobs, mark.settled);

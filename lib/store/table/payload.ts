@@ -11,9 +11,9 @@ import type { Job } from '../../core/job.ts';
 import { readUnitsOf, writeUnitsOf } from './metering.ts';
 
 /** Writes of a job: put, claimed, started, finished. */
-const TRANSITIONS = 4;
+const JOB_WRITES = 4;
 /** Writes of a payload in its own item: put, and `ttl` set. */
-const APART_WRITES = 2;
+const PAYLOAD_WRITES = 2;
 /** The price of a read unit in write units. */
 const READ_PRICE = 0.2;
 
@@ -21,10 +21,10 @@ const READ_PRICE = 0.2;
  * The size of a running job's item without the texts that its producer chose: names of attributes, numbers, the claim and the worker's
  * name. A test compares it with such an item.
  */
-const MOVING_BYTES = 550;
+const JOB_BYTES = 550;
 /** The attribute with the payload item's name. */
-const NAME_BYTES = 25;
-const APART_BYTES = 60;
+const PAYLOAD_ID_BYTES = 25;
+const PAYLOAD_ITEM_BYTES = 60;
 
 /**
  * How long the payload of a job that has not ended is kept after the job's time. It collects payloads whose `ttl` was never set because the
@@ -49,14 +49,14 @@ const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : 
 export function standsApart(job: Job, bytes: number): boolean {
   const { id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy } = job;
   const texts = [id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy];
-  const moving = texts.reduce((sum, text) => sum + bytesOf(text), MOVING_BYTES);
-  const inside = TRANSITIONS * writeUnitsOf(moving + bytes);
-  const apart = APART_BYTES + bytesOf(id) + bytes;
-  const beside =
-    TRANSITIONS * writeUnitsOf(moving + NAME_BYTES) +
-    APART_WRITES * writeUnitsOf(apart) +
-    READ_PRICE * readUnitsOf(apart, false);
-  return beside < inside;
+  const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES);
+  const unitsInJob = JOB_WRITES * writeUnitsOf(jobBytes + bytes);
+  const ownItemBytes = PAYLOAD_ITEM_BYTES + bytesOf(id) + bytes;
+  const unitsInOwnItem =
+    JOB_WRITES * writeUnitsOf(jobBytes + PAYLOAD_ID_BYTES) +
+    PAYLOAD_WRITES * writeUnitsOf(ownItemBytes) +
+    READ_PRICE * readUnitsOf(ownItemBytes, false);
+  return unitsInOwnItem < unitsInJob;
 }
 
 /** Whether a job's payload has an item of its own. */
@@ -67,10 +67,10 @@ const UNPACKED_BYTES_MAX = 4 * 1024 * 1024;
 
 /** A payload's JSON for an item of its own: as text, or as gzip if that saves write units. */
 export function packPayload(json: string): string | Uint8Array {
-  const units = writeUnitsOf(APART_BYTES + Buffer.byteLength(json));
+  const units = writeUnitsOf(PAYLOAD_ITEM_BYTES + Buffer.byteLength(json));
   if (units === 1) return json;
   const packed = gzipSync(json);
-  return writeUnitsOf(APART_BYTES + packed.byteLength) < units ? packed : json;
+  return writeUnitsOf(PAYLOAD_ITEM_BYTES + packed.byteLength) < units ? packed : json;
 }
 
 /** @throws Error if it is not gzip, or is larger than 4 MB unpacked */

@@ -77,7 +77,7 @@ const COMMIT_ID = '01234567';
  * Caches sizes of summaries and snapshots, which never change. Each is needed when it is written, when it is read and when the next one is
  * written.
  */
-function bytesOnce<T extends object>(
+function cachedBytes<T extends object>(
   encode: (partition: number, value: T) => Item,
 ): (partition: number, value: T | undefined) => number {
   const known = new WeakMap<T, number>();
@@ -89,28 +89,28 @@ function bytesOnce<T extends object>(
   };
 }
 
-const pageBytes = bytesOnce<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
-const baseBytes = bytesOnce(encodeLedgerBase);
+const pageBytes = cachedBytes<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
+const baseBytes = cachedBytes(encodeLedgerBase);
 
 /** A partition's summary, and its items of reservations. */
-interface Kept {
+interface BilledPartition {
   readonly page: Page;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
 /** As long as the names of such items. */
 const ITEM_ID = '100000-AAAAAAAA.0';
-const reservationsBytes = bytesOnce<readonly Reservation[]>((partition, reservations) =>
+const reservationsBytes = cachedBytes<readonly Reservation[]>((partition, reservations) =>
   encodeReservations(partition, [ITEM_ID, reservations], 1),
 );
 
-function itemsBytes(partition: number, { items }: Kept): number {
+function itemsBytes(partition: number, { items }: BilledPartition): number {
   let bytes = 0;
   for (const each of items.values()) bytes += reservationsBytes(partition, each);
   return bytes;
 }
 
-const NOTHING_BESIDE = { count: 0, readUnits: 0 } as const;
+const NO_OTHER_ITEMS = { count: 0, readUnits: 0 } as const;
 
 /** The cost of reading items of one partition key by their sort keys, as `CloseReads` does. */
 function closeReads(
@@ -275,7 +275,7 @@ export class Bill {
   }
 
   /**
-   * Reads items of the ledgers' partition key by their sort keys, together with the items in `beside`.
+   * Reads items of the ledgers' partition key by their sort keys, together with the items in `others`.
    *
    * @param kept - all items of that kind in the partition; computed only if many are read
    * @returns the read units of each item
@@ -284,18 +284,18 @@ export class Bill {
     verb: string,
     count: number,
     sortKeys: () => readonly string[],
-    beside: { readonly count: number; readonly readUnits: number },
+    others: { readonly count: number; readonly readUnits: number },
     kept: () => readonly Item[],
   ): number {
     if (count === 0) return 0;
     const isMany = count >= CLOSE_KEYS_MIN;
     const { readUnits, requests } = isMany
       ? closeReads(sortKeys(), kept())
-      : { readUnits: count, requests: Math.ceil((count + beside.count) / BATCH_GET_MAX) };
+      : { readUnits: count, requests: Math.ceil((count + others.count) / BATCH_GET_MAX) };
     this.meter?.(verb, {
-      readUnits: beside.readUnits + readUnits,
+      readUnits: others.readUnits + readUnits,
       writeUnits: 0,
-      requests: requests + (isMany && beside.count > 0 ? 1 : 0),
+      requests: requests + (isMany && others.count > 0 ? 1 : 0),
     });
     return readUnits / count;
   }
@@ -308,7 +308,7 @@ export class Bill {
     partition: number,
     fairnessKeys: readonly string[],
     page: Page,
-    own: ReadonlyMap<string, Ledger>,
+    ownLedgers: ReadonlyMap<string, Ledger>,
   ): number {
     const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, page), true);
     return this.#readClose(
@@ -317,7 +317,7 @@ export class Bill {
       () => fairnessKeys.map((key) => ledgerKey(partition, key).sk),
       { count: 1, readUnits },
       () =>
-        Array.from(own.values(), (each) =>
+        Array.from(ownLedgers.values(), (each) =>
           encodeLedger(ledgerKey(partition, each.fairnessKey), each, page.version),
         ),
     );
@@ -335,7 +335,7 @@ export class Bill {
       'readBacklogs',
       fairnessKeys.length,
       () => fairnessKeys.map((key) => backlogKey(partition, type, key).sk),
-      NOTHING_BESIDE,
+      NO_OTHER_ITEMS,
       () =>
         [...kept.values()].flatMap((byType) => {
           const entry = byType.get(type);
@@ -349,18 +349,18 @@ export class Bill {
     partition: number,
     ids: readonly { readonly type: string; readonly resourceId: string }[],
     page: Page,
-    own: ReadonlyMap<string, EstimateRecord>,
+    ownEstimates: ReadonlyMap<string, EstimateRecord>,
   ): void {
     if (this.meter === undefined) return;
-    const isBeside = ids.some(({ resourceId }) => resourceId === '');
-    const readUnits = isBeside ? readUnitsOf(pageBytes(partition, page), true) : 0;
+    const readsSummary = ids.some(({ resourceId }) => resourceId === '');
+    const readUnits = readsSummary ? readUnitsOf(pageBytes(partition, page), true) : 0;
     this.#readClose(
       'getEstimates',
       ids.length,
       () => ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId).sk),
-      isBeside ? { count: 1, readUnits } : NOTHING_BESIDE,
+      readsSummary ? { count: 1, readUnits } : NO_OTHER_ITEMS,
       () =>
-        Array.from(own.values(), (each) =>
+        Array.from(ownEstimates.values(), (each) =>
           encodeEstimate(estimateKey(partition, each.type, each.resourceId), each, 0),
         ),
     );
@@ -384,34 +384,39 @@ export class Bill {
    * One query of the partition's item collection, in which workers and controls are small. The snapshot of ledgers is not billed: the
    * process that wrote it has it cached, and any other reads it once.
    */
-  load(partition: number, kept: Kept, others: number): void {
+  load(partition: number, kept: BilledPartition, others: number): void {
     if (this.meter === undefined) return;
     const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + itemsBytes(partition, kept);
     this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
-  committed(partition: number, { page: before }: Kept, change: PageChange, commit: Commit): void {
+  committed(partition: number, { page: before }: BilledPartition, change: PageChange, commit: Commit): void {
     if (this.meter === undefined) return;
     const unitsOf = (items: readonly number[]): number =>
       items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const { page, base, ahead, spilled } = change;
     const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
     const factor = isPageAlone(change, commit) ? 1 : TRANSACTION_FACTOR;
-    const own =
+    const partitionUnits =
       unitsOf(ahead.map(([, reservations]) => reservationsBytes(partition, reservations))) +
       factor * unitsOf([pageOrBefore, ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES)]);
-    const anew =
+    const snapshots =
       base === undefined ? [] : [Math.max(baseBytes(partition, before.base), baseBytes(partition, base))];
-    const beside =
+    const others =
       unitsOf(spilled.map((ledger) => ledgerBytes(partition, ledger, before.version))) +
-      factor * unitsOf(anew);
+      factor * unitsOf(snapshots);
     this.#wroteEstimates(partition, change);
     const byKey = {
-      [partitionPk(partition)]: own,
-      ...(beside === 0 ? {} : { [ledgerKey(partition, '').pk]: beside }),
+      [partitionPk(partition)]: partitionUnits,
+      ...(others === 0 ? {} : { [ledgerKey(partition, '').pk]: others }),
     };
     const requests = 1 + ahead.length + spilled.length;
-    this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests, writeUnitsOf: byKey });
+    this.meter('commit', {
+      readUnits: 0,
+      writeUnits: partitionUnits + others,
+      requests,
+      writeUnitsOf: byKey,
+    });
   }
 
   /**

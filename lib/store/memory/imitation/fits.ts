@@ -25,7 +25,7 @@ export function requireKeyFits({ pk }: ItemKey): void {
   const bytes = Buffer.byteLength(pk, 'utf8');
   if (bytes <= PARTITION_KEY_BYTES_MAX) return;
   throw new RefusedError(
-    `the partition key ${pk.slice(0, 60)}... has ${bytes} bytes, at most ${PARTITION_KEY_BYTES_MAX} are taken; correct it`,
+    `the partition key ${pk.slice(0, 60)}... has ${bytes} bytes, at most ${PARTITION_KEY_BYTES_MAX} are allowed; shorten it`,
   );
 }
 

@@ -33,7 +33,7 @@ export class Cells {
 
   malformed(name: string, expected: string, options?: ErrorOptions): MalformedItemError {
     const value = this.#values[name];
-    const found = value === undefined ? 'is missing' : `is ${shown(value)}`;
+    const found = value === undefined ? 'is missing' : `is ${printValue(value)}`;
     const problem = `${found}, not ${expected}`;
     return new MalformedItemError(this.#key, `${this.#path}${name}`, problem, wayOutOf(this.#key), options);
   }
@@ -88,7 +88,7 @@ export class Cells {
     try {
       return unpack(json);
     } catch (cause) {
-      throw this.malformed(name, 'what was packed there', { cause });
+      throw this.malformed(name, "JSON in this attribute's format", { cause });
     }
   }
 
@@ -132,7 +132,7 @@ export class Cells {
   }
 }
 
-function shown(value: unknown): string {
+function printValue(value: unknown): string {
   if (value instanceof Uint8Array) return `${value.byteLength} bytes`;
   const text = value instanceof Set ? 'a set' : (JSON.stringify(value) ?? String(value));
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
@@ -140,20 +140,17 @@ function shown(value: unknown): string {
 
 /** Advice for items that must be neither guessed nor simply deleted, by the beginning of the sort key. */
 const WAYS_OUT: readonly (readonly [string, string])[] = [
-  [leaderKey(0).sk, 'delete it, and deploy the stack again: so the partition is told of its declaration'],
+  [leaderKey(0).sk, 'delete it, and deploy the stack again, which writes the declaration to the partition'],
   [
     pageKey(0).sk,
-    'correct it; deleting it forgets what active keys were charged, and settled places count again',
+    'correct it; deleting it forgets the costs of active keys, and settled positions count again',
   ],
-  [ledgerBaseKey(0).sk, 'delete it: what its keys were charged is forgotten'],
+  [ledgerBaseKey(0).sk, 'delete it: the costs of its keys are forgotten'],
   [
     RESERVATION_PREFIX,
-    'correct it, or put it back from a backup: it holds the capacity of its jobs. Once none of them can be running, it may hold none: the text [] as its j. Submit those that had not ended again',
+    'correct it, or restore it from a backup, because it holds the capacity of its jobs. Once none of them can be running, set its j to the text [], and submit the jobs again that had not ended',
   ],
-  [
-    LOAN_PREFIX,
-    'correct it as the copy of the other partition says, or delete both once nothing lent is in use',
-  ],
+  [LOAN_PREFIX, "correct it to match the other partition's copy, or delete both once nothing lent is in use"],
 ];
 
 function wayOutOf(key: string): string | undefined {
@@ -184,13 +181,13 @@ export function present<T extends Item>(
 }
 
 export function textIn(value: unknown): string {
-  if (typeof value !== 'string') throw new TypeError(`${String(value)} is no text`);
+  if (typeof value !== 'string') throw new TypeError(`${String(value)} is not text`);
   return value;
 }
 
 export function numberIn(value: unknown): number {
   if (typeof value !== 'number' || !Number.isFinite(value))
-    throw new TypeError(`${String(value)} is no number`);
+    throw new TypeError(`${String(value)} is not a number`);
   return value;
 }
 

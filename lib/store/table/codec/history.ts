@@ -86,7 +86,8 @@ export function unpackHistory(packed: unknown): History {
     ...HistoryRow[],
   ];
   const [attempts, losses, others] = dropped;
-  if (![attempts, losses, others].every(Number.isSafeInteger)) throw new TypeError('what was dropped');
+  if (![attempts, losses, others].every(Number.isSafeInteger))
+    throw new TypeError('counts of dropped entries');
   return {
     entries: rows.map(entryOfRow),
     ...(lastClaimId === 0 ? {} : { lastClaimId: textIn(lastClaimId) }),
@@ -99,7 +100,7 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
     case 'a': {
       const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, at, why, then] = row;
       const outcome = OUTCOMES[at];
-      if (outcome === undefined) throw new TypeError(`an outcome ${String(at)}`);
+      if (outcome === undefined) throw new TypeError(`an unknown outcome ${String(at)}`);
       return {
         kind: 'attempt',
         attempt: numberIn(attempt),
@@ -131,6 +132,6 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
       };
     }
     default:
-      throw new TypeError(`a row of the kind ${String(row[0])}`);
+      throw new TypeError(`a row of the unknown kind ${String(row[0])}`);
   }
 }

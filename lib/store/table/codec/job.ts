@@ -128,10 +128,10 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
 };
 
 /** Fields that make the whole item unreadable if they are wrong, because they say where the job runs and until when. */
-const EXACT: ReadonlySet<ItemField | ApartField> = new Set(['worker', 'runUntilMs']);
+const STRICT_FIELDS: ReadonlySet<ItemField | ApartField> = new Set(['worker', 'runUntilMs']);
 
 /** The values of required fields that cannot be read, and of optional ones that need a value all the same. */
-const OTHERWISE: { readonly [Name in FieldOf<ItemField | ApartField>]: (head: JobHead) => Job[Name] } & {
+const FALLBACKS: { readonly [Name in FieldOf<ItemField | ApartField>]: (head: JobHead) => Job[Name] } & {
   readonly [Name in ItemField]?: (head: JobHead) => Job[Name];
 } = {
   payload: () => null,
@@ -143,7 +143,7 @@ const OTHERWISE: { readonly [Name in FieldOf<ItemField | ApartField>]: (head: Jo
 };
 
 /** The fields of an item that includes its payload. */
-const INSIDE_FIELDS = [...APART_FIELDS, ...ITEM_FIELDS];
+const FIELDS_WITH_PAYLOAD = [...APART_FIELDS, ...ITEM_FIELDS];
 
 const REQUIRED_ITEM: { readonly [Name in FieldOf<ItemField | ApartField>]: true } = {
   payload: true,
@@ -174,7 +174,7 @@ const REQUIRED_HEAD: { readonly [Name in FieldOf<HeadField>]: true } = {
 export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: string | undefined): Item {
   return {
     ...encodeJobHead(job),
-    ...written(job, payloadId === undefined ? INSIDE_FIELDS : ITEM_FIELDS),
+    ...attributesOf(job, payloadId === undefined ? FIELDS_WITH_PAYLOAD : ITEM_FIELDS),
     [A.payloadId]: payloadId,
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
@@ -182,10 +182,13 @@ export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: 
 }
 
 /** The attributes that a line shows of a job, without its line and rank. */
-export const encodeJobHead = (head: JobHead): Item => ({ ...jobKey(head.id), ...written(head, HEAD_FIELDS) });
+export const encodeJobHead = (head: JobHead): Item => ({
+  ...jobKey(head.id),
+  ...attributesOf(head, HEAD_FIELDS),
+});
 
 /** The named fields of a job as attributes. */
-function written<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
+function attributesOf<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
   const attributes = names.map((name) => {
     const value = job[name];
     const { write } = CELLS[name] as Cell<unknown>;
@@ -234,20 +237,20 @@ export const isJobItem = (item: Item): boolean =>
  * @param apart - the payload's item, if the payload has its own
  * @throws MalformedItemError with the item's key and the attribute
  */
-export function decodeJob(item: Item, apart?: Item | undefined): Job {
+export function decodeJob(item: Item, payloadItem?: Item | undefined): Job {
   const job = decodeMovingJob(item);
   if (!cellsOf(item).has(A.payloadId)) return { payload: null, ...job };
   try {
-    return { ...job, payload: decodePayload(item, apart) };
+    return { ...job, payload: decodePayload(item, payloadItem) };
   } catch (error) {
     if (!(error instanceof MalformedItemError)) throw error;
     return { ...job, payload: null, unreadable: error.message };
   }
 }
 
-function decodePayload(item: Item, apart: Item | undefined): Json {
-  const cells = cellsOf(apart ?? { ...payloadKey(idOfJobItem(item), cellsOf(item).text(A.payloadId)) });
-  const packed = apart?.[A.payload];
+function decodePayload(item: Item, payloadItem: Item | undefined): Json {
+  const cells = cellsOf(payloadItem ?? { ...payloadKey(idOfJobItem(item), cellsOf(item).text(A.payloadId)) });
+  const packed = payloadItem?.[A.payload];
   if (!(packed instanceof Uint8Array)) return CELLS.payload.read(cells, A.payload);
   try {
     return JSON.parse(unpackPayload(packed)) as Json;
@@ -268,15 +271,15 @@ export function decodeMovingJob(item: Item): MovingJob {
   const head = decodeJobHead(item);
   const rest: Record<string, unknown> = {};
   let unreadable: string | undefined;
-  for (const name of cells.has(A.payloadId) ? ITEM_FIELDS : INSIDE_FIELDS) {
-    const otherwise = OTHERWISE[name];
+  for (const name of cells.has(A.payloadId) ? ITEM_FIELDS : FIELDS_WITH_PAYLOAD) {
+    const fallback = FALLBACKS[name];
     if (!cells.has(A[name]) && !(name in REQUIRED_ITEM)) continue;
     try {
       rest[name] = CELLS[name].read(cells, A[name]);
     } catch (error) {
-      if (!(error instanceof MalformedItemError) || EXACT.has(name)) throw error;
+      if (!(error instanceof MalformedItemError) || STRICT_FIELDS.has(name)) throw error;
       unreadable ??= error.message;
-      if (otherwise !== undefined) rest[name] = otherwise(head);
+      if (fallback !== undefined) rest[name] = fallback(head);
     }
   }
   return { ...head, ...rest, ...(unreadable === undefined ? {} : { unreadable }) } as MovingJob;

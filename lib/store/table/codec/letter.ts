@@ -46,9 +46,9 @@ export const letterIdOf = (item: Item): string => String(item[A.sk]);
 /** @throws MalformedItemError with the letter's key, never with that of a job, because the job's own item may be sound */
 export function decodeLetter(item: Item): ReceivedLetter {
   const cells = cellsOf(item);
-  const [heads, jobIds, looksAtAll] = cells.inflated(A.letter, 'what it says', LETTER_BYTES_MAX, (text) => {
+  const [heads, jobIds, looksAtAll] = cells.inflated(A.letter, 'a letter', LETTER_BYTES_MAX, (text) => {
     const [hints, ids, all] = JSON.parse(text) as readonly [readonly unknown[], readonly unknown[], unknown];
-    if (!Array.isArray(hints) || !Array.isArray(ids)) throw new TypeError('no lists');
+    if (!Array.isArray(hints) || !Array.isArray(ids)) throw new TypeError('not lists');
     return [hints as readonly unknown[], ids.map(textOf), all === 1] as const;
   });
   const hints = heads.map((head, at) => {
@@ -56,7 +56,7 @@ export function decodeLetter(item: Item): ReceivedLetter {
       return decodeJobHead((head ?? {}) as Item);
     } catch (cause) {
       if (!(cause instanceof MalformedItemError)) throw cause;
-      throw cells.malformed(A.letter, `heads of jobs: of number ${at}, ${cause.attribute} is wrong`, {
+      throw cells.malformed(A.letter, `heads of jobs: ${cause.attribute} of number ${at} is wrong`, {
         cause,
       });
     }

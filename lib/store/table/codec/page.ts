@@ -13,18 +13,19 @@ import { cellsOf, storable } from './cells.ts';
 import { loosened, packReservations, unpackReservations } from './reservation.ts';
 
 /** A set of positions as one number in base 36, with a bit for each position. */
-function packPlaces(places: ReadonlySet<number>): string {
+function packPositions(positions: ReadonlySet<number>): string {
   let bits = 0n;
-  for (const place of places) bits |= 1n << BigInt(place);
+  for (const position of positions) bits |= 1n << BigInt(position);
   return bits.toString(36);
 }
 
-function unpackPlaces(packed: string): ReadonlySet<number> {
+function unpackPositions(packed: string): ReadonlySet<number> {
   let bits = 0n;
   for (const digit of packed) bits = bits * 36n + BigInt(Number.parseInt(digit, 36));
-  const places = new Set<number>();
-  for (let place = 0; bits > 0n; place += 1, bits >>= 1n) if ((bits & 1n) === 1n) places.add(place);
-  return places;
+  const positions = new Set<number>();
+  for (let position = 0; bits > 0n; position += 1, bits >>= 1n)
+    if ((bits & 1n) === 1n) positions.add(position);
+  return positions;
 }
 
 /**
@@ -83,7 +84,7 @@ const packBatches = (batches: Page['batches']): string =>
   JSON.stringify(
     [...batches].map(([batchId, { settled, checkAtMs }]) => [
       batchId,
-      packPlaces(settled),
+      packPositions(settled),
       ...(checkAtMs === undefined ? [] : [checkAtMs]),
     ]),
   );
@@ -91,11 +92,12 @@ const packBatches = (batches: Page['batches']): string =>
 function unpackBatches(packed: unknown): Page['batches'] {
   const rows = packed as readonly (readonly [string, string, number?])[];
   return new Map(
-    rows.map(([batchId, places, checkAtMs]) => {
-      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(places)) throw new TypeError(`batch ${batchId}`);
+    rows.map(([batchId, positions, checkAtMs]) => {
+      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(positions))
+        throw new TypeError(`batch ${batchId}`);
       return [
         batchId,
-        { settled: unpackPlaces(places), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
+        { settled: unpackPositions(positions), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
       ] as const;
     }),
   );
@@ -141,7 +143,7 @@ function unpackCarried(packed: unknown): Carried {
     [version, moved, sinceVersion ?? 0].every(Number.isFinite) &&
     [isDone, isHandedOver ?? false].every((each) => typeof each === 'boolean') &&
     typeof (after ?? '') === 'string';
-  if (!isSound) throw new TypeError('a carry-over');
+  if (!isSound) throw new TypeError('progress of a declaration');
   return {
     version,
     moved,
@@ -189,7 +191,7 @@ function compressed(item: Item): Item {
 }
 
 /** The item with its JSON attributes uncompressed. */
-function withTexts(item: Item): Item {
+function withPlainTexts(item: Item): Item {
   if (item[A.texts] === undefined) return item;
   const texts = cellsOf(item).inflated(A.texts, 'texts', TEXTS_BYTES_MAX, (text) => text.split('\n'));
   const named = TEXTS.map((name, at) => [name, texts[at] || undefined] as const);
@@ -230,7 +232,7 @@ export const plainLedgerBase = (partition: number, { version, ledgers }: LedgerB
 });
 
 export function decodeLedgerBase(item: Item): LedgerBase {
-  const cells = cellsOf(withTexts(item));
+  const cells = cellsOf(withPlainTexts(item));
   return { version: cells.count(A.version), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
 
@@ -249,7 +251,7 @@ export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
 
 /** The error for a summary whose snapshot is missing or cannot be read. */
 export const baseMissing = (item: Item): MalformedItemError =>
-  cellsOf(item).malformed(A.baseVersion, 'the version of the ledgers beside it');
+  cellsOf(item).malformed(A.baseVersion, 'the version of the snapshot of ledgers');
 
 /** The id of the commit that wrote a summary, and the summary's version, which parking may have raised since. */
 export const commitOf = (item: Item): { readonly commitId: unknown; readonly version: number } => ({
@@ -259,11 +261,11 @@ export const commitOf = (item: Item): { readonly commitId: unknown; readonly ver
 
 /** @param base - the snapshot that was read beside; if the summary names another one, only the ledgers in the summary are returned */
 export function decodePage(item: Item, base?: LedgerBase): Page {
-  const cells = cellsOf(withTexts(item));
+  const cells = cellsOf(withPlainTexts(item));
   return {
     version: cells.count(A.version),
     ...(cells.has(A.baseVersion)
-      ? onBase(
+      ? mergeLedgers(
           cells.packed(A.ledgersSince, unpackLedgers),
           isOfBase(item, base) ? base : undefined,
           cells.has(A.goneSince) ? cells.packed(A.goneSince, unpackNames) : undefined,
@@ -283,7 +285,7 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
 }
 
 /** Merges the snapshot with the changed ledgers. The order stays that of the last charge. */
-function onBase(
+function mergeLedgers(
   since: Page['ledgers'],
   base: LedgerBase | undefined,
   gone: ReadonlySet<string> | undefined,

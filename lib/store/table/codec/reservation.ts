@@ -53,7 +53,7 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
     if (position !== at) return [...common, job.version, job.attempt, position];
     return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
   });
-  return tightened(
+  return escapeControls(
     `[[${[...shapes.keys()].join(',')}],${JSON.stringify([...keys.keys()])},${JSON.stringify(rows)}]`,
   );
 }
@@ -66,10 +66,10 @@ const PICTURES = 0x2400;
 
 const PICTURE = /[\u2400-\u241f]/g;
 
-const TIGHTENED = /[\\\u2400-\u241f]/;
+const ESCAPABLE = /[\\\u2400-\u241f]/;
 
-function tightened(json: string): string {
-  if (!TIGHTENED.test(json)) return json;
+function escapeControls(json: string): string {
+  if (!ESCAPABLE.test(json)) return json;
   return json
     .replace(PICTURE, (picture) => `\\u${picture.charCodeAt(0).toString(16)}`)
     .replace(/\\(?:u00([01][0-9a-f])|.)/gs, (escaped, code: string | undefined) =>
@@ -90,7 +90,7 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
     const shape = shapes[shapeAt];
     const fairnessKey = keys[keyAt];
     if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
-      throw new TypeError(`row ${at} names what is not there`);
+      throw new TypeError(`row ${at} refers to a missing shape or key`);
     }
     const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId] = shape;
     if (![type, tier, fleet].every((each) => typeof each === 'string'))
@@ -176,7 +176,7 @@ function withText(item: Item): Item {
 export const reservationsMissing = (partition: number, itemId: string): MalformedItemError =>
   cellsOf({ ...reservationKey(partition, itemId) }).malformed(
     A.reservations,
-    'the reservations of an item that the page names',
+    'the reservations of an item that the partition summary names',
   );
 
 export function decodeReservations(item: Item): ReservationItem {

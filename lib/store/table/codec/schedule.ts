@@ -36,7 +36,7 @@ export const STOPPED_BY_ITSELF = 'stopped';
 
 const instant = z.number();
 /** Items hold indexes of this list: append new values at the end. */
-const WHATS = [
+const ENTRY_KINDS = [
   'made',
   'manual',
   'missed',
@@ -63,9 +63,9 @@ type EntryRow = readonly [number, number, number, number | null, number?];
 
 function rowOf({ atMs, what, jobState, lateMs, untilMs }: FiringEntry): EntryRow {
   const state = jobState === undefined ? -1 : JOB_STATES.indexOf(jobState);
-  const place = WHATS.indexOf(what);
+  const kindIndex = ENTRY_KINDS.indexOf(what);
   const late = lateMs ?? null;
-  return untilMs === undefined ? [atMs, place, state, late] : [atMs, place, state, late, untilMs];
+  return untilMs === undefined ? [atMs, kindIndex, state, late] : [atMs, kindIndex, state, late, untilMs];
 }
 
 const entry = z
@@ -74,7 +74,7 @@ const entry = z
     z
       .int()
       .min(0)
-      .max(WHATS.length - 1),
+      .max(ENTRY_KINDS.length - 1),
     z
       .int()
       .min(-1)
@@ -83,12 +83,12 @@ const entry = z
     instant.optional(),
   ])
   .transform(([atMs, what, jobState, lateMs, untilMs]): FiringEntry => {
-    const seen = JOB_STATES[jobState];
+    const knownState = JOB_STATES[jobState];
     return {
       atMs,
-      what: WHATS[what] ?? 'made',
+      what: ENTRY_KINDS[what] ?? 'made',
       ...(untilMs === undefined ? {} : { untilMs }),
-      ...(seen === undefined ? {} : { jobState: seen }),
+      ...(knownState === undefined ? {} : { jobState: knownState }),
       ...(lateMs === null ? {} : { lateMs }),
     };
   });
@@ -240,7 +240,7 @@ function revisionIn(item: Item): number {
 
 function textIn<Shape extends z.ZodType>(item: Item, shape: Shape): z.output<Shape> {
   const { text } = item;
-  if (typeof text !== 'string') throw malformed(item, 'text', 'is no text');
+  if (typeof text !== 'string') throw malformed(item, 'text', 'is not text');
   let value: unknown;
   try {
     value = JSON.parse(text);

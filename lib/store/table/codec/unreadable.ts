@@ -24,13 +24,13 @@ export const encodeUnreadable = (partition: number, item: Item, reason: string, 
   };
 };
 
-export function decodeUnreadable(item: Item): { readonly of: ItemKey; readonly told: UnreadableItem } {
+export function decodeUnreadable(item: Item): { readonly itemKey: ItemKey; readonly note: UnreadableItem } {
   const cells = cellsOf(item);
-  const of = { pk: cells.text(A.itemPk), sk: cells.text(A.itemSk) };
+  const itemKey = { pk: cells.text(A.itemPk), sk: cells.text(A.itemSk) };
   return {
-    of,
-    told: {
-      key: `${of.pk} ${of.sk}`,
+    itemKey,
+    note: {
+      key: `${itemKey.pk} ${itemKey.sk}`,
       reason: cells.text(A.reason),
       ...(cells.has(A.formerLine) ? { line: cells.text(A.formerLine) } : {}),
       ...(cells.has(A.formerRank) ? { rank: cells.text(A.formerRank) } : {}),

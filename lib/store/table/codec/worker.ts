@@ -73,16 +73,16 @@ export function unreadableWorker(
   const ttl = item[A.ttl];
   if (typeof ttl === 'number' && ttl * 1000 <= nowMs) return undefined;
   const sk = String(item[A.sk]);
-  const workerId = [item[A.workerId], namedBy(sk.slice(WORKER_PREFIX.length))].find(
+  const workerId = [item[A.workerId], decodedName(sk.slice(WORKER_PREFIX.length))].find(
     (name): name is string => typeof name === 'string' && workerKey(partition, name).sk === sk,
   );
   if (workerId === undefined) throw cause;
-  const forEver = Number.MAX_SAFE_INTEGER;
-  const life = { workerId, incarnation: '', fleet: '', slots: 0, isEnding: true, occupants: [] };
-  return { ...life, expiresAtMs: forEver, formerUntilMs: forEver };
+  const neverMs = Number.MAX_SAFE_INTEGER;
+  const substitute = { workerId, incarnation: '', fleet: '', slots: 0, isEnding: true, occupants: [] };
+  return { ...substitute, expiresAtMs: neverMs, formerUntilMs: neverMs };
 }
 
-function namedBy(part: string): string | undefined {
+function decodedName(part: string): string | undefined {
   try {
     return decodeURIComponent(part);
   } catch {
