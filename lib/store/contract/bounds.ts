@@ -13,6 +13,7 @@ export const ITEM_BYTES_MAX = 400 * 1024;
 export const TRANSACTION_ITEMS_MAX = 100;
 /** How many items a commit may change: its transaction also writes the partition summary and the snapshot of its ledgers. */
 export const COMMIT_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 2;
+/** DynamoDB's limit of all items of one transaction together. */
 export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 
 /**
@@ -22,6 +23,7 @@ export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 export const LEDGERS_BYTES_MAX = 370_000;
 /** The ledgers in the partition summary itself, compressed. A commit that would exceed this rewrites the snapshot. */
 export const LEDGERS_SINCE_BYTES_MAX = 120_000;
+/** Types whose estimates are in the partition summary. Other types have items of their own. */
 export const PAGE_TYPES_MAX = 40;
 /**
  * The reservations in the partition summary itself: about sixty jobs, which take 1 to 2 KB compressed. A commit that would exceed this
@@ -35,12 +37,14 @@ export const MARKS_BYTES_MAX = 4_000;
 export const WORKER_SLOTS_MAX = 2_000;
 /** The progress of one handler, as JSON. */
 export const PROGRESS_BYTES_MAX = 1_024;
+/** The progress of all handlers in one worker's record, as JSON. */
 export const PROGRESS_TOTAL_BYTES_MAX = 100 * 1024;
 /** The name of a worker. */
 export const WORKER_ID_BYTES_MAX = 512;
 
 /** The text of a whole declaration. Two hundred fleets with a thousand types, with the longest names, take a third of it. */
 export const DECLARATION_CHARS_MAX = 1_200_000;
+/** The part of a declaration's text in one item. */
 export const DECLARATION_PART_CHARS = 300_000;
 
 /** Jobs in one item of a letter. A letter with more jobs is several items. */
@@ -50,7 +54,7 @@ export const LETTERS_READ_MAX = 100;
 /** When unread letters are garbage collected, long after any leader would have read them. */
 export const LETTERS_KEPT_MS = 24 * 3_600_000;
 
-/** How long the backlog item of a key is kept after its last line was retired. A later announcement writes a new one. */
+/** How long the backlog item of a key is kept after its last line was retired. A later announcement revives it, or writes a new one. */
 export const RETIRED_KEPT_MS = 86_400_000;
 
 /** A partition's request for a loan, as JSON. */

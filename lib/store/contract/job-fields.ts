@@ -15,7 +15,7 @@ export interface JobField {
   readonly kept: 'line' | 'item' | 'apart' | 'read';
   /** Whether a redrive copies the field from the dead letter (`same`) or sets it anew (`anew`). */
   readonly redrive: 'same' | 'anew';
-  /** The producer sets the field in its request. A repeated submit is told from a conflicting one by these fields. */
+  /** The producer sets the field in its request. These fields distinguish a repeated submit from a conflicting one. */
   readonly asked?: true;
   /** The event about the job's end contains the field. */
   readonly told?: true;

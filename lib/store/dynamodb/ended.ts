@@ -1,4 +1,4 @@
-/** Reads ended jobs by a scan, because they stand in no line. Each page reads 1 MB of the table, however few jobs match. */
+/** Reads ended jobs by a scan, because they stand in no line. Each page reads up to 1 MB of the table, however few jobs match. */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { MovingJob } from '../../core/job.ts';

@@ -13,7 +13,7 @@ export const CLOSE_ITEMS = 1_000;
 
 export interface SortKeyRange {
   readonly from: string;
-  /** Included. */
+  /** Inclusive. */
   readonly to: string;
 }
 

@@ -14,7 +14,7 @@ export function requireItemFits(item: Values): void {
     throw itemTooLarge(`${String(item[TABLE.partitionKey])} ${String(item[TABLE.sortKey])}`, bytes);
 }
 
-/** @throws RefusedError, RefusedError */
+/** @throws RefusedError */
 export function requireTransactionFits(items: readonly Values[]): void {
   let bytes = 0;
   for (const item of items) {

@@ -53,7 +53,7 @@ export const requireWorkerFits = (partition: number, record: WorkerRecord): void
 export const requireRequestFits = (partition: number, request: LoanRequest): void =>
   requireItemFits(encodeRequest(partition, request));
 
-/** @throws RefusedError, RefusedError */
+/** @throws RefusedError */
 export function requireDeclarationFits(text: string): void {
   const hash = declarationHash(text);
   for (const [at, part] of declarationParts(text).entries()) {

@@ -11,7 +11,7 @@ import type { Commit } from '../../contract/requests.ts';
 export interface StoreImitation {
   /** The index lags behind an item by up to this. */
   readonly indexLagMs?: number | undefined;
-  /** Stream records come up to this late, and so in any order. */
+  /** Stream records arrive up to this late, and therefore in any order. */
   readonly streamLateMs?: number | undefined;
   readonly streamDuplicated?: number | undefined;
   readonly streamLost?: number | undefined;

@@ -42,7 +42,7 @@ export const ATTRIBUTE = {
   wantsLetters: 'wantsLetters',
   letter: 'letter',
   expiresAtMs: 'expiresAtMs',
-  /** Names one call whose repetition could not otherwise be told from another caller's success. */
+  /** Names one call, if nothing else distinguishes its repetition from another caller's success. */
   callId: 'callId',
   /** The newest declaration that was written to the partition. */
   declared: 'declared',
