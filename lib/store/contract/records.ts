@@ -46,7 +46,7 @@ export interface Carried {
    * number, the caps divided among them, and conflict groups. Undefined: none of these has changed.
    */
   readonly sinceVersion?: number | undefined;
-  /** No other partition has jobs in flight that a pass must check before it starts jobs here. */
+  /** True once no other partition has jobs in flight that a pass must check before it starts jobs here. */
   readonly isHandedOver?: boolean | undefined;
 }
 

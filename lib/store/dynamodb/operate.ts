@@ -173,7 +173,9 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     });
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined)
-      throw new UnavailableError(`changeControl: the control of ${scope} was deleted during the call; repeat it`);
+      throw new UnavailableError(
+        `changeControl: the control of ${scope} was deleted during the call; repeat it`,
+      );
     const control = decodeControl(item);
     if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
       return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };

@@ -104,7 +104,7 @@ const SHAPE_OVERHEAD_BYTES = 24;
 const INLINE_OVERHEAD_BYTES = 60;
 /** The packed form of an id of 32 hexadecimal digits. */
 const PACKED_ID_BYTES = 23;
-/** The mean size of a job in a packed reservation, with everything that its row refers to. */
+/** An estimate of what one job takes in packed reservations, with everything that its row refers to. */
 const ROW_BYTES = 80;
 const nameBytes = (name = ''): number => Buffer.byteLength(name, 'utf8');
 /** The estimated size of a packed reservation: a row for each job, and values that several jobs share once. */
