@@ -286,7 +286,7 @@ describe("a partition's item that cannot be read", () => {
     await expect(load()).rejects.toMatchObject({
       name: 'MalformedItemError',
       key: `${key.pk} ${key.sk}`,
-      message: expect.stringContaining('Once none of them can be running, it may hold none'),
+      message: expect.stringContaining('Once none of them can be running, set its j to the text []'),
     });
   });
 
