@@ -23,7 +23,7 @@ export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 export const LEDGERS_BYTES_MAX = 370_000;
 /** The ledgers in the partition summary itself, compressed. A commit that would exceed this rewrites the snapshot. */
 export const LEDGERS_SINCE_BYTES_MAX = 120_000;
-/** Types whose estimates are in the partition summary. Other types have items of their own. */
+/** Types whose estimates are in the partition summary. The estimates of other types have items of their own. */
 export const PAGE_TYPES_MAX = 40;
 /**
  * The reservations in the partition summary itself: about sixty jobs, which take 1 to 2 KB compressed. A commit that would exceed this

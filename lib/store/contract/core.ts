@@ -44,7 +44,7 @@ export interface ProducerStore {
    * Adds a line to the set of lines with backlog of its fairness key. To be called before jobs are put into a line that may be new. Needs
    * no token: of two announcements the later time stays.
    *
-   * @param keyTtlMs - a key whose last announcement is at least so old is placed first in the keys line again: its ledger may have
+   * @param keyTtlMs - a key whose last announcement is at least this old is placed first in the keys line again: its ledger may have
    *   expired, and its former cost must not hide it; null: ledgers do not expire
    * @param afterMs - a line that any submitter announced after that instant is left as it is; undefined: each is announced
    * @returns for each line, when it was announced last

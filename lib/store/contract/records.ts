@@ -180,7 +180,7 @@ export interface Lookout {
   readonly atMs: number;
   /** When the next check is due; in the past if none is planned. */
   readonly nextAtMs: number;
-  /** Attempts on workers whose lease ended by then were taken from them. */
+  /** Passes have ended the attempts of all workers whose lease ended by then. */
   readonly judgedUntilMs: number;
 }
 

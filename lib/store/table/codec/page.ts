@@ -259,7 +259,7 @@ export const commitOf = (item: Item): { readonly commitId: unknown; readonly ver
   version: cellsOf(item).count(A.version),
 });
 
-/** @param base - the snapshot that was read beside; if the summary names another one, only the ledgers in the summary are returned */
+/** @param base - the snapshot that was read with it; if the summary names another one, only the ledgers in the summary are returned */
 export function decodePage(item: Item, base?: LedgerBase): Page {
   const cells = cellsOf(withPlainTexts(item));
   return {
