@@ -211,7 +211,7 @@ export const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scen
         const [{ state } = aSchedule()] = records;
         const next = { ...state, revision: 2, lastMs: NOW_MS, dueMs: NOW_MS + 60_000 };
         return {
-          call: () => stage.store.saveSchedule({ state: next, withJobStates: 1 }),
+          call: () => stage.store.saveSchedule({ state: next, afterRevision: 1 }),
           left: leftOf(stage, records),
         };
       },

@@ -82,11 +82,11 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
     it('saves how far it is over exactly the revision that was read, and leaves what was asked for', async () => {
       const { store } = harness;
       const { spec, state } = aSchedule();
-      expect(await store.saveSchedule({ state, withJobStates: 0 })).toBe('superseded');
+      expect(await store.saveSchedule({ state, afterRevision: 0 })).toBe('superseded');
       await store.putSchedule({ record: { spec, state }, seen: 0 });
       const next = { ...state, revision: 2, lastMs: NOW_MS, dueMs: NOW_MS + 90_000 };
-      expect(await store.saveSchedule({ state: next, withJobStates: 1 })).toBe('applied');
-      expect(await store.saveSchedule({ state: { ...state, revision: 2 }, withJobStates: 1 })).toBe(
+      expect(await store.saveSchedule({ state: next, afterRevision: 1 })).toBe('applied');
+      expect(await store.saveSchedule({ state: { ...state, revision: 2 }, afterRevision: 1 })).toBe(
         'superseded',
       );
       expect(await store.getSchedules({ ids: ['nightly'] })).toEqual([{ spec, state: next }]);
@@ -99,7 +99,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
         Array.from({ length: 8 }, (_, at) =>
           store.saveSchedule({
             state: aSchedule({ revision: 2, lastMs: NOW_MS + at }).state,
-            withJobStates: 1,
+            afterRevision: 1,
           }),
         ),
       );
@@ -165,7 +165,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
       expect(first.schedules.map(({ id }) => id)).toEqual(['a', 'b']);
       const rest = await store.readStoppedSchedules({ partition: 0, limit: 2, after: first.next });
       expect(rest).toMatchObject({ schedules: [{ id: 'c' }], next: undefined });
-      await store.saveSchedule({ state: aSchedule({ id: 'b', revision: 2 }).state, withJobStates: 1 });
+      await store.saveSchedule({ state: aSchedule({ id: 'b', revision: 2 }).state, afterRevision: 1 });
       expect(
         (await store.readStoppedSchedules({ partition: 0, limit: 9 })).schedules.map(({ id }) => id),
       ).toEqual(['a', 'c']);
@@ -250,7 +250,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
         expect(await store.listUnreadable(0)).toEqual([]);
         expect(await due()).toEqual(['good']);
         const { state } = aSchedule({ id: 'bad', revision: 2 });
-        expect(await store.saveSchedule({ state, withJobStates: 1 })).toBe('applied');
+        expect(await store.saveSchedule({ state, afterRevision: 1 })).toBe('applied');
         expect(await due()).toEqual(['bad', 'good']);
       });
     });

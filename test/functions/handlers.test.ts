@@ -217,7 +217,7 @@ describe('the dispatch function', () => {
     expect(kept).toEqual([{ unpublished, delayMs: 15_000 }]);
     compose();
     const { state } = aSchedule({ id: 'resumed', revision: 2 });
-    await on.finish(on.store.saveSchedule({ state, withJobStates: 1 }));
+    await on.finish(on.store.saveSchedule({ state, afterRevision: 1 }));
     await tickWith({ ...unpublished, scheduleIds: ['failed', 'resumed', 'gone'] });
     expect(on.published).toEqual([stopped]);
     await on.finish(dispatchHandler(event));

@@ -253,7 +253,7 @@ describe('ledgers of a page and its base', () => {
     expect(since).toEqual([...charged.values()].slice(-since.length));
     const { pk, sk } = pageKey(partition);
     expect(told).toMatchObject([
-      { key: `${pk} ${sk}`, reason: expect.stringContaining('ledgers beside it') },
+      { key: `${pk} ${sk}`, reason: expect.stringContaining('snapshot of ledgers') },
     ]);
     const { version } = await survivor.loadPartition({ partition, nowMs: NOW_MS });
     const fresh = aLedger({ fairnessKey: 'fresh', settledCostMs: 1 });

@@ -140,7 +140,7 @@ it('lets a reader who meets a spoiled item read the others, and leaves it where 
     const page = await watched(reader).readLine({ partition, line: lineOf(first), limit: 10 });
     expect(page.jobs).toEqual([]);
     expect(told.map(({ key }) => key).sort()).toEqual(jobs.map(({ id }) => `job/${id} job`).sort());
-    for (const { reason } of told) expect(reason).toMatch(/this role may not set it aside/);
+    for (const { reason } of told) expect(reason).toMatch(/this role may not take it out of its line/);
     const others = new DynamoJobStore({ ...options, client: plain });
     expect((await others.readLine({ partition, line: lineOf(first), limit: 10 })).jobs).toHaveLength(2);
   } finally {

@@ -286,7 +286,7 @@ describe("a partition's item that cannot be read", () => {
     await expect(load()).rejects.toMatchObject({
       name: 'MalformedItemError',
       key: `${key.pk} ${key.sk}`,
-      message: expect.stringContaining('Once none of them can be running, it may hold none'),
+      message: expect.stringContaining('Once none of them can be running, set its j to the text []'),
     });
   });
 
@@ -299,7 +299,7 @@ describe("a partition's item that cannot be read", () => {
     const refused = {
       name: 'MalformedItemError',
       key: `${gone?.pk} ${gone?.sk}`,
-      message: expect.stringMatching(/is missing.*put it back from a backup/),
+      message: expect.stringMatching(/is missing.*restore it from a backup/),
     };
     for (const withoutLedgers of [false, true])
       await expect(store.loadPartition({ partition, nowMs: NOW_MS, withoutLedgers })).rejects.toMatchObject(

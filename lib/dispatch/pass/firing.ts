@@ -138,7 +138,7 @@ export async function saveState(
   next: ScheduleState,
 ): Promise<ScheduleRecord | undefined> {
   const state = { ...next, revision: seen.revision + 1 };
-  const outcome = await store.saveSchedule({ state, withJobStates: seen.revision });
+  const outcome = await store.saveSchedule({ state, afterRevision: seen.revision });
   return outcome === 'applied' ? { spec, state } : undefined;
 }
 

@@ -1,106 +1,115 @@
 /**
- * How large anything in the table can get. DynamoDB refuses what is beyond its limits, and a partition whose items outgrow
- * them stands still: so each kind of item has a bound, and each bound a cause. A test writes each item at its bound.
+ * The largest size of each kind of item. DynamoDB refuses larger items and transactions, and a partition whose items are refused makes no
+ * progress. So each kind of item has a bound that follows from bounds on its fields. A test writes each kind of item at its bound.
  *
- * Sizes are UTF-8 bytes as DynamoDB counts them. In JSON a name may take up to six times as many: control characters and
- * halves of surrogate pairs are written as six characters.
+ * Sizes are UTF-8 bytes as DynamoDB counts them. In JSON a name may take up to six times as many: control characters and halves of
+ * surrogate pairs are written as six characters.
  */
 import type { ReservedJob } from '../../core/job.ts';
 
-/** DynamoDB's own. */
+/** DynamoDB's limit of one item. */
 export const ITEM_BYTES_MAX = 400 * 1024;
-/** The page is one of them. */
+/** DynamoDB's limit of one transaction, the partition summary included. */
 export const TRANSACTION_ITEMS_MAX = 100;
-/** Items that a commit may change: its transaction writes the page and the base of its ledgers, too. */
+/** How many items a commit may change: its transaction also writes the partition summary and the snapshot of its ledgers. */
 export const COMMIT_ITEMS_MAX = TRANSACTION_ITEMS_MAX - 2;
+/** DynamoDB's limit of all items of one transaction together. */
 export const TRANSACTION_BYTES_MAX = 4 * 1024 * 1024;
 
 /**
- * Ledgers of the partition summary, in the page and its base together, their numbers as compressed: ten thousand keys of thirteen
- * characters, seven thousand of thirty-six.
+ * All ledgers of a partition, compressed, in the partition summary and the snapshot together. That is enough for ten thousand keys of
+ * thirteen characters, or seven thousand of thirty-six.
  */
 export const LEDGERS_BYTES_MAX = 370_000;
-/** Of these, so much stands in the page before its base is written anew. */
+/** The ledgers in the partition summary itself, compressed. A commit that would exceed this rewrites the snapshot. */
 export const LEDGERS_SINCE_BYTES_MAX = 120_000;
+/** Types whose estimates are in the partition summary. The estimates of other types have items of their own. */
 export const PAGE_TYPES_MAX = 40;
-/** Reservations that stand in it: some sixty jobs, which compressed are 1 to 2 KB. Where more come and go, reservations have items. */
+/**
+ * The reservations in the partition summary itself: about sixty jobs, which take 1 to 2 KB compressed. A commit that would exceed this
+ * gives new reservations items of their own.
+ */
 export const INLINE_BYTES_MAX = 6_000;
-/** What it says of reservations beside their items; what is beyond goes into these. */
+/** The notes in the partition summary about reservations that have items of their own. Notes beyond this are written to those items. */
 export const MARKS_BYTES_MAX = 4_000;
 
 /** Slots of one worker. */
 export const WORKER_SLOTS_MAX = 2_000;
-/** What a handler says of its progress, and what all handlers of a record do, as JSON. */
+/** The progress of one handler, as JSON. */
 export const PROGRESS_BYTES_MAX = 1_024;
+/** The progress of all handlers in one worker's record, as JSON. */
 export const PROGRESS_TOTAL_BYTES_MAX = 100 * 1024;
-/** A worker's name. */
+/** The name of a worker. */
 export const WORKER_ID_BYTES_MAX = 512;
 
-/** Of a declaration: as text, and in one item. Two hundred fleets with a thousand types, whatever their names, take a third. */
+/** The text of a whole declaration. Two hundred fleets with a thousand types, with the longest names, take a third of it. */
 export const DECLARATION_CHARS_MAX = 1_200_000;
+/** The part of a declaration's text in one item. */
 export const DECLARATION_PART_CHARS = 300_000;
 
-/** Jobs of which one item of a letter tells, as far as it fits: a letter of more is several items. */
+/** Jobs in one item of a letter. A letter with more jobs is several items. */
 export const LETTER_JOBS_MAX = 250;
-/** Letters that are read at once. */
+/** Letters in one read. */
 export const LETTERS_READ_MAX = 100;
-/** Garbage collection only, far beyond the time in which a leader reads them. */
+/** When unread letters are garbage collected, long after any leader would have read them. */
 export const LETTERS_KEPT_MS = 24 * 3_600_000;
 
-/** The entry of a key whose lines are all retired; one that waits again makes a new one. */
+/** How long the backlog item of a key is kept after its last line was retired. A later announcement revives it, or writes a new one. */
 export const RETIRED_KEPT_MS = 86_400_000;
 
-/** What a partition wants of another one, as JSON. */
+/** A partition's request for a loan, as JSON. */
 export const WANTS_BYTES_MAX = 32_000;
 
-/** The most that an item of each kind can take, and why. */
+/** The bytes that an item of each kind can take at most, and why. */
 export const ITEM_BOUNDS = {
   /**
-   * Result and checkpoint of 64 KB each, 4 KB of history with 12 KB of stacks, an error of 2,176 characters with 4 KB of its own stack, names
-   * of 512 bytes and less.
+   * 64 KB each for result and checkpoint, 4 KB of history with 12 KB of stacks, an error of 2,176 characters with a stack of 4 KB, and
+   * names of at most 512 bytes.
    */
   job: 173_000,
-  /** 64 KB, and a job's id. */
+  /** A payload of 64 KB, and the job's id. */
   payload: 66_500,
-  /** Batches of 50 jobs, each with names of its own. */
+  /** Batches of 50 jobs, each with its own names. */
   reservation: 350_000,
-  /** Ledgers, types, reservations and marks as above. */
+  /** The bounds above for ledgers, types, reservations and notes. */
   page: 300_000,
-  /** Ledgers as above. */
+  /** The bound above for ledgers. */
   ledgerBase: 340_000,
-  /** So many slots, with 36 bytes of a claim and 32 of a job each, and the progress of all. */
+  /** The bound above for slots, with 36 bytes of a claim id and 32 of a job id each, and for the progress of all. */
   worker: 380_000,
-  /** A fairness key as its scope. */
+  /** Its scope is a fairness key. */
   control: 2_000,
   ledger: 2_000,
-  /** A conflict key: its type's and its resource's name, encoded. */
+  /** A conflict key: the names of its type and its resource, encoded. */
   parkedMark: 2_000,
-  /** One type's lines of a key: two modes. */
+  /** A key's lines of one type: one for each of two modes. */
   backlog: 3_000,
   estimate: 2_000,
-  /** 8,192 characters of what was sent, 1,000 of the reason, 200 of the field. */
+  /** 8,192 characters of the request, 1,000 of the reason, 200 of the field. */
   rejection: 32_000,
-  /** A conflict key, and 4,096 partitions that wait. */
+  /** A conflict key, and 4,096 waiting partitions. */
   lock: 32_000,
-  /** An instant, a number and a name. */
+  /** An instant, a flag and a name. */
   leader: 1_000,
-  /** Compressed heads of jobs and ids, two hundred and fifty or fewer. */
+  /** Compressed heads and ids of at most `LETTER_JOBS_MAX` jobs. */
   letter: 300_000,
-  /** So much of its text, and its hash. */
+  /** One part of the declaration's text, and the hash. */
   declaration: 301_000,
-  /** What a partition asks another one for, as above. */
+  /** The bound above for a loan request. */
   request: 33_000,
   /** Four scopes: names of up to 512 bytes, encoded. */
   loan: 9_000,
   /** A name of 512 bytes, and up to 4,096 partitions that it leads. */
   dispatcher: 32_000,
-  /** Nothing but instants. */
+  /** Only instants. */
   lookout: 200,
-  /** What was asked for: 64 KB of a payload, twenty blackouts, names. */
+  /** The schedule's request: a payload of 64 KB, twenty blackouts, names. */
   scheduleSpec: 80_000,
-  /** Ten entries of its history, a hundred firings that are being made, and instants. */
+  /** Ten entries of history, a hundred firings in progress, and instants. */
   schedule: 12_000,
-  /** Keys of 3 KB at most, its own, as its reason names them and as it stood in a line, and what is wrong with it. */
+  /**
+   * Keys of at most 3 KB each: the item's own, the unreadable item's in the reason, and its line and rank. The rest is the error's text.
+   */
   unreadable: 12_000,
   /** Five hundred names of 128 bytes. */
   declaredSchedules: 400_000,
@@ -109,7 +118,7 @@ export const ITEM_BOUNDS = {
 const JSON_FACTOR = 6;
 const JOB_OVERHEAD_BYTES = 150;
 
-/** At most what the jobs of a reservation take; mostly several times less. */
+/** An upper bound of the bytes that the jobs of a reservation take as an item. Ordinary names take several times less. */
 export function reservationBytesAtMost(jobs: Iterable<ReservedJob>): number {
   let chars = 0;
   let count = 0;

@@ -1,4 +1,4 @@
-/** Puts a store together from parts, each of which has some of its verbs. */
+/** Composes a store from parts that have some of its verbs each. */
 import type { JobStore } from './verbs.ts';
 
 type All<Parts extends readonly object[]> = Parts extends readonly [
@@ -9,10 +9,10 @@ type All<Parts extends readonly object[]> = Parts extends readonly [
   : unknown;
 
 /**
- * The verbs of all parts on one object, each bound to its part once. Parts are instances of classes. A store that lacks a verb does
- * not compile where the result is used as one.
+ * Puts the methods of all parts on one object, each bound to its part. Parts are instances of classes. If a verb is missing, the result
+ * does not compile where a store is expected.
  *
- * @throws {TypeError} if two parts have a method of one name
+ * @throws {TypeError} if two parts have a method of the same name
  */
 export function composeStore<Parts extends readonly object[]>(...parts: Parts): All<Parts> {
   const verbs: Record<string, unknown> = {};
@@ -32,7 +32,7 @@ function requireFree(store: object, name: string): void {
     throw new TypeError(`two parts of a store have a method ${name}; rename one`);
 }
 
-/** The base of a store's class: it has the verbs of a composition. */
+/** The base class of a store: its constructor takes a composition and gives the instance all its verbs. */
 export const ComposedStore = class {
   constructor(verbs: JobStore) {
     for (const name of Object.keys(verbs)) requireFree(this, name);

@@ -1,16 +1,16 @@
-/** Jobs that have ended, whatever became of the hints of their ends. For people and repairs: it reads the whole table. */
+/** Reads ended jobs from the whole table, independent of hints. For operators and repairs. */
 import type { MovingJob } from '../../core/job.ts';
 
 export interface EndedFilter {
-  /** Ended at this instant, or after it. */
+  /** Only jobs that ended at this instant or later. */
   readonly sinceMs: number;
-  /** And before this one. */
+  /** Only jobs that ended before this instant. */
   readonly untilMs: number;
   readonly type?: string | undefined;
   readonly state?: 'succeeded' | 'failed' | 'cancelled' | undefined;
 }
 
 export interface EndedJobs {
-  /** In no order, a page at a time; pages may be empty. */
+  /** Yields batches of jobs in no order. A batch may be empty. */
   endedJobs(filter: EndedFilter): AsyncIterable<readonly MovingJob[]>;
 }

@@ -1,30 +1,30 @@
-/** What a store throws of its own, beside the errors that all parts share. */
+/** The errors that only stores throw. */
 import { RefusedError } from '../../core/errors.ts';
 import { COMMIT_ITEMS_MAX, DECLARATION_CHARS_MAX, ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX } from './bounds.ts';
 
 /**
- * An item larger than a table holds.
+ * The error for an item that is larger than DynamoDB allows.
  *
  * @param key - `<partition key> <sort key>`
- * @param bytes - undefined where only the table knows
+ * @param bytes - undefined if only DynamoDB knows
  */
 export const itemTooLarge = (key: string, bytes: number | undefined, options?: ErrorOptions): RefusedError =>
   new RefusedError(
-    `item ${key} would have ${bytes ?? 'too many'} bytes, a table holds at most ${ITEM_BYTES_MAX}; store what is large elsewhere and keep a reference`,
+    `item ${key} would have ${bytes ?? 'too many'} bytes, DynamoDB allows at most ${ITEM_BYTES_MAX}; store large data elsewhere and keep a reference`,
     options,
   );
 
 export const declarationTooLarge = (chars: number): RefusedError =>
   new RefusedError(
-    `the declaration takes ${chars} characters once encoded, at most ${DECLARATION_CHARS_MAX} are kept; shorten its names, or split the work into several schedulers`,
+    `the encoded declaration has ${chars} characters, at most ${DECLARATION_CHARS_MAX} are allowed; shorten its names, or split the work into several schedulers`,
   );
 
-/** An item that is not what the schema says. */
+/** An item that does not follow the schema. */
 export class MalformedItemError extends Error {
   override readonly name = 'MalformedItemError';
   /** `<partition key> <sort key>`. */
   readonly key: string;
-  /** The attribute that is wrong; a path, such as `claim.batchId`. */
+  /** The wrong attribute; a path, such as `claim.batchId`. */
   readonly attribute: string;
 
   constructor(
@@ -35,7 +35,7 @@ export class MalformedItemError extends Error {
     options?: ErrorOptions,
   ) {
     super(
-      `item ${key}: attribute ${attribute} ${problem}; something else than this scheduler wrote to the table: ${wayOut}`,
+      `item ${key}: attribute ${attribute} ${problem}; other software wrote to the table: ${wayOut}`,
       options,
     );
     this.key = key;
@@ -43,26 +43,24 @@ export class MalformedItemError extends Error {
   }
 }
 
-/** A commit that changes more items than one transaction takes. */
+/** The error for a commit that changes more items than one transaction takes. */
 export const commitTooLarge = (items: number): RefusedError =>
   new RefusedError(
-    `the commit changes ${items} items, at most ${COMMIT_ITEMS_MAX} fit into one transaction; split what the pass decides`,
+    `the commit changes ${items} items, at most ${COMMIT_ITEMS_MAX} fit into one transaction; split the commit`,
   );
 
 export const transactionTooLarge = (bytes: number): RefusedError =>
   new RefusedError(
-    `the transaction writes ${bytes} bytes, one takes at most ${TRANSACTION_BYTES_MAX}; split what the pass decides`,
+    `the transaction writes ${bytes} bytes, at most ${TRANSACTION_BYTES_MAX} are allowed; split the commit`,
   );
 
-/** A commit that names one item twice: a transaction takes each once. */
+/** The error for a commit that names one item twice: a transaction takes each item once. */
 export const commitNamesTwice = (item: string, name: string): RefusedError =>
-  new RefusedError(
-    `the commit names the ${item} ${JSON.stringify(name)} twice; merge what the pass decides about it`,
-  );
+  new RefusedError(`the commit names the ${item} ${JSON.stringify(name)} twice; merge its changes`);
 
 /**
- * A commit that follows the partition's version, but not what is there: a reservation or a loan to change is gone, or one to make is
- * there. Nothing was changed; load the partition again.
+ * The commit has the partition's version, but a reservation or a loan that it changes is gone, or one that it makes exists already. Nothing
+ * was changed; load the partition again.
  */
 export class StaleCommitError extends Error {
   override readonly name = 'StaleCommitError';

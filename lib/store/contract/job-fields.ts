@@ -1,22 +1,23 @@
 /**
- * Every field of a job, in one table. What a producer may ask for, what a line shows of a job, what the index carries, what is
- * written and read, what another try of a dead letter takes over, and what the event of its end says follow from it: a field
- * that is missing here, or that a codec or the request's schema does not know, does not compile.
+ * One table of all fields of a job. The types and functions below are derived from it: the fields of a request, of a head, of the index and
+ * of the item, the fields that a redrive copies, and the fields of the event about the job's end. A field that is missing here, or that a
+ * codec or the request's schema does not handle, does not compile.
  */
 import type { Job, MovingJob } from '../../core/job.ts';
 
 export interface JobField {
   /**
-   * `line`: planning and settling need it, so the index carries it and every head shows it. `item`: only whoever reads the job
-   * sees it. `apart`: no transition needs it, so a large one stands in an item of its own, which only whoever wants the whole job
-   * reads. `read`: the store says it when it reads, and never writes it.
+   * - `line`: planning and settling need the field, so the index and every head contain it.
+   * - `item`: only a read of the job returns it.
+   * - `apart`: no transition needs it. A large value has an item of its own, which is read only for the whole job.
+   * - `read`: the store computes it when it reads the job, and never writes it.
    */
   readonly kept: 'line' | 'item' | 'apart' | 'read';
-  /** What another try of a dead letter does with it: takes it over, or begins anew. */
+  /** Whether a redrive copies the field from the dead letter (`same`) or sets it anew (`anew`). */
   readonly redrive: 'same' | 'anew';
-  /** The producer decides it: requests say it, and it tells a repeated submit from a conflicting one. */
+  /** The producer sets the field in its request. These fields distinguish a repeated submit from a conflicting one. */
   readonly asked?: true;
-  /** The event that tells of the job's end says it. */
+  /** The event about the job's end contains the field. */
   readonly told?: true;
 }
 
@@ -52,7 +53,7 @@ export const JOB_FIELDS = {
   cancelRequestedAtMs: { kept: 'item', redrive: 'anew' },
   cancelRequestedBy: { kept: 'item', redrive: 'anew' },
   cancelRequestedIn: { kept: 'item', redrive: 'anew' },
-  // Another try is part of the same trace.
+  // A redrive belongs to the same trace.
   traceparent: { kept: 'item', redrive: 'same', told: true },
   scheduleId: { kept: 'item', redrive: 'anew' },
   redriveOf: { kept: 'item', redrive: 'anew' },
@@ -65,26 +66,26 @@ export const JOB_FIELDS = {
 } as const satisfies Readonly<Record<keyof Job, JobField>>;
 
 type Fields = typeof JOB_FIELDS;
-type Where<Rule extends Partial<JobField>> = {
+type FieldsWhere<Rule extends Partial<JobField>> = {
   [Field in keyof Fields]: Fields[Field] extends Rule ? Field : never;
 }[keyof Fields];
 
-/** What a line shows of a job: all that planning and settling need, without what may be large. */
-export type JobHead = Pick<Job, Where<{ readonly kept: 'line' }>>;
+/** The fields of a job that a line shows: all that planning and settling need, without fields that may be large. */
+export type JobHead = Pick<Job, FieldsWhere<{ readonly kept: 'line' }>>;
 
-/** A job as it was seen after a change: what hints say of it, or more. */
+/** A job as it was after a change: the fields of a hint, or more. */
 export type JobImage = MovingJob | JobHead;
 
-/** Fields that are attributes of a job's item; its id is its key. */
-export type HeadField = Exclude<Where<{ readonly kept: 'line' }>, 'id'>;
-export type ItemField = Where<{ readonly kept: 'item' }>;
+/** The fields of a head that are attributes of the job's item. The id is missing, because it is the item's key. */
+export type HeadField = Exclude<FieldsWhere<{ readonly kept: 'line' }>, 'id'>;
+export type ItemField = FieldsWhere<{ readonly kept: 'item' }>;
 
-export type ApartField = Where<{ readonly kept: 'apart' }>;
+export type ApartField = FieldsWhere<{ readonly kept: 'apart' }>;
 
-/** What a producer decides of a job. */
-export type AskedField = Where<{ readonly asked: true }>;
-/** What the event of a job's end says of it. */
-export type ToldField = Where<{ readonly told: true }>;
+/** The fields that a producer sets. */
+export type AskedField = FieldsWhere<{ readonly asked: true }>;
+/** The fields in the event about a job's end. */
+export type ToldField = FieldsWhere<{ readonly told: true }>;
 
 const namesWhere = <Field extends keyof Fields>(holds: (field: JobField) => boolean): readonly Field[] =>
   (Object.keys(JOB_FIELDS) as Field[]).filter((name) => holds(JOB_FIELDS[name]));
@@ -96,26 +97,28 @@ export const ITEM_FIELDS = namesWhere<ItemField>(({ kept }) => kept === 'item');
 export const APART_FIELDS = namesWhere<ApartField>(({ kept }) => kept === 'apart');
 
 export const ASKED_FIELDS = namesWhere<AskedField>(({ asked }) => asked === true);
-const TOLD_FIELDS = namesWhere<ToldField>(({ told }) => told === true);
+const EVENT_FIELDS = namesWhere<ToldField>(({ told }) => told === true);
 
-type SameField = Where<{ readonly redrive: 'same' }>;
-const SAME_FIELDS = namesWhere<SameField>(({ redrive }) => redrive === 'same');
+type RedriveField = FieldsWhere<{ readonly redrive: 'same' }>;
+const REDRIVE_FIELDS = namesWhere<RedriveField>(({ redrive }) => redrive === 'same');
 
-/** These fields of what has them; one that is undefined is left out. */
-function only<From, Name extends keyof From>(names: readonly Name[], from: From): Pick<From, Name> {
-  const taken: Partial<Pick<From, Name>> = {};
-  for (const name of names) if (from[name] !== undefined) taken[name] = from[name];
-  return taken as Pick<From, Name>;
+/** Copies the named fields. A field that is undefined is left out. */
+function pickDefined<From, Name extends keyof From>(names: readonly Name[], from: From): Pick<From, Name> {
+  const picked: Partial<Pick<From, Name>> = {};
+  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  return picked as Pick<From, Name>;
 }
 
-/** What hints keep of an image, in whatever store. */
-export const hintOf = (image: JobImage): JobHead => only(['id', ...HEAD_FIELDS], image);
+/** The head of a job, which is what a hint contains in every store. */
+export const hintOf = (image: JobImage): JobHead => pickDefined(['id', ...HEAD_FIELDS], image);
 
-/** What another try takes over from a dead letter. */
-export const takenOver = (deadLetter: Job): Pick<Job, SameField> => only(SAME_FIELDS, deadLetter);
+/** The fields of a dead letter that a redrive copies. */
+export const takenOver = (deadLetter: Job): Pick<Job, RedriveField> =>
+  pickDefined(REDRIVE_FIELDS, deadLetter);
 
-/** What a job takes over from the request that asks for it. */
-export const asked = (request: Pick<Job, AskedField>): Pick<Job, AskedField> => only(ASKED_FIELDS, request);
+/** The fields of a job that come from the producer's request. */
+export const asked = (request: Pick<Job, AskedField>): Pick<Job, AskedField> =>
+  pickDefined(ASKED_FIELDS, request);
 
-/** What the event of its end says of a job. */
-export const publicFieldsOf = (job: MovingJob): Pick<MovingJob, ToldField> => only(TOLD_FIELDS, job);
+/** The fields of a job for the event about its end. */
+export const publicFieldsOf = (job: MovingJob): Pick<MovingJob, ToldField> => pickDefined(EVENT_FIELDS, job);

@@ -1,10 +1,10 @@
-/** Lines of waiting jobs: what names them, and how jobs stand in them. */
+/** Lines of waiting jobs: their names, and the order of the jobs in them. */
 import { createHash } from 'node:crypto';
 import type { JobMode } from '../../core/job.ts';
 
 /**
- * A line of jobs that are ready: all of one type, mode and fairness key. Its name says nothing of the type's tier, which a
- * deployment may change while jobs wait.
+ * A line of pending jobs of one type, mode and fairness key. The type's tier is not part of its name, because a deployment may change the
+ * tier while jobs wait.
  */
 export interface ReadyLine {
   readonly type: string;
@@ -12,17 +12,20 @@ export interface ReadyLine {
   readonly fairnessKey: string;
 }
 
-/** Where the jobs stand that are parked for a conflict key. */
+/** The line of jobs that are parked for a conflict key. */
 export interface BlockedLine {
   readonly conflictKey: string;
 }
 
-/** DynamoDB's sort keys end at 1,024 bytes, its partition keys at 2,048; the longest name here has four parts. */
+/**
+ * The longest encoded name that is not shortened. DynamoDB's sort keys end at 1,024 bytes, its partition keys at 2,048, and the longest key
+ * here has four parts.
+ */
 const PART_MAX = 200;
 const PART_KEPT = 100;
 
-// Names may hold any character: encoded, a slash always separates. A long one is cut and told apart by its hash,
-// behind a character that the encoding never yields. So items say their names in full: none is read out of a key.
+// Encodes one part of a line's name. Names may contain any character; encoded, they contain no slash. A long name is cut, and gets its hash
+// behind a character that the encoding never yields. Items therefore hold their names in full: no name is ever read from a key.
 export function keyPart(text: string): string {
   const known = parts.get(text);
   if (known !== undefined) return known;
@@ -32,7 +35,7 @@ export function keyPart(text: string): string {
   return encoded;
 }
 
-/** Types and keys come again with every job. */
+/** A cache, because types and keys are encoded again for every job. */
 const parts = new Map<string, string>();
 const PARTS_MAX = 10_000;
 
@@ -42,7 +45,8 @@ function encodedPart(text: string): string {
   return `${encoded.slice(0, PART_KEPT)}=${createHash('sha256').update(encoded).digest('hex')}`;
 }
 
-// Lines come again with every job, and whoever looks one up compares its name: one text for each, kept by key and type.
+// The name of a ready line. Names are cached by key and type, because every job needs one, and equal names that are the same string compare
+// faster.
 export function readyLineName(partition: number, line: ReadyLine): string {
   const { type, mode, fairnessKey } = line;
   let names = readyNames.get(fairnessKey);
@@ -65,15 +69,15 @@ interface ReadyName extends Omit<ReadyLine, 'fairnessKey'> {
   readonly name: string;
 }
 const readyNames = new Map<string, ReadyName[]>();
-/** Beyond, looking through them costs more than making the name. */
+/** How many names of one key are cached. Beyond that, a search takes longer than making the name. */
 const LINES_OF_KEY_MAX = 64;
 
 /**
- * In a blocked line jobs of several ready lines meet. Those of one stand together, in its order: they are a group, and
- * only the first of each can be the next to start.
+ * A blocked line holds jobs of several ready lines. The jobs of one ready line stand together in that line's order: they are a group, and
+ * only the first of each group can start next.
  */
 export const blockedGroup = ({ type, mode, fairnessKey }: ReadyLine): string =>
   `${keyPart(type)}/${mode}/${keyPart(fairnessKey)}/`;
 export const blockedRank = (of: ReadyLine, rank: string): string => `${blockedGroup(of)}${rank}`;
-/** Behind everything in a group, and before the next one. */
+/** A rank after all jobs of a group, and before the next group. */
 export const behindGroup = (group: string): string => `${group}~`;

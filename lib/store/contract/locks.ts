@@ -1,15 +1,15 @@
 /**
- * Locks: a claim may take the lock of a conflict key together with its job (`ClaimRequest.lock`). Without it, jobs of one conflict
- * key exclude each other within their partition only: a pool with conflict keys has one partition.
+ * Locks: a claim may take the lock of a conflict key together with its job (`ClaimRequest.lock`). Without it, jobs of one conflict key
+ * exclude each other only within their partition, so a pool with conflict keys must have one partition.
  */
 import type { Lock } from './records.ts';
 
 export interface LockStore {
-  /** Reads the locks of these conflict keys, strongly consistent, in their order; undefined for one that is free. */
+  /** Reads the locks of these conflict keys, strongly consistent, in their order; undefined for a free one. */
   readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]>;
   /**
-   * Notes that a partition waits for a lock, fenced by the lock's state: it must not be open to the partition (`open`: it is by now,
-   * and nothing was noted). The pass that releases the lock wakes the partition.
+   * Records that a partition waits for a lock, unless the lock is open to the partition (`open`: nothing was recorded). The pass that
+   * releases the lock wakes the partition.
    */
   awaitLock(request: {
     readonly conflictKey: string;
@@ -17,8 +17,8 @@ export interface LockStore {
     readonly nowMs: number;
   }): Promise<'waiting' | 'open'>;
   /**
-   * Releases a lock, fenced by the claim that holds it, and answers the next partition that waits: it has its turn until `untilMs` and
-   * is to be woken. To be called once the claim's attempt is over, before its reservation is dropped.
+   * Releases a lock, fenced by the claim that holds it. Answers the next waiting partition, which has priority for the lock until `untilMs`
+   * and which the caller is to wake. To be called after the claim's attempt is over, and before its reservation is dropped.
    */
   releaseLock(request: {
     readonly conflictKey: string;

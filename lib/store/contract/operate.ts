@@ -1,6 +1,6 @@
 /**
- * Operating: controls, dead letters, rejected requests and items that cannot be read. Without it operators cannot pause, cap or weigh
- * a scope, nor try failed jobs again, and a rejected request is only answered, not kept.
+ * Operating: controls, dead letters, rejected requests and items that cannot be read. Without it operators cannot pause a scope or set its
+ * cap or weight, nor retry failed jobs, and a rejected request is answered but not stored.
  */
 import type { Job, MovingJob } from '../../core/job.ts';
 import type { Rejection, UnreadableItem } from './records.ts';
@@ -8,9 +8,9 @@ import type { Applied, ControlChange, ControlOutcome, LinePage, RejectionPage } 
 
 export interface OperateStore {
   /**
-   * Changes the named parts of a scope's control, each fenced by that part's revision, as it was when the call began. Of two operators
-   * who change different parts at once, neither is lost; of two who change the same part, one is superseded unless both want the same.
-   * Answers the control as it is then; the next pass obeys it, and a control that says nothing any more is not shown.
+   * Changes the named parts of a scope's control, each fenced by that part's revision when the call began. If two operators change
+   * different parts at once, both changes are applied. If they change the same part, one is superseded unless both set the same value.
+   * Answers the control after the call, which the next pass obeys. A control without any setting is not shown.
    */
   changeControl(request: {
     readonly partition: number;
@@ -18,8 +18,8 @@ export interface OperateStore {
     readonly change: ControlChange;
   }): Promise<ControlOutcome>;
   /**
-   * Reads the notes of items that were found and could not be read, as long as that is so; those of jobs by the partition in whose
-   * line they stood. At most 1,000.
+   * Reads the notes about items that cannot be read, unless the item was repaired since. Notes about jobs belong to the partition of the
+   * line in which the job stood. At most 1,000.
    */
   listUnreadable(partition: number): Promise<readonly UnreadableItem[]>;
   /** Reads failed jobs that were not redriven, latest first; from an index, so it may lag. */
@@ -29,11 +29,11 @@ export interface OperateStore {
     readonly after?: string | undefined;
   }): Promise<LinePage<Job>>;
   /**
-   * Makes a new job of a dead letter, fenced by its version and once: the new job is put, and the dead letter names it with the time
-   * and the author, in one write.
+   * Redrives a dead letter: puts a new job and records its id, the time and the author in the dead letter, in one write. Fenced by the dead
+   * letter's version, and by its not being redriven yet.
    */
   redrive(request: { readonly deadLetter: MovingJob; readonly job: Job }): Promise<Applied>;
-  /** Keeps rejected requests; needs no token, because one of the same source and position is kept once. */
+  /** Stores rejected requests. Needs no token, because one with the same source and position is stored once. */
   recordRejections(rejections: readonly Rejection[]): Promise<void>;
   /** Reads the rejections of one event, strongly consistent, in the order of their positions. */
   listRejections(sourceId: string): Promise<readonly Rejection[]>;

@@ -1,4 +1,4 @@
-/** Everything that a paged read answers, page by page. */
+/** Yields all answers of a paged read, one by one. */
 export async function* pagesOf<Cursor, Page extends { readonly next?: Cursor | undefined }>(
   read: (after: Cursor | undefined) => Promise<Page>,
 ): AsyncGenerator<Page> {

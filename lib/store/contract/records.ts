@@ -1,4 +1,4 @@
-/** What the store keeps, as the scheduler sees it: one shape a kind of item, whatever database it is in. */
+/** The records that a store keeps, one type for each kind, independent of the database. */
 import type { Control } from '../../core/capacity.ts';
 import type { Json, MovingJob, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
@@ -6,93 +6,93 @@ import type { ScheduleState } from '../../core/recurring.ts';
 import type { JobHead, JobImage } from './job-fields.ts';
 import type { ReadyLine } from './lines.ts';
 
-/** A request that was not accepted, kept with its reason. */
+/** A rejected request and its reason. */
 export interface Rejection {
-  /** The event's id, or what stands for it; with `position` it makes a repeated delivery one record. */
+  /** The id of the event, or a substitute. Together with `position` it makes a repeated delivery one record. */
   readonly sourceId: string;
-  /** The entry's place in an event of many. */
+  /** The index of the entry in an event with several. */
   readonly position: number;
-  /** Path of the offending field, such as `jobs[3].priority`; empty for the whole. */
+  /** Path of the wrong field, such as `jobs[3].priority`; empty for the whole entry. */
   readonly field: string;
   readonly reason: string;
-  /** What was sent, cut to a bounded size. */
+  /** The rejected request, cut to a bounded size. */
   readonly detail: string;
   readonly rejectedAtMs: number;
-  /** When the record may be collected. */
+  /** When the record may be garbage collected. */
   readonly expiresAtMs: number;
 }
 
-/** What is deployed. The store keeps the text, and does not read it: `lib/declaration/declaration.ts` does. */
+/** A deployed declaration. The store does not parse the text; `lib/declaration/declaration.ts` does. */
 export interface DeclarationRecord {
-  /** From 1. Each deployment's is higher, also that of one which goes back to what was declared before. */
+  /** Counts from 1. Every deployment's version is higher, even if it declares the same as an earlier one. */
   readonly version: number;
-  /** Of the text: tells whether anything has changed. */
+  /** The hash of the text, to compare two declarations. */
   readonly hash: string;
-  /** ASCII. */
+  /** Contains only ASCII characters. */
   readonly text: string;
   readonly declaredAtMs: number;
 }
 
-/** How far jobs that wait were moved to where a declaration wants them. */
+/** The progress of moving waiting jobs to the lines and partitions of a new declaration. */
 export interface Carried {
   readonly version: number;
-  /** Jobs that were moved so far. */
+  /** How many jobs were moved. */
   readonly moved: number;
   readonly isDone: boolean;
-  /** Where to go on; undefined: from the beginning. */
+  /** The cursor at which the next pass continues; undefined: the beginning. */
   readonly after?: string | undefined;
   /**
-   * The summary's version from which on the partition plans by what the partitions share now: reservations that follow an earlier one
-   * may have been planned by something else. Absent: nothing that they share has changed.
+   * The first version of the partition summary whose reservations are planned with the present settings that partitions share: their
+   * number, the caps divided among them, and conflict groups. Undefined: none of these has changed.
    */
   readonly sinceVersion?: number | undefined;
-  /** No other partition has anything in flight that must be looked at before something starts here. */
+  /** True once no other partition has jobs in flight that a pass must check before it starts jobs here. */
   readonly isHandedOver?: boolean | undefined;
 }
 
-/** Whether all that waits stands where the declaration of this version wants it. */
+/** Whether all waiting jobs stand in the lines of this version's declaration. */
 export const isCarriedTo = (version: number, { carried }: Pick<PartitionState, 'carried'>): boolean =>
   carried?.version === version && carried.isDone;
 
-/** A batch's record of the capacity it holds. Counted by every pass until it is dropped, whatever became of its jobs. */
+/** The capacity that a batch of jobs holds. Every pass counts it until it is dropped, also after its jobs have ended. */
 export interface Reservation {
   readonly batchId: string;
-  /** The summary's version that it follows: the commit that made it raised that version by one. */
+  /** The version of the partition summary on which the commit with this reservation was conditional. */
   readonly version: number;
-  /** When a pass must look at its jobs, if nothing settled them before. */
+  /** When a pass must check the jobs that were not settled until then. */
   readonly checkAtMs: number;
   readonly reservedAtMs: number;
-  /** The version of the declaration that it was planned under; absent: nothing was declared, or a former version wrote it. */
+  /** The version of the declaration that it was planned with; undefined: nothing was declared. */
   readonly declared?: number | undefined;
-  /** By position; a settled or dropped place is absent. */
+  /** The jobs by position. A settled or dropped position is absent. */
   readonly jobs: ReadonlyMap<number, ReservedJob>;
 }
 
-/** What a worker process says of itself with each heartbeat. How many of its slots are busy, its occupants say. */
+/** Measurements of a worker process, sent with each heartbeat. The occupants show how many slots are busy. */
 export interface WorkerLoad {
-  /** The longest that its handlers' thread kept something waiting since the heartbeat before, in milliseconds. */
+  /** The longest delay of the event loop of the handlers' thread since the previous heartbeat, in milliseconds. */
   readonly lagMs: number;
-  /** What the process holds of the machine's memory, in MiB. */
+  /** The resident memory of the process, in MiB. */
   readonly memoryMb: number;
 }
 
-/** One life of a worker: its heartbeat record. When it expires all its slots are gone at once. */
+/** The heartbeat record of one incarnation of a worker. When it expires, all its slots are gone at once. */
 export interface WorkerRecord {
   readonly workerId: string;
   readonly incarnation: string;
   readonly fleet: string;
   readonly slots: number;
-  /** It takes no more jobs: its slots are those that its last ones hold. */
+  /** The worker takes no more jobs: only the slots of its running jobs count. */
   readonly isEnding?: boolean | undefined;
-  /** By the worker's clock. Where clocks differ, it must still lie behind the moment when the worker stops by itself. */
+  /** By the worker's clock. It must be later than the moment at which the worker stops itself, also if clocks differ. */
   readonly expiresAtMs: number;
-  /** Until then a former life of this name may still be running its jobs. Written by the store, not by the worker. */
+  /** Until then an earlier incarnation of this worker may still be running its jobs. The store sets it, not the worker. */
   readonly formerUntilMs?: number | undefined;
-  /** How its process bore its work when it last said so. Absent: it did not measure. */
+  /** The measurements of the last heartbeat that had any. Undefined: the worker does not measure. */
   readonly load?: WorkerLoad | undefined;
-  /** When it last said so, by its clock. Absent: it is of a version that did not write it. */
+  /** The time of the last heartbeat, by the worker's clock. Undefined for a record that cannot be read. */
   readonly heardAtMs?: number | undefined;
-  /** Running claims by slot, with what the handler last said of its progress. */
+  /** The running claims, one for each busy slot, with the handler's last progress. */
   readonly occupants: readonly {
     readonly claimId: string;
     readonly jobId: string;
@@ -101,14 +101,14 @@ export interface WorkerRecord {
 }
 
 /**
- * The end of a former life's lease is shown for so long where a later life leaves in order: until then passes look at what ran under it,
- * or at the reservations themselves.
+ * How long after the end of an earlier incarnation's lease a record is kept although a later incarnation has deregistered. By then
+ * passes have checked the jobs that ran under that lease, or their reservations have come due.
  */
 export const FORMER_SHOWN_MS = 60_000;
 
 /**
- * What a record says at an instant: nothing once it has expired, but that a former life of its name may run still. Then it
- * stands for that life alone, without a slot: a registration that comes late may have expired before.
+ * The worker that a record shows at an instant. An expired record shows none, unless an earlier incarnation may still be running: then it
+ * shows that one, without a slot. A late registration may have expired before the earlier incarnation's lease.
  */
 export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | undefined {
   if (record.expiresAtMs > nowMs) return record;
@@ -118,29 +118,31 @@ export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | un
 }
 
 /**
- * The dispatcher that leads a partition. Leading is a courtesy: others leave letters for it. Two dispatchers that both believe to lead lose
- * commits, and nothing else.
+ * The dispatcher that leads a partition. The lead only saves work: other dispatchers leave letters for the leader. If two dispatchers both
+ * believe that they lead, one loses its commits, and nothing else happens.
  */
 export interface Leader {
-  /** Names one lead of one dispatcher. */
+  /** A name that is unique for each lead. */
   readonly holder: string;
-  /** Epoch ms by the leader's clock, judged without tolerance. An item that is past it was not released: its letters may be unread. */
+  /**
+   * Epoch ms by the leader's clock, compared without tolerance. A record with a past time was not released, so its letters may be unread.
+   */
   readonly untilMs: number;
-  /** Clients leave a letter for each job that they store: the leader starts it before the stream tells of it. */
+  /** Whether clients leave a letter for each stored job: the leader then starts it before the stream reports it. */
   readonly wantsLetters: boolean;
 }
 
-/** A note in a partition's mailbox for the dispatcher that leads it. One that says nothing asks for a pass. */
+/** A note in a partition's mailbox for its leader. An empty letter asks for a pass. */
 export interface Letter {
-  /** What is known of these jobs: a stream record, or what was stored just now. */
+  /** Jobs as they were in a stream record, or as they were just stored. */
   readonly hints?: readonly JobImage[] | undefined;
-  /** Jobs to look up. */
+  /** Ids of jobs to look up. */
   readonly jobIds?: readonly string[] | undefined;
-  /** Everything that is in flight or waits is to be looked at. @default false */
+  /** Whether the leader is to check all jobs in flight and all lines. @default false */
   readonly looksAtAll?: boolean | undefined;
 }
 
-/** A letter as the leader reads it. One that cannot be read looks at all. */
+/** A letter as the leader reads it. One that cannot be read has `looksAtAll`. */
 export interface ReceivedLetter {
   readonly letterId: string;
   readonly hints: readonly JobHead[];
@@ -148,92 +150,94 @@ export interface ReceivedLetter {
   readonly looksAtAll: boolean;
 }
 
-/** Whether a control says nothing: the scope is as it is configured. */
+/** Whether a control changes nothing about its scope. */
 export const isIdle = ({ paused, maxConcurrency, weight }: Control): boolean =>
   !paused && maxConcurrency === undefined && weight === undefined;
 
-/** The parts of a control that are changed one by one. */
+/** The parts of a control that are changed independently. */
 export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
 
 export type ControlField = (typeof CONTROL_FIELDS)[number];
 
-/** How steadily passes have read a partition, as commits tell. By the dispatchers' clocks. */
+/** The time over which passes have read a partition regularly. Commits write it, by the dispatchers' clocks. */
 export interface Attendance {
-  /** No gap between two reads has been long since then. */
+  /** No two reads since then were far apart. */
   readonly sinceMs: number;
-  /** The last of these reads. */
+  /** The time of the last read. */
   readonly atMs: number;
-  /** Since when losses of workers are held back, while they are. */
+  /** Since when passes have postponed declaring workers lost; undefined: they do not. */
   readonly heldBackSinceMs?: number | undefined;
 }
 
 /**
- * What is seen of a partition's workers between its passes. A look reads the partition and writes this, so it also
- * tells that the store was there. By the dispatchers' clocks.
+ * The record of the checks of a partition's workers between its passes. A check reads the partition and writes this, which also proves that
+ * the store was available. By the dispatchers' clocks.
  */
 export interface Lookout {
-  /** Looks and passes have followed each other without a long gap since then. */
+  /** No two checks or passes since then were far apart. */
   readonly sinceMs: number;
-  /** The last of them. */
+  /** The time of the last check or pass. */
   readonly atMs: number;
-  /** When the next look comes; in the past if none is on its way. */
+  /** When the next check is due; in the past if none is planned. */
   readonly nextAtMs: number;
-  /** What ran under workers' leases that had ended by then was taken from them. */
+  /** Passes have ended the attempts of all workers whose lease ended by then. */
   readonly judgedUntilMs: number;
 }
 
-/** That nothing waited in a partition when a pass ended, by all that passes were told. By the dispatchers' clocks. */
+/** A record that no job waited in a partition when a pass ended, as far as passes were notified. By the dispatchers' clocks. */
 export interface Quiet {
-  /** All keys lines, and the lines that they name, were read at that time or later. */
+  /** All keys lines, and the lines of their keys, were read at that time or later. */
   readonly lookedAtMs: number;
-  /** The version of the declaration whose types were looked at; undefined: nothing is declared. */
+  /** The version of the declaration whose types were read; undefined: nothing is declared. */
   readonly declared?: number | undefined;
 }
 
-/** What a pass knows exactly: one strongly consistent read of the partition's items. */
+/** The result of one strongly consistent read of a partition's items. */
 export interface PartitionState {
-  /** The dispatcher that leads, or led and did not release; undefined: none. */
+  /** The lead, also one that has expired without being ended; undefined: none. */
   readonly leader?: Leader | undefined;
-  /** The newest declaration that the partition was told of; undefined: of none. */
+  /** The newest version of the declaration that was written to the partition; undefined: none was. */
   readonly declared?: number | undefined;
-  /** Undefined: nothing was carried so far. */
+  /** Undefined: no jobs were moved for a declaration so far. */
   readonly carried?: Carried | undefined;
-  /** Raised by every commit. A commit is on condition of the version that it loaded. */
+  /** Every commit raises it by one, and is conditional on the version that it loaded. */
   readonly version: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
-  /** Records of workers whose lease is over, as they were last written, until the store collects them. */
+  /** Records of workers whose lease is over, as last written, until they are garbage collected. */
   readonly gone: readonly WorkerRecord[];
-  /** Undefined before the first look. */
+  /** Undefined before the first check. */
   readonly lookout?: Lookout | undefined;
   readonly controls: readonly Control[];
-  /** Ledgers and estimates that came with this read. Others may be had by `getLedgers` and `getEstimates`. */
+  /** The ledgers that this read included. `getLedgers` reads others. */
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
   /** Whether any conflict key may have a blocked line; false in a store without parking. */
   readonly parks: boolean;
-  /** As the last commit that knew left it; undefined before the first one. */
+  /** As the last commit that changed it left it; undefined before the first one. */
   readonly attendance?: Attendance | undefined;
-  /** Nothing waits here, by all that passes were told; undefined: something does, or it is not known. */
+  /** Set if no job waits, as far as passes were notified; undefined: some may wait. */
   readonly quiet?: Quiet | undefined;
-  /** Epoch ms: a read of the lines that began before it may miss a job of which some pass was told, and which it left waiting. */
+  /**
+   * Epoch ms. Some pass left a job waiting that it knew from a hint only; a read of the lines that began before this instant may miss it.
+   */
   readonly unseenUntilMs?: number | undefined;
-  /** Capacity that the partition has lent or borrowed, as far as it was not given back. */
+  /** Capacity that the partition has lent or borrowed and that was not returned. */
   readonly loans: readonly Loan[];
-  /** What other partitions ask to be lent: the last request of each, granted or not. */
+  /** The last loan request of each other partition, granted or not. */
   readonly requests: readonly LoanRequest[];
 }
 
-/** What a fairness key has been charged for settled attempts. */
+/** The cost that a fairness key was charged for settled attempts. */
 export interface Ledger {
   readonly fairnessKey: string;
   /** In milliseconds of run time; a multiple of 2^-16 ms (`wholeUnits`). */
   readonly settledCostMs: number;
-  /** The key's last touch: the end of one of its attempts, or a pass that raised its share. A start that is not settled is in flight. */
+  /** The last change: the end of an attempt, or a pass that raised the key's cost. A start that was not settled is not included. */
   readonly lastSeenMs: number;
 }
 
-/** Where a key stands that was not in the keys line: what its ledger says, unless that has expired. */
+/** The cost by which a key without backlog enters the keys line: its ledger's, or 0 if it has none or the ledger has expired. */
 export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: number | null): number =>
   ledger === undefined || (keyTtlMs !== null && nowMs - ledger.lastSeenMs >= keyTtlMs)
     ? 0
@@ -246,18 +250,18 @@ export interface ParkedMark {
   readonly parkedAtMs: number;
 }
 
-/** A fairness key that has, or lately had, jobs of a type waiting. */
+/** A fairness key with waiting jobs of a type, now or recently. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
-  /** Of that type. */
+  /** The modes of the key's lines of that type. */
   readonly lines: readonly Pick<ReadyLine, 'mode'>[];
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
-  /** What its place in the keys line says of its settled cost. It may trail, so it is never too high. */
+  /** The settled cost by which the key is ranked in the keys line. It may lag behind, so it is never too high. */
   readonly rankCostMs: number;
 }
 
-/** A learned cost. The empty resource is the type's own average. */
+/** An estimate of a cost. The empty resource stands for the average of the type. */
 export interface EstimateRecord {
   readonly type: string;
   readonly resourceId: string;
@@ -267,51 +271,54 @@ export interface EstimateRecord {
   readonly lastSeenMs: number;
 }
 
-/** Guards a conflict key among partitions. A lock that is free, and that no partition waits for, is not there. */
+/** Guards a conflict key among partitions. A free lock that no partition waits for has no record. */
 export interface Lock {
   readonly conflictKey: string;
-  /** The claim that holds it: a partition's, because claim ids are unique in their partition only. */
+  /** The claim that holds it. The partition is part of it, because claim ids are unique only in their partition. */
   readonly holder?:
     | { readonly partition: number; readonly claimId: string; readonly jobId: string }
     | undefined;
-  /** It is free, and until then this partition's: so that one with many jobs does not keep the others waiting. */
+  /**
+   * The lock is free, and until then only this partition may take it, so that one partition with many jobs does not keep the others
+   * waiting.
+   */
   readonly turn?: { readonly partition: number; readonly untilMs: number } | undefined;
-  /** Partitions that have jobs for it, ascending. */
+  /** Partitions with jobs that wait for the lock, ascending. */
   readonly waiting: readonly number[];
 }
 
-/** Whether a partition can take a lock now, as far as can be known before it is tried. */
+/** Whether a claim of this partition could take the lock, as of the read. */
 export const isOpenTo = (lock: Lock | undefined, partition: number, nowMs: number): boolean =>
   lock?.holder === undefined &&
   (lock?.turn === undefined || lock.turn.partition === partition || lock.turn.untilMs <= nowMs);
 
-/** One life of a dispatcher that runs on. */
+/** One incarnation of a long-running dispatcher. */
 export interface DispatcherIdentity {
   readonly dispatcherId: string;
   readonly incarnation: string;
 }
 
-/** How busy a dispatcher is, as it said when it last renewed its membership. */
+/** The load of a dispatcher at the last renewal of its membership. */
 export interface DispatcherLoad {
-  /** Jobs that wait in the partitions that it leads, as far as its last look counted; absent: it has not looked yet. */
+  /** Waiting jobs in the partitions that it leads, by its last count (`isLeast`: there may be more); undefined: not counted yet. */
   readonly waiting?: { readonly jobs: number; readonly isLeast: boolean } | undefined;
-  /** How long the one of them had waited that became ready first; absent: none waited. */
+  /** How long the job that became ready first has waited; undefined: none waits. */
   readonly waitedMs?: number | undefined;
-  /** The part of the time that it spent in passes since it last said so: 0 to 1. */
+  /** The part of the time since the previous renewal that it spent in passes: 0 to 1. */
   readonly busy: number;
-  /** How late the event loop came to what was due, at worst, since then; absent: not measured. */
+  /** The longest delay of the event loop since the previous renewal; undefined: not measured. */
   readonly eventLoopLagMs?: number | undefined;
-  /** Of the process; absent: not measured. */
+  /** The memory of the process; undefined: not measured. */
   readonly memoryBytes?: number | undefined;
 }
 
-/** Its membership: while it lasts, the dispatcher has its share of the partitions. */
+/** The membership of a dispatcher. Until it expires, the dispatcher has its share of the partitions. */
 export interface DispatcherRecord extends DispatcherIdentity {
   /** Partitions that it leads, ascending. */
   readonly leads: readonly number[];
   /** Written with each renewal. */
   readonly load?: DispatcherLoad | undefined;
-  /** By its own clock. */
+  /** By the dispatcher's clock. */
   readonly expiresAtMs: number;
 }
 
@@ -322,34 +329,34 @@ export interface WorkerIdentity {
 }
 
 /**
- * An item that cannot be read: something else than the scheduler wrote to it. Where it stood in a line it was taken out, so
- * that no pass meets it again.
+ * An item that cannot be read, because other software wrote to it. If it stood in a line, it was taken out of the line, so that no pass
+ * reads it again.
  */
 export interface UnreadableItem {
   /** `<partition key> <sort key>`. */
   readonly key: string;
-  /** Which attribute is wrong, how, and what to do. */
+  /** The wrong attribute, what is wrong with it, and what to do. */
   readonly reason: string;
-  /** Where it stood, if it did. */
+  /** The line that it was taken out of, if any. */
   readonly line?: string | undefined;
   readonly rank?: string | undefined;
   readonly seenAtMs: number;
 }
 
-/** The places of a reservation that are not among these. */
+/** The entries of a reservation whose positions are not in the set. */
 export function placesWithout(
   places: Reservation['jobs'],
   positions: ReadonlySet<number>,
 ): ReadonlyMap<number, ReservedJob> {
   const left = new Map<number, ReservedJob>();
-  // Each pass looks at all that is in flight: no pair is made for each place.
+  // `forEach` makes no pair for each entry. Every pass does this for all jobs in flight.
   places.forEach((entry, position) => {
     if (!positions.has(position)) left.set(position, entry);
   });
   return left;
 }
 
-/** A job as a record shows it, and in which state it was before; undefined: it is new. */
+/** A job after a change, and its state before; undefined: it is new. */
 export interface JobChange {
   readonly job: MovingJob;
   readonly before: string | undefined;
@@ -357,6 +364,6 @@ export interface JobChange {
 
 export interface StreamChanges {
   readonly jobs: readonly JobChange[];
-  /** The stream's filter passes those that have stopped by themselves. */
+  /** Schedules that have stopped by themselves: the stream's filter lets no others through. */
   readonly schedules: readonly ScheduleState[];
 }

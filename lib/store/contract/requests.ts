@@ -1,4 +1,4 @@
-/** What the verbs of the store are asked, where that is more than a few words, and what they answer. */
+/** Arguments of the store's verbs that are larger than a few fields, and their results. */
 import type { Control } from '../../core/capacity.ts';
 import type { Claim, Job, MovingJob } from '../../core/job.ts';
 import type { Loan, Return } from '../../core/lending.ts';
@@ -17,15 +17,15 @@ import {
   type WorkerIdentity,
 } from './records.ts';
 
-/** What `createJobs` did with one job. */
+/** The result of `createJobs` for one job. */
 export type CreateOutcome =
   | { readonly kind: 'created'; readonly job: Job }
-  /** The same id and content was there before, or was put by an earlier try whose answer got lost: `job` is that one. */
+  /** A job with the same id and content exists, perhaps from an earlier try whose answer got lost. `job` is the existing one. */
   | { readonly kind: 'repeated'; readonly job: Job }
-  /** The id is taken by other content. */
+  /** A job with the same id and other content exists: `job`. */
   | { readonly kind: 'conflict'; readonly job: Job };
 
-/** `outdated`: another deployment has declared something since `after`; this is the newest version. */
+/** `outdated`: another deployment has declared a version since `after`; `version` is the newest. */
 export type DeclareOutcome =
   | { readonly kind: 'declared'; readonly version: number }
   | { readonly kind: 'outdated'; readonly version: number };
@@ -33,63 +33,66 @@ export type DeclareOutcome =
 /** `led`: another dispatcher leads until `leader.untilMs`. */
 export type LeadOutcome = { readonly kind: 'leading' } | { readonly kind: 'led'; readonly leader: Leader };
 
-/** What an operator changes of a scope's control; what is not named stays as it is, null takes it away. */
+/** An operator's change of a scope's control. An undefined part stays as it is; null removes it. */
 export interface ControlChange {
   readonly paused?: boolean | undefined;
   readonly maxConcurrency?: number | null | undefined;
   readonly weight?: number | null | undefined;
 }
 
-/** Whether a control is what a change makes of it. */
+/** Whether a control already has the values of a change. */
 export const isAsAsked = (control: Control, change: ControlChange): boolean =>
   CONTROL_FIELDS.every((field) => change[field] === undefined || (control[field] ?? null) === change[field]);
 
-/** What became of a change of a control. */
+/** The result of a change of a control. */
 export type ControlOutcome =
   | { readonly kind: 'changed'; readonly control: Control }
-  /** Somebody else has changed the same thing of it since the call began: theirs stands, and `control` shows it. */
+  /** Another operator has changed the same part since the call began. That change stays, and `control` shows it. */
   | { readonly kind: 'superseded'; readonly control: Control };
 
 /**
- * What one pass decides, applied at once or not at all, if the partition's version is still the one that it loaded. At most 98 items. What
- * single resources cost is written behind it: hints, of which one may get lost.
+ * The decisions of one pass. They are applied together or not at all, if the partition's version is still the one that was loaded. At most
+ * `COMMIT_ITEMS_MAX` items. Estimates of single resources are written afterwards, and may get lost: they are hints.
  */
 export interface Commit {
-  /** The partition's version, as the load showed it or the last commit left it. */
+  /** The partition's version, as it was loaded or as the last commit left it. */
   readonly version: number;
-  /** Places to take out of a reservation; it is deleted when none is left. */
+  /** Positions to remove from reservations. A reservation is deleted with its last position. */
   readonly drop: readonly { readonly reservation: Reservation; readonly positions: readonly number[] }[];
-  /** Reservations to look at again later. */
+  /** Reservations to check later. */
   readonly postpone: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
-  /** Each of a batch that no other commit has made, or has tried to make with other jobs. */
+  /** New reservations. No other commit has made, or tried to make, one of the same batch with other jobs. */
   readonly reserve: readonly Reservation[];
-  /** With parking: whether any conflict key may have a blocked line from now on; undefined: as it was. True before the first is marked. */
+  /**
+   * With parking: whether any conflict key may have a blocked line from now on; undefined: unchanged. A commit must set it before the first
+   * `markParked`.
+   */
   readonly parks?: boolean | undefined;
-  /** To be remembered; undefined: as it was. */
+  /** Undefined: unchanged. */
   readonly attendance?: Attendance | undefined;
-  /** Whether anything waits from now on, by all that passes were told; `null`: it may. Undefined: as it was. */
+  /** The record that no job waits, as far as passes were notified; null: some may wait. Undefined: unchanged. */
   readonly quiet?: Quiet | null | undefined;
-  /** See `PartitionState`; undefined: as it was. It never goes back. */
+  /** See `PartitionState`; undefined: unchanged. It never goes back. */
   readonly unseenUntilMs?: number | undefined;
-  /** With declaring: how far jobs were moved to where the declaration wants them; undefined: as it was. */
+  /** With declaring: the progress of moving jobs for a new declaration; undefined: unchanged. */
   readonly carried?: Carried | undefined;
-  /** With lending: capacity that the partition leaves to others from now on. Their requests are granted by that. */
+  /** With lending: capacity that the partition lends from now on. This grants the borrowers' requests. */
   readonly lend?: readonly Loan[] | undefined;
   /** With lending: loans to the partition that end, or get smaller. */
   readonly giveBack?: readonly Return[] | undefined;
 }
 
-/** What became of a commit. `lost`: another one came first, and this one has changed nothing. */
+/** The result of a commit. `lost`: another commit came first, and this one has changed nothing. */
 export type CommitOutcome = 'committed' | 'lost';
 
-/** What became of jobs that were to be parked, and the partition's version since. `lost`: another commit came first. */
+/** The results of parking jobs, and the partition's version afterwards. `lost`: another commit came first. */
 export type ParkOutcome =
   | { readonly kind: 'parked'; readonly version: number; readonly outcomes: readonly Applied[] }
   | { readonly kind: 'lost' };
 
-/** A planned claim of one job for one place of a reservation. */
+/** A planned claim of one job for one position of a reservation. */
 export interface ClaimRequest extends Claim {
   readonly jobId: string;
   /** Won only if the job is pending at exactly this version. */
@@ -99,38 +102,38 @@ export interface ClaimRequest extends Claim {
 }
 
 /**
- * What became of a claim, in the order of the requests. `unknown`: no answer; the reservation goes on counting.
- * `blocked`: the job could be won, its lock could not. Unlike a lost claim, a repetition of this one may still be won: what
- * counts the job may be given up only after its version was raised.
+ * The results of claims, in the order of the requests. `unknown`: no answer arrived, so the reservation must be kept. `blocked`: the job
+ * could be claimed, its lock could not. Unlike a lost claim, a repetition of this request may still win. So its position may be dropped
+ * only after the job's version was raised.
  */
 export type ClaimOutcome = 'claimed' | 'lost' | 'blocked' | 'unknown';
 
-/** A job, and which of its claims: what a worker is told, and what a start is conditional on. */
+/** A job and one of its claims: the content of a message to a worker, and the condition of a start. */
 export type ClaimedJob = Pick<ClaimRequest, 'jobId' | 'claimId'>;
 
 export interface StartRequest extends ClaimedJob, WorkerIdentity {
-  /** The job was not claimed when its worker was told of it: the start does that, in the same write. */
+  /** Set if the job was not claimed when the message was sent: the start then claims it in the same write. */
   readonly toClaim?: PlannedClaim | undefined;
   readonly nowMs: number;
   /**
-   * The attempt's lease: after this instant, by the worker's clock, it certainly runs no more. Undefined: its worker is a
-   * process, whose record says how long it may run.
+   * The attempt's lease: after this instant, by the worker's clock, the attempt certainly runs no more. Undefined: the worker is a process,
+   * whose record holds the lease.
    */
   readonly runUntilMs?: number | undefined;
 }
 
 export type StartOutcome =
   | { readonly kind: 'started'; readonly job: Job }
-  /** The message was a duplicate or outdated: the job is not claimed by this claim any more, and cannot be. */
+  /** The message was a duplicate or outdated: this claim does not hold the job any more, and never will again. */
   | { readonly kind: 'superseded' };
 
 export interface FinishRequest extends WorkerIdentity {
   /** As `startJob` returned it. */
   readonly job: MovingJob;
-  /** What it leaves behind. */
+  /** How the attempt ended, with its result or error. */
   readonly verdict: Verdict;
   readonly nowMs: number;
-  /** When the terminal job may be collected. */
+  /** When the job may be garbage collected, if it has ended. */
   readonly expiresAtMs: number;
 }
 
@@ -138,46 +141,48 @@ export type FinishOutcome =
   | { readonly kind: 'finished'; readonly job: MovingJob }
   | { readonly kind: 'superseded' };
 
-/** Some of a line, in its order. */
+/** A part of a line, in its order. */
 export interface LinePage<T> {
   readonly jobs: readonly T[];
-  /** Where to read on; absent at the line's end. */
+  /** The cursor of the next read; absent at the end of the line. */
   readonly next?: string | undefined;
 }
 
 export interface RejectionPage {
   readonly rejections: readonly Rejection[];
-  /** Where to read on; absent at the end. */
+  /** The cursor of the next read; absent at the end. */
   readonly next?: string | undefined;
 }
 
 /** Heads of a line. */
 export type Heads = LinePage<JobHead>;
 
-/** What became of a request to cancel. */
+/** The result of a request to cancel. */
 export type CancelOutcome =
   /** It was waiting, or claimed and not started: it will not run. */
   | { readonly kind: 'cancelled'; readonly job: Job }
-  /** It runs: its worker is told, and decides by finishing. */
+  /** It runs: its worker is asked to stop, and ends the attempt. */
   | { readonly kind: 'requested'; readonly job: Job }
-  /** It had reached its end before. */
+  /** It had ended before. */
   | { readonly kind: 'ended'; readonly job: Job }
   | { readonly kind: 'missing' };
 
-/** What became of a request to move a job to another time. */
+/** The result of a request to retime a job. */
 export type RetimeOutcome =
   | { readonly kind: 'moved'; readonly job: Job }
-  /** It still waits, but has moved on since it was read: promoted, or moved by somebody else. */
+  /** It still waits, but has changed since it was read: it was promoted or retimed. */
   | { readonly kind: 'superseded'; readonly job: Job }
-  /** A worker was told of it, runs it, or has ended it. */
+  /** A worker was sent the job, runs it, or has ended it. */
   | { readonly kind: 'tooLate'; readonly job: Job }
   | { readonly kind: 'missing' };
 
-/** Whether a verb of one exact job version, claim or incarnation took effect. */
+/** Whether a write took effect that is conditional on a version, a claim or an incarnation. */
 export type Applied = 'applied' | 'superseded';
 
-/** Of each group of a blocked line, so many are read at most: the first is what runs next, the others are for lost claims. */
+/**
+ * How many jobs of each group of a blocked line are read at most. The first one starts next; the others replace it if its claim is lost.
+ */
 export const BLOCKED_HEADS = 4;
 export const NOBODY: ReadonlySet<string> = new Set();
-/** Jobs of a blocked line read at once: they fill about what one unit reads. */
+/** How many jobs of a blocked line one query reads: about what one read unit pays for. */
 export const BLOCKED_READ = 12;

@@ -1,6 +1,6 @@
 /**
- * Schedules: jobs that come again at their times. Without it there are no recurring jobs; producers submit each one. Every write
- * is fenced by the schedule's revision as it was read.
+ * Schedules of recurring jobs. Without it there are no recurring jobs, and producers submit each one. Every write is fenced by the
+ * schedule's revision as it was read.
  */
 import type { ScheduleRecord, ScheduleState } from '../../core/recurring.ts';
 import type { Applied } from './requests.ts';
@@ -8,39 +8,39 @@ import type { Applied } from './requests.ts';
 /** A schedule as its line shows it. */
 export interface ScheduleHead {
   readonly id: string;
-  /** When a pass must look at it; absent: it is in no due line. */
+  /** When a pass must look at it; undefined: it is not in the due line. */
   readonly dueMs?: number | undefined;
 }
 
 export interface ScheduleHeads {
   readonly schedules: readonly ScheduleHead[];
-  /** Where to read on; absent at the line's end. */
+  /** The cursor of the next read; absent at the end of the line. */
   readonly next?: string | undefined;
 }
 
 export interface ScheduleStore {
   /**
-   * Reads schedules, strongly consistent, in the order of the ids; undefined where there is none. A schedule that is there and cannot
-   * be read is an error, or, with `unreadable`, undefined: its id is passed to that function, and it is taken out of its line and noted.
+   * Reads schedules, strongly consistent, in the order of the ids; undefined for an id without a schedule. If a schedule cannot be read,
+   * the call throws, or, with `unreadable`, answers undefined for it, passes its id to that function, takes it out of its line and records
+   * it as unreadable.
    */
   getSchedules(request: {
     readonly ids: readonly string[];
     readonly unreadable?: ((id: string) => void) | undefined;
   }): Promise<readonly (ScheduleRecord | undefined)[]>;
   /**
-   * Writes a schedule's request and its state together, fenced by `seen`, the revision that was read (0: there is none).
-   * `superseded`: another call has written it, or this very call before, whose answer got lost.
+   * Writes a schedule's request and its state together, fenced by `seen`, the revision that was read (0: none existed). `superseded`:
+   * another call has written it, or this call did and its answer got lost.
    */
   putSchedule(request: { readonly record: ScheduleRecord; readonly seen: number }): Promise<Applied>;
   /** Writes a schedule's state, fenced by `seen`, the revision that was read. */
-  saveSchedule(request: { readonly state: ScheduleState; readonly withJobStates: number }): Promise<Applied>;
-  /** Removes a schedule, fenced by `seen`, the revision that was read. `superseded`: as `putSchedule` says. */
+  saveSchedule(request: { readonly state: ScheduleState; readonly seen: number }): Promise<Applied>;
+  /** Deletes a schedule, fenced by `seen`, the revision that was read. `superseded` as in `putSchedule`. */
   deleteSchedule(request: { readonly id: string; readonly seen: number }): Promise<Applied>;
-  /** Removes a schedule, fenced by its being unreadable; `superseded`: it can be read, or is gone. */
+  /** Deletes a schedule that cannot be read; `superseded`: it can be read, or is gone. */
   discardSchedule(id: string): Promise<Applied>;
   /**
-   * Reads the active schedules of a partition that are due after `fromMs` and until `untilMs`, soonest first; from an index, so it may
-   * lag.
+   * Reads the active schedules of a partition that are due after `fromMs` and until `untilMs`, soonest first; from an index, so it may lag.
    */
   readDueSchedules(request: {
     readonly partition: number;
@@ -57,6 +57,6 @@ export interface ScheduleStore {
   }): Promise<ScheduleHeads>;
   /** Reads the ids of schedules that deployments have made, or were about to make; strongly consistent. */
   readDeclaredSchedules(): Promise<readonly string[]>;
-  /** Notes these as all schedules that deployments have made; needs no token, because the stack makes one deployment at a time. */
+  /** Stores the ids of all schedules that deployments have made. Needs no token, because the stack makes one deployment at a time. */
   noteDeclaredSchedules(ids: readonly string[]): Promise<void>;
 }

@@ -1,8 +1,7 @@
 /**
- * A job store is the core and every capability. The part that a caller needs is named here, too: each caller is handed no more.
+ * A job store has the core and every capability. The smaller interfaces here are what single callers need.
  *
- * Adapters: `dynamodb/` and `memory/`. One conformance suite runs on both; a store with the core alone is in
- * `test/contract/sqlite/`.
+ * Implementations: `dynamodb/` and `memory/`. One conformance suite runs on both. A store with only the core is in `test/contract/sqlite/`.
  */
 import type { ClaimStore, CoreStore, LineStore, PartitionStore, ProducerStore, WorkerStore } from './core.ts';
 import type { DeclareStore } from './declaring.ts';
@@ -33,14 +32,14 @@ export interface JobStore
 /** The argument of a verb. */
 export type RequestOf<Verb extends keyof JobStore> = Parameters<JobStore[Verb]>[0];
 
-/** For submitters: producers, the ingest, and a dispatcher that moves jobs to another line. */
+/** For callers that submit: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore
   extends Pick<ProducerStore, 'createJobs' | 'announceLines' | 'getJobs' | 'lookUpJobs'>,
     Pick<OperateStore, 'recordRejections'>,
     Pick<DeclareStore, 'readDeclaredVersion' | 'readDeclaration'>,
     Pick<LeadStore, 'putLetter'> {}
 
-/** For a pass, which submits, too. */
+/** For a pass, which also submits. */
 export interface PassStore
   extends SubmitStore,
     LeadStore,
@@ -56,14 +55,14 @@ export interface PassStore
     Pick<DeclareStore, 'announceDeclaration' | 'rehome' | 'adoptControl' | 'giveBack'>,
     Pick<ScheduleStore, 'readDueSchedules' | 'getSchedules' | 'saveSchedule'> {}
 
-/** For a deployment, which declares, and makes the declared schedules. */
+/** For a deployment, which stores its declaration and the declared schedules. */
 export interface DeployStore
   extends SubmitStore,
     DeclareStore,
     ScheduleStore,
     Pick<ProducerStore, 'cancelJob'> {}
 
-/** For operators, who look at everything that a pass knows, and change jobs, controls and schedules. */
+/** For operators, who read everything that a pass reads, and change jobs, controls and schedules. */
 export interface OperatorStore
   extends PassStore,
     ProducerStore,

@@ -1,4 +1,4 @@
-/** What the end of an attempt writes. */
+/** The update that ends an attempt. */
 
 import { type JobError, type JobState, type MovingJob, withoutStack } from '../../core/job.ts';
 import { type Verdict, withReadyAt } from '../../core/life-cycle.ts';
@@ -8,7 +8,7 @@ import { encodeError } from '../table/codec/job.ts';
 import type { Update } from './connection.ts';
 import { deadStanding, dueStanding, readyChange, standingValues, stateValues } from './expressions.ts';
 
-/** A verdict as it is written: a cancellation may stand in for a retry, and keeps its error. */
+/** A verdict as it is written. If a cancellation was requested, it replaces a retry, and keeps the retry's error. */
 export type WrittenVerdict =
   | Exclude<Verdict, { readonly kind: 'cancelled' }>
   | { readonly kind: 'cancelled'; readonly error?: JobError | undefined };
@@ -16,11 +16,11 @@ export type WrittenVerdict =
 export const stateAfter = (verdict: WrittenVerdict): JobState =>
   verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
 
-/** What the end of an attempt writes. */
+/** The update of a running job for a verdict. */
 export function endOf(
   running: MovingJob,
   verdict: WrittenVerdict,
-  counted: string,
+  countClause: string,
   values: Item,
   attempt: number,
   nowMs: number,
@@ -32,12 +32,12 @@ export function endOf(
   switch (verdict.kind) {
     case 'succeeded':
       return {
-        update: `SET #state = :succeeded, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
+        update: `SET #state = :succeeded, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
         values: { ...terminal, ':result': encodeJson(verdict.result) },
       };
     case 'failed':
       return {
-        update: `SET #state = :failed, ${counted}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
+        update: `SET #state = :failed, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
           #line = :line, #rank = :rank REMOVE #hung`,
         values: {
           ...terminal,
@@ -46,14 +46,14 @@ export function endOf(
         },
       };
     case 'cancelled': {
-      const update = `SET #state = :cancelled, ${counted}, #finishedAtMs = :now, #ttl = :ttl`;
+      const update = `SET #state = :cancelled, ${countClause}, #finishedAtMs = :now, #ttl = :ttl`;
       if (verdict.error === undefined) return { update: `${update} REMOVE #hung`, values: terminal };
       return {
         update: `${update}, #error = :error REMOVE #hung`,
         values: { ...terminal, ':error': encodeError(withoutStack(verdict.error)) },
       };
     }
-    // The claim stays until the next one: it says whose attempt ended when, for the settlement.
+    // The claim stays until the next one: settlement needs it to know which attempt ended, and when.
     case 'retry': {
       const isLost = attempt === running.attempt;
       const ready = isLost ? undefined : readyChange(withReadyAt(running, verdict.runAtMs));
@@ -63,14 +63,14 @@ export function endOf(
         ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
       ];
       return {
-        update: `SET #state = :scheduled, ${counted}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
+        update: `SET #state = :scheduled, ${countClause}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
           #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`} REMOVE ${removed.join(', ')}`,
         values: {
           ...common,
           ...ready?.values,
           ':attempt': attempt,
           ':runAt': verdict.runAtMs,
-          // The attempt is in the history, and its stack with it.
+          // The stack is in the history, together with the attempt.
           ':error': encodeError(withoutStack(verdict.error)),
           ...standingValues(dueStanding(running, verdict.runAtMs)),
         },

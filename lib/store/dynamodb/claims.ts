@@ -18,12 +18,12 @@ import { notedHistory, PARALLEL_MAX, stateValues, versionValues } from './expres
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-/** Where the job stands in the transaction of a claim that takes a lock. */
+/** The job's index in the transaction of a claim that takes a lock. */
 const JOB_PART = 0;
 
 const RELEASE_TRIES_MAX = 5;
 
-/** A turn that nobody took may be collected after this. */
+/** How long a lock is kept after the partition with priority did not take it. */
 const TURN_KEPT_MS = 3_600_000;
 
 export class DynamoClaimStore implements ClaimStore, LockStore {
@@ -42,7 +42,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
       try {
         return await this.#claimJob(request);
       } catch (error) {
-        // The reservation goes on counting, so not knowing is safe.
+        // The reservation is kept, so an unknown result is safe.
         if (error instanceof UnavailableError || error instanceof ThrottledError) return 'unknown';
         throw error;
       }
@@ -69,7 +69,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
       old === undefined || this.#items.isGone(old)
         ? []
         : await this.#items.readable(partitionIn(old), [old], decodeMovingJob);
-    // The answer of an earlier try got lost: it was won then.
+    // If the job has this claim, an earlier try won and its answer got lost.
     return present?.claim?.claimId === claimId ? 'claimed' : 'lost';
   }
 
@@ -104,7 +104,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
 
   async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
     const items = await this.#items.getAll('readLocks', conflictKeys.map(lockKey), (item) => item);
-    // One that cannot be read is held, by nobody that is known: a claim would be refused.
+    // A lock that cannot be read counts as held by an unknown claim, because every claim on it would be refused.
     return this.#items.readableEach(NO_PARTITION, items, decodeLock, (_, at) => ({
       conflictKey: conflictKeys[at] ?? '',
       holder: { partition: NO_PARTITION, claimId: '', jobId: '' },
@@ -135,7 +135,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
     const key = lockKey(conflictKey);
     const isHeld = '#claimId = :claimId AND #partition = :partition';
     const values = { ':claimId': claimId, ':partition': partition };
-    // A partition that begins to wait in between turns a lock that nobody waits for into another.
+    // A partition may begin to wait between the two writes: the first requires that none waits, the second that `next` does.
     for (let tries = 1; tries <= RELEASE_TRIES_MAX; tries += 1) {
       const gone = await this.#table.delete(
         'releaseLock',
@@ -147,7 +147,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
       const [lock] = await this.#items.readable(partition, [gone.old], decodeLock);
       if (lock === undefined) return {};
       const next = nextInTurn(lock.waiting, partition);
-      // Somebody else's by now, or given back before: whose turn it is then was woken.
+      // The lock was released before, and may be held by another claim now. If a partition has priority for it, that partition is answered.
       if (lock.holder?.claimId !== claimId || lock.holder.partition !== partition || next === undefined)
         return lock.turn === undefined ? {} : { next: lock.turn.partition };
       const passed = await this.#table.update('releaseLock', {
@@ -173,18 +173,18 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
 
   async raiseVersion({ jobId, version, given }: RequestOf<'raiseVersion'>): Promise<'raised' | 'lost'> {
     const callId = randomUUID();
-    // Of another version, nobody knows what its history is by now.
+    // The history of another version is not known, so it is not written.
     const { history } = given?.job.version === version ? withAbandonedClaim(given.job, given) : {};
-    const noted = notedHistory(history);
+    const historyClause = notedHistory(history);
     const outcome = await this.#table.update('raiseVersion', {
       key: jobKey(jobId),
-      update: `SET #version = :next, #callId = :callId${noted.set}`,
+      update: `SET #version = :next, #callId = :callId${historyClause.set}`,
       condition: '#state = :pending AND #version = :version',
       values: {
         ...stateValues('pending'),
         ...versionValues(version),
         ':callId': callId,
-        ...noted.values,
+        ...historyClause.values,
       },
     });
     if (!outcome.applied) return outcome.old?.[ATTRIBUTE.callId] === callId ? 'raised' : 'lost';

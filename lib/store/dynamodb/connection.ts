@@ -1,6 +1,6 @@
 /**
- * One table, reached: every call is metered, bounded in its retries, and its errors are the store's own.
- * Nothing of the SDK gets past this file except through the request types of the verbs.
+ * The connection to one table. Every call is metered, has a bounded number of retries, and throws the project's own errors. Other files see
+ * nothing of the SDK but the types of requests.
  */
 
 import {
@@ -34,26 +34,26 @@ export interface ConnectionOptions {
   readonly client: DynamoDBClient;
   readonly table: string;
   readonly meter?: Meter | undefined;
-  /** Evenly distributed in [0, 1); spreads retries. */
+  /** Evenly distributed in [0, 1); used to spread retries. */
   readonly random?: (() => number) | undefined;
   readonly sleep?: ((ms: number) => Promise<void>) | undefined;
 }
 
 /**
- * What a conditional write did. `old`: the item that stood in the way; undefined where there is none. `isRepeated`: the SDK has sent the
- * request before, without an answer, so it may have been applied then.
+ * The result of a conditional write. `old`: the item that did not meet the condition; undefined if there is none. `isRepeated`: the SDK has
+ * sent the request before without an answer, so it may have been applied then.
  */
 export type WriteOutcome =
   | { readonly applied: true; readonly item: Item }
   | { readonly applied: false; readonly old: Item | undefined; readonly isRepeated: boolean };
 
-/** An update with its condition, in DynamoDB's own language; `#name` is an attribute of the codec. */
+/** An update with its condition in DynamoDB's syntax; `#name` is an attribute of the codec. */
 export interface Update {
   readonly key: ItemKey;
   readonly update: string;
   readonly condition?: string | undefined;
   readonly values?: Item | undefined;
-  /** Names beyond the codec's, such as a map's entries. */
+  /** Names of attributes that the codec does not know, such as entries of a map. */
   readonly names?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -63,25 +63,24 @@ export interface Put {
   readonly values?: Item | undefined;
 }
 
-/** What a request does: without an answer, only a write leaves it open whether it was applied. */
-type Doing = 'read' | 'write';
+/** The kind of a request. A write without an answer may have been applied; a read may simply be repeated. */
+type RequestKind = 'read' | 'write';
 
-/** A part of a transaction. */
 export type TransactionPart = NonNullable<TransactWriteCommandInput['TransactItems']>[number];
 
-/** What became of a transaction: `refused` holds the parts whose condition failed, by position. */
+/** The result of a transaction. `refused` holds the indexes of the parts whose conditions failed. */
 export type TransactionOutcome =
   | { readonly applied: true }
   | { readonly applied: false; readonly refused: ReadonlySet<number> };
 
-/** Conflicting transactions and unprocessed keys are tried this often; the SDK retries the rest by itself. */
+/** How often a request is tried that conflicts with transactions, or leaves keys unprocessed. The SDK retries all other failures itself. */
 const TRIES_MAX = 6;
 const RETRY_BASE_MS = 20;
 const RETRY_CEILING_MS = 500;
 const BATCH_GET_MAX = 100;
 /**
- * Requests that are under way at once: as many as the SDK opens sockets. It counts the time that one waits for a socket as time
- * without a connection, so a pass that asks for the lines of a thousand types would fail.
+ * How many requests run at once: as many as the SDK opens sockets. The SDK counts the wait for a socket as time without a connection, so
+ * without this bound a pass that reads the lines of a thousand types would fail.
  */
 const REQUESTS_MAX = 50;
 
@@ -105,12 +104,12 @@ export class DynamoConnection {
     this.#sleep = options.sleep ?? sleepFor;
   }
 
-  /** Strongly consistent. */
+  /** Reads an item, strongly consistent. */
   get(verb: string, key: ItemKey): Promise<Item | undefined> {
     return this.#get(verb, key, true);
   }
 
-  /** At half the price: what was written a moment ago may not be there yet. */
+  /** Reads an item at half the price, without writes of the last moments. */
   getLagging(verb: string, key: ItemKey): Promise<Item | undefined> {
     return this.#get(verb, key, false);
   }
@@ -127,7 +126,7 @@ export class DynamoConnection {
     return output.Item;
   }
 
-  /** Strongly consistent, by key, without order; each key at most once. */
+  /** Reads items by key, strongly consistent and in no order. The keys must be distinct. */
   async getAll(verb: string, keys: readonly ItemKey[]): Promise<readonly Item[]> {
     const items: Item[] = [];
     for (const chunk of chunksOf(keys, BATCH_GET_MAX)) {
@@ -155,7 +154,7 @@ export class DynamoConnection {
     return items;
   }
 
-  /** One page of the items under a partition key of the table (strongly consistent) or of the index. */
+  /** Reads one page of a query of the table (strongly consistent) or of the index. */
   async query(
     verb: string,
     query: {
@@ -182,7 +181,7 @@ export class DynamoConnection {
     return { items: output.Items ?? [], next: output.LastEvaluatedKey };
   }
 
-  /** One page of the whole table, eventually consistent, of which a filter keeps some. */
+  /** Reads one page of the whole table, eventually consistent, and filters it. */
   async scan(
     verb: string,
     scan: { readonly filter: string; readonly values: Item; readonly after?: Item | undefined },
@@ -216,7 +215,7 @@ export class DynamoConnection {
     });
   }
 
-  /** Answers the item as it is afterwards. */
+  /** Answers the item after the update. */
   async update(verb: string, { key, update, condition, values, names }: Update): Promise<WriteOutcome> {
     const command = new UpdateCommand({
       TableName: this.#table,
@@ -236,14 +235,14 @@ export class DynamoConnection {
         return output.Attributes ?? {};
       });
     } catch (error) {
-      // Only the table knows what the item holds beside what is written.
+      // Only DynamoDB knows the size of the item after an update.
       if (error instanceof RefusedError && TOO_LARGE.test(error.message))
         throw itemTooLarge(`${key.pk} ${key.sk}`, undefined, { cause: error });
       throw error;
     }
   }
 
-  /** Deleting what is not there is applied, unless the condition asks for it. */
+  /** Deleting a missing item counts as applied, unless the condition requires the item. */
   async delete(verb: string, key: ItemKey, condition?: string, values?: Item): Promise<WriteOutcome> {
     const command = new DeleteCommand({
       TableName: this.#table,
@@ -260,9 +259,9 @@ export class DynamoConnection {
   }
 
   /**
-   * All parts or none.
+   * Writes all parts or none.
    *
-   * @param token - names this transaction: repeated within ten minutes it is applied once
+   * @param token - names this transaction: DynamoDB applies it once, even if it is repeated within ten minutes
    */
   async transact(
     verb: string,
@@ -284,8 +283,8 @@ export class DynamoConnection {
         this.#countFailure(verb, error, error instanceof TransactionCanceledException ? 2 * parts.length : 0);
         const refused = error instanceof TransactionCanceledException ? refusedParts(error, verb) : undefined;
         if (refused !== undefined) return { applied: false, refused };
-        if (!isConflict(error)) throw translated(error, verb, this.#table, 'write');
-        if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
+        if (!isConflict(error)) throw storeError(error, verb, this.#table, 'write');
+        if (tries === TRIES_MAX) throw conflictError(verb, tries, error);
         await this.#backOff(tries);
       }
     }
@@ -340,16 +339,16 @@ export class DynamoConnection {
     }
   }
 
-  /** A single write or read meets a transaction now and then; the SDK does not retry that. */
-  async #attempt<T>(verb: string, send: () => Promise<T>, doing: Doing = 'read'): Promise<T> {
+  /** Sends a single read or write, and repeats it if it conflicts with a transaction, which the SDK does not do. */
+  async #attempt<T>(verb: string, send: () => Promise<T>, requestKind: RequestKind = 'read'): Promise<T> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await this.#lanes.run(send);
       } catch (error) {
         if (error instanceof ConditionalCheckFailedException) throw error;
         this.#countFailure(verb, error, 0);
-        if (!isConflict(error)) throw translated(error, verb, this.#table, doing);
-        if (tries === TRIES_MAX) throw conflicted(verb, tries, error);
+        if (!isConflict(error)) throw storeError(error, verb, this.#table, requestKind);
+        if (tries === TRIES_MAX) throw conflictError(verb, tries, error);
         await this.#backOff(tries);
       }
     }
@@ -378,14 +377,14 @@ export class DynamoConnection {
     });
   }
 
-  /** A failed condition is billed, but its answer does not say how much: by the rule, a unit per started KB. */
+  /** DynamoDB bills a failed condition but does not say how much. By the rule it is a unit for each started KB. */
   #countFailure(verb: string, error: unknown, writeUnits: number): void {
     const { $metadata } = error as { readonly $metadata?: { readonly attempts?: number | undefined } };
     this.#meter?.(verb, { readUnits: 0, writeUnits, requests: $metadata?.attempts ?? 1 });
   }
 }
 
-/** How the table says that an update would make its item too large. */
+/** DynamoDB's message about an update that would make its item too large. */
 const TOO_LARGE = /item size (to update )?has exceeded/i;
 
 const RETRYABLE_REASONS: ReadonlySet<string> = new Set([
@@ -423,7 +422,7 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'CredentialsProviderError',
 ]);
 
-/** Whether the role may not do this. */
+/** Whether the role lacks the permission. */
 export const isForbidden = (error: unknown): boolean =>
   error instanceof MisconfiguredError && nameOf(error.cause) === 'AccessDeniedException';
 
@@ -438,14 +437,14 @@ const nameOf = (error: unknown): string => (error instanceof Error ? error.name 
 
 const isConflict = (error: unknown): boolean => CONFLICTS.has(nameOf(error));
 
-// What the SDK cannot put into a request, such as a number that is none, it throws as a plain error.
+// The SDK throws a plain error for a value that it cannot encode, such as NaN.
 const isUnsendable = (error: unknown): boolean =>
   error instanceof Error && ['Error', 'TypeError', 'RangeError'].includes(error.name) && !('code' in error);
 
 /**
- * The parts whose conditions failed; undefined: none has, and it may be tried again.
+ * The parts whose conditions failed; undefined: none, so the transaction may be tried again.
  *
- * @throws RefusedError when it would be refused each time
+ * @throws RefusedError if DynamoDB would refuse the transaction every time
  */
 function refusedParts(error: TransactionCanceledException, verb: string): ReadonlySet<number> | undefined {
   const codes = error.CancellationReasons?.map((reason) => reason.Code) ?? [];
@@ -462,13 +461,16 @@ function refusedParts(error: TransactionCanceledException, verb: string): Readon
 const reasonsOf = (error: TransactionCanceledException): string =>
   (error.CancellationReasons ?? []).flatMap((reason) => reason.Message ?? []).join('; ') || error.message;
 
-const conflicted = (verb: string, tries: number, cause: unknown): ThrottledError =>
-  new ThrottledError(`${verb}: met other transactions ${tries} times, nothing was changed; try again later`, {
-    cause,
-  });
+const conflictError = (verb: string, tries: number, cause: unknown): ThrottledError =>
+  new ThrottledError(
+    `${verb}: conflicted with other transactions ${tries} times, nothing was changed; try again later`,
+    {
+      cause,
+    },
+  );
 
-/** The store's own error for one of the SDK's, or of the network's. */
-function translated(error: unknown, verb: string, table: string, doing: Doing): Error {
+/** The project's own error for an error of the SDK or the network. */
+function storeError(error: unknown, verb: string, table: string, requestKind: RequestKind): Error {
   const name = nameOf(error);
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
@@ -492,14 +494,14 @@ function translated(error: unknown, verb: string, table: string, doing: Doing): 
       options,
     );
   }
-  const wayOut = doing === 'write' ? 'the request may have been applied: repeat it' : 'try again';
+  const wayOut = requestKind === 'write' ? 'the request may have been applied: repeat it' : 'try again';
   return new UnavailableError(
     `${verb}: no answer from table ${table} (${name}: ${message}); ${wayOut}`,
     options,
   );
 }
 
-/** The condition of a write, with the names and values that it uses; undefined: it has none. */
+/** The condition of a write with its names and values; empty if there is none. */
 const conditionOf = (
   condition: string | undefined,
   values: Item | undefined,

@@ -1,4 +1,4 @@
-/** Declarations, and what follows when one differs from the one before. */
+/** Declarations, and the moves of jobs and controls that follow a new one. */
 import { randomUUID } from 'node:crypto';
 import type { MovingJob } from '../../core/job.ts';
 import { giveBack } from '../../core/life-cycle.ts';
@@ -88,7 +88,8 @@ export class DynamoDeclareStore implements DeclareStore {
         return item === undefined ? undefined : decodeDeclaration(item);
       }),
     );
-    // Its own success, whose answer got lost, reads as a refusal, whoever has declared something since.
+    // A repeated transaction is refused. If the next version is this declaration, the first try was applied, even if others were declared
+    // since.
     if (next?.hash === hash && next.declaredAtMs === nowMs)
       return { kind: 'declared', version: declared.version };
     return { kind: 'outdated', version: newest?.version ?? 0 };
@@ -141,18 +142,18 @@ export class DynamoDeclareStore implements DeclareStore {
   async giveBack({ job, claimId, nowMs }: RequestOf<'giveBack'>): Promise<Applied> {
     const given = giveBack(job, claimId, nowMs);
     if (given.kind !== 'moved') return 'superseded';
-    // Nothing but the claim's end changes what is noted of a job that is claimed.
-    const noted = notedHistory(given.job.history);
+    // While a job is claimed, its history does not change, so the history as read can be written.
+    const historyClause = notedHistory(given.job.history);
     const outcome = await this.#table.update('giveBack', {
       key: jobKey(job.id),
-      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${noted.set} REMOVE #claim`,
+      update: `SET #state = :pending, #version = #version + :one, #line = :line, #rank = :rank${historyClause.set} REMOVE #claim`,
       condition: '#state = :claimed AND #claim.#claimId = :claimId',
       values: {
         ...stateValues('pending', 'claimed'),
         ':one': 1,
         ':claimId': claimId,
         ...standingValues(this.#items.readyStanding(job)),
-        ...noted.values,
+        ...historyClause.values,
       },
     });
     return outcome.applied ? 'applied' : 'superseded';

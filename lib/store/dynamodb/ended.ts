@@ -1,4 +1,4 @@
-/** Ended jobs, by a scan: they stand in no line. Each page reads up to 1 MB of the table, whatever of it is asked for. */
+/** Reads ended jobs by a scan, because they stand in no line. Each page reads up to 1 MB of the table, however few jobs match. */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { MovingJob } from '../../core/job.ts';
@@ -12,7 +12,7 @@ import { DynamoConnection } from './connection.ts';
 export interface EndedJobsOptions {
   readonly client: DynamoDBClient;
   readonly table: string;
-  /** Hears of what cannot be read, and is passed over. */
+  /** Receives the error of each item that cannot be read and is skipped. */
   readonly unreadable: (error: MalformedItemError) => void;
 }
 

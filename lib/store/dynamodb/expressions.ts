@@ -1,4 +1,4 @@
-/** Parts of expressions that several verbs write. */
+/** Parts of expressions that several verbs use. */
 
 import type { History, Job, JobState } from '../../core/job.ts';
 import type { JobHead } from '../contract/job-fields.ts';
@@ -9,10 +9,10 @@ import { encodeHistory } from '../table/codec/history.ts';
 import type { Standing } from '../table/codec/job.ts';
 import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../table/schema.ts';
 
-/** Writes on their way at once; the SDK's client opens 50 connections at most. */
+/** How many writes run at once; the SDK's client opens 50 connections at most. */
 export const PARALLEL_MAX = 32;
 
-/** Where the page stands in a transaction. */
+/** The index of the partition summary in a transaction. */
 export const PAGE_PART = 0;
 
 /** `:pending` stands for the state `pending`. */
@@ -31,7 +31,7 @@ export const dueStanding = (job: JobHead, runAtMs: number): Standing => ({
   rank: instantRank(runAtMs, job.id),
 });
 
-/** A job's history as a write sets it, if there is one. */
+/** The clause that sets a job's history; empty without one. */
 export const notedHistory = (
   history: History | undefined,
 ): { readonly set: string; readonly values: Item } =>
@@ -39,7 +39,7 @@ export const notedHistory = (
     ? { set: '', values: {} }
     : { set: ', #history = :history', values: { ':history': encodeHistory(history) } };
 
-/** When a job is ready, and when it was so first. */
+/** The clauses that set when a job is ready, and when it was first. */
 export const readyChange = ({
   readyAtMs,
   firstReadyAtMs,
@@ -66,8 +66,8 @@ export const deadStanding = (job: JobHead, failedAtMs: number): Standing => ({
 });
 
 /**
- * Touches what the change names, if nobody has changed that since it was seen, and makes the item one that can be read.
- * Each part of a control has a revision of its own: who changes another part is in nobody's way.
+ * The parts of an update that changes a control. It requires that the named parts have the revisions in `seen`, and completes a missing
+ * item. Each part of a control has its own revision, so changes of different parts do not conflict.
  */
 export function controlUpdate(
   change: ControlChange,

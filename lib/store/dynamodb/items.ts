@@ -1,4 +1,4 @@
-/** Items of the table, as all verbs find, read and change them. */
+/** Reads and changes items of the table for all verbs. */
 
 import { RefusedError, ThrottledError, UnavailableError } from '../../core/errors.ts';
 import type { MovingJob } from '../../core/job.ts';
@@ -23,19 +23,19 @@ import { Payloads } from './payloads.ts';
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {
   readonly place: PlaceInLine;
-  /** Epoch milliseconds: an item that has expired is gone, whether or not it has been collected. */
+  /** Epoch milliseconds. An item that has expired counts as gone, even if DynamoDB has not deleted it. */
   readonly nowMs?: (() => number) | undefined;
-  /** Hears once of each item that cannot be read. */
+  /** Receives each item that cannot be read, once. */
   readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
 }
 
-/** Items that cannot be read: those that are listed, and those that a process remembers. */
+/** How many items that cannot be read are listed, and how many a process remembers. */
 export const UNREADABLE_MAX = 1_000;
 
-/** Under which items are noted that belong to no partition. */
+/** The partition of notes about items that belong to none. */
 export const NO_PARTITION = 0;
 
-/** Of a job that may not be readable as a whole. */
+/** The partition of a job whose item may be unreadable. */
 export const partitionIn = (item: Item): number => {
   const partition = item[ATTRIBUTE.partition];
   return typeof partition === 'number' ? partition : NO_PARTITION;
@@ -44,29 +44,36 @@ export const partitionIn = (item: Item): number => {
 /** Pages of one query; a page holds up to 1 MB. */
 const PAGES_MAX = 1_000;
 
-/** As often is a page read with what it names beside it until all is of one commit. Then something is damaged, or gone. */
-const TORN_READS_MAX = 5;
+/**
+ * How often a partition summary and the items that it names are read until all are of one commit. After that, an item is damaged or
+ * missing.
+ */
+const INCOMPLETE_READS_MAX = 5;
 
 /**
- * Reads until the page names the ledgers that were read with it, and all reservations that it names were read: a commit came in
- * between, or one of them is damaged or gone.
+ * Repeats a read until the summary names the snapshot of ledgers that was read with it, and all items of reservations that it names were
+ * read. Otherwise a commit came in between, or an item is damaged or missing.
  */
 export async function untilWhole<
-  T extends { readonly torn: Item | undefined; readonly lacks?: string | undefined },
+  T extends { readonly staleSummary: Item | undefined; readonly missingItem?: string | undefined },
 >(read: () => Promise<T>): Promise<T> {
   for (let reads = 1; ; reads += 1) {
     const found = await read();
-    if ((found.torn === undefined && found.lacks === undefined) || reads === TORN_READS_MAX) return found;
+    if (
+      (found.staleSummary === undefined && found.missingItem === undefined) ||
+      reads === INCOMPLETE_READS_MAX
+    )
+      return found;
   }
 }
 
-/** A query without what says which page is read. */
+/** A query without its page. */
 type PagedQuery = Omit<Parameters<DynamoConnection['query']>[1], 'limit'>;
 
-/** Which part of a line is read: all, that below a rank, from one rank to another, or what begins alike. */
+/** A range of ranks in a line: all, below a rank, from one rank to another, or above a rank. */
 interface RankRange {
   readonly below?: string | undefined;
-  /** With `below` only. No job stands exactly there, or exactly at `below`: its rank goes on with its id. */
+  /** Only with `below`. Both bounds are inclusive, but no rank equals a bound, because ranks end with an id. */
   readonly from?: string | undefined;
   readonly above?: string | undefined;
 }
@@ -77,12 +84,12 @@ function conditionOf({ below, from, above }: RankRange): string {
   return from === undefined ? ' AND #rank < :below' : ' AND #rank BETWEEN :from AND :below';
 }
 
-const changed = (item: Item): { readonly item: Item; readonly job: MovingJob } => ({
+const withJob = (item: Item): { readonly item: Item; readonly job: MovingJob } => ({
   item,
   job: decodeMovingJob(item),
 });
 
-/** What became of a change of a job. */
+/** The result of a change of a job. */
 export type ChangedJob =
   | { readonly applied: boolean; readonly item: Item; readonly job: MovingJob }
   | { readonly applied: false; readonly item: undefined; readonly job: undefined };
@@ -96,7 +103,7 @@ const encodeCursor = (item: Item): string => {
 
 function decodeCursor(verb: string, line: string, cursor: string): Item {
   const refused = (cause?: unknown): RefusedError =>
-    new RefusedError(`${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`, {
+    new RefusedError(`${verb}: ${JSON.stringify(cursor)} is not a cursor; pass \`next\` as it was returned`, {
       cause,
     });
   let parts: unknown;
@@ -116,20 +123,20 @@ export class TableItems {
   readonly place: PlaceInLine;
   /** Epoch milliseconds. */
   readonly nowMs: () => number;
-  /** Where this process has seen keys stand in their lines. */
+  /** Ranks of keys that this process has seen. */
   readonly keyRanks = new KeyRanks();
   readonly payloads: Payloads;
-  /** By partition: the base of its page's ledgers that this process has read or written last. */
+  /** The snapshot of ledgers that this process has last read or written, by partition. */
   readonly #bases = new Map<number, LedgerBase>();
-  readonly #tellUnreadable: ((item: UnreadableItem) => void) | undefined;
-  /** Keys of items that cannot be read, as far as they were told of, and whether they are noted. */
-  readonly #toldUnreadable = new Map<string, boolean>();
+  readonly #reportUnreadable: ((item: UnreadableItem) => void) | undefined;
+  /** Keys of items that cannot be read and were reported, and whether a note was written. */
+  readonly #reportedUnreadable = new Map<string, boolean>();
 
   constructor(options: DynamoJobStoreOptions) {
     this.table = new DynamoConnection(options);
     this.place = options.place;
     this.nowMs = options.nowMs ?? Date.now;
-    this.#tellUnreadable = options.unreadable;
+    this.#reportUnreadable = options.unreadable;
     this.payloads = new Payloads(this.table, this.nowMs, (effect) => this.hint(effect));
   }
 
@@ -142,12 +149,12 @@ export class TableItems {
     return { line: readyLineName(job.partition, job), rank: this.place(job).rank };
   }
 
-  /** Answers the job as it is afterwards, or as it stood in the way, with its item. */
+  /** Changes a job. Answers the job and its item after the change, or as they were if the condition failed. */
   async changeJob(verb: string, id: string, change: Omit<Update, 'key'>): Promise<ChangedJob> {
     const outcome = await this.table.update(verb, { key: jobKey(id), ...change });
-    if (outcome.applied) return { applied: true, ...changed(outcome.item) };
+    if (outcome.applied) return { applied: true, ...withJob(outcome.item) };
     const { old } = outcome;
-    return old === undefined || this.isGone(old) ? MISSING : { applied: false, ...changed(old) };
+    return old === undefined || this.isGone(old) ? MISSING : { applied: false, ...withJob(old) };
   }
 
   isGone(item: Item): boolean {
@@ -156,8 +163,8 @@ export class TableItems {
   }
 
   /**
-   * Those of the items that can be read, as `decode` reads them. The others are told of, noted, and taken out of the line
-   * they stand in, so that nobody meets them again; `instead` may stand for one.
+   * Decodes the items and leaves out those that cannot be read. Each of these is reported, noted, and taken out of its line, so that no
+   * later read finds it; `instead` may give a substitute.
    */
   async readable<T>(
     partition: number,
@@ -169,7 +176,7 @@ export class TableItems {
     return each.filter((value) => value !== undefined);
   }
 
-  /** As `#readable`, in the order of the items. */
+  /** Like `readable`, but with undefined for items that cannot be read. */
   async readableEach<T>(
     partition: number,
     items: readonly (Item | undefined)[],
@@ -190,14 +197,14 @@ export class TableItems {
   }
 
   /**
-   * First the note, then the line: what is nowhere must at least be in the list. Whoever may not note it leaves it where it
-   * stands, for a dispatcher.
+   * Writes a note about an item that cannot be read, then takes it out of its line: an item in no line must at least be in the list of
+   * notes. A role that may not write the note leaves the item in its line for a dispatcher.
    */
   async setAside(partition: number, item: Item, error: MalformedItemError): Promise<void> {
     const { pk, sk, line, rank } = ATTRIBUTE;
     if (!(await this.#noteUnreadable(partition, item, error))) return;
     if (typeof item[line] !== 'string' || typeof item[rank] !== 'string') return;
-    // Without what is wrong with it, a backlog is whole again as soon as one of its lines is announced.
+    // Without its wrong attribute, a backlog is complete again as soon as one of its lines is announced.
     const isKept = isJobItem(item) || isScheduleItem(item);
     const wrong = isKept ? '' : `, #${error.attribute}`;
     await this.hint(() =>
@@ -210,17 +217,17 @@ export class TableItems {
     );
   }
 
-  /** Answers whether it is noted; tells of it once, whether or not. */
+  /** Answers whether the note was written. Reports the item once in either case. */
   async #noteUnreadable(
     partition: number,
     item: Item,
     { key, message }: MalformedItemError,
   ): Promise<boolean> {
-    if (this.#toldUnreadable.get(key) === true) return true;
+    if (this.#reportedUnreadable.get(key) === true) return true;
     const note = encodeUnreadable(partition, item, message, this.nowMs());
     const { [ATTRIBUTE.pk]: pk, [ATTRIBUTE.sk]: sk, ...cells } = note;
     const names = Object.keys(cells).filter((name) => cells[name] !== undefined);
-    // An update, not a put: whoever runs jobs may do nothing else.
+    // An update and not a put, because the role of workers may only update.
     let wayOut = '';
     const write = () =>
       this.table.update('setAside', {
@@ -231,19 +238,19 @@ export class TableItems {
       });
     const isNoted = await this.hint(write).catch((error: unknown) => {
       if (!isForbidden(error)) throw error;
-      wayOut = '; this role may not set it aside, so it is left to a dispatcher';
+      wayOut = '; this role may not take it out of its line, so a dispatcher will do it';
       return false;
     });
-    if (!this.#toldUnreadable.has(key)) {
-      const { told } = decodeUnreadable(note);
-      this.#tellUnreadable?.({ ...told, reason: `${told.reason}${wayOut}` });
+    if (!this.#reportedUnreadable.has(key)) {
+      const { note: reported } = decodeUnreadable(note);
+      this.#reportUnreadable?.({ ...reported, reason: `${reported.reason}${wayOut}` });
     }
-    if (this.#toldUnreadable.size >= UNREADABLE_MAX) this.#toldUnreadable.clear();
-    this.#toldUnreadable.set(key, isNoted);
+    if (this.#reportedUnreadable.size >= UNREADABLE_MAX) this.#reportedUnreadable.clear();
+    this.#reportedUnreadable.set(key, isNoted);
     return isNoted;
   }
 
-  /** What only tidies is made up for by a later pass. */
+  /** Runs an effect whose failure a later pass makes up for. Answers whether it succeeded. */
   async hint(effect: () => Promise<unknown>): Promise<boolean> {
     try {
       await effect();
@@ -268,7 +275,10 @@ export class TableItems {
     return keys.map((key) => found.get(nameOf(key.pk, key.sk)));
   }
 
-  /** The base that a page names, if it is there: strongly consistent, so a page that was read before it and names another is old. */
+  /**
+   * The snapshot of ledgers that a summary names, if it exists. The read is strongly consistent, so if it finds another version, the
+   * summary is out of date.
+   */
   async baseOf(verb: string, partition: number, page: Item): Promise<LedgerBase | undefined> {
     const version = baseVersionOf(page);
     if (version === undefined) return undefined;
@@ -284,7 +294,7 @@ export class TableItems {
     if ((this.#bases.get(partition)?.version ?? 0) < base.version) this.#bases.set(partition, base);
   }
 
-  /** Many items of one partition key, strongly consistent, in the order of their sort keys here. */
+  /** Many items of one partition key, strongly consistent, in the order of `sortKeys`. */
   async getClose(
     verb: string,
     pk: string,
@@ -311,12 +321,12 @@ export class TableItems {
     return { items: sortKeys.map((sk) => found.get(sk)), readUnits: reads.readUnits };
   }
 
-  /** All items under a partition key, strongly consistent, in the order of their sort keys. */
+  /** All items of a partition key, strongly consistent, in the order of their sort keys. */
   collection(verb: string, pk: string): Promise<readonly Item[]> {
     return this.pages(verb, { condition: '#pk = :pk', values: { ':pk': pk } });
   }
 
-  /** Up to `limit` items of a line, in its order; `next` only if more follow. */
+  /** Up to `limit` items of a line, in its order; `next` is set only if more follow. */
   async heads(
     verb: string,
     line: string,
@@ -340,18 +350,18 @@ export class TableItems {
     return { items, next: last === undefined ? undefined : encodeCursor(last) };
   }
 
-  /** The first items of a query; `last` of these only if more follow. */
+  /** The first items of a query; `last` is the last of these, and set only if more follow. */
   async upTo(
     limit: number,
     verb: string,
     query: PagedQuery,
   ): Promise<{ readonly items: readonly Item[]; readonly last: Item | undefined }> {
-    // One more than asked for tells whether others follow.
+    // One item more than `limit` shows whether others follow.
     const items = await this.pages(verb, query, limit + 1);
     return { items: items.slice(0, limit), last: items.length > limit ? items[limit - 1] : undefined };
   }
 
-  /** A query's items, at most so many. A page may end anywhere, and hold nothing, and others follow it. */
+  /** The items of a query, at most `most`. DynamoDB may end a page anywhere, or leave it empty, although others follow. */
   async pages(verb: string, query: PagedQuery, most?: number): Promise<readonly Item[]> {
     const items: Item[] = [];
     let { after } = query;
@@ -365,7 +375,7 @@ export class TableItems {
       if (after === undefined || (most !== undefined && items.length >= most)) return items;
     }
     throw new RefusedError(
-      `${verb}: more than ${PAGES_MAX} pages of items answer ${JSON.stringify(query.values)}; delete what is left over`,
+      `${verb}: more than ${PAGES_MAX} pages of items match ${JSON.stringify(query.values)}; delete old items`,
     );
   }
 }

@@ -15,7 +15,7 @@ import { PARALLEL_MAX } from './expressions.ts';
 import type { TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-/** No two letters have one name. */
+/** Makes the names of letters unique. */
 const newLetterNonce = (): string => randomBytes(9).toString('base64url');
 
 export class DynamoLeadStore implements LeadStore {
@@ -32,14 +32,14 @@ export class DynamoLeadStore implements LeadStore {
     const outcome = await this.#table.update('lead', {
       key: leaderKey(partition),
       update: `SET #holder = :holder, #untilMs = :until, #wantsLetters = ${wanted}`,
-      // A request whose answer got lost finds its own holder.
+      // If the answer got lost, the repeated request finds its own holder.
       condition: 'attribute_not_exists(#holder) OR #holder = :holder OR #untilMs <= :now',
       values: { ':holder': holder, ':until': untilMs, ':now': nowMs, ':wants': wantsLetters ?? false },
     });
     if (outcome.applied) return { kind: 'leading' };
     const leader = outcome.old === undefined ? undefined : decodeLeader(outcome.old).leader;
     if (leader === undefined)
-      throw new UnavailableError(`lead: the leader of partition ${partition} went away; try again`);
+      throw new UnavailableError(`lead: the lead of partition ${partition} ended during the call; try again`);
     return { kind: 'led', leader };
   }
 
@@ -65,7 +65,7 @@ export class DynamoLeadStore implements LeadStore {
       values: { ':pk': mailPk(partition) },
     });
     const read = await this.#items.readableEach(partition, items, decodeLetter);
-    // One that cannot be read may have told of anything.
+    // A letter that cannot be read may have been about any job, so the leader checks all.
     const letters = read.map(
       (letter, at) =>
         // planted: unreadable-says-nothing

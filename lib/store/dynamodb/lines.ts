@@ -50,7 +50,7 @@ export class DynamoLineStore implements LineStore {
     const { items, next } = await this.#items.heads('readKeys', keysLineName(partition, type), limit, after);
     const keys = await this.#items.readable(partition, items, (item) => {
       const backlog = decodeBacklog(item);
-      // Of a line that was read to its end, every key is known: where it stands does not matter.
+      // If a line was read to its end, all its keys are known, and their order does not matter.
       if (next !== undefined) {
         this.#items.keyRanks.sawKey(partition, type, backlog, String(item[ATTRIBUTE.rank]));
       }
@@ -67,7 +67,7 @@ export class DynamoLineStore implements LineStore {
     if (fairnessKeys.length === 0) return [];
     const sortKeys = fairnessKeys.map((key) => backlogKey(partition, type, key).sk);
     const { items } = await this.#items.getClose('readBacklogs', ledgerPk(partition), sortKeys);
-    // What is left of one whose last line was retired stands in no line.
+    // A backlog without lines is kept for a while after its last line was retired.
     const standing = items.map((item) => (item?.[ATTRIBUTE.line] === undefined ? undefined : item));
     return this.#items.readableEach(partition, standing, decodeBacklog);
   }
@@ -79,7 +79,7 @@ export class DynamoLineStore implements LineStore {
     if (fairnessKeys.length === 0) return [];
     const sortKeys = fairnessKeys.map((key) => ledgerKey(partition, key).sk);
     const { page, found, readUnits } = await untilWhole(() =>
-      this.#getBeside('getLedgers', partition, sortKeys, decodeLedger),
+      this.#getWithSummary('getLedgers', partition, sortKeys, decodeLedger),
     );
     const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
     this.#items.keyRanks.readLedgers(partition, ledgers, readUnits / ledgers.length);
@@ -92,28 +92,31 @@ export class DynamoLineStore implements LineStore {
   }: RequestOf<'getEstimates'>): Promise<readonly (EstimateRecord | undefined)[]> {
     if (ids.length === 0) return [];
     const sortKeys = ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId).sk);
-    // Those of resources never stand in the page.
+    // Estimates of single resources are never in the partition summary.
     if (ids.every(({ resourceId }) => resourceId !== '')) {
       const { items } = await this.#items.getClose('getEstimates', ledgerPk(partition), sortKeys);
       return this.#items.readableEach(partition, items, decodeEstimate);
     }
-    const { page, found } = await this.#getBeside('getEstimates', partition, sortKeys, decodeEstimate);
+    const { page, found } = await this.#getWithSummary('getEstimates', partition, sortKeys, decodeEstimate);
     return ids.map(
       ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
     );
   }
 
-  /** Items, and before them the page that some of what they hold may have left: so nothing falls between. */
-  async #getBeside<T>(
+  /**
+   * Reads the partition summary, then items. A value that moves from the summary to its own item between the reads is thus found twice,
+   * never missed.
+   */
+  async #getWithSummary<T>(
     verb: 'getLedgers' | 'getEstimates',
     partition: number,
     sortKeys: readonly string[],
     decode: (item: Item) => T,
   ): Promise<{
     readonly page: Page;
-    readonly torn: Item | undefined;
+    readonly staleSummary: Item | undefined;
     readonly found: readonly (T | undefined)[];
-    /** Without those of the page. */
+    /** Without the units of the summary. */
     readonly readUnits: number;
   }> {
     const pk = ledgerPk(partition);
@@ -129,8 +132,8 @@ export class DynamoLineStore implements LineStore {
       : { items: others, readUnits: few.length };
     return {
       page: page === undefined ? EMPTY_PAGE : decodePage(page, base),
-      torn: page === undefined || isOfBase(page, base) ? undefined : page,
-      // A charge or a cost that cannot be read is one that was never known: the next that is written takes its place.
+      staleSummary: page === undefined || isOfBase(page, base) ? undefined : page,
+      // A ledger or an estimate that cannot be read counts as missing: the next write replaces it.
       found: await this.#items.readableEach(partition, items, decode),
       readUnits,
     };
@@ -142,10 +145,10 @@ export class DynamoLineStore implements LineStore {
   }
 
   async readDue({ partition, nowMs, limit, after, fromMs }: RequestOf<'readDue'>): Promise<Heads> {
-    // The table refuses a range that ends before it begins.
+    // DynamoDB refuses a range that ends before it begins.
     if (fromMs !== undefined && fromMs > nowMs) return { jobs: [] };
     const { items, next } = await this.#items.heads('readDue', dueLineName(partition), limit, after, {
-      // The least rank of the next millisecond: whatever is due stands before it.
+      // The lowest rank of the next millisecond: all due jobs are below it.
       below: instantRank(Math.floor(nowMs) + 1, ''),
       from: fromMs === undefined ? undefined : instantRank(fromMs, ''),
     });
@@ -176,7 +179,8 @@ export class DynamoLineStore implements LineStore {
     const name = encodeBacklogLine(line);
     const values = { ':announced': announcedAtMs, ':name': name, ':one': 1 };
     const isQuiet = '#announcedAtMs <= :announced AND contains(#lines, :name)';
-    // Most keys have one line of a type. One announced in between turns the last one into one of several, and the other way round.
+    // Most keys have one line of a type. An announcement between the two writes can turn the last line into one of several, and a
+    // retirement the reverse.
     for (let tries = 1; tries <= RETIRE_TRIES_MAX; tries += 1) {
       const last = await this.#table.update('retireLine', {
         key,

@@ -1,4 +1,4 @@
-/** Memberships of dispatchers that run on. */
+/** Memberships of long-running dispatchers. */
 
 import type { MembershipStore } from '../contract/membership.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../contract/records.ts';
@@ -9,10 +9,10 @@ import { DISPATCHERS_PK } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { NO_PARTITION, type TableItems } from './items.ts';
 
-/** The expiry of a dispatcher that has left: its life is over, and its record says so to renewals that come late. */
+/** The expiry of a membership that was removed. Late renewals find it and are refused. */
 const LEFT_AT_MS = 0;
 
-/** Renewals come no later than this. */
+/** How long a removed membership is kept. Renewals are never later than this. */
 const LEFT_KEPT_MS = 3_600_000;
 
 export class DynamoMembershipStore implements MembershipStore {

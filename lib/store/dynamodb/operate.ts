@@ -1,4 +1,4 @@
-/** Jobs that are cancelled or moved, controls, dead letters, and requests that were rejected. */
+/** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
 import { randomUUID } from 'node:crypto';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
@@ -48,13 +48,13 @@ import { inParallel } from './parallel.ts';
 const IDLE_CONTROL =
   '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
 
-/** Changes of an operator come no later than this. */
+/** How long an idle control is kept. Late changes of operators are never later than this. */
 const IDLE_CONTROL_KEPT_MS = 3_600_000;
 
 const CANCEL_TRIES_MAX = 5;
 
-/** What is said of a job that could not be moved, as it is now. */
-function unmoved(job: Job | undefined): RetimeOutcome {
+/** The outcome for a job that could not be retimed. */
+function refusedRetime(job: Job | undefined): RetimeOutcome {
   if (job === undefined) return { kind: 'missing' };
   return { kind: isWaiting(job.state) ? 'superseded' : 'tooLate', job };
 }
@@ -73,23 +73,23 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
   async cancelJob({ jobId, nowMs, expiresAtMs, by }: RequestOf<'cancelJob'>): Promise<CancelOutcome> {
     const seen = await this.#table.get('cancelJob', jobKey(jobId));
     if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
-    // Read first, for it never changes: what fails after the write would hide that the job was cancelled.
-    const payload = await this.#items.payloads.of('cancelJob', seen);
+    // The payload is read before the write, and never changes. A failed read after the write would hide that the job was cancelled.
+    const payload = await this.#items.payloads.readItem('cancelJob', seen);
     const callId = randomUUID();
-    const asked = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
+    const requestClause = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
       by === undefined ? '' : ', #cancelRequestedBy = :by'
     }`;
-    const askedValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
-    // A worker may start the job, or give it up, between the two writes.
+    const requestValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
+    // A worker may start the job, or end its attempt, between the two writes.
     for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
       const cancelled = await this.#items.changeJob('cancelJob', jobId, {
-        // Of an earlier attempt, `finishedAtMs` says what that used.
+        // `finishedAtMs` of an earlier attempt stays, because that attempt's cost is charged by it.
         update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
-          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${asked} REMOVE #line, #rank`,
+          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${requestClause} REMOVE #line, #rank`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
         values: {
           ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
-          ...askedValues,
+          ...requestValues,
           ':one': 1,
           ':ttl': ttlSec(expiresAtMs),
           ':callId': callId,
@@ -100,20 +100,22 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       if (isTerminal(job.state)) {
         const isOurs = cancelled.applied || item[ATTRIBUTE.callId] === callId;
         if (isOurs)
-          await this.#items.hint(() => this.#items.payloads.ended('cancelJob', item, job, expiresAtMs));
+          await this.#items.hint(() =>
+            this.#items.payloads.expireWithJob('cancelJob', item, job, expiresAtMs),
+          );
         return { kind: isOurs ? 'cancelled' : 'ended', job: decodeJob(item, payload) };
       }
-      const asking = await this.#items.changeJob('cancelJob', jobId, {
-        update: `SET ${asked}`,
+      const requested = await this.#items.changeJob('cancelJob', jobId, {
+        update: `SET ${requestClause}`,
         condition: '#state = :running AND attribute_not_exists(#cancelRequestedAtMs)',
-        values: { ...stateValues('running'), ...askedValues },
+        values: { ...stateValues('running'), ...requestValues },
       });
-      if (isAskedToEnd(asking)) {
-        return { kind: 'requested', job: decodeJob(asking.item, payload) };
+      if (isCancelRequested(requested)) {
+        return { kind: 'requested', job: decodeJob(requested.item, payload) };
       }
     }
     throw new ThrottledError(
-      `cancelJob: job ${jobId} moved on at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
+      `cancelJob: job ${jobId} changed at each of ${CANCEL_TRIES_MAX} tries, nothing was changed; try again`,
     );
   }
 
@@ -121,23 +123,23 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const transition = retime(job, runAtMs, nowMs, by);
     if (transition.kind === 'refused') {
       const [present] = await this.#submit.getJobs({ ids: [job.id] });
-      return unmoved(present);
+      return refusedRetime(present);
     }
     const next = transition.job;
     const seen = await this.#table.get('retimeJob', jobKey(job.id));
     if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
-    // Read first, for it never changes: what fails after the write would hide that the job was moved.
-    const payload = await this.#items.payloads.of('retimeJob', seen);
-    await this.#items.payloads.moving('retimeJob', seen, next);
-    // A job that is ready, and stays so, stays where it stands: it may be parked.
+    // The payload is read before the write, and never changes. A failed read after the write would hide that the job was retimed.
+    const payload = await this.#items.payloads.readItem('retimeJob', seen);
+    await this.#items.payloads.extend('retimeJob', seen, next);
+    // A job that is ready and stays ready keeps its line, because it may be parked.
     const standing =
       job.state === 'pending' && next.state === 'pending' ? undefined : this.#items.standingOf(next);
     const callId = randomUUID();
     const ready = readyChange(next);
-    const noted = notedHistory(next.history);
+    const historyClause = notedHistory(next.history);
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${noted.set}
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${historyClause.set}
         ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
@@ -146,7 +148,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
         ...ready.values,
-        ...noted.values,
+        ...historyClause.values,
         ':callId': callId,
         ...(standing === undefined ? {} : standingValues(standing)),
       },
@@ -154,7 +156,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined || this.#items.isGone(item)) return { kind: 'missing' };
     const present = decodeJob(item, payload);
-    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId) return unmoved(present);
+    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId) return refusedRetime(present);
     return { kind: 'moved', job: present };
   }
 
@@ -170,11 +172,14 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       values: { ...values, ':scope': scope, ':callId': callId },
     });
     const item = outcome.applied ? outcome.item : outcome.old;
-    if (item === undefined) throw new UnavailableError(`changeControl: ${scope} was not answered; repeat it`);
+    if (item === undefined)
+      throw new UnavailableError(
+        `changeControl: the control of ${scope} was deleted during the call; repeat it`,
+      );
     const control = decodeControl(item);
     if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
       return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };
-    // Nobody sees one that is idle; it is kept a while, so that what comes late can be told from what is newer.
+    // An idle control is not shown, but kept for a while, so that a late change can be distinguished from a newer one.
     if (isIdle(control)) {
       await this.#items.hint(() =>
         this.#table.update('changeControl', {
@@ -194,23 +199,25 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const notes = items.map(decodeUnreadable);
     const present = await this.#items.getAll(
       'listUnreadable',
-      notes.map(({ of }) => of),
+      notes.map(({ itemKey }) => itemKey),
       (item) => item,
     );
-    // A schedule is two items: either may be what cannot be read.
-    const specKeys = notes.flatMap(({ of }) => specKeyBeside(of) ?? []);
+    // A schedule is two items, and either may be unreadable.
+    const specKeys = notes.flatMap(({ itemKey }) => specKeyBeside(itemKey) ?? []);
     const specs = new Map(
       (await this.#items.getAll('listUnreadable', specKeys, (item) => item)).map((item, at) => [
         specKeys[at]?.pk,
         item,
       ]),
     );
-    return notes.flatMap(({ of, told }, at) => {
+    return notes.flatMap(({ itemKey, note }, at) => {
       const item = present[at];
       if (item === undefined) return [];
       const isFine =
-        specKeyBeside(of) === undefined ? isReadable(item) : isReadableSchedule(item, specs.get(of.pk));
-      return isFine ? [] : told;
+        specKeyBeside(itemKey) === undefined
+          ? isReadable(item)
+          : isReadableSchedule(item, specs.get(itemKey.pk));
+      return isFine ? [] : note;
     });
   }
 
@@ -222,8 +229,8 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       heads.map(({ id }) => jobKey(id)),
       (item) => (this.#items.isGone(item) ? undefined : item),
     );
-    const apart = await this.#items.payloads.ofAll('readDeadLetters', found);
-    const payloadOf = new Map(found.map((item, at) => [item, apart[at]]));
+    const payloadItems = await this.#items.payloads.readItems('readDeadLetters', found);
+    const payloadOf = new Map(found.map((item, at) => [item, payloadItems[at]]));
     const jobs = await this.#items.readableEach(partition, found, (item) =>
       decodeJob(item, payloadOf.get(item)),
     );
@@ -296,7 +303,10 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
   }
 }
 
-/** Whoever asked first is the one who did. */
-function isAskedToEnd(asking: ChangedJob): asking is ChangedJob & { readonly item: Item } {
-  return asking.applied || (asking.job?.state === 'running' && asking.job.cancelRequestedAtMs !== undefined);
+/** Whether a cancellation of the running job was requested, by this call or an earlier one. */
+function isCancelRequested(requested: ChangedJob): requested is ChangedJob & { readonly item: Item } {
+  return (
+    requested.applied ||
+    (requested.job?.state === 'running' && requested.job.cancelRequestedAtMs !== undefined)
+  );
 }

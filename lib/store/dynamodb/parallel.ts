@@ -1,6 +1,6 @@
 /**
- * Runs an effect for each item, at most `limit` at once, and answers in the order of the items.
- * Waits for all before it throws the first error, so that nothing goes on behind the caller's back.
+ * Runs an effect for each item, at most `limit` at once, and answers in the order of the items. It waits for all effects before it throws
+ * the first error, so that none is still running when the caller continues.
  */
 export async function inParallel<T, R>(
   items: readonly T[],
@@ -24,7 +24,7 @@ export async function inParallel<T, R>(
   return answers;
 }
 
-/** Lets at most so many effects go on at once; the others wait for their turn, in the order in which they came. */
+/** Runs at most `limit` effects at once. The others wait, first come, first served. */
 export class Lanes {
   #free: number;
   readonly #waiting: (() => void)[] = [];

@@ -41,7 +41,7 @@ export class DynamoParkingStore implements ParkingStore {
 
   async markParked({ partition, conflictKeys, nowMs }: RequestOf<'markParked'>): Promise<void> {
     await inParallel(conflictKeys, PARALLEL_MAX, async (conflictKey) => {
-      // One that is as new, or newer, is left alone: it was renewed since.
+      // The time never goes back: another call may have written a later one.
       await this.#table.put('markParked', {
         item: encodeParkedMark(partition, { conflictKey, parkedAtMs: nowMs }),
         condition: 'attribute_not_exists(#pk) OR #parkedAtMs < :now',
@@ -89,7 +89,7 @@ export class DynamoParkingStore implements ParkingStore {
     const jobs: JobHead[] = [];
     let from = after;
     let found = 0;
-    // One read shows some groups whole; where it ends inside one, the next read begins behind that group.
+    // Most reads show several groups whole. If a read ends within a group, the next read begins after that group.
     for (;;) {
       const limit = BLOCKED_READ + butFor.size;
       const { items, next } = await this.#items.heads('readBlocked', line, limit, undefined, { above: from });
@@ -99,14 +99,14 @@ export class DynamoParkingStore implements ParkingStore {
       for (const [group, heads] of byGroup) {
         if (found === groups) return { jobs, next: from };
         const waiting = heads.filter(({ id }) => !butFor.has(id));
-        // The page ends before the first of the group that waits: the next one begins with the group, and shows it.
+        // The read ends before the first waiting job of its last group, so the next read begins at that group again.
         if (waiting.length === 0 && byGroup.size > 1 && last !== undefined && group === blockedGroup(last))
           break;
         jobs.push(...waiting.slice(0, BLOCKED_HEADS));
         found += 1;
         from = behindGroup(group);
       }
-      // What cannot be read says of no group where it ends.
+      // If no job of a read can be decoded, the next group is unknown, so the read ends.
       if (next === undefined || byGroup.size === 0) return { jobs };
     }
   }
@@ -116,7 +116,7 @@ export class DynamoParkingStore implements ParkingStore {
     let present = version;
     for (const chunk of chunksOf(jobs, TRANSACTION_ITEMS_MAX - 1)) {
       let left = chunk;
-      // One that has moved on refuses the transaction: the others are tried again without it.
+      // A job that has changed makes DynamoDB refuse the transaction; the other jobs are tried again without it.
       for (let tries = 1; left.length > 0 && tries <= PARK_TRIES_MAX; tries += 1) {
         const outcome = await this.#table.transact('park', randomUUID(), [
           this.#raisePart(partition, present),
@@ -136,7 +136,7 @@ export class DynamoParkingStore implements ParkingStore {
     return { kind: 'parked', version: present, outcomes: parked };
   }
 
-  /** Raises the version of a page, and changes nothing else of it. */
+  /** Raises the version of the partition summary and changes nothing else. */
   #raisePart(partition: number, version: number): TransactionPart {
     if (version === 0) return this.#table.putPart(pageAfter(partition, { ...EMPTY_PAGE, version: 1 }, ''));
     return this.#table.updatePart({

@@ -1,4 +1,4 @@
-/** A partition as a pass reads it, at once, and the decisions that a pass commits, together or not at all. */
+/** Loads a partition for a pass, and commits the pass's decisions. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Control } from '../../core/capacity.ts';
@@ -66,15 +66,15 @@ import { PAGE_PART, PARALLEL_MAX } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-/** What a store has last read and written of a partition: what its next commit follows, if it is of the same version. */
-interface Known {
+/** The partition as this store has last read or written it. The next commit is computed from it, if it has the commit's version. */
+interface KnownPartition {
   readonly page: Page;
-  /** All items of reservations by their names; those that the page does not name hold nothing. */
+  /** All items of reservations by name. Those that the summary does not name do not count. */
   readonly items: Map<string, readonly Reservation[]>;
 }
 
-/** @throws StaleCommitError when a commit that follows what is known changes what is not there, or makes what is */
-function requireCurrent(partition: number, { page, items }: Known, commit: Commit): void {
+/** @throws StaleCommitError if a commit with the present version changes a missing reservation, or makes one that exists */
+function requireCurrent(partition: number, { page, items }: KnownPartition, commit: Commit): void {
   const touched = [...commit.drop, ...commit.postpone].map(({ reservation }) => reservation);
   const batchIds = new Set([...commit.reserve, ...touched].map(({ batchId }) => batchId));
   const present = presentIn(page, items, batchIds);
@@ -82,20 +82,20 @@ function requireCurrent(partition: number, { page, items }: Known, commit: Commi
   const changed = touched.find(({ batchId }) => !present.has(batchId));
   if (made !== undefined)
     throw new StaleCommitError(
-      `the commit makes the reservation ${made.batchId}, which is there; load partition ${partition} again`,
+      `the commit makes the reservation ${made.batchId}, which exists already; load partition ${partition} again`,
     );
   if (changed !== undefined)
     throw new StaleCommitError(
-      `the commit changes the reservation ${changed.batchId}, which is gone; load partition ${partition} again`,
+      `the commit changes the reservation ${changed.batchId}, which does not exist any more; load partition ${partition} again`,
     );
 }
 
 const COMMIT_ID_BYTES = 6;
-const knownFrom = ({ page, reservations }: PartitionItems): Known => ({ page, items: reservations });
+const knownFrom = ({ page, reservations }: PartitionItems): KnownPartition => ({ page, items: reservations });
 
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
-/** A page that is written only if the partition's version is the one that it follows. */
+/** Puts a partition summary on condition that the stored one has the version before it. */
 export function pageAfter(partition: number, page: Page, commitId: string): Put {
   const version = page.version - 1;
   return {
@@ -107,16 +107,16 @@ export function pageAfter(partition: number, page: Page, commitId: string): Put 
   };
 }
 
-/** What the items of a partition say. */
+/** The decoded items of a partition. */
 interface PartitionItems {
   leader: ReturnType<typeof decodeLeader> | undefined;
   page: Page;
-  /** The page, if what was read beside it is not the base that it names. */
-  torn: Item | undefined;
-  /** An item of reservations that the page names, and that was not read with it. */
-  lacks: string | undefined;
+  /** The item of the summary, if the snapshot of ledgers that was read with it is not the one that it names. */
+  staleSummary: Item | undefined;
+  /** The name of an item of reservations that the summary names and that was not found. */
+  missingItem: string | undefined;
   lookout: Lookout | undefined;
-  /** Items of reservations by their names. */
+  /** Items of reservations by name. */
   readonly reservations: Map<string, readonly Reservation[]>;
   readonly workers: WorkerRecord[];
   readonly controls: Control[];
@@ -127,8 +127,8 @@ interface PartitionItems {
 const noItems = (): PartitionItems => ({
   leader: undefined,
   page: EMPTY_PAGE,
-  torn: undefined,
-  lacks: undefined,
+  staleSummary: undefined,
+  missingItem: undefined,
   lookout: undefined,
   reservations: new Map(),
   workers: [],
@@ -140,7 +140,7 @@ const noItems = (): PartitionItems => ({
 export class DynamoPartitionStore implements PartitionStore, LendingStore {
   readonly #items: TableItems;
   readonly #table: DynamoConnection;
-  readonly #known = new Map<number, Known>();
+  readonly #known = new Map<number, KnownPartition>();
 
   constructor(items: TableItems) {
     this.#items = items;
@@ -178,35 +178,40 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     };
   }
 
-  /** Whatever the base says, if no commit follows this. */
-  async #readItems(partition: number, nowMs: number, isBare: boolean): Promise<PartitionItems> {
+  /** Reads the items of a partition until all are of one commit. A missing snapshot of ledgers is no error here. */
+  async #readItems(partition: number, nowMs: number, isWithoutLedgers: boolean): Promise<PartitionItems> {
     const read = await untilWhole(async () => {
       const items = await this.#items.collection('loadPartition', partitionPk(partition));
-      return this.#decoded(partition, items, nowMs, isBare);
+      return this.#decode(partition, items, nowMs, isWithoutLedgers);
     });
-    // To go on without it would give its capacity away a second time, and leave its jobs without anyone who looks after them.
+    // A pass without these reservations would give their capacity away a second time, and no pass would check their jobs.
     // planted: named-and-gone
-    if (read.lacks !== undefined) throw reservationsMissing(partition, read.lacks);
+    if (read.missingItem !== undefined) throw reservationsMissing(partition, read.missingItem);
     return read;
   }
 
   async #readWhole(partition: number, nowMs: number): Promise<PartitionItems> {
     const before = this.#versionOf(partition);
     const read = await this.#readItems(partition, nowMs, false);
-    if (read.torn !== undefined) await this.#items.setAside(partition, read.torn, baseMissing(read.torn));
-    // Another read of this process, or its commit, may have come after this one; but a table that is behind what was known before was restored.
+    if (read.staleSummary !== undefined)
+      await this.#items.setAside(partition, read.staleSummary, baseMissing(read.staleSummary));
+    // A later read or commit of this process may have finished before this one, and stays. But if the table is older than what was known
+    // before the read, it was restored from a backup, and this read counts.
     const { version } = read.page;
     if (this.#versionOf(partition) <= version || before > version)
       this.#known.set(partition, knownFrom(read));
     return read;
   }
 
-  /** The items of a partition by their kinds. What cannot be read is set aside; a worker or a control stays, with nothing to give. */
-  async #decoded(
+  /**
+   * Decodes the items of a partition by kind. Most that cannot be read are left out and noted; a worker or a control is replaced by a
+   * substitute without capacity.
+   */
+  async #decode(
     partition: number,
     items: readonly Item[],
     nowMs: number,
-    isBare: boolean,
+    isWithoutLedgers: boolean,
   ): Promise<PartitionItems> {
     const found = noItems();
     let pageItem: Item | undefined;
@@ -252,7 +257,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       [
         REQUEST_PREFIX,
         async (item) => {
-          // One that nobody can read asks for nothing, until its partition asks again.
+          // A request for a loan that cannot be read is ignored; its partition will ask again.
           found.requests.push(...(await this.#items.readable(partition, [item], decodeRequest)));
         },
       ],
@@ -263,15 +268,18 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       await take?.(item);
     }
     if (pageItem === undefined) return found;
-    const base = isBare ? undefined : await this.#items.baseOf('loadPartition', partition, pageItem);
+    const base = isWithoutLedgers
+      ? undefined
+      : await this.#items.baseOf('loadPartition', partition, pageItem);
     const page = decodePage(pageItem, base);
     return {
       ...found,
       page,
-      torn: isBare || isOfBase(pageItem, base) ? undefined : pageItem,
-      // The page is read before its reservations: one that was taken away meanwhile is of a page that is not the partition's any more.
+      staleSummary: isWithoutLedgers || isOfBase(pageItem, base) ? undefined : pageItem,
+      // The summary sorts before its reservations, so it was read first. If an item is missing, a later commit may have dropped it: read
+      // again.
       // planted: named-but-missing
-      lacks: [...page.named].find((itemId) => !found.reservations.has(itemId)),
+      missingItem: [...page.named].find((itemId) => !found.reservations.has(itemId)),
     };
   }
 
@@ -279,8 +287,11 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     return this.#known.get(partition)?.page.version ?? 0;
   }
 
-  /** What it knows of that version, or reads now. What a restored table has may be older than what this process knew. */
-  async #knownAt(partition: number, version: number): Promise<Known> {
+  /**
+   * The partition at that version, as known or as read now. After a restore from a backup, the table's version may be lower than the known
+   * one.
+   */
+  async #knownAt(partition: number, version: number): Promise<KnownPartition> {
     const known = this.#known.get(partition);
     return known?.page.version === version ? known : knownFrom(await this.#readWhole(partition, 0));
   }
@@ -289,15 +300,15 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     requireBounded(commit);
     const known = await this.#knownAt(partition, commit.version);
     if (known.page.version !== commit.version) return 'lost';
-    // Not known again before the answer: a commit without one may have happened or not.
+    // Forgotten until the answer arrives: a commit without an answer may have been applied or not.
     this.#known.delete(partition);
     requireCurrent(partition, known, commit);
     const change = nextPage(known.page, commit, known.items, newCommitId());
     // planted: page-before-items
-    if ((await this.#putAhead(partition, known.page.version, change)) === 'lost') return 'lost';
+    if ((await this.#putReferenced(partition, known.page.version, change)) === 'lost') return 'lost';
     const written = isPageAlone(change, commit)
       ? await this.#putPage(partition, change.page)
-      : await this.#writeTogether(partition, change, commit);
+      : await this.#writeInTransaction(partition, change, commit);
     if (written === 'lost') return 'lost';
     if (this.#versionOf(partition) < change.page.version)
       this.#known.set(partition, { page: change.page, items: new Map([...known.items, ...change.ahead]) });
@@ -307,14 +318,14 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     return 'committed';
   }
 
-  /** This process has raised the version of a partition, and changed nothing else that its page says. */
+  /** Records that this process has raised the version of a partition without another change. */
   raised(partition: number, version: number): void {
     const known = this.#known.get(partition);
     if (known?.page.version === version)
       this.#known.set(partition, { ...known, page: { ...known.page, version: version + 1 } });
   }
 
-  /** Only hints: what is not written is learned again. A process that comes late with what it learned before takes nothing back. */
+  /** Estimates are hints: one that is not written will be learned again. A late process cannot overwrite an estimate of a later commit. */
   async #putEstimates(partition: number, { estimates, page: { version } }: PageChange): Promise<void> {
     await inParallel(estimates, PARALLEL_MAX, (estimate) => {
       const key = estimateKey(partition, estimate.type, estimate.resourceId);
@@ -330,10 +341,10 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /**
-   * Puts what the page is about to name, or to let go of. An item of reservations has a name of its own: put again, or late, it says the same.
-   * A ledger takes the place of nothing newer; where something newer stands, another commit has come first.
+   * Writes the items that the next summary refers to. An item of reservations has a unique name, so a late or repeated write changes
+   * nothing. A ledger never overwrites one of a later version; if there is one, another commit came first.
    */
-  async #putAhead(
+  async #putReferenced(
     partition: number,
     version: number,
     { ahead, spilled }: PageChange,
@@ -349,30 +360,30 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     );
     const put = await inParallel([...reservations, ...ledgers], PARALLEL_MAX, async (each) => {
       const outcome = await this.#table.put('commit', each);
-      // All that follow one version let go of the same ledgers.
+      // Commits that follow the same version move the same ledgers to items.
       return outcome.applied || outcome.old?.[ATTRIBUTE.version] === version;
     });
     return put.every((isPut) => isPut) ? 'put' : 'lost';
   }
 
-  /** Writes the page by itself. */
+  /** Writes the summary as a single item. */
   async #putPage(partition: number, page: Page): Promise<CommitOutcome> {
     const commitId = newCommitId();
     const outcome = await this.#table.put('commit', pageAfter(partition, page, commitId));
     if (outcome.applied) return 'committed';
     if (outcome.old === undefined) return 'lost';
     const present = commitOf(outcome.old);
-    // A request that was repeated finds what it has written itself, or what others have written on top of it.
+    // A repeated request finds the summary that it wrote itself, or later ones.
     if (present.commitId === commitId) return 'committed';
     if (outcome.isRepeated && present.version > page.version)
       throw new UnavailableError(
-        `commit: no answer, and others have come after version ${page.version} of partition ${partition}; load it again`,
+        `commit: no answer, and other commits followed version ${page.version} of partition ${partition}; load it again`,
       );
     return 'lost';
   }
 
-  /** Writes the page and, in the same transaction, a new base of its ledgers, or loans. */
-  async #writeTogether(
+  /** Writes the summary and, in the same transaction, a new snapshot of its ledgers, or loans. */
+  async #writeInTransaction(
     partition: number,
     { page, base }: PageChange,
     commit: Commit,
@@ -386,11 +397,11 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     if (outcome.applied) return 'committed';
     if (outcome.refused.has(PAGE_PART)) return 'lost';
     throw new StaleCommitError(
-      `the commit makes or ends loans that are not as it says; load partition ${partition} again`,
+      `the commit makes a loan that exists already, or changes one that has changed; load partition ${partition} again`,
     );
   }
 
-  /** A loan stands with both partitions, and both say the same of it. */
+  /** A loan has equal items in both partitions. */
   #lendingParts(partition: number, { lend = [], giveBack = [] }: Commit): readonly TransactionPart[] {
     const table = this.#table;
     const granted = new Set(lend.map(({ to }) => to));
@@ -427,8 +438,8 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /**
-   * Takes away items of reservations that the page, as it is known, does not name, and that follow an earlier version: no page will ever name
-   * them. A commit that is about to name one follows the page's version, or a later one, and so does its item.
+   * Deletes items of reservations that the known summary does not name and that are of an earlier version: no summary will ever name them.
+   * The items of a commit in progress have the summary's present version, or a later one.
    */
   async #deleteUnnamed(partition: number): Promise<void> {
     const known = this.#known.get(partition);
@@ -449,7 +460,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     });
   }
 
-  /** Only hints move here: what fails is moved by a later pass. */
+  /** Moves of keys are hints: a later pass repeats those that fail. */
   async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
     await inParallel(moves, PARALLEL_MAX, ({ type, fairnessKey, from, to }) =>
       this.#items.hint(() =>
@@ -474,7 +485,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
             values: { ':at': seen.atMs, ':next': seen.nextAtMs, ':judged': seen.judgedUntilMs },
           }),
     });
-    // A request that was repeated finds what it has written itself.
+    // A repeated request finds the record that it wrote itself.
     return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
   }
 

@@ -1,6 +1,6 @@
 /**
- * Payloads that stand in items of their own (`../table/payload.ts` says which). The payload is put first, then the job that names it:
- * whoever sees a job can read all of it. What nobody names is taken back at once, or is collected in its time.
+ * Payloads with items of their own (`../table/payload.ts` decides which). The payload is put first, then the job that names it, so that a
+ * job that can be read always has its payload. A payload that no job names is discarded at once, or garbage collected later.
  */
 import { randomBytes } from 'node:crypto';
 import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
@@ -11,7 +11,7 @@ import { isApart, isKeptLonger, PAYLOAD_KEPT_MS } from '../table/payload.ts';
 import { type ItemKey, payloadKey } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 
-/** What tells apart the payloads that several put of one job: a few, mostly one. */
+/** Distinguishes the payloads of several submitters of one job: there are few, and mostly one. */
 const ID_BYTES = 9;
 
 export class Payloads {
@@ -29,7 +29,7 @@ export class Payloads {
     this.#hint = hint;
   }
 
-  /** Puts what stands apart of a job that is to be put; answers its name, undefined: all of it goes into the job's item. */
+  /** Puts the payload of a job that is about to be put, if it gets its own item. Answers the item's name, or undefined. */
   async put(verb: string, job: Job): Promise<string | undefined> {
     if (!isApart(job)) return undefined;
     const payloadId = randomBytes(ID_BYTES).toString('base64url');
@@ -38,32 +38,38 @@ export class Payloads {
     return payloadId;
   }
 
-  /** Takes back what was put for a job that is not there, or that another put has made. A put, because submitters delete nothing. */
+  /**
+   * Discards a payload whose job was not put, or was put by another call. It is a put with an expired `ttl`, because submitters may not
+   * delete.
+   */
   async discard(verb: string, jobId: string, payloadId: string | undefined): Promise<void> {
     if (payloadId === undefined) return;
     const item = { ...payloadKey(jobId, payloadId), [ATTRIBUTE.ttl]: ttlSec(this.#nowMs()) };
     await this.#hint(() => this.#table.put(verb, { item }));
   }
 
-  /** The job of an item, all of it. */
-  async whole(verb: string, item: Item): Promise<Job> {
-    return decodeJob(item, await this.of(verb, item));
+  /** The whole job of an item. */
+  async readJob(verb: string, item: Item): Promise<Job> {
+    return decodeJob(item, await this.readItem(verb, item));
   }
 
-  /** The item that a job's payload stands in; undefined: it stands in its own, or is gone. */
-  async of(verb: string, item: Item): Promise<Item | undefined> {
-    const key = keyBeside(item);
+  /** The item of a job's payload; undefined: the payload is in the job's item, or is gone. */
+  async readItem(verb: string, item: Item): Promise<Item | undefined> {
+    const key = payloadKeyIn(item);
     if (key === undefined) return undefined;
-    // It never changes, so a read that lags can only miss it.
+    // A payload never changes, so an eventually consistent read can only miss it.
     return (await this.#table.getLagging(verb, key)) ?? this.#table.get(verb, key);
   }
 
-  /** As `of`, for several. */
-  async ofAll(verb: string, items: readonly (Item | undefined)[]): Promise<readonly (Item | undefined)[]> {
-    const keys = items.map((item) => (item === undefined ? undefined : keyBeside(item)));
-    const asked = keys.filter((key) => key !== undefined);
-    if (asked.length === 0) return items.map(() => undefined);
-    const distinct = new Map(asked.map((key) => [nameOf(key), key]));
+  /** Like `of`, for several items. */
+  async readItems(
+    verb: string,
+    items: readonly (Item | undefined)[],
+  ): Promise<readonly (Item | undefined)[]> {
+    const keys = items.map((item) => (item === undefined ? undefined : payloadKeyIn(item)));
+    const wanted = keys.filter((key) => key !== undefined);
+    if (wanted.length === 0) return items.map(() => undefined);
+    const distinct = new Map(wanted.map((key) => [nameOf(key), key]));
     const found = new Map(
       (await this.#table.getAll(verb, [...distinct.values()])).map((item) => [
         nameOf({ pk: String(item[ATTRIBUTE.pk]), sk: String(item[ATTRIBUTE.sk]) }),
@@ -74,25 +80,25 @@ export class Payloads {
   }
 
   /**
-   * Has a payload collected with its job, which has ended. Whoever dies before leaves it to be collected later: all readers come by
-   * the job.
+   * Sets the `ttl` of an ended job's payload to that of the job. If the process crashes before this, the payload is garbage collected
+   * later, which does no harm, because payloads are only read through their jobs.
    *
-   * @param item - the job's, as it is by now
+   * @param item - the job's present item
    */
-  async ended(
+  async expireWithJob(
     verb: string,
     item: Item,
     { state }: Pick<MovingJob, 'state'>,
     expiresAtMs: number,
   ): Promise<void> {
-    const key = keyBeside(item);
+    const key = payloadKeyIn(item);
     if (key === undefined || !isTerminal(state)) return;
     await this.#keepUntil(verb, key, expiresAtMs);
   }
 
-  /** Has a payload kept for longer whose job will be moved to a time far away. */
-  async moving(verb: string, item: Item, job: MovingJob): Promise<void> {
-    const key = keyBeside(item);
+  /** Extends the `ttl` of a payload before its job is retimed to a time far away. */
+  async extend(verb: string, item: Item, job: MovingJob): Promise<void> {
+    const key = payloadKeyIn(item);
     if (key !== undefined && isKeptLonger(job))
       await this.#keepUntil(verb, key, job.runAtMs + PAYLOAD_KEPT_MS);
   }
@@ -109,7 +115,7 @@ export class Payloads {
 
 const nameOf = ({ pk, sk }: ItemKey): string => JSON.stringify([pk, sk]);
 
-function keyBeside(item: Item): ItemKey | undefined {
+function payloadKeyIn(item: Item): ItemKey | undefined {
   const payloadId = payloadIdOf(item);
   return payloadId === undefined || !isJobItem(item) ? undefined : payloadKey(idOfJobItem(item), payloadId);
 }

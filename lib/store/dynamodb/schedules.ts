@@ -31,7 +31,7 @@ import {
 import type { DynamoConnection } from './connection.ts';
 import type { TableItems } from './items.ts';
 
-const AT_SEEN = '#revision = :seen';
+const IS_UNCHANGED = '#revision = :seen';
 
 export class DynamoScheduleStore implements ScheduleStore {
   readonly #items: TableItems;
@@ -54,7 +54,7 @@ export class DynamoScheduleStore implements ScheduleStore {
         if (unreadable === undefined || state === undefined || !(error instanceof MalformedItemError))
           throw error;
         unreadable(id);
-        // One that stands in no line was set aside before.
+        // A schedule in no line was taken out of it before.
         const partition = partitionOfLine(state);
         if (partition !== undefined) await this.#items.setAside(partition, state, error);
       }
@@ -80,7 +80,7 @@ export class DynamoScheduleStore implements ScheduleStore {
     const outcome = await this.#table.transact('putSchedule', randomUUID(), [
       this.#table.putPart({
         item: encodeScheduleState(state),
-        condition: seen === 0 ? 'attribute_not_exists(#pk)' : AT_SEEN,
+        condition: seen === 0 ? 'attribute_not_exists(#pk)' : IS_UNCHANGED,
         ...(seen === 0 ? {} : { values: { ':seen': seen } }),
       }),
       this.#table.putPart({ item: encodeScheduleSpec(state.id, state.revision, spec) }),
@@ -88,22 +88,22 @@ export class DynamoScheduleStore implements ScheduleStore {
     return outcome.applied ? 'applied' : 'superseded';
   }
 
-  async saveSchedule({ state, withJobStates: seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
+  async saveSchedule({ state, afterRevision: seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
     const item = encodeScheduleState(state);
     const outcome = await this.#table.put('saveSchedule', {
       item,
-      condition: AT_SEEN,
+      condition: IS_UNCHANGED,
       values: { ':seen': seen },
     });
     if (outcome.applied) return 'applied';
-    // A try whose answer got lost may have written it; whoever else wrote the same goes on with the same.
+    // A try whose answer got lost may have written it. If another caller has written the same, both may continue.
     const { old } = outcome;
     return old?.revision === item.revision && old?.text === item.text ? 'applied' : 'superseded';
   }
 
   async deleteSchedule({ id, seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
     const outcome = await this.#table.transact('deleteSchedule', randomUUID(), [
-      this.#table.deletePart(scheduleKey(id), AT_SEEN, { ':seen': seen }),
+      this.#table.deletePart(scheduleKey(id), IS_UNCHANGED, { ':seen': seen }),
       this.#table.deletePart(scheduleSpecKey(id)),
     ]);
     return outcome.applied ? 'applied' : 'superseded';
@@ -112,7 +112,7 @@ export class DynamoScheduleStore implements ScheduleStore {
   async discardSchedule(id: string): Promise<Applied> {
     const { state, spec } = (await this.#itemsOf('discardSchedule', [id])).get(id) ?? {};
     if (state === undefined || isReadableSchedule(state, spec)) return 'superseded';
-    // Exactly what was read: somebody may be correcting it.
+    // Only the item that was read is deleted: an operator may be correcting it.
     const asRead = ['revision', 'text'].map((name) =>
       state[name] === undefined ? `attribute_not_exists(#${name})` : `#${name} = :${name}`,
     );
@@ -136,7 +136,7 @@ export class DynamoScheduleStore implements ScheduleStore {
       condition: ' AND #rank BETWEEN :from AND :below',
       values: {
         ':from': instantRank(Math.floor(fromMs) + 1, ''),
-        // The least rank of the next millisecond: whatever is due stands before it.
+        // The lowest rank of the next millisecond: all due schedules are below it.
         ':below': instantRank(Math.floor(untilMs) + 1, ''),
       },
     });
@@ -165,7 +165,7 @@ export class DynamoScheduleStore implements ScheduleStore {
       index: TABLE.linesIndex,
       condition: `#line = :line${range.condition}`,
       values: { ':line': line, ...range.values },
-      after: after === undefined ? undefined : startOf(verb, line, after),
+      after: after === undefined ? undefined : startAfter(verb, line, after),
     });
     return {
       schedules: items.map((item) => ({ id: idIn(item), ...dueIn(item) })),
@@ -174,14 +174,14 @@ export class DynamoScheduleStore implements ScheduleStore {
   }
 }
 
-/** Where to read on in a line: behind a schedule's entry, whatever has become of it. */
-function startOf(verb: string, line: string, cursor: string): Item {
+/** The start of the next read in a line: after a schedule's entry, even if the entry is gone. */
+function startAfter(verb: string, line: string, cursor: string): Item {
   try {
     const [rank, id] = JSON.parse(cursor) as readonly [string, string];
     return { ...scheduleKey(id), [TABLE.line]: line, [TABLE.rank]: rank };
   } catch (cause) {
     throw new RefusedError(
-      `${verb}: ${JSON.stringify(cursor)} is no cursor; pass \`next\` as it was answered`,
+      `${verb}: ${JSON.stringify(cursor)} is not a cursor; pass \`next\` as it was returned`,
       {
         cause,
       },
@@ -189,7 +189,7 @@ function startOf(verb: string, line: string, cursor: string): Item {
   }
 }
 
-/** A due line's rank begins with the instant. */
+/** The instant at the beginning of a due line's rank. */
 const dueIn = (item: Item): { readonly dueMs?: number } => {
   const dueMs = String(item[TABLE.line]).startsWith('schedules/')
     ? Number.parseInt(String(item[TABLE.rank]), 10)

@@ -1,8 +1,8 @@
 /**
- * The store on one DynamoDB table, put together from a file for each caller or capability.
+ * The store on one DynamoDB table, composed from one class for each caller or capability.
  *
- * The SDK sends a request whose answer got lost again, and the repetition meets its own success. So every condition that fails looks
- * at the item that stood in the way: if the item is what this very request makes of it, the request was applied.
+ * If the answer to a request gets lost, the SDK sends it again, and the repetition may fail because of the first try's success. So after a
+ * failed condition each verb looks at the present item: if it is exactly what this request writes, the request was applied.
  */
 import { ComposedStore, composeStore } from '../contract/compose.ts';
 import { DynamoClaimStore } from './claims.ts';

@@ -1,4 +1,4 @@
-/** What the table's stream tells of jobs and schedules. */
+/** Reads changes of jobs and schedules from records of the table's stream. */
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { DynamoDBRecord, AttributeValue as StreamAttribute } from 'aws-lambda';
 import type { ScheduleState } from '../../core/recurring.ts';
@@ -11,9 +11,10 @@ import { BLOCKED_PREFIX, SCHEDULE_PREFIX, TABLE } from '../table/schema.ts';
 type Image = Record<string, StreamAttribute>;
 
 /**
- * Reads records in their order. A job that was parked is the same job: as a hint it would only be met, and parked, again.
+ * Reads records in their order. It skips jobs that were parked: they have not changed, and as hints they would only be read and parked
+ * again.
  *
- * @param unreadable - hears of each record that is neither a job nor a schedule, by its keys
+ * @param unreadable - receives the keys of each record that is neither a job nor a schedule
  */
 export function changesIn(
   records: readonly DynamoDBRecord[],

@@ -1,4 +1,4 @@
-/** Storing jobs and reading them, and announcing their lines. */
+/** Submitting and reading jobs, and announcing lines. */
 
 import { UnavailableError } from '../../core/errors.ts';
 import type { Job, MovingJob } from '../../core/job.ts';
@@ -30,7 +30,7 @@ export class DynamoSubmitStore
   }
 
   async createJobs(jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
-    // Of one id in the list twice, the first is put before the second is tried.
+    // If an id is in the list twice, its first job is put before the second one is tried.
     const seen = new Set<string>();
     const later: number[] = [];
     const first: number[] = [];
@@ -60,11 +60,13 @@ export class DynamoSubmitStore
     if (outcome.applied) return { kind: 'created', job };
     const { old } = outcome;
     if (old === undefined) {
-      throw new UnavailableError(`createJobs: job ${job.id} was there and went away at once; repeat it`);
+      throw new UnavailableError(
+        `createJobs: job ${job.id} existed and was deleted during the call; repeat it`,
+      );
     }
-    // An earlier try, whose answer got lost, may have put ours.
+    // The present job has this payload if an earlier try put it and its answer got lost.
     if (payloadIdOf(old) !== payloadId) await payloads.discard('createJobs', job.id, payloadId);
-    const present = await payloads.whole('createJobs', old);
+    const present = await payloads.readJob('createJobs', old);
     return { kind: present.contentHash === job.contentHash ? 'repeated' : 'conflict', job: present };
   }
 
@@ -86,7 +88,7 @@ export class DynamoSubmitStore
     return lines.map((line) => announcedAtMs.get(line) ?? nowMs);
   }
 
-  /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has lines at all. */
+  /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has any lines. */
   async #announcedAtMs(
     partition: number,
     group: readonly ReadyLine[],
@@ -118,24 +120,26 @@ export class DynamoSubmitStore
     if (first === undefined) return;
     const key = backlogKey(partition, first.type, first.fairnessKey);
     const values = { ':lines': new Set(group.map(encodeBacklogLine)), ':now': nowMs };
-    let wasAway = false;
+    let hasExpired = false;
     if (present !== 'missing') {
       const known = await this.#table.update('announceLines', {
         key,
         update: 'SET #announcedAtMs = :now ADD #lines :lines',
-        condition: `attribute_exists(#line)${keyTtlMs === null ? '' : ' AND #announcedAtMs > :awaySince'}`,
-        values: keyTtlMs === null ? values : { ...values, ':awaySince': nowMs - keyTtlMs },
+        condition: `attribute_exists(#line)${keyTtlMs === null ? '' : ' AND #announcedAtMs > :expiredSince'}`,
+        values: keyTtlMs === null ? values : { ...values, ':expiredSince': nowMs - keyTtlMs },
       });
       if (known.applied) return;
-      wasAway = known.old?.[ATTRIBUTE.line] !== undefined;
+      hasExpired = known.old?.[ATTRIBUTE.line] !== undefined;
     }
     const { fairnessKey } = first;
-    const [ledger] = wasAway ? [] : await this.#lines.getLedgers({ partition, fairnessKeys: [fairnessKey] });
+    const [ledger] = hasExpired
+      ? []
+      : await this.#lines.getLedgers({ partition, fairnessKeys: [fairnessKey] });
     const settledCostMs = rankCostOf(ledger, nowMs, keyTtlMs);
     await this.#table.update('announceLines', {
       key,
       update: `SET #announcedAtMs = :now, #fairnessKey = :fairnessKey, #line = :line,
-        #rank = ${wasAway ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines REMOVE #ttl`,
+        #rank = ${hasExpired ? ':rank' : 'if_not_exists(#rank, :rank)'} ADD #lines :lines REMOVE #ttl`,
       values: {
         ...values,
         ':fairnessKey': fairnessKey,
@@ -147,8 +151,8 @@ export class DynamoSubmitStore
 
   async getJobs(request: RequestOf<'getJobs'>): Promise<readonly (Job | undefined)[]> {
     const items = await this.#jobItems('getJobs', request);
-    const apart = await this.#items.payloads.ofAll('getJobs', items);
-    return this.#readable(request, items, (item, at) => decodeJob(item, apart[at]));
+    const payloadItems = await this.#items.payloads.readItems('getJobs', items);
+    return this.#readable(request, items, (item, at) => decodeJob(item, payloadItems[at]));
   }
 
   async lookUpJobs(request: RequestOf<'lookUpJobs'>): Promise<readonly (MovingJob | undefined)[]> {

@@ -32,20 +32,20 @@ import { partitionIn, type TableItems } from './items.ts';
 
 const REGISTER_TRIES_MAX = 3;
 
-/** Runs under exactly this claim, in this life of this worker. */
+/** The attempt of this claim runs on this incarnation of the worker. */
 const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
 
-/** What a heartbeat renews of a worker's record. */
-const renewed = ({ heardAtMs, load }: WorkerRecord): string =>
+/** The attributes of a worker's record that a heartbeat renews. */
+const renewalClause = ({ heardAtMs, load }: WorkerRecord): string =>
   [
     '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl',
     ...(heardAtMs === undefined ? [] : ['#heardAtMs = :heard']),
     ...(load === undefined ? [] : ['#lagMs = :lag, #memoryMb = :memory']),
   ].join(', ');
 
-/** Of a former life, what the next one does not say. */
-const forgotten = ({ heardAtMs, load }: WorkerRecord): string => {
+/** Removes attributes of an earlier incarnation that the new one does not set. */
+const removalClause = ({ heardAtMs, load }: WorkerRecord): string => {
   const names = [
     ...(heardAtMs === undefined ? ['#heardAtMs'] : []),
     ...(load === undefined ? ['#lagMs', '#memoryMb'] : []),
@@ -68,8 +68,8 @@ const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
   ':incarnation': incarnation,
 });
 
-/** What every start writes. */
-const begun = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): Begun => ({
+/** The clauses that every start sets. */
+const startClause = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): StartClause => ({
   set: `#state = :running, #worker = :worker, #startedAtMs = :now${
     runUntilMs === undefined ? '' : ', #runUntilMs = :until'
   }`,
@@ -80,14 +80,14 @@ const begun = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): Begu
   },
 });
 
-interface Begun {
+interface StartClause {
   readonly set: string;
   readonly values: Item;
 }
 
-/** Of a job that is claimed. */
-function startOf(request: StartRequest): Omit<Update, 'key'> {
-  const { set, values } = begun(request);
+/** The update that starts a claimed job. */
+function startClaimed(request: StartRequest): Omit<Update, 'key'> {
+  const { set, values } = startClause(request);
   return {
     update: `SET ${set}, #version = #version + :one`,
     condition: '#state = :claimed AND #claim.#claimId = :claimId',
@@ -95,9 +95,9 @@ function startOf(request: StartRequest): Omit<Update, 'key'> {
   };
 }
 
-/** Of a job that nobody has claimed: with what a claim changes. */
-function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update, 'key'> {
-  const { set, values } = begun(request);
+/** The update that claims and starts a job that is not claimed yet. */
+function startPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update, 'key'> {
+  const { set, values } = startClause(request);
   const { version } = planned;
   return {
     update: `SET ${set}, #version = :started, #claim = :claim
@@ -107,7 +107,7 @@ function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Upda
       ...stateValues('running', 'pending'),
       ...values,
       ':version': version,
-      // As if it had been claimed, and started then.
+      // The claim raises the version by one, and so does the start.
       ':started': version + 2,
       ':claim': encodeClaim(claimPlanned(request.claimId, planned)),
     },
@@ -116,7 +116,9 @@ function startOfPlanned(request: StartRequest, planned: PlannedClaim): Omit<Upda
 
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
-  throw new RefusedError(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(
+    `${verb}: job ${job.id} has no claim; pass the job as startJob or getJobs returned it`,
+  );
 }
 
 export class DynamoWorkerStore implements WorkerStore {
@@ -133,15 +135,15 @@ export class DynamoWorkerStore implements WorkerStore {
     const toClaim =
       request.toClaim !== undefined && isPlanned(request.toClaim, nowMs) ? request.toClaim : undefined;
     const { update, values, condition } =
-      toClaim === undefined ? startOf(request) : startOfPlanned(request, toClaim);
+      toClaim === undefined ? startClaimed(request) : startPlanned(request, toClaim);
     const outcome = await this.#table.update('startJob', { key: jobKey(jobId), update, condition, values });
     const item = outcome.applied ? outcome.item : outcome.old;
     if (item === undefined || this.#items.isGone(item)) return { kind: 'superseded' };
-    // Nobody can run what cannot be read; its reservation goes on counting it, because it says that it runs.
+    // A job that cannot be read cannot run. Its item is in the state running, so its reservation is kept.
     const [moving] = await this.#items.readable(partitionIn(item), [item], decodeMovingJob);
     if (moving === undefined) return { kind: 'superseded' };
     const isOfClaim = moving.claim?.claimId === claimId;
-    // A pass has claimed it meanwhile, since nothing was heard of it.
+    // A pass has claimed the job in the meantime, because it saw no start.
     if (toClaim !== undefined && moving.state === 'claimed' && isOfClaim)
       return this.startJob({ ...request, toClaim: undefined });
     const isOurs =
@@ -150,7 +152,7 @@ export class DynamoWorkerStore implements WorkerStore {
       moving.worker?.workerId === workerId &&
       moving.worker.incarnation === incarnation;
     if (!outcome.applied && !isOurs) return { kind: 'superseded' };
-    return { kind: 'started', job: await this.#items.payloads.whole('startJob', item) };
+    return { kind: 'started', job: await this.#items.payloads.readJob('startJob', item) };
   }
 
   async finishJob(request: FinishRequest): Promise<FinishOutcome> {
@@ -197,9 +199,9 @@ export class DynamoWorkerStore implements WorkerStore {
       attempt: running.attempt + (verdict.kind === 'retry' && end.as === 'failed' ? 1 : 0),
       workersLost: running.workersLost + (end.as === 'lost' ? 1 : 0),
     };
-    // As it was when it was started: while it runs nobody else changes it.
+    // The history as it was when the attempt started: no other caller changes it while the job runs.
     const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
-    const noted = notedHistory(
+    const historyClause = notedHistory(
       historyAfterEnd(
         running,
         isCancellation ? { kind: 'retry', error: verdict.error, runAtMs: 0 } : verdict,
@@ -214,27 +216,27 @@ export class DynamoWorkerStore implements WorkerStore {
       ':claimId': claimId,
       ':one': 1,
       ':lost': after.workersLost,
-      ...noted.values,
+      ...historyClause.values,
     };
-    // Absolute, because what is there may not be a number.
-    const counted = `#version = #version + :one, #workersLost = :lost${noted.set}`;
+    // A value and no increment, because the present attribute may not be a number.
+    const countClause = `#version = #version + :one, #workersLost = :lost${historyClause.set}`;
     const outcome = await this.#items.changeJob(verb, running.id, {
       condition:
         verdict.kind === 'retry'
           ? `${end.condition} AND attribute_not_exists(#cancelRequestedAtMs)`
           : end.condition,
-      ...endOf(running, verdict, counted, values, after.attempt, nowMs, expiresAtMs),
+      ...endOf(running, verdict, countClause, values, after.attempt, nowMs, expiresAtMs),
     });
     const { job, item } = outcome;
     if (job === undefined) return { kind: 'superseded' };
-    // Nobody wants another attempt of a job whose end was asked for.
+    // If a cancellation was requested, a retry is not wanted.
     const isUnwanted = !outcome.applied && verdict.kind === 'retry' && job.cancelRequestedAtMs !== undefined;
     if (isUnwanted && job.state === 'running') {
       const cancelled = { kind: 'cancelled', error: verdict.error } as const;
       return this.#endAttempt(verb, running, cancelled, nowMs, expiresAtMs, end);
     }
-    // One transition only leads from a version to the next: this one, if it looks like it. A retry also shows in what it counted,
-    // so it is known when the job was moved or cancelled after it.
+    // Only one transition leads from a version to the next, so if the job looks like the result of this call, it is. The counts of a retry
+    // also show after the job was retimed or cancelled.
     const isNow =
       job.version === after.version &&
       job.state === (isUnwanted ? 'cancelled' : stateAfter(verdict)) &&
@@ -249,7 +251,7 @@ export class DynamoWorkerStore implements WorkerStore {
       job.worker?.workerId === running.worker?.workerId &&
       job.worker?.incarnation === running.worker?.incarnation;
     if (!outcome.applied && !isOurs) return { kind: 'superseded' };
-    await this.#items.payloads.ended(verb, item, job, expiresAtMs);
+    await this.#items.payloads.expireWithJob(verb, item, job, expiresAtMs);
     return { kind: 'finished', job };
   }
 
@@ -294,14 +296,14 @@ export class DynamoWorkerStore implements WorkerStore {
 
   async registerWorker({ partition, record }: RequestOf<'registerWorker'>): Promise<Applied> {
     const { workerId, incarnation, fleet } = record;
-    // A former life may deregister, or be collected, between the two writes.
+    // The record of an earlier incarnation may be deleted between the two writes.
     for (let tries = 1; tries <= REGISTER_TRIES_MAX; tries += 1) {
       const first = await this.#table.put('registerWorker', {
         item: encodeWorkerRecord(partition, record),
         condition: 'attribute_not_exists(#pk)',
       });
       if (first.applied) return 'applied';
-      // Of its former lives, the one that may run longest counts: the last may have expired before it began.
+      // `formerUntilMs` is the latest lease of all earlier incarnations: the last one may have expired before it began.
       for (const [former, isFormer] of [
         [
           ', #formerUntilMs = #expiresAtMs',
@@ -311,7 +313,7 @@ export class DynamoWorkerStore implements WorkerStore {
       ] as const) {
         const next = await this.#table.update('registerWorker', {
           key: workerKey(partition, workerId),
-          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewed(record)}${forgotten(record)}`,
+          update: `SET #incarnation = :incarnation, #fleet = :fleet${former}, ${renewalClause(record)}${removalClause(record)}`,
           condition: `#incarnation < :incarnation AND ${isFormer}`,
           values: { ...renewalValues(record), ':incarnation': incarnation, ':fleet': fleet },
         });
@@ -321,7 +323,7 @@ export class DynamoWorkerStore implements WorkerStore {
       }
     }
     throw new ThrottledError(
-      `registerWorker: the record of ${workerId} came and went ${REGISTER_TRIES_MAX} times, nothing was changed; try again`,
+      `registerWorker: the record of ${workerId} was deleted and written again at each of ${REGISTER_TRIES_MAX} tries, nothing was changed; try again`,
     );
   }
 
@@ -329,7 +331,7 @@ export class DynamoWorkerStore implements WorkerStore {
     requireItemFits(encodeWorkerRecord(partition, record));
     const outcome = await this.#table.update('heartbeat', {
       key: workerKey(partition, record.workerId),
-      update: `SET ${renewed(record)}`,
+      update: `SET ${renewalClause(record)}`,
       condition: '#incarnation = :incarnation AND #expiresAtMs <= :expires',
       values: { ...renewalValues(record), ':incarnation': record.incarnation },
     });
@@ -348,7 +350,7 @@ export class DynamoWorkerStore implements WorkerStore {
       { ...values, ':longAgo': this.#items.nowMs() - FORMER_SHOWN_MS },
     );
     if (outcome.applied) return 'applied';
-    // A former life may be running still, or have been until a moment ago: the record stands in for it, without a slot.
+    // An earlier incarnation may still be running, or was until a moment ago. The record is kept for it, without a slot.
     const empty = await this.#table.update('deregisterWorker', {
       key,
       update: 'SET #slots = :none, #isEnding = :true, #occupants = :nobody, #expiresAtMs = #formerUntilMs',

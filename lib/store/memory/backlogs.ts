@@ -1,4 +1,4 @@
-/** The lines of a fairness key, and one more or less. */
+/** Adds lines to the backlog of a fairness key, and removes them. */
 
 import type { ReadyLine } from '../contract/lines.ts';
 import type { KeyBacklog } from '../contract/records.ts';

@@ -46,7 +46,7 @@ export class MemoryClaimStore implements ClaimStore, LockStore {
       return lock === undefined ? take() : this.#items.bill.inTransaction('claim', take);
     }
     this.#items.bill.refused('claim', item);
-    // The answer of an earlier try got lost: it was won then.
+    // If the job has this claim, an earlier try won and its answer got lost.
     return item?.value.claim?.claimId === claimId ? 'claimed' : 'lost';
   }
 
@@ -90,7 +90,8 @@ export class MemoryClaimStore implements ClaimStore, LockStore {
       this.#items.bill.small('releaseLock', 'write');
       const lock = this.#items.locks.get(conflictKey);
       if (lock?.holder?.claimId !== claimId || lock.holder.partition !== partition) {
-        // Somebody else's by now, or given back before: whose turn it is then was woken.
+        // The lock was released before, and may be held by another claim now. If a partition has priority for it, that partition is
+        // answered.
         return lock?.turn === undefined ? {} : { next: lock.turn.partition };
       }
       const next = nextInTurn(lock.waiting, partition);
@@ -98,7 +99,7 @@ export class MemoryClaimStore implements ClaimStore, LockStore {
         this.#items.locks.delete(conflictKey);
         return {};
       }
-      // That nobody waits for it is tried first.
+      // DynamoDB's first write, which requires that no partition waits, has failed.
       this.#items.bill.small('releaseLock', 'write');
       const waiting = lock.waiting.filter((each) => each !== next);
       this.#items.locks.set(conflictKey, { conflictKey, turn: { partition: next, untilMs }, waiting });

@@ -1,4 +1,4 @@
-/** Declarations, and what follows when one differs from the one before. */
+/** Declarations, and the moves of jobs and controls that follow a new one. */
 import type { MovingJob } from '../../core/job.ts';
 import { giveBack, rehome } from '../../core/life-cycle.ts';
 import type { DeclareStore } from '../contract/declaring.ts';
@@ -36,7 +36,7 @@ export class MemoryDeclareStore implements DeclareStore {
       const newest = this.#items.declarations.length;
       const hash = declarationHash(text);
       const next = this.#items.declarations[after];
-      // As in a table, a repetition meets its own success, whoever has declared something since.
+      // As in DynamoDB, a repeated call finds its own declaration, even if others were declared since.
       const isOwn = next?.hash === hash && next.declaredAtMs === nowMs;
       if (isOwn) return { kind: 'declared', version: after + 1 };
       if (newest !== after) return { kind: 'outdated', version: newest };

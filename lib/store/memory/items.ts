@@ -1,4 +1,4 @@
-/** What the store holds, and how every verb finds and changes it: each verb is one atomic step behind an `await`. */
+/** The items of the memory store. Every verb reads and changes them in one atomic step, after an `await`. */
 
 import type { Control } from '../../core/capacity.ts';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
@@ -43,68 +43,68 @@ import type { Placed } from './sorted-line.ts';
 export interface MemoryStoreOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number;
-  /** Evenly distributed in [0, 1); seeded where a run must be repeatable. */
+  /** Evenly distributed in [0, 1); seeded for a run that must be repeatable. */
   readonly random: () => number;
   readonly place: PlaceInLine;
   readonly imitate?: StoreImitation | undefined;
-  /** Delivers stream records; without it they come at once, behind the running step. */
+  /** Delivers stream records; by default at once, after the running step. */
   readonly after?: After | undefined;
-  /** Sees everything as it happens. */
+  /** Receives every event when it happens. */
   readonly observe?: ((event: StoreEvent<Job>) => void) | undefined;
-  /** Hears once of each item that cannot be read. */
+  /** Receives each item that cannot be read, once. */
   readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
 }
 
-/** A job's item. In no line while `line` is empty. */
+/** A job's item. It stands in no line if `line` is empty. */
 interface JobItem extends LineEntry<Job> {
   readonly expiresAtMs?: number | undefined;
 }
 
-/** A partition's items as they are: to look at, not to change. */
+/** A partition's items, for inspection. */
 export interface PartitionView {
-  /** The dispatcher that leads, or led and did not release. */
+  /** The lead, also one that has expired without being ended. */
   readonly leader?: Leader | undefined;
-  /** The declaration that it was told of. */
+  /** The newest version of the declaration that was written to the partition. */
   readonly declared?: number | undefined;
-  /** By their ids. */
+  /** By id. */
   readonly letters: ReadonlyMap<string, ReceivedLetter>;
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
   readonly controls: ReadonlyMap<string, Control>;
-  /** By id: lent or borrowed. */
+  /** Lent and borrowed, by id. */
   readonly loans: ReadonlyMap<string, Loan>;
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
-  /** Marks of blocked lines, by conflict key, and whether passes look for them. */
+  /** By conflict key: when jobs were last parked. */
   readonly parked: ReadonlyMap<string, number>;
   readonly parks: boolean;
-  /** The item that each commit writes, and the items of reservations beside it. */
+  /** The partition summary. */
   readonly page: Page;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
 export interface PartitionItems {
   leader?: Leader | undefined;
-  /** What the last lead asked of clients. */
+  /** The last `wantsLetters` of any lead. */
   wantsLetters: boolean;
   declared?: number | undefined;
-  /** By their ids, which sort as they were put. */
+  /** By id. Ids sort in the order of the writes. */
   readonly letters: Map<string, ReceivedLetter>;
   page: Page;
   lookout: Lookout | undefined;
-  /** Items of reservations by their names, as they were written, until they are taken away. */
+  /** Items of reservations by name, as they were written, until they are deleted. */
   readonly items: Map<string, readonly Reservation[]>;
-  /** Ledgers and estimates that stand beside the page. */
+  /** Ledgers and estimates that have items of their own. */
   readonly ownLedgers: Map<string, Ledger>;
   readonly ownEstimates: Map<string, EstimateRecord>;
-  // What all of this means, for whoever inspects it.
+  // The decoded content of the items above, for inspection.
   readonly reservations: Map<string, Reservation & { readonly jobs: Map<number, ReservedJob> }>;
   readonly workers: Map<string, WorkerRecord>;
   readonly controls: Map<string, Control>;
   /** By scope: how often each part of its control was changed. */
   readonly controlRevisions: Map<string, Partial<Record<ControlField, number>>>;
   readonly loans: Map<string, Loan>;
-  /** By the partition that asks. */
+  /** By the borrowing partition. */
   readonly requests: Map<number, LoanRequest>;
   readonly ledgers: Map<string, Ledger>;
   /** By conflict key: when jobs were last parked. */
@@ -125,7 +125,7 @@ function placeOf(token: string | undefined): Placed | undefined {
 
 const immediately: After = (_delayMs, action) => queueMicrotask(action);
 
-/** Up to `limit` entries of a line in its order, as long as they belong; `next` only if more follow. */
+/** Up to `limit` entries of a line in its order, up to the first one that does not belong; `next` is set only if more follow. */
 export function headsOf<T>(
   index: LinesIndex<T>,
   line: string,
@@ -152,21 +152,21 @@ export class MemoryItems {
   readonly keyLines: LinesIndex<KeyBacklog>;
   readonly keyRanks = new KeyRanks();
   readonly scheduleLines: LinesIndex<ScheduleState>;
-  /** By partition: notes of what could not be read. */
+  /** Notes about items that cannot be read, by partition. */
   readonly unreadable = new Map<number, UnreadableItem[]>();
-  readonly #tellUnreadable: MemoryStoreOptions['unreadable'];
+  readonly #reportUnreadable: MemoryStoreOptions['unreadable'];
   readonly rejections = new Map<string, Map<number, Rejection>>();
   readonly locks = new Map<string, Lock>();
-  /** By version, from 1. */
+  /** Version 1 is at index 0. */
   readonly declarations: DeclarationRecord[] = [];
   place: PlaceInLine;
-  // What the running step was asked, for whoever observes.
+  // The verb and the argument of the running step, for `observe`.
   verb = '';
   input: unknown;
   readonly #random: () => number;
-  /** Of whoever asks now. */
-  #asked: PlaceInLine;
-  /** Undefined: nothing but what is asked for happens. */
+  /** The ranks of the process that is calling. */
+  #callerPlace: PlaceInLine;
+  /** Undefined: nothing is imitated. */
   readonly #imitate: StoreImitation | undefined;
   readonly #after: After;
   readonly #expiring = new TimeHeap<JobItem>();
@@ -177,12 +177,12 @@ export class MemoryItems {
     this.clock = options.clock;
     this.#random = options.random;
     this.place = options.place;
-    this.#asked = options.place;
+    this.#callerPlace = options.place;
     this.#imitate = options.imitate;
     this.#after = options.after ?? immediately;
     this.observe = options.observe;
-    this.#tellUnreadable = options.unreadable;
-    const lagMs = this.#imitate?.indexLagMs === undefined ? undefined : () => this.#late('indexLagMs');
+    this.#reportUnreadable = options.unreadable;
+    const lagMs = this.#imitate?.indexLagMs === undefined ? undefined : () => this.#drawDelay('indexLagMs');
     this.jobLines = new LinesIndex({ clock: this.clock, lagMs });
     this.keyLines = new LinesIndex({ clock: this.clock, lagMs });
     this.scheduleLines = new LinesIndex({ clock: this.clock, lagMs });
@@ -199,13 +199,13 @@ export class MemoryItems {
     const notes = this.unreadable.get(partition) ?? [];
     if (!notes.some(({ key }) => key === item.key)) {
       this.unreadable.set(partition, [...notes, item]);
-      this.#tellUnreadable?.(item);
+      this.#reportUnreadable?.(item);
     }
     this.bill.small('setAside', 'write');
   }
 
-  /** Draws a delay up to its bound. */
-  #late(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
+  /** Draws a delay below its bound. */
+  #drawDelay(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
     const mostMs = this.#imitate?.[what] ?? 0;
     if (mostMs <= 0) return 0;
     this.observe?.({ kind: 'imitated', what });
@@ -219,7 +219,7 @@ export class MemoryItems {
   }
 
   async write<T>(verb: string, act: () => T, input?: unknown): Promise<T> {
-    const place = this.#asked;
+    const place = this.#callerPlace;
     await undefined;
     this.#throttle(verb);
     this.#collectExpired();
@@ -279,7 +279,7 @@ export class MemoryItems {
     return { jobs: entries.map((entry) => entry.value), next };
   }
 
-  /** A job's item, unless it has expired, whether or not it has been collected. */
+  /** A job's item, unless it has expired. It may not be deleted yet. */
   item(id: string): JobItem | undefined {
     const item = this.#jobs.get(id);
     return item?.expiresAtMs !== undefined && item.expiresAtMs <= this.clock() ? undefined : item;
@@ -301,9 +301,9 @@ export class MemoryItems {
       after.line === '' ? undefined : after,
     );
     if (expiresAtMs !== undefined) {
-      this.#expiring.add(expiresAtMs + this.#late('ttlLateMs'), after);
+      this.#expiring.add(expiresAtMs + this.#drawDelay('ttlLateMs'), after);
     }
-    // Where a job stands is no change of the job: whoever reads the stream passes over it.
+    // A change of the line alone does not change the job, and readers of the stream skip it.
     if (standing !== undefined) return job;
     this.observe?.({
       kind: 'job',
@@ -327,7 +327,7 @@ export class MemoryItems {
         return { id, ...this.readyStanding(job), value: job };
       }
       case 'failed': {
-        // Until somebody deals with it.
+        // A failed job stands in the line of dead letters until it is redriven.
         const line = job.redrivenAs === undefined ? deadLineName(job.partition) : '';
         return { id, line, rank: latestFirstRank(job.finishedAtMs ?? 0, id), value: job, expiresAtMs };
       }
@@ -340,7 +340,9 @@ export class MemoryItems {
     return { line: readyLineName(job.partition, job), rank: this.place(job).rank };
   }
 
-  /** @param rankCostMs - where it stands; as before, by default */
+  /**
+   * @param rankCostMs - the cost in its rank. @default - unchanged
+   */
   putBacklog(
     partition: number,
     type: string,
@@ -371,7 +373,7 @@ export class MemoryItems {
     const copies = this.happens('streamDuplicated') ? 2 : 1;
     for (const listener of this.#listeners) {
       for (let copy = 0; copy < copies; copy += 1) {
-        this.#after(this.#late('streamLateMs'), () => {
+        this.#after(this.#drawDelay('streamLateMs'), () => {
           if (this.#listeners.has(listener)) listener(record);
         });
       }
@@ -388,7 +390,7 @@ export class MemoryItems {
   }
 
   /**
-   * Hears of every change of a job item, after it. Late, twice, never, in any order, as far as that is imitated.
+   * Calls the listener after each change of a job item: late, twice, never or in any order, as far as that is imitated.
    *
    * @returns a function that ends the subscription
    */
@@ -397,24 +399,24 @@ export class MemoryItems {
     return () => this.#listeners.delete(listener);
   }
 
-  /** A call by a process that puts jobs elsewhere than others do: it knows another declaration. */
+  /** Runs a call as a process with another declaration, whose jobs get other ranks. */
   placing<T>(place: PlaceInLine, call: () => T): T {
-    const others = this.#asked;
-    this.#asked = place;
+    const others = this.#callerPlace;
+    this.#callerPlace = place;
     try {
       return call();
     } finally {
-      this.#asked = others;
+      this.#callerPlace = others;
     }
   }
 
-  /** What a partition holds: for a simulation's invariants. */
+  /** A partition's items, for a simulation's invariants. */
   inspect(partition: number): PartitionView {
     const items = this.partition(partition);
     return { ...items, parks: items.page.parks };
   }
 
-  /** Every job that is not gone: for a simulation's invariants. */
+  /** Every job that has not expired, for a simulation's invariants. */
   *everyJob(): Generator<Job> {
     for (const { id } of this.#jobs.values()) {
       const item = this.item(id);

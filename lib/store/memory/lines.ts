@@ -24,7 +24,7 @@ export class MemoryLineStore implements LineStore {
     return this.#items.read('readKeys', () => {
       const { entries, next } = headsOf(this.#items.keyLines, keysLineName(partition, type), limit, after);
       this.#items.bill.readKeys('readKeys', partition, type, entries);
-      // Of a line that was read to its end, every key is known: where it stands does not matter.
+      // If a line was read to its end, all its keys are known, and their order does not matter.
       if (next !== undefined)
         for (const { rank, value } of entries) this.#items.keyRanks.sawKey(partition, type, value, rank);
       return { keys: entries.map((entry) => entry.value), next };
@@ -106,7 +106,7 @@ export class MemoryLineStore implements LineStore {
       const left = withoutLine(present, line);
       if (left.lines.length === present.lines.length) return 'retired';
       if (present.announcedAtMs > announcedAtMs) return 'lost';
-      // That it is the last one is tried first.
+      // DynamoDB's first write, which requires that the key has no other line of the type, has failed.
       if (left.lines.length > 0) this.#items.bill.small('retireLine', 'write');
       this.#items.putBacklog(partition, line.type, left);
       return 'retired';

@@ -1,4 +1,4 @@
-/** Memberships of dispatchers that run on. */
+/** Memberships of long-running dispatchers. */
 
 import type { MembershipStore } from '../contract/membership.ts';
 import type { DispatcherIdentity, DispatcherRecord } from '../contract/records.ts';
@@ -8,7 +8,7 @@ import { compareText } from './sorted-line.ts';
 
 export class MemoryMembershipStore implements MembershipStore {
   readonly #items: MemoryItems;
-  /** By name. One that has left has an expiry of 0. */
+  /** By id. A membership that was removed has an expiry of 0. */
   readonly #dispatchers = new Map<string, DispatcherRecord>();
 
   constructor(items: MemoryItems) {

@@ -1,4 +1,4 @@
-/** Jobs that are cancelled or moved, controls, dead letters, and requests that were rejected. */
+/** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
 import type { Control } from '../../core/capacity.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
@@ -24,15 +24,15 @@ import { deadLineName, rejectionRank } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 import type { MemoryScheduleStore } from './schedules.ts';
 
-function changed(before: Control, change: ControlChange): Control {
+function controlAfter(before: Control, change: ControlChange): Control {
   const { maxConcurrency, weight, ...rest } = before;
   const cap = change.maxConcurrency === undefined ? maxConcurrency : change.maxConcurrency;
-  const weighs = change.weight === undefined ? weight : change.weight;
+  const newWeight = change.weight === undefined ? weight : change.weight;
   return {
     ...rest,
     paused: change.paused ?? before.paused,
     ...(cap === undefined || cap === null ? {} : { maxConcurrency: cap }),
-    ...(weighs === undefined || weighs === null ? {} : { weight: weighs }),
+    ...(newWeight === undefined || newWeight === null ? {} : { weight: newWeight }),
   };
 }
 
@@ -59,7 +59,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         this.#items.bill.wrotePayload('cancelJob', job);
         return { kind: 'cancelled', job: this.#items.put(item, transition.job, expiresAtMs) };
       }
-      // That it waits is tried first.
+      // DynamoDB's first write, which requires that the job does not run, has failed.
       this.#items.bill.refused('cancelJob', item);
       const asked = requestCancel(job, nowMs, by);
       return { kind: 'requested', job: asked === job ? job : this.#items.put(item, asked) };
@@ -97,7 +97,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         return { kind: isAsAsked(present, change) ? 'changed' : 'superseded', control: present };
       const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
       controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
-      const control = changed(present, change);
+      const control = controlAfter(present, change);
       if (isIdle(control)) {
         this.#items.bill.small('changeControl', 'write');
         controls.delete(scope);
@@ -132,10 +132,10 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       if (this.#items.item(job.id) !== undefined) return 'superseded';
       this.#items.bill.wrotePayload('redrive', job);
       const { redriveBy, submittedAtMs: redrivenAtMs } = job;
-      const told = { redrivenAtMs, ...(redriveBy === undefined ? {} : { redrivenBy: redriveBy }) };
+      const redrivenFields = { redrivenAtMs, ...(redriveBy === undefined ? {} : { redrivenBy: redriveBy }) };
       this.#items.bill.inTransaction('redrive', () => {
         this.#items.put(undefined, job);
-        this.#items.put(item, { ...item.value, ...told, redrivenAs: job.id }, item.expiresAtMs);
+        this.#items.put(item, { ...item.value, ...redrivenFields, redrivenAs: job.id }, item.expiresAtMs);
       });
       return 'applied';
     });

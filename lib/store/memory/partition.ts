@@ -1,4 +1,4 @@
-/** A partition as a pass reads it, and the decisions that a pass commits. */
+/** Loads a partition for a pass, and commits the pass's decisions. */
 
 import { ThrottledError } from '../../core/errors.ts';
 import type { Loan } from '../../core/lending.ts';
@@ -26,7 +26,7 @@ function requireCurrent(
   for (const batchId of batchIds) {
     if (reservations.has(batchId) === isThere) continue;
     throw new StaleCommitError(
-      `the commit ${isThere ? 'changes' : 'makes'} the reservation ${batchId}, which is ${isThere ? 'gone' : 'there'}; load the partition again`,
+      `the commit ${isThere ? 'changes' : 'makes'} the reservation ${batchId}, which ${isThere ? 'does not exist any more' : 'exists already'}; load the partition again`,
     );
   }
 }
@@ -46,7 +46,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     return this.#items.read('loadPartition', () => {
       const { leader, declared, page, items, workers, controls, loans, requests, lookout } =
         this.#items.partition(partition);
-      // Beside the leader.
+      // The 1 is the leader's item.
       const others =
         controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
       for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
@@ -91,10 +91,10 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
         false,
       );
       this.#requireLendable(commit);
-      // Each version is followed by one commit here: none is put ahead in vain.
+      // Only one commit of each version gets here, so the names of its items need no nonce.
       const change = nextPage(present.page, commit, present.items, '');
       if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
-        throw new ThrottledError('commit: the transaction met another one; try again');
+        throw new ThrottledError('commit: the transaction conflicted with another one; try again');
       }
       requireCommitFits(partition, change);
       this.#items.bill.committed(partition, present, change, commit);
@@ -105,7 +105,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     });
   }
 
-  /** The partition is as the commit leaves it, but for what is lent. */
+  /** Applies a commit, except for its loans. */
   #apply(partition: number, change: PageChange, commit: Commit): void {
     const present = this.#items.partition(partition);
     present.page = change.page;
@@ -123,23 +123,23 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       this.#items.keyRanks.sawLedger(partition, ledger);
     }
     for (const reservation of commit.reserve) {
-      // Its own copy: places leave it one by one.
+      // A copy, because positions are deleted from it.
       present.reservations.set(reservation.batchId, { ...reservation, jobs: new Map(reservation.jobs) });
     }
   }
 
-  /** A loan stands with both partitions, and both say the same of it. */
+  /** Checks that the commit's loans agree with both partitions' copies. */
   #requireLendable({ lend = [], giveBack = [] }: Commit): void {
     const copiesOf = ({ loanId, from, to }: Loan): readonly (Loan | undefined)[] =>
       [from, to].map((each) => this.#items.partition(each).loans.get(loanId));
     for (const loan of lend) {
       if (copiesOf(loan).some((copy) => copy !== undefined))
-        throw new StaleCommitError(`loan ${loan.loanId} is there already; load the partition again`);
+        throw new StaleCommitError(`loan ${loan.loanId} exists already; load the partition again`);
     }
     for (const { loan } of giveBack) {
       if (copiesOf(loan).some((copy) => copy?.units !== loan.units))
         throw new StaleCommitError(
-          `loan ${loan.loanId} is not of ${loan.units} units any more; load the partition again`,
+          `loan ${loan.loanId} no longer has ${loan.units} units; load the partition again`,
         );
     }
   }

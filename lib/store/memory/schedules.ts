@@ -14,10 +14,10 @@ import type { Placed } from './sorted-line.ts';
 
 interface Entry extends LineEntry<ScheduleState> {
   readonly spec: ScheduleRecord['spec'];
-  /** Something else wrote to it, and it cannot be read. */
+  /** Set if other software wrote to the schedule, so that it cannot be read. */
   readonly damage?: MalformedItemError | undefined;
   /** It was taken out of its line. */
-  readonly isAside?: true | undefined;
+  readonly isOutOfLine?: true | undefined;
 }
 
 const keyOf = (id: string): string => {
@@ -27,7 +27,7 @@ const keyOf = (id: string): string => {
 
 const WAY_OUT = 'delete the schedule, and put it again';
 
-const standing = (entry: Entry): Entry | undefined => (entry.isAside ? undefined : entry);
+const indexEntryOf = (entry: Entry): Entry | undefined => (entry.isOutOfLine ? undefined : entry);
 
 const recordOf = ({ spec, value }: Entry): ScheduleRecord => ({ spec, state: value });
 
@@ -52,13 +52,13 @@ export class MemoryScheduleStore implements ScheduleStore {
         if (unreadable === undefined) throw entry.damage;
         unreadable(id);
         // planted: met-for-ever
-        this.#setAside(entry, entry.damage);
+        this.#takeOutOfLine(entry, entry.damage);
         return undefined;
       });
     });
   }
 
-  /** As something else than the scheduler would: the schedule cannot be read from now on, or, without a problem, again. */
+  /** Imitates a write by other software: with a problem the schedule can no longer be read, without one it can be again. */
   damage(id: string, problem: string | undefined): void {
     const entry = this.#records.get(id);
     if (entry === undefined) throw new RangeError(`there is no schedule ${id}`);
@@ -67,10 +67,10 @@ export class MemoryScheduleStore implements ScheduleStore {
     this.#records.set(id, { ...entry, damage });
   }
 
-  #setAside(entry: Entry, { message: reason }: MalformedItemError): void {
-    if (entry.isAside) return;
+  #takeOutOfLine(entry: Entry, { message: reason }: MalformedItemError): void {
+    if (entry.isOutOfLine) return;
     const { id, line, rank, value } = entry;
-    this.#records.set(id, { ...entry, isAside: true });
+    this.#records.set(id, { ...entry, isOutOfLine: true });
     this.#items.scheduleLines.move(id, entry, undefined);
     this.#items.noteUnreadable(value.partition, {
       key: keyOf(id),
@@ -90,7 +90,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  /** Keys of those that cannot be read. */
+  /** Keys of the schedules that cannot be read. */
   get damagedKeys(): ReadonlySet<string> {
     return new Set([...this.#records.values()].flatMap(({ id, damage }) => (damage ? [keyOf(id)] : [])));
   }
@@ -108,7 +108,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  async saveSchedule({ state, withJobStates: seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
+  async saveSchedule({ state, afterRevision: seen }: RequestOf<'saveSchedule'>): Promise<Applied> {
     return this.#items.write('saveSchedule', () => {
       const present = this.#records.get(state.id);
       if (present === undefined || present.value.revision !== seen) {
@@ -131,7 +131,7 @@ export class MemoryScheduleStore implements ScheduleStore {
 
   #remove(verb: string, present: Entry): void {
     this.#records.delete(present.id);
-    this.#items.scheduleLines.move(present.id, standing(present), undefined);
+    this.#items.scheduleLines.move(present.id, indexEntryOf(present), undefined);
     this.#items.observe?.({ kind: 'schedule', before: recordOf(present), after: undefined });
     this.#items.bill.inTransaction(verb, () => {
       this.#items.bill.wroteItem(verb, encodeScheduleState(present.value), undefined);
@@ -175,7 +175,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     return entry && recordOf(entry);
   }
 
-  /** All there are, for whoever inspects them. */
+  /** All schedules, for inspection. */
   get all(): Iterable<ScheduleRecord> {
     return [...this.#records.values()].map(recordOf);
   }
@@ -190,7 +190,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     const after: Entry = { id: state.id, line, rank, value: state, spec };
     this.#records.set(state.id, after);
     this.#items.bill.wroteItem(verb, before && encodeScheduleState(before.value), encodeScheduleState(state));
-    this.#items.scheduleLines.move(state.id, before && standing(before), after);
+    this.#items.scheduleLines.move(state.id, before && indexEntryOf(before), after);
     this.#items.observe?.({ kind: 'schedule', before: before && recordOf(before), after: { spec, state } });
   }
 

@@ -1,12 +1,12 @@
-/** A line in rank order, cheap at its head however long it is. */
+/** A line in rank order whose head is cheap to read and to remove, however long the line is. */
 
-/** A place in a line: by rank, then by id, both compared as DynamoDB compares text. */
+/** A position in a line: by rank, then by id, both compared as DynamoDB compares text. */
 export interface Placed {
   readonly rank: string;
   readonly id: string;
 }
 
-/** A chunk is split at this length: inserting moves at most that many entries, whatever the line's length. */
+/** A chunk is split at this length, so that an insertion moves at most that many entries, however long the line is. */
 const CHUNK_MAX = 512;
 
 // UTF-8 puts surrogate pairs after U+E000-U+FFFF; UTF-16 code units would put them before.
@@ -29,12 +29,12 @@ export function comparePlaces(a: Placed, b: Placed): number {
   return compareText(a.rank, b.rank) || compareText(a.id, b.id);
 }
 
-/** Below this the engine's own order is that of UTF-8, and much faster. */
+/** Below this, JavaScript's own order equals that of UTF-8, and is much faster. */
 const FIRST_SURROGATE = 0xd800;
-const isOdd = ({ rank, id }: Placed): boolean => isOddText(rank) || isOddText(id);
+const hasSurrogates = ({ rank, id }: Placed): boolean => textHasSurrogates(rank) || textHasSurrogates(id);
 
-// A regular expression would take longer than all else that a line does with an entry.
-function isOddText(text: string): boolean {
+// A regular expression would take longer than all other work on an entry.
+function textHasSurrogates(text: string): boolean {
   for (let at = 0; at < text.length; at += 1) if (text.charCodeAt(at) >= FIRST_SURROGATE) return true;
   return false;
 }
@@ -45,7 +45,7 @@ function comparePlainPlaces(a: Placed, b: Placed): number {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
 }
 
-/** The characters with which the ranks of most lines begin alike: the exponent of a score, the century of an instant. */
+/** The ranks of most lines have the same first characters: the exponent of a score, the century of an instant. */
 const SHARED_CHARS = 3;
 /** 48 bits: every such number is exact. */
 const KEY_DIGITS = 12;
@@ -55,13 +55,13 @@ const headOf = ({ rank }: Placed): number =>
   (rank.charCodeAt(0) * 65_536 + rank.charCodeAt(1)) * 65_536 + rank.charCodeAt(2);
 
 /**
- * A number that says of most pairs of ranks which begin alike which comes first, without touching their texts, which are all over
- * memory: the characters behind the first ones, where they are hexadecimal digits, as those of instants and scores are. NaN otherwise.
+ * A number that orders most pairs of ranks with the same first characters, without reading their texts, which are scattered in memory. It
+ * consists of the next characters if all are hexadecimal digits, as in instants and scores; otherwise it is NaN.
  */
 function keyOf({ rank }: Placed): number {
   let key = 0;
   for (let at = SHARED_CHARS; at < SHARED_CHARS + KEY_DIGITS; at += 1) {
-    // Past the end there is NaN, which is no digit.
+    // Past the end the unit is NaN, which is no digit.
     const unit = rank.charCodeAt(at);
     const digit = unit >= 97 ? unit - 87 : unit - 48;
     const isDigit = (unit >= 48 && unit <= 57) || (unit >= 97 && unit <= 102);
@@ -73,7 +73,7 @@ function keyOf({ rank }: Placed): number {
 
 interface Chunk<T> {
   readonly entries: T[];
-  /** Of the entries, one each. */
+  /** The key of each entry. */
   readonly keys: number[];
 }
 
@@ -82,9 +82,9 @@ export class SortedLine<T extends Placed> {
   readonly #chunks: Chunk<T>[] = [];
   #size = 0;
   #isPlain = true;
-  /** False: some rank has no key, or begins otherwise, so that all of them have the same. */
+  /** False if some rank has no key, or other first characters. Then all keys are 0. */
   #isKeyed = true;
-  /** How all of them begin. */
+  /** The first characters of all ranks. */
   #head: number | undefined;
 
   get size(): number {
@@ -92,7 +92,7 @@ export class SortedLine<T extends Placed> {
   }
 
   insert(entry: T): void {
-    this.#isPlain &&= !isOdd(entry);
+    this.#isPlain &&= !hasSurrogates(entry);
     const compare = this.#isPlain ? comparePlainPlaces : comparePlaces;
     const key = this.#keyToInsert(entry);
     const at = this.#chunkOf(key, entry, compare);
@@ -105,7 +105,7 @@ export class SortedLine<T extends Placed> {
     const index = firstBehind(chunk, key, entry, compare, false);
     chunk.entries.splice(index, 0, entry);
     chunk.keys.splice(index, 0, key);
-    // Most ranks arrive in rising order: a split at the end leaves the full chunk full.
+    // Most ranks arrive in rising order, so a split at the end leaves the full chunk full.
     if (chunk.entries.length > CHUNK_MAX) {
       const index = Math.min(at, this.#chunks.length - 1);
       const half = index === this.#chunks.length - 1 ? CHUNK_MAX - 1 : CHUNK_MAX / 2;
@@ -114,7 +114,7 @@ export class SortedLine<T extends Placed> {
     }
   }
 
-  /** Takes exactly this place out; false if nothing stands there. */
+  /** Removes the entry at exactly this position; false if there is none. */
   remove(entry: Placed): boolean {
     // Most jobs leave their line at its head.
     const head = this.#chunks[0];
@@ -142,7 +142,7 @@ export class SortedLine<T extends Placed> {
     return true;
   }
 
-  /** Up to `limit` entries behind `after`, from the head without it. */
+  /** Up to `limit` entries after `after`, by default from the head. */
   read(limit: number, after?: Placed): T[] {
     const heads: T[] = [];
     let at = 0;
@@ -178,17 +178,17 @@ export class SortedLine<T extends Placed> {
     return 0;
   }
 
-  /** NaN: only texts tell. */
+  /** NaN: the position has no key, so texts must be compared. */
   #keyToFind(place: Placed): number {
     if (!this.#isKeyed) return 0;
     return headOf(place) === this.#head ? keyOf(place) : Number.NaN;
   }
 
   #comparison(place: Placed): Comparison {
-    return this.#isPlain && !isOdd(place) ? comparePlainPlaces : comparePlaces;
+    return this.#isPlain && !hasSurrogates(place) ? comparePlainPlaces : comparePlaces;
   }
 
-  /** The chunk in which this place is, or would be; past the end behind all. */
+  /** The index of the chunk that contains the position, or would; the number of chunks if it is after all. */
   #chunkOf(key: number, place: Placed, compare: Comparison): number {
     let from = 0;
     let to = this.#chunks.length;
@@ -205,7 +205,7 @@ export class SortedLine<T extends Placed> {
 
 type Comparison = (a: Placed, b: Placed) => number;
 
-/** How an entry of a chunk stands to a place: by their keys, and where those do not tell, by their texts. */
+/** Compares an entry of a chunk with a position: by key, and if the keys are equal or NaN, by text. */
 function orderOf<T extends Placed>(
   { entries, keys }: Chunk<T>,
   index: number,
@@ -219,7 +219,7 @@ function orderOf<T extends Placed>(
   return entry === undefined ? 0 : compare(entry, place);
 }
 
-/** The first index of a chunk whose entry stands behind the place, or at it. */
+/** The first index in a chunk whose entry is after the position, or, with `orAt`, at it. */
 function firstBehind<T extends Placed>(
   chunk: Chunk<T>,
   key: number,

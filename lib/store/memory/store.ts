@@ -1,6 +1,7 @@
 /**
- * The store in memory: the same verbs, the same conditions, the same awkwardness, one thread. For tests, for simulation under a
- * virtual clock, and for trying a configuration without a cloud. It is put together from a file for each caller or capability.
+ * The store in memory, with the verbs and the conditions of the DynamoDB store, and its awkward behaviour on request, in one thread. For
+ * tests, for simulation under a virtual clock, and for trying a configuration without a cloud. It is composed from one class for each
+ * caller or capability.
  *
  * Jobs are immutable, so they are shared and never copied.
  */
@@ -51,7 +52,7 @@ export class MemoryJobStore extends ComposedStore {
   }
 
   /**
-   * Hears of every change of a job item, after it. Late, twice, never, in any order, as far as that is imitated.
+   * Calls the listener after each change of a job item: late, twice, never or in any order, as far as that is imitated.
    *
    * @returns a function that ends the subscription
    */
@@ -59,52 +60,52 @@ export class MemoryJobStore extends ComposedStore {
     return this.#items.subscribe(listener);
   }
 
-  /** A call by a process that puts jobs elsewhere than others do: it knows another declaration. */
+  /** Runs a call as a process with another declaration, whose jobs get other ranks. */
   placing<T>(place: PlaceInLine, call: () => T): T {
     return this.#items.placing(place, call);
   }
 
-  /** Tells from now on what a table would bill for each verb; undefined ends it. */
+  /** Receives what DynamoDB would bill for each verb; undefined ends it. */
   set meter(meter: Meter | undefined) {
     this.#items.bill.meter = meter;
   }
 
-  /** What a partition holds: for a simulation's invariants. */
+  /** A partition's items, for a simulation's invariants. */
   inspect(partition: number): PartitionView {
     return this.#items.inspect(partition);
   }
 
-  /** The line in which a job's item stands; undefined: there is no such item. For a simulation's invariants. */
+  /** The name of the line in which a job stands; undefined if there is no such job. For a simulation's invariants. */
   inspectLine(id: string): string | undefined {
     return this.#items.item(id)?.line;
   }
 
-  /** A conflict key's lock as it is: for a simulation's invariants. */
+  /** The lock of a conflict key, for a simulation's invariants. */
   inspectLock(conflictKey: string): Lock | undefined {
     return this.#items.locks.get(conflictKey);
   }
 
-  /** A job as it is: for a simulation's invariants. */
+  /** A job, read without a verb, for a simulation's invariants. */
   inspectJob(id: string): Job | undefined {
     return this.#items.item(id)?.value;
   }
 
-  /** A schedule that something else wrote to, for a test: it cannot be read, or, without a problem, can be again. */
+  /** Imitates a write by other software: with a problem the schedule can no longer be read, without one it can be again. */
   damageSchedule(id: string, problem: string | undefined): void {
     this.#schedules.damage(id, problem);
   }
 
-  /** A schedule as it is, without waiting. */
+  /** A schedule, read without a verb. */
   inspectSchedule(id: string): ScheduleRecord | undefined {
     return this.#schedules.peek(id);
   }
 
-  /** Every schedule: for a simulation's invariants. */
+  /** Every schedule, for a simulation's invariants. */
   everySchedule(): Iterable<ScheduleRecord> {
     return this.#schedules.all;
   }
 
-  /** Every job that is not gone: for a simulation's invariants. */
+  /** Every job that has not expired, for a simulation's invariants. */
   everyJob(): Generator<Job> {
     return this.#items.everyJob();
   }

@@ -1,4 +1,4 @@
-/** Storing jobs and reading them, and announcing their lines. */
+/** Submitting and reading jobs, and announcing lines. */
 
 import type { Job, MovingJob } from '../../core/job.ts';
 import type { ProducerStore } from '../contract/core.ts';
@@ -58,7 +58,7 @@ export class MemorySubmitStore
     return this.#items.write('announceLines', () => {
       const { backlogs, ledgers } = this.#items.partition(partition);
       if (afterMs !== undefined) this.#items.bill.readBacklogs('announceLines', lines);
-      // What else is announced of a key renews all of its lines.
+      // One announcement of a key renews all its lines of the type.
       const renewed = new Set(
         lines.filter((line) => !this.#isAnnounced(partition, line, afterMs)).map(keyOf),
       );
@@ -66,15 +66,15 @@ export class MemorySubmitStore
         const { fairnessKey, type } = line;
         const present = backlogs.get(fairnessKey)?.get(type)?.value;
         if (present !== undefined && !renewed.has(keyOf(line))) return present.announcedAtMs;
-        const wasAway =
+        const hasExpired =
           present !== undefined && keyTtlMs !== null && nowMs - present.announcedAtMs >= keyTtlMs;
         const rankCostMs =
-          present === undefined || wasAway
+          present === undefined || hasExpired
             ? rankCostOf(ledgers.get(fairnessKey), nowMs, keyTtlMs)
             : present.rankCostMs;
-        // Whoever has not read whether the key is there tries first to add to it.
-        const isTried = wasAway || (present === undefined && afterMs === undefined);
-        if (isTried) this.#items.bill.small('announceLines', 'write');
+        // A caller that has not read the backlog first tries to add to an existing one.
+        const triesToAddFirst = hasExpired || (present === undefined && afterMs === undefined);
+        if (triesToAddFirst) this.#items.bill.small('announceLines', 'write');
         this.#items.putBacklog(
           partition,
           type,

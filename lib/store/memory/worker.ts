@@ -22,10 +22,10 @@ import { requireJobFits, requireWorkerFits } from './imitation/fits.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
 
-const formerLife = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
+const formerLease = (present: WorkerRecord | undefined): Pick<WorkerRecord, 'formerUntilMs'> =>
   present === undefined ? {} : { formerUntilMs: Math.max(present.expiresAtMs, present.formerUntilMs ?? 0) };
 
-/** Whether two images are of one attempt: one claim, one worker, one life of it. */
+/** Whether two images are of one attempt: the same claim, worker and incarnation. */
 function isSameAttempt(one: MovingJob, other: MovingJob): boolean {
   return (
     one.claim !== undefined &&
@@ -35,7 +35,7 @@ function isSameAttempt(one: MovingJob, other: MovingJob): boolean {
   );
 }
 
-/** The start of a job that is claimed, or that is claimed by it. */
+/** The start of a claimed job, or of a planned one, which it claims as well. */
 function begin(job: Job, request: StartRequest): Transition {
   const { claimId, toClaim, nowMs, runUntilMs } = request;
   return toClaim !== undefined && job.state === 'pending' && isPlanned(toClaim, nowMs)
@@ -45,7 +45,9 @@ function begin(job: Job, request: StartRequest): Transition {
 
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
-  throw new RefusedError(`${verb}: job ${job.id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(
+    `${verb}: job ${job.id} has no claim; pass the job as startJob or getJobs returned it`,
+  );
 }
 
 export class MemoryWorkerStore implements WorkerStore {
@@ -103,7 +105,7 @@ export class MemoryWorkerStore implements WorkerStore {
     return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs, isRetry), job);
   }
 
-  /** Ends the attempt that whoever asks has seen, by the life cycle's own transition. */
+  /** Ends the attempt that the caller has seen, by the life cycle's own transition. */
   #end(
     seen: MovingJob,
     end: (running: Job) => Transition,
@@ -117,7 +119,7 @@ export class MemoryWorkerStore implements WorkerStore {
     if (transition.kind === 'moved') {
       const { job: after } = transition;
       requireJobFits(after, after.result, after.error?.message);
-      // That it is to be tried again is tried first, also where nobody wants that any more.
+      // DynamoDB's first write, which requires that no cancellation was requested, has failed.
       if (isRetry && after.state === 'cancelled') this.#items.bill.refused(this.#items.verb, item);
       if (isTerminal(after.state)) this.#items.bill.wrotePayload(this.#items.verb, after);
       return {
@@ -125,8 +127,8 @@ export class MemoryWorkerStore implements WorkerStore {
         job: this.#items.put(item, after, isTerminal(after.state) ? expiresAtMs : undefined),
       };
     }
-    // One transition only leads from a version to the next: this one, if it looks like it. A retry also shows in what it counted,
-    // so it is known when the job was moved or cancelled after it.
+    // Only one transition leads from a version to the next, so if the job looks like the result of this call, it is. The counts of a retry
+    // also show after the job was retimed or cancelled.
     const { payload, cancelRequestedAtMs } = job;
     const isRepeat =
       isSameAttempt(job, seen) &&
@@ -191,9 +193,9 @@ export class MemoryWorkerStore implements WorkerStore {
       const present = workers.get(record.workerId);
       const order = present === undefined ? -1 : compareText(present.incarnation, record.incarnation);
       if (order > 0) return 'superseded';
-      // That it is its first life is tried first.
+      // DynamoDB's first write, which requires that there is no record, has failed.
       if (present !== undefined) this.#items.bill.small('registerWorker', 'write');
-      if (order < 0) workers.set(record.workerId, { ...record, ...formerLife(present) });
+      if (order < 0) workers.set(record.workerId, { ...record, ...formerLease(present) });
       return 'applied';
     });
   }
@@ -220,7 +222,7 @@ export class MemoryWorkerStore implements WorkerStore {
       if (present === undefined || formerUntilMs <= this.#items.clock() - FORMER_SHOWN_MS)
         workers.delete(worker.workerId);
       else {
-        // That nobody need know of its former life is tried first.
+        // DynamoDB's first write, which requires that no earlier incarnation must be shown, has failed.
         this.#items.bill.small('deregisterWorker', 'write');
         workers.set(worker.workerId, {
           ...present,

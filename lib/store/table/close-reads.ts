@@ -1,36 +1,35 @@
 /**
- * Reads many items of one partition key: page by page as long as those that are asked for stand close together, by their keys where
- * they do not.
+ * Reads many items of one partition key: by queries over ranges while the wanted items are close together, else by their keys.
  *
- * By its key, an item is a read unit, also where there is none. A query is one for each started 4 KB that it passes over, so forty
- * ledgers and more, whether or not they are asked for. What a page costs more than the keys it answers is known when it was read, and
- * then no further one is: so all of it is never more than one page dearer than the keys alone.
+ * A read by key costs one read unit, also if the item is missing. A query costs one unit for each started 4 KB that it passes over: forty
+ * ledgers and more, wanted or not. After each query its cost is compared with the number of keys that it answered. If it cost more, no
+ * further query is made, so the total is at most one query dearer than reads by key.
  */
 
-/** Fewer keys are asked for by name: a page costs 25 units and more. */
+/** Fewer keys are read by key: one query costs 25 units and more. */
 export const CLOSE_KEYS_MIN = 200;
-/** Items of a page. */
+/** Items in one query. */
 export const CLOSE_ITEMS = 1_000;
 
 export interface SortKeyRange {
   readonly from: string;
-  /** Included. */
+  /** Inclusive. */
   readonly to: string;
 }
 
-/** How far a read has come. */
+/** The progress of such a read. */
 export class CloseReads {
   readonly #sortKeys: readonly string[];
   #at = 0;
   #pays = true;
   #pageUnits = 0;
 
-  /** @param sortKeys - in ASCII, so that their order here is the table's */
+  /** @param sortKeys - in ASCII, so that they sort as in the table */
   constructor(sortKeys: Iterable<string>) {
     this.#sortKeys = [...new Set(sortKeys)].sort();
   }
 
-  /** The range whose first items are to be read now; undefined: what is `left` is read by its keys. */
+  /** The range of the next query; undefined: read the sort keys in `left` by key. */
   get next(): SortKeyRange | undefined {
     const from = this.#sortKeys[this.#at];
     const to = this.#sortKeys.at(-1);
@@ -42,15 +41,15 @@ export class CloseReads {
     return this.#sortKeys.slice(this.#at);
   }
 
-  /** Of the pages, and of what is left. */
+  /** The units of all queries, and of reading the rest by key. */
   get readUnits(): number {
     return this.#pageUnits + this.#sortKeys.length - this.#at;
   }
 
   /**
-   * A page was read.
+   * Records the answer of a query.
    *
-   * @param last - its last sort key; undefined: nothing of the range follows
+   * @param last - its last sort key; undefined: the range has no further items
    */
   took(last: string | undefined, readUnits: number): void {
     const before = this.#at;

@@ -1,6 +1,6 @@
 /**
- * A declaration in the table: its text stands in as many items as it needs, before the item that names its version. So
- * whoever reads a version finds its text, and a deployment that stops half-way has declared nothing.
+ * A declaration in the table. Its text is split into as many items as it needs, and these are written before the item of the version. So
+ * every version that can be read has its text, and a deployment that stops half-way has declared nothing.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,13 +8,14 @@ import { RefusedError } from '../../core/errors.ts';
 import { DECLARATION_CHARS_MAX, DECLARATION_PART_CHARS } from '../contract/bounds.ts';
 import { declarationTooLarge } from '../contract/errors.ts';
 
-/** What names a text. */
+/** The name of a text. */
 export const declarationHash = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, 32);
 
 /**
  * The parts of a text, one for each item.
- * @throws RefusedError, RefusedError for a text that is not ASCII: its parts could be cut within a character
+ *
+ * @throws RefusedError if the text is too long, or is not ASCII: a cut could split a character
  */
 export function declarationParts(text: string): readonly string[] {
   if (text.length > DECLARATION_CHARS_MAX) throw declarationTooLarge(text.length);

@@ -1,20 +1,19 @@
 /**
- * Keeps the keys line near the order of the ledgers, as far as that pays.
+ * Moves keys in the keys line to the position of their ledgers' costs, if that pays.
  *
- * A key's rank there may trail its cost: a settled cost only grows, so a rank is never too high. So ranks are no part of
- * a commit: whoever reads the line remembers what it saw, knows the costs from the ledgers it read and committed, and
- * afterwards moves what stands wrong, on condition that it still stands there. A move that gets lost is made by the next
- * pass that sees the key.
+ * A key's rank may lag behind its cost. A settled cost only grows, so a rank is never too high. Ranks are therefore no part of a commit:
+ * the store remembers the ranks that it has read and the costs that it has read or committed, and moves wrong entries afterwards, on
+ * condition that the rank is unchanged. If a move gets lost, the next pass that reads the key repeats it.
  *
- * A key that stands too far in front costs its readers: an entry more, and sometimes its ledger. To move it back costs three
- * write units, as much as 800 entries or 15 ledgers, and would be to do again whenever the key is charged. So what keys in front
- * have cost is added up, and one of them is moved when that would have paid for it: both together are never more than twice what
- * they had to be (docs/decisions/fair-shares.md).
+ * A key that stands too far in front costs its readers an entry, and sometimes a ledger. To move it back costs three write units, as much
+ * as 800 entries or 15 ledgers, and has to be repeated whenever the key is charged. So the costs of such keys are added up, and one key is
+ * moved whenever the sum would have paid for the move. The total is then at most twice the least possible cost
+ * (docs/decisions/fair-shares.md).
  */
 import type { KeyBacklog, Ledger } from '../contract/records.ts';
 import { costRank } from './schema.ts';
 
-/** A key's entry in the keys line of a type that stands at the wrong rank. */
+/** A key's entry in the keys line of a type with a wrong rank. */
 export interface RankMove {
   readonly type: string;
   readonly fairnessKey: string;
@@ -22,49 +21,52 @@ export interface RankMove {
   readonly to: string;
 }
 
-interface Known {
-  /** By fairness key, then by type: ranks seen since the last moves. */
+interface PartitionRanks {
+  /** Ranks that were read since the last moves: by fairness key, then by type. */
   readonly ranks: Map<string, Map<string, string>>;
   readonly ledgers: Map<string, Ledger>;
-  /** Keys whose ledgers were read or committed since the last moves: older ones may have been overtaken by another dispatcher. */
+  /** Keys whose ledgers were read or committed since the last moves. Older ledgers may have been changed by another dispatcher. */
   readonly fresh: Set<string>;
-  /** What keys too far in front have cost since one was moved back, in read units. */
+  /** Read units that keys too far in front have cost and that no move was charged for. */
   spentUnits: number;
 }
 
-/** Keys remembered of one partition; beyond, they are left to a later pass. */
+/** How many keys of one partition are remembered. A later pass moves the others. */
 const KEYS_MAX = 10_000;
-/** Read units of an entry of the line, some 150 bytes. */
+/** Read units of one entry of the line, some 150 bytes. */
 const ENTRY_UNITS = 0.018;
-/** What a move costs, in read units: three write units, of five read units each. */
+/** The cost of a move in read units: three write units, of five read units each. */
 const MOVE_UNITS = 15;
-/** Keys moved back at once: one partition key of the index takes a thousand write units a second. */
+/** How many keys are moved back at once. One partition key of the index takes a thousand write units a second. */
 const MOVES_MAX = 250;
 
-/** What one store knows of the keys lines. */
+/** The ranks and ledgers that one store has seen. */
 export class KeyRanks {
-  readonly #partitions = new Map<number, Known>();
+  readonly #partitions = new Map<number, PartitionRanks>();
 
-  /** An entry of a line that goes on: of one that was read to its end, every key is known, wherever it stands. */
+  /**
+   * Records an entry of a line that has more entries than were read. A line that was read to its end needs no moves, because all its keys
+   * are known.
+   */
   sawKey(
     partition: number,
     type: string,
     { fairnessKey }: Pick<KeyBacklog, 'fairnessKey'>,
     rank: string,
   ): void {
-    const { ranks } = this.#knownOf(partition);
+    const { ranks } = this.#partition(partition);
     const ofKey = ranks.get(fairnessKey);
     if (ofKey !== undefined) ofKey.set(type, rank);
     else if (ranks.size < KEYS_MAX) ranks.set(fairnessKey, new Map([[type, rank]]));
   }
 
   /**
-   * Ledgers that were read because their keys were met in the line.
+   * Records ledgers that were read because their keys were found in the line.
    *
-   * @param readUnits - of each of them
+   * @param readUnits - the cost of each ledger
    */
   readLedgers(partition: number, ledgers: readonly (Ledger | undefined)[], readUnits: number): void {
-    const known = this.#knownOf(partition);
+    const known = this.#partition(partition);
     for (const ledger of ledgers) {
       if (ledger === undefined) continue;
       const to = this.rankOf(ledger);
@@ -75,9 +77,9 @@ export class KeyRanks {
   }
 
   sawLedger(partition: number, ledger: Ledger): void {
-    const { ledgers, fresh } = this.#knownOf(partition);
+    const { ledgers, fresh } = this.#partition(partition);
     fresh.add(ledger.fairnessKey);
-    // Behind all others: the one that was not seen for longest is the first to be forgotten.
+    // Moves the key to the end of the map: the key that was not seen for longest is forgotten first.
     ledgers.delete(ledger.fairnessKey);
     ledgers.set(ledger.fairnessKey, ledger);
     if (ledgers.size <= KEYS_MAX) return;
@@ -90,33 +92,33 @@ export class KeyRanks {
   }
 
   /**
-   * What stands wrong and is to be moved now; forgets the ranks it has seen.
+   * Chooses the entries to move now, and forgets the ranks that it has seen.
    *
-   * @param expiredMs - a ledger whose key was there last at this instant, or before, may count no more: by it, no key is moved back
+   * @param expiredMs - a ledger that was last seen at this instant, or before, may have expired, so its key is not moved back
    */
   takeMoves(partition: number, expiredMs = Number.NEGATIVE_INFINITY): readonly RankMove[] {
-    const known = this.#knownOf(partition);
+    const known = this.#partition(partition);
     const toFront: RankMove[] = [];
-    const back: RankMove[] = [];
+    const toBack: RankMove[] = [];
     for (const [fairnessKey, byType] of known.ranks) {
       const ledger = known.ledgers.get(fairnessKey);
       if (ledger === undefined) continue;
       const to = this.rankOf(ledger);
       for (const [type, from] of byType) {
-        if (from < to && ledger.lastSeenMs > expiredMs) back.push({ type, fairnessKey, from, to });
-        // Too far behind, a key would be passed over. Only a fresh ledger says so, as when costs are reset.
+        if (from < to && ledger.lastSeenMs > expiredMs) toBack.push({ type, fairnessKey, from, to });
+        // A key too far behind would be skipped. This happens when costs are reset, and only a fresh ledger proves it.
         else if (from > to && known.fresh.has(fairnessKey)) toFront.push({ type, fairnessKey, from, to });
       }
     }
     known.ranks.clear();
     known.fresh.clear();
-    known.spentUnits += ENTRY_UNITS * back.length;
-    const paid = Math.min(Math.floor(known.spentUnits / MOVE_UNITS), back.length, MOVES_MAX);
+    known.spentUnits += ENTRY_UNITS * toBack.length;
+    const paid = Math.min(Math.floor(known.spentUnits / MOVE_UNITS), toBack.length, MOVES_MAX);
     known.spentUnits -= MOVE_UNITS * paid;
-    return [...toFront, ...back.slice(0, paid)];
+    return [...toFront, ...toBack.slice(0, paid)];
   }
 
-  #knownOf(partition: number): Known {
+  #partition(partition: number): PartitionRanks {
     let known = this.#partitions.get(partition);
     if (known === undefined) {
       known = { ranks: new Map(), ledgers: new Map(), fresh: new Set(), spentUnits: 0 };

@@ -1,4 +1,4 @@
-/** DynamoDB's limits on what is written, asked before anything is: by both stores, with the same errors. */
+/** Checks DynamoDB's size limits before anything is written. Both stores use them, so both throw the same errors. */
 
 import { ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX } from '../contract/bounds.ts';
 import { itemTooLarge, transactionTooLarge } from '../contract/errors.ts';
@@ -14,7 +14,7 @@ export function requireItemFits(item: Values): void {
     throw itemTooLarge(`${String(item[TABLE.partitionKey])} ${String(item[TABLE.sortKey])}`, bytes);
 }
 
-/** @throws RefusedError, RefusedError */
+/** @throws RefusedError */
 export function requireTransactionFits(items: readonly Values[]): void {
   let bytes = 0;
   for (const item of items) {

@@ -1,23 +1,24 @@
 /**
- * What calls to the table cost, by DynamoDB's rules for on-demand capacity: a write unit for each started KB of the
- * larger of the item before and after, doubled in a transaction, also when its condition fails; the same again for each
- * entry that the index gains, loses or sees changed, and both when an entry's key changes; a read unit for each started
- * 4 KB of what a strongly consistent request reads, half of one from the index.
+ * The cost of calls to the table, by DynamoDB's rules for on-demand capacity:
+ * - A write costs a unit for each started KB of the larger of the item before and after, doubled in a transaction, also if its condition
+ *   fails.
+ * - Each index entry that appears, disappears or changes costs the same again, and both if its key changes.
+ * - A strongly consistent read costs a unit for each started 4 KB, a read from the index half of that.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { PROJECTED, TABLE } from './schema.ts';
 
-/** What one call used. */
+/** The capacity that one call used. */
 export interface Usage {
   readonly readUnits: number;
   readonly writeUnits: number;
-  /** Tries of the SDK included. */
+  /** Includes the SDK's retries. */
   readonly requests: number;
-  /** Of the write units, those of each partition key, where a call writes to several and whoever counts knows it. */
+  /** The write units by partition key, for a call that writes to several, if they are known. */
   readonly writeUnitsOf?: Readonly<Record<string, number>> | undefined;
 }
 
-/** Hears what each call used, by the verb of the store that made it. */
+/** Receives the capacity that each call used, with the verb of the store that made it. */
 export type Meter = (verb: string, usage: Usage) => void;
 
 type Values = Readonly<Record<string, unknown>>;
@@ -27,7 +28,7 @@ export const TRANSACTION_FACTOR = 2;
 
 const WRITE_BYTES = 1_024;
 const READ_BYTES = 4_096;
-/** Of a list or a map, and of each of its elements. */
+/** The size of an empty list or map. */
 const CONTAINER_BYTES = 3;
 const ELEMENT_BYTES = 1;
 
@@ -57,7 +58,7 @@ function valueBytes(value: unknown): number {
   return 1;
 }
 
-/** An item's size as it is billed: its attributes' names and values. */
+/** An item's billed size: the names and values of its attributes. */
 export function itemBytes(item: Values): number {
   let bytes = 0;
   for (const name in item) {
@@ -77,7 +78,7 @@ const ENTRY_ATTRIBUTES: readonly string[] = [
 
 const isInLine = (item: Values | undefined): item is Values => item?.[TABLE.line] !== undefined;
 
-/** What the index holds of an item. */
+/** An item's entry in the index. */
 export const entryOf = (item: Values): Values =>
   Object.fromEntries(ENTRY_ATTRIBUTES.map((name) => [name, item[name]]));
 
@@ -95,9 +96,9 @@ function indexUnits(before: Values | undefined, after: Values | undefined): numb
 }
 
 /**
- * Of one write that takes an item from one image to the other, index included.
+ * The units of one write that changes an item from `before` to `after`, index included.
  *
- * @param factor - of the item's own units, as in a transaction; the index is written behind it
+ * @param factor - multiplies the item's own units, as in a transaction; the index is written without it
  */
 export function itemWriteUnits(before: Values | undefined, after: Values | undefined, factor = 1): number {
   const bytes = Math.max(itemBytes(before ?? {}), itemBytes(after ?? {}));

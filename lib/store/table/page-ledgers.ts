@@ -1,6 +1,6 @@
 /**
- * The ledgers of a page. The page has those that have changed since its base, which is an item beside it. They may be ten
- * thousand, and each commit charges a few: what is asked of all of them is kept beside them, and follows each charge.
+ * The ledgers of a partition summary. The summary holds those that have changed since a snapshot, which is an item beside it. There may be
+ * ten thousand ledgers, and each commit charges a few, so sums over all of them are cached and updated with each charge.
  */
 import { LEDGERS_BYTES_MAX, LEDGERS_SINCE_BYTES_MAX } from '../contract/bounds.ts';
 import type { Ledger } from '../contract/records.ts';
@@ -9,16 +9,19 @@ import { TRANSACTION_FACTOR } from './metering.ts';
 type Ledgers = ReadonlyMap<string, Ledger>;
 
 /**
- * The ledgers of a page as they were at one commit, in an item of their own: the page then holds those only that have changed
- * since. So a commit writes what it charges, not a thousand keys.
+ * A snapshot of all ledgers in the summary at one commit, in an item of its own. The summary item then holds only those that have changed
+ * since, so a commit does not rewrite thousands of keys.
  */
 export interface LedgerBase {
-  /** Of the page that the commit made. The page names it: a reader that finds another one has read the two at different times. */
+  /**
+   * The version of the summary that was written with it. The summary names it: if a reader finds another version, it has read the two at
+   * different times.
+   */
   readonly version: number;
   readonly ledgers: Ledgers;
 }
 
-/** What a page has of ledgers. */
+/** The parts of a summary that concern ledgers. */
 export interface PageLedgers {
   readonly version: number;
   readonly ledgers: Ledgers;
@@ -27,12 +30,12 @@ export interface PageLedgers {
   readonly chargedMean?: number | undefined;
 }
 
-// Names as JSON, and half of all digits, as deflate leaves them: `bounds.test.ts` writes the largest bases.
-/** A cost, an instant, and what stands between. */
+// These sizes assume names as JSON, and half of all digits, after deflate. `bounds.test.ts` writes the largest snapshots.
+/** A cost, an instant and separators. */
 const LEDGER_OVERHEAD_BYTES = 18;
-/** What stands between two names. */
+/** The separator of two names. */
 const GONE_OVERHEAD_BYTES = 3;
-/** Of a name as JSON, each character is a byte. */
+/** Names in which each character is one byte of JSON. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 const textBytes = (name: string): number =>
   PLAIN.test(name) ? name.length : Buffer.byteLength(JSON.stringify(name), 'utf8');
@@ -45,79 +48,79 @@ const bytesOf = (ledgers: Iterable<Ledger>): number => {
   return bytes;
 };
 
-const isSince = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
+const isChanged = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
   base?.ledgers.get(ledger.fairnessKey) !== ledger;
 
-/** What is asked of all ledgers of a page. */
-interface Sums {
+/** Sums over all ledgers of a summary. */
+interface LedgerSums {
   readonly base: LedgerBase | undefined;
   readonly bytes: number;
-  /** Of those that the base does not have as they are, in the page's order. */
-  readonly since: Ledgers;
-  readonly sinceBytes: number;
+  /** The ledgers that differ from the snapshot, in the summary's order. */
+  readonly changed: Ledgers;
+  readonly changedBytes: number;
 }
 
-/** Of ledgers that do not change any more. */
-const sumsKept = new WeakMap<Ledgers, Sums>();
+/** A cache. Maps of ledgers never change, so their sums stay valid. */
+const sumsCache = new WeakMap<Ledgers, LedgerSums>();
 
-function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): Sums {
-  const kept = sumsKept.get(ledgers);
+function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): LedgerSums {
+  const kept = sumsCache.get(ledgers);
   if (kept !== undefined && kept.base === base) return kept;
-  const since =
-    base === undefined ? ledgers : new Map([...ledgers].filter(([, each]) => isSince(base, each)));
+  const changed =
+    base === undefined ? ledgers : new Map([...ledgers].filter(([, each]) => isChanged(base, each)));
   const bytes = bytesOf(ledgers.values());
-  const sums = { base, bytes, since, sinceBytes: base === undefined ? bytes : bytesOf(since.values()) };
-  sumsKept.set(ledgers, sums);
+  const sums = { base, bytes, changed, changedBytes: base === undefined ? bytes : bytesOf(changed.values()) };
+  sumsCache.set(ledgers, sums);
   return sums;
 }
 
-/** Ledgers that a page with a base writes with itself: those that the base does not have as they are. */
-export const ledgersSince = (page: Pick<PageLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).since;
+/** The ledgers in a summary's own item: those that differ from the snapshot. */
+export const ledgersSince = (page: Pick<PageLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).changed;
 
-/** What a commit makes of a page's ledgers. */
+/** The ledgers after a commit. */
 export interface LedgersChange {
   readonly ledgers: Ledgers;
-  /** Written anew with the page. */
+  /** The new snapshot, if one is written. */
   readonly base: LedgerBase | undefined;
-  /** Keys of the base that are in the page no more. */
+  /** Keys of the snapshot that are no longer in the summary. */
   readonly gone: ReadonlySet<string>;
   readonly chargedMean: number;
-  /** What gave way to others. */
+  /** Ledgers that no longer fit. */
   readonly spilled: readonly Ledger[];
 }
 
 export function nextLedgers(page: PageLedgers, charged: readonly Ledger[]): LedgersChange {
   const before = sumsOf(page);
   const ledgers = new Map(page.ledgers);
-  const since = page.base === undefined ? ledgers : new Map(before.since);
-  let { bytes, sinceBytes } = before;
+  const changed = page.base === undefined ? ledgers : new Map(before.changed);
+  let { bytes, changedBytes } = before;
   for (const ledger of charged) {
     const key = ledger.fairnessKey;
     bytes += ledgerBytes(ledger) - bytesIn(ledgers, key);
     // planted: charged-twice-in-a-page
-    sinceBytes += ledgerBytes(ledger) - bytesIn(since, key);
-    // The latest charged last.
-    for (const each of [ledgers, since]) {
+    changedBytes += ledgerBytes(ledger) - bytesIn(changed, key);
+    // Map order is the order of the last charge.
+    for (const each of [ledgers, changed]) {
       each.delete(key);
       each.set(key, ledger);
     }
   }
-  const spilled = toSpill(page.ledgers, bytes, new Set(charged.map(({ fairnessKey }) => fairnessKey)));
+  const spilled = chooseSpilled(page.ledgers, bytes, new Set(charged.map(({ fairnessKey }) => fairnessKey)));
   for (const { fairnessKey } of spilled) {
     bytes -= bytesIn(ledgers, fairnessKey);
-    sinceBytes -= bytesIn(since, fairnessKey);
+    changedBytes -= bytesIn(changed, fairnessKey);
     ledgers.delete(fairnessKey);
-    since.delete(fairnessKey);
+    changed.delete(fairnessKey);
   }
-  const gone = goneAfter(page, ledgers, spilled);
+  const gone = removedKeysAfter(page, ledgers, spilled);
   const chargedMean = meanAfter(page.chargedMean, charged.length);
-  const isBaseDue = changesMuch({ bytes, sinceBytes }, { count: ledgers.size, gone, chargedMean });
+  const isBaseDue = isSnapshotDue({ bytes, changedBytes }, { count: ledgers.size, gone, chargedMean });
   const base = isBaseDue ? { version: page.version + 1, ledgers } : undefined;
-  sumsKept.set(
+  sumsCache.set(
     ledgers,
     base === undefined
-      ? { base: page.base, bytes, since, sinceBytes }
-      : { base, bytes, since: new Map(), sinceBytes: 0 },
+      ? { base: page.base, bytes, changed, changedBytes }
+      : { base, bytes, changed: new Map(), changedBytes: 0 },
   );
   return { ledgers, base, gone, chargedMean, spilled };
 }
@@ -127,35 +130,35 @@ function bytesIn(ledgers: Ledgers, key: string): number {
   return ledger === undefined ? 0 : ledgerBytes(ledger);
 }
 
-/** A page that says so little of ledgers takes one write unit with all else. */
-const SINCE_BYTES_KEPT = 2_400;
-/** Write units for a byte of ledgers: compressed, they take a third and less. */
+/** Up to this size, the ledgers and the rest of the summary fit into one write unit. */
+const CHANGED_BYTES_MIN = 2_400;
+/** Write units for a byte of ledgers: compressed, they take at most a third. */
 const BYTE_UNITS = 0.3 / 1_024;
 
 /**
- * Whether a base is to be written anew. That costs the page and the base, twice; not to do it costs what each commit adds, in
- * every commit until then. Both together cost least where this has grown to a square root, as with orders for a store (F. W. Harris,
- * "How Many Parts to Make at Once", 1913).
+ * Whether a new snapshot pays. Writing one costs the summary and the snapshot, doubled by the transaction. Not writing it makes every later
+ * commit larger. The sum is least when the changed ledgers have reached a square root, as with the size of orders (F. W. Harris, "How Many
+ * Parts to Make at Once", 1913).
  */
-function changesMuch(
-  { bytes, sinceBytes }: Pick<Sums, 'bytes' | 'sinceBytes'>,
+function isSnapshotDue(
+  { bytes, changedBytes }: Pick<LedgerSums, 'bytes' | 'changedBytes'>,
   {
     count,
     gone,
     chargedMean,
   }: { readonly count: number; readonly gone: ReadonlySet<string>; readonly chargedMean: number },
 ): boolean {
-  let ownBytes = sinceBytes;
+  let ownBytes = changedBytes;
   for (const key of gone) ownBytes += textBytes(key) + GONE_OVERHEAD_BYTES;
-  if (ownBytes <= SINCE_BYTES_KEPT) return false;
+  if (ownBytes <= CHANGED_BYTES_MIN) return false;
   if (ownBytes > LEDGERS_SINCE_BYTES_MAX) return true;
-  const anewUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
+  const snapshotUnits = TRANSACTION_FACTOR * (1 + bytes * BYTE_UNITS);
   const bytesOfCommit = Math.max(1, chargedMean / HUNDRED) * (bytes / count);
-  return ownBytes > Math.sqrt((2 * anewUnits * bytesOfCommit) / BYTE_UNITS);
+  return ownBytes > Math.sqrt((2 * snapshotUnits * bytesOfCommit) / BYTE_UNITS);
 }
 
-/** Keys of the base that are in the page no more. */
-function goneAfter(
+/** Keys of the snapshot that are no longer in the summary. */
+function removedKeysAfter(
   { base, gone = new Set() }: PageLedgers,
   ledgers: Ledgers,
   spilled: readonly Ledger[],
@@ -166,7 +169,7 @@ function goneAfter(
   return after;
 }
 
-/** Of the mean number of ledgers that a commit writes, the latest one is so much. */
+/** The weight of the latest commit in the mean number of charged ledgers. */
 const CHARGED_SHARE = 1 / 8;
 const HUNDRED = 100;
 
@@ -174,10 +177,10 @@ const meanAfter = (before = 0, charged: number): number =>
   Math.round(before + (charged * HUNDRED - before) * CHARGED_SHARE);
 
 /**
- * What a page has no room for, the longest not charged first. Each is as it was before the commit, as a commit that loses has put it, too:
- * what the commit charges stays.
+ * Chooses the ledgers that no longer fit, those without a charge for longest first. Ledgers that this commit charges stay. The others are
+ * as before the commit, so it does no harm if their items are written and the commit then loses.
  */
-function toSpill(before: Ledgers, bytesAfter: number, charged: ReadonlySet<string>): readonly Ledger[] {
+function chooseSpilled(before: Ledgers, bytesAfter: number, charged: ReadonlySet<string>): readonly Ledger[] {
   const spilled: Ledger[] = [];
   let left = bytesAfter;
   for (const ledger of before.values()) {

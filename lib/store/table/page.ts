@@ -1,16 +1,16 @@
 /**
- * A partition's page: its summary, which is read with the partition and written by every commit. It has the ledgers of the keys that are
- * active, what whole types cost, reservations of few jobs, the names of the items that have the other reservations, and which of their places
- * are settled. So a settlement, and most reservations, rewrite this item and nothing else. Of many ledgers it has those that have changed since
- * its base, which is an item beside it.
+ * The partition summary (`Page`): the item that every load reads and every commit writes. It holds the ledgers of the active keys, the
+ * estimates of whole types, small reservations, the names of the items with the other reservations, and a note for each of those that has
+ * settled positions. So a settlement, and most reservations, write only this item. If there are many ledgers, the summary holds those that
+ * have changed since a snapshot in an item beside it.
  *
- * Its version is the partition's only lock: a commit writes the page on condition of the version that it loaded, and raises it by one. What
- * the page is about to name or to let go of is put ahead, before the page: items of reservations, and ledgers. An item of reservations has a
- * name that no other commit gives, is written once, and holds nothing unless the page names it. So a commit that loses may have put items all
- * the same, and they do no harm; where reservations are to stand in another item, they are put there, and the page names that one instead. A
- * ledger that is put ahead never overwrites a newer one, and does not count while the page has the key. Only a new base and loans are written
- * together with the page, in a transaction. What single resources cost follows a commit: hints, each in an item that says which version it is
- * of.
+ * The version of the summary is the partition's only lock: a commit writes the summary on condition of the version that it loaded, and
+ * raises it by one. Before that it writes the items that the new summary refers to: items of reservations, and ledgers that no longer fit.
+ * An item of reservations has a name that no other commit uses, is written once, and counts only if the summary names it. So the items of a
+ * commit that loses do no harm. To move reservations to another item, a commit writes the new item and names it instead of the old one. A
+ * ledger item never overwrites a newer one, and does not count while the summary holds the key. Only a new snapshot and loans are written
+ * in one transaction with the summary. Estimates of single resources are written after a commit. They are hints, and each holds the version
+ * of the commit that it belongs to.
  */
 
 import { COMMIT_ITEMS_MAX, INLINE_BYTES_MAX, MARKS_BYTES_MAX, PAGE_TYPES_MAX } from '../contract/bounds.ts';
@@ -27,42 +27,42 @@ import {
 import type { Commit } from '../contract/requests.ts';
 import { type LedgerBase, nextLedgers } from './page-ledgers.ts';
 
-/** What is known of a reservation beside its item, which is written once. */
+/** The changes to a reservation since its item was written. */
 export interface BatchMark {
-  /** Places that hold nothing any more. */
+  /** Positions that no longer hold capacity. */
   readonly settled: ReadonlySet<number>;
-  /** Later than the reservation's own, if it was postponed. */
+  /** Set if the reservation was postponed: replaces its own `checkAtMs`. */
   readonly checkAtMs?: number | undefined;
 }
 
 export interface Page {
-  /** Raised by every commit; 0: nothing was committed. */
+  /** Every commit raises it by one; 0: nothing was committed. */
   readonly version: number;
-  /** The latest charged last. Of a key that is here, no other ledger counts. */
+  /** In the order of the last charge, the latest one last. For these keys no other ledger counts. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
-  /** What of them stands in an item beside the page. Undefined: nothing does. */
+  /** The snapshot, whose ledgers are included in `ledgers`. Undefined: there is none. */
   readonly base?: LedgerBase | undefined;
-  /** Keys of the base that have left: their ledgers have items of their own. */
+  /** Keys of the snapshot that are no longer in the summary: their ledgers have items of their own. */
   readonly gone?: ReadonlySet<string> | undefined;
-  /** By type: of whole types. */
+  /** Estimates of whole types, by type. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
-  /** By batch id, of reservations that stand in items. */
+  /** Changes to reservations that stand in items, by batch id. */
   readonly batches: ReadonlyMap<string, BatchMark>;
-  /** By batch id, the oldest first: reservations that stand in the page, because they are small. */
+  /** Small reservations, which stand in the summary itself, by batch id, the oldest first. */
   readonly inline: ReadonlyMap<string, Reservation>;
-  /** Names of the items of all other reservations, the oldest first, as long as any of these holds anything. */
+  /** Names of the items with the other reservations, the oldest first. An item is named while any of its reservations holds capacity. */
   readonly named: ReadonlySet<string>;
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
-  /** How steadily the partition has been read. */
+  /** The time over which passes have read the partition regularly. */
   readonly attendance?: Attendance | undefined;
-  /** Nothing waits, by all that passes were told. */
+  /** Set if no job waits, as far as passes were notified. */
   readonly quiet?: Quiet | undefined;
-  /** A read of the lines that began before it may miss a job of which some pass was told. */
+  /** A read of the lines that began before this instant may miss a job that some pass knew from a hint. */
   readonly unseenUntilMs?: number | undefined;
-  /** How far jobs were moved to where the declaration wants them. */
+  /** The progress of moving jobs for a new declaration. */
   readonly carried?: Carried | undefined;
-  /** Ledgers that a commit writes, in hundredths, as the latest ones did. */
+  /** How many ledgers a commit charges, in hundredths: a moving average. */
   readonly chargedMean?: number | undefined;
 }
 
@@ -76,36 +76,38 @@ export const EMPTY_PAGE: Page = {
   parks: false,
 };
 
-/** An item of reservations: its name, and what it was written with. */
+/** An item of reservations: its name, and its reservations as they were written. */
 export type ReservationItem = readonly [itemId: string, reservations: readonly Reservation[]];
 
-/** What a commit makes of a page, and what it writes beside it. */
+/** The new summary after a commit, and the items that the commit writes beside it. */
 export interface PageChange {
   readonly page: Page;
-  /** Written together with the page. */
+  /** A new snapshot, written in one transaction with the summary. */
   readonly base?: LedgerBase | undefined;
-  /** Ledgers that leave the page, as it was: each is put into an item of its own before it. */
+  /**
+   * Ledgers that no longer fit into the summary, without this commit's charges. Each gets an item of its own before the summary is written.
+   */
   readonly spilled: readonly Ledger[];
-  /** Estimates that have items of their own: they are no part of the commit, and follow it. */
+  /** Estimates with items of their own. They are written after the commit. */
   readonly estimates: readonly EstimateRecord[];
-  /** Items of reservations that are put before the page, which names them. */
+  /** Items of reservations that are written before the summary that names them. */
   readonly ahead: readonly ReservationItem[];
 }
 
-/** Its places as one number, an instant, and what stands between them. */
+/** The positions as one number, an instant, and separators. */
 const MARK_OVERHEAD_BYTES = 40;
 const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BYTES;
 
-/** What stands between the parts of a job's row, and its numbers. */
+/** The numbers of a job's row, and separators. */
 const ROW_OVERHEAD_BYTES = 14;
 const SHAPE_OVERHEAD_BYTES = 24;
 const INLINE_OVERHEAD_BYTES = 60;
-/** An id of 32 hexadecimal digits is packed. */
+/** The packed form of an id of 32 hexadecimal digits. */
 const PACKED_ID_BYTES = 23;
-/** What a job takes with all that its row names. */
+/** An estimate of what one job takes in packed reservations, with everything that its row refers to. */
 const ROW_BYTES = 80;
 const nameBytes = (name = ''): number => Buffer.byteLength(name, 'utf8');
-/** As it is packed: a row for each job, and what several of them share once. */
+/** The estimated size of a packed reservation: a row for each job, and values that several jobs share once. */
 const inlineBytes = ({ batchId, jobs }: Reservation): number => {
   let bytes = INLINE_OVERHEAD_BYTES + batchId.length;
   const shared = new Set<string>();
@@ -127,67 +129,70 @@ const inlineBytes = ({ batchId, jobs }: Reservation): number => {
   return bytes;
 };
 
-/** A reservation that stands in the page for longer is one of long jobs. */
-const LASTS_MS = 30_000;
-/** Reservations that last may take so much of the page, which each commit writes; then they get items. */
-const LASTING_BYTES_MAX = 2_000;
+/** A reservation that has been in the summary for longer than this counts as one of long jobs. */
+const LONG_RESERVATION_MS = 30_000;
+/** The room for reservations of long jobs in the summary, which every commit writes. Beyond this they are moved to items. */
+const LONG_RESERVATIONS_BYTES_MAX = 2_000;
 
 /**
- * The reservations of a page after a commit, and those that are to stand in items. While all of what comes and goes has room, it stands in
- * the page: a commit is one write then. Where it has not, nothing new does. What lasts leaves the page, many at once.
+ * The reservations in the summary after a commit, and those that must move to items. While all reservations of short jobs fit, they stay in
+ * the summary, so that a commit is one write. If they do not fit, new ones get items. Reservations of long jobs are moved out of the
+ * summary together.
  */
-function reserveIn(
+function placeReservations(
   page: Page,
   commit: Commit,
   live: Iterable<ReservationItem>,
-): { readonly inline: ReadonlyMap<string, Reservation>; readonly leaving: readonly Reservation[] } {
-  const inline = inlineLeft(page, commit);
+): { readonly inline: ReadonlyMap<string, Reservation>; readonly itemReservations: readonly Reservation[] } {
+  const inline = inlineAfter(page, commit);
   const [first] = commit.reserve;
-  if (first === undefined) return { inline, leaving: [] };
-  const lasts = ({ reservedAtMs }: Reservation): boolean => first.reservedAtMs - reservedAtMs > LASTS_MS;
+  if (first === undefined) return { inline, itemReservations: [] };
+  const isLong = ({ reservedAtMs }: Reservation): boolean =>
+    first.reservedAtMs - reservedAtMs > LONG_RESERVATION_MS;
   let bytes = 0;
-  let lastingBytes = 0;
+  let longBytes = 0;
   for (const each of inline.values()) {
     const own = inlineBytes(each);
     bytes += own;
-    if (lasts(each)) lastingBytes += own;
+    if (isLong(each)) longBytes += own;
   }
-  const beside = rowsBeside(page, live, lasts) * ROW_BYTES;
-  const leaving: Reservation[] = [];
+  const shortBytesInItems = countShortJobsInItems(page, live, isLong) * ROW_BYTES;
+  const itemReservations: Reservation[] = [];
   for (const each of commit.reserve) {
     const own = inlineBytes(each);
-    if (beside + bytes + own > INLINE_BYTES_MAX) leaving.push(each);
+    if (shortBytesInItems + bytes + own > INLINE_BYTES_MAX) itemReservations.push(each);
     else {
       inline.set(each.batchId, each);
       bytes += own;
     }
   }
-  if (leaving.length === 0 && lastingBytes <= LASTING_BYTES_MAX) return { inline, leaving };
-  // Those that have lasted long will go on for long: they take the room of those that come and go.
+  if (itemReservations.length === 0 && longBytes <= LONG_RESERVATIONS_BYTES_MAX)
+    return { inline, itemReservations };
+  // Reservations of long jobs will stay for long, and would take the room of short ones.
   for (const each of inline.values()) {
-    if (lasts(each) && inline.delete(each.batchId)) leaving.push(each);
+    if (isLong(each) && inline.delete(each.batchId)) itemReservations.push(each);
   }
-  return { inline, leaving };
+  return { inline, itemReservations };
 }
 
-/** Jobs in flight of reservations that stand in items and do not last, as far as they may be known from counts. */
-function rowsBeside(
+/** The number of jobs of short reservations that stand in items and still hold capacity. */
+function countShortJobsInItems(
   page: Page,
   live: Iterable<ReservationItem>,
-  lasts: (reservation: Reservation) => boolean,
+  isLong: (reservation: Reservation) => boolean,
 ): number {
   let rows = 0;
   for (const [, reservations] of live) {
     for (const each of reservations) {
-      if (lasts(each)) continue;
+      if (isLong(each)) continue;
       rows += Math.max(0, each.jobs.size - (page.batches.get(each.batchId)?.settled.size ?? 0));
     }
   }
   return rows;
 }
 
-/** The page's reservations without what a commit settles. */
-function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
+/** The summary's reservations after a commit has dropped and postponed positions. */
+function inlineAfter(page: Page, commit: Commit): Map<string, Reservation> {
   const inline = new Map(page.inline);
   for (const { reservation, positions } of commit.drop) {
     const present = inline.get(reservation.batchId);
@@ -203,23 +208,23 @@ function inlineLeft(page: Page, commit: Commit): Map<string, Reservation> {
   return inline;
 }
 
-/** Whether a commit writes the page by itself, and no transaction, behind what is put before it. */
+/** Whether a commit writes the summary as a single item, without a transaction, after the items that it refers to. */
 export const isPageAlone = ({ base }: PageChange, commit: Commit): boolean =>
   base === undefined && lendingItems(commit) === 0;
 
-/** Reservations in the items that a page names, as far as they hold capacity; as they were written. */
-function* holdingIn(page: Page, items: Iterable<ReservationItem>): Generator<Reservation> {
+/** The reservations with capacity in the items that the summary names, as they were written. */
+function* reservationsWithCapacity(page: Page, items: Iterable<ReservationItem>): Generator<Reservation> {
   for (const [itemId, reservations] of items) {
     // planted: unnamed-counts
     if (!page.named.has(itemId)) continue;
-    for (const each of reservations) if (holdsMore(each, page.batches)) yield each;
+    for (const each of reservations) if (holdsCapacity(each, page.batches)) yield each;
   }
 }
 
-/** All reservations that hold capacity: those in the page, and those in the items that it names, in the order in which they were made. */
+/** All reservations with capacity, in the summary and in the items that it names, in the order in which they were made. */
 export function reservationsIn(page: Page, items: Iterable<ReservationItem>): readonly Reservation[] {
   const all = [...page.inline.values()];
-  for (const each of holdingIn(page, items)) all.push(asMarked(each, page.batches));
+  for (const each of reservationsWithCapacity(page, items)) all.push(withMark(each, page.batches));
   return all.sort(
     (one, other) =>
       one.reservedAtMs - other.reservedAtMs ||
@@ -229,22 +234,23 @@ export function reservationsIn(page: Page, items: Iterable<ReservationItem>): re
   );
 }
 
-/** Which of these reservations hold capacity. */
+/** The ids among `batchIds` whose reservations hold capacity. */
 export function presentIn(
   page: Page,
   items: Iterable<ReservationItem>,
   batchIds: ReadonlySet<string>,
 ): ReadonlySet<string> {
   const present = new Set([...batchIds].filter((batchId) => page.inline.has(batchId)));
-  for (const { batchId } of holdingIn(page, items)) if (batchIds.has(batchId)) present.add(batchId);
+  for (const { batchId } of reservationsWithCapacity(page, items))
+    if (batchIds.has(batchId)) present.add(batchId);
   return present;
 }
 
 /**
- * The page after a commit that follows it.
+ * The summary after a commit.
  *
- * @param items - by name: all that the page names, and perhaps others
- * @param nonce - of the names of items that are put ahead: no other commit of this version has the same
+ * @param items - the reservations of at least all items that the summary names, by name
+ * @param nonce - part of the names of new items; no other commit of this version has the same
  */
 export function nextPage(
   page: Page,
@@ -254,9 +260,9 @@ export function nextPage(
 ): PageChange {
   const live = [...page.named].map((itemId): ReservationItem => [itemId, items.get(itemId) ?? []]);
   const { estimates, own } = estimatesAfter(page, commit);
-  const { inline, leaving } = reserveIn(page, commit, live);
+  const { inline, itemReservations } = placeReservations(page, commit, live);
   const { ledgers, base, gone, chargedMean, spilled } = nextLedgers(page, commit.ledgers);
-  const { marks, named, ahead } = itemsAfter(page, commit, live, leaving, nonce);
+  const { marks, named, ahead } = itemsAfter(page, commit, live, itemReservations, nonce);
   const { quiet } = commit;
   return {
     page: {
@@ -282,7 +288,7 @@ export function nextPage(
   };
 }
 
-/** Costs of whole types stand in the page, as far as it has room. */
+/** Estimates of whole types stay in the summary while it has room. */
 function estimatesAfter(
   page: Page,
   commit: Commit,
@@ -301,40 +307,42 @@ function estimatesAfter(
 const latest = (oneMs: number | undefined, otherMs: number | undefined): number | undefined =>
   oneMs === undefined || (otherMs !== undefined && otherMs > oneMs) ? otherMs : oneMs;
 
-/** Names of items that stand in the page: where there are more, small items become one. */
+/** How many items a summary names. Beyond this, small items are merged into one. */
 const NAMED_MAX = 64;
-/** Reservations that share an item, as they stand in the page. One that is larger has an item alone. */
+/** The room for several reservations in one item, by their packed size. A larger reservation has an item alone. */
 const SHARED_BYTES_MAX = 16_000;
 
 /**
- * What a page says after a commit of the reservations that stand in items. An item of which nothing is left has no name. Of the others, those
- * that have had marks for longest are written anew where the marks take too much room, and the small ones where the names do.
+ * The items of reservations after a commit. An item without capacity is no longer named. If the notes take too much room, the items with
+ * the oldest notes are rewritten with their notes applied. If there are too many names, the small items are rewritten as one.
  */
 function itemsAfter(
   page: Page,
   commit: Commit,
   live: readonly ReservationItem[],
-  leaving: readonly Reservation[],
+  itemReservations: readonly Reservation[],
   nonce: string,
 ): Pick<PageChange, 'ahead'> & { readonly marks: Page['batches']; readonly named: Page['named'] } {
   const marks = marksAfter(page, commit);
-  const left = live.filter(([, reservations]) => reservations.some((each) => holdsMore(each, marks)));
-  const anew = outgrown(left, marks);
-  const still = left
-    .filter((item) => anew.has(item))
-    .flatMap(([, reservations]) => reservations.filter((each) => holdsMore(each, marks)))
-    .map((each) => asMarked(each, marks));
-  const ahead = shared([...still, ...leaving]).map(
+  const remaining = live.filter(([, reservations]) =>
+    reservations.some((each) => holdsCapacity(each, marks)),
+  );
+  const toRewrite = itemsToRewrite(remaining, marks);
+  const rewritten = remaining
+    .filter((item) => toRewrite.has(item))
+    .flatMap(([, reservations]) => reservations.filter((each) => holdsCapacity(each, marks)))
+    .map((each) => withMark(each, marks));
+  const ahead = shared([...rewritten, ...itemReservations]).map(
     (reservations, at): ReservationItem => [`${page.version}-${nonce}.${at}`, reservations],
   );
-  const kept = left.filter((item) => !anew.has(item));
+  const kept = remaining.filter((item) => !toRewrite.has(item));
   const named = new Set([...kept, ...ahead].map(([itemId]) => itemId));
   for (const [itemId, reservations] of live)
     if (!named.has(itemId)) for (const { batchId } of reservations) marks.delete(batchId);
   return { marks, named, ahead };
 }
 
-/** What the page says of reservations in items, once a commit counts. */
+/** The notes about reservations in items after a commit. */
 function marksAfter(page: Page, commit: Commit): Map<string, BatchMark> {
   const marks = new Map(page.batches);
   for (const { reservation, positions } of commit.drop) {
@@ -350,9 +358,12 @@ function marksAfter(page: Page, commit: Commit): Map<string, BatchMark> {
   return marks;
 }
 
-/** Items that are to be written anew. */
-function outgrown(items: readonly ReservationItem[], marks: Page['batches']): ReadonlySet<ReservationItem> {
-  const anew = new Set<ReservationItem>();
+/** Chooses the items to rewrite. */
+function itemsToRewrite(
+  items: readonly ReservationItem[],
+  marks: Page['batches'],
+): ReadonlySet<ReservationItem> {
+  const toRewrite = new Set<ReservationItem>();
   const bytesOf = (reservations: readonly Reservation[], size: (each: Reservation) => number): number =>
     reservations.reduce((sum, each) => sum + size(each), 0);
   const marked = ({ batchId }: Reservation): number => (marks.has(batchId) ? markBytes(batchId) : 0);
@@ -362,19 +373,19 @@ function outgrown(items: readonly ReservationItem[], marks: Page['batches']): Re
   if (markedBytes > MARKS_BYTES_MAX) {
     for (const item of items) {
       const bytes = bytesOf(item[1], marked);
-      if (bytes > 0) anew.add(item);
+      if (bytes > 0) toRewrite.add(item);
       markedBytes -= bytes;
-      // As many at once as halve them: the next commits have room, and one item takes the place of several.
+      // Halves the notes at once: the next commits then have room, and one new item replaces several.
       if (markedBytes <= MARKS_BYTES_MAX / 2) break;
     }
   }
   if (items.length > NAMED_MAX) {
-    for (const item of items) if (bytesOf(item[1], inlineBytes) < SHARED_BYTES_MAX / 2) anew.add(item);
+    for (const item of items) if (bytesOf(item[1], inlineBytes) < SHARED_BYTES_MAX / 2) toRewrite.add(item);
   }
-  return anew;
+  return toRewrite;
 }
 
-/** Reservations in as few items as their bound allows. */
+/** Distributes reservations over as few items as their bound allows. */
 function shared(reservations: readonly Reservation[]): readonly (readonly Reservation[])[] {
   const items: Reservation[][] = [];
   let room = 0;
@@ -390,13 +401,16 @@ function shared(reservations: readonly Reservation[]): readonly (readonly Reserv
   return items;
 }
 
-/** Items of a commit that lend, grant, or give back: they stand with other partitions, too, and so are written together with the page. */
+/**
+ * How many items of loans and requests a commit writes. They are shared with other partitions, so they are written in one transaction with
+ * the summary.
+ */
 export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
   return 2 * (lend.length + giveBack.length) + new Set(lend.map(({ to }) => to)).size;
 }
 
-/** Whether any place of a reservation is not settled. */
-function holdsMore({ batchId, jobs }: Reservation, marks: Page['batches']): boolean {
+/** Whether any position of a reservation still holds capacity. */
+function holdsCapacity({ batchId, jobs }: Reservation, marks: Page['batches']): boolean {
   const settled = marks.get(batchId)?.settled;
   if (settled === undefined) return jobs.size > 0;
   // planted: names-of-the-untouched
@@ -404,8 +418,8 @@ function holdsMore({ batchId, jobs }: Reservation, marks: Page['batches']): bool
   return false;
 }
 
-/** A reservation as the page says it is by now. */
-function asMarked(reservation: Reservation, marks: Page['batches']): Reservation {
+/** A reservation with its note applied. */
+function withMark(reservation: Reservation, marks: Page['batches']): Reservation {
   const mark = marks.get(reservation.batchId);
   if (mark === undefined) return reservation;
   const jobs = placesWithout(reservation.jobs, mark.settled);
@@ -413,10 +427,10 @@ function asMarked(reservation: Reservation, marks: Page['batches']): Reservation
 }
 
 /**
- * Refuses a commit that no store can carry out as a whole, before anything of it is written.
+ * Refuses a commit that no store can carry out, before anything is written.
  *
- * @throws RefusedError when it has more items than one transaction may have
- * @throws RefusedError when it says two things of one item
+ * @throws RefusedError if it has more items than one transaction may have
+ * @throws RefusedError if it names one item twice
  */
 export function requireBounded(commit: Commit): void {
   const { drop, postpone, reserve, ledgers, estimates } = commit;

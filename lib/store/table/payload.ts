@@ -1,76 +1,78 @@
 /**
- * When a payload stands in an item of its own, beside its job's.
+ * Whether a payload has an item of its own, beside its job's.
  *
- * A table bills each transition of a job by the size of the whole item, started KB by started KB, whatever of it changes. A job is
- * written four times at least: put, claimed, started, finished. A payload that stands apart is written twice: when it is put, and
- * once its job has ended, with when both may be collected (`ttl` cannot be set without a write of the whole item). And it is read
- * once, when the job starts. So it is stored compressed where that saves a write unit: JSON with a few repeated names comes to a
- * quarter and less.
+ * DynamoDB bills each transition of a job by the size of the whole item, in started KB, even if only one attribute changes. A job is
+ * written at least four times: put, claimed, started, finished. A payload in its own item is written twice: when it is put, and after its
+ * job has ended, when its `ttl` is set (which is a write of the whole item). It is read once, when the job starts. It is compressed if that
+ * saves a write unit: JSON with a few repeated names shrinks to a quarter or less.
  */
 import { gunzipSync, gzipSync } from 'node:zlib';
 import type { Job } from '../../core/job.ts';
 import { readUnitsOf, writeUnitsOf } from './metering.ts';
 
-/** Of a job's life: put, claimed, started, finished. */
-const TRANSITIONS = 4;
-/** Of a payload that stands apart: put, and marked for collection. */
-const APART_WRITES = 2;
-/** A read unit's price in write units. */
+/** Writes of a job: put, claimed, started, finished. */
+const JOB_WRITES = 4;
+/** Writes of a payload in its own item: put, and `ttl` set. */
+const PAYLOAD_WRITES = 2;
+/** The price of a read unit in write units. */
 const READ_PRICE = 0.2;
 
 /**
- * What a running job's item takes beside the texts that its producer chose: the names of its attributes, numbers, its claim, and
- * its worker's name; a test holds it against such an item.
+ * The size of a running job's item without the texts that its producer chose: names of attributes, numbers, the claim and the worker's
+ * name. A test compares it with such an item.
  */
-const MOVING_BYTES = 550;
-/** The attribute that names the payload's item, and what that takes beside the payload. */
-const NAME_BYTES = 25;
-const APART_BYTES = 60;
+const JOB_BYTES = 550;
+/** The attribute with the payload item's name. */
+const PAYLOAD_ID_BYTES = 25;
+const PAYLOAD_ITEM_BYTES = 60;
 
 /**
- * A job that has not ended keeps its payload for so long beyond its time. What nobody marks for collection, because whoever put
- * it or ended its job died at that moment, is collected then.
+ * How long the payload of a job that has not ended is kept after the job's time. It collects payloads whose `ttl` was never set because the
+ * process that put the payload, or ended the job, crashed at that moment.
  */
 export const PAYLOAD_KEPT_MS = 3 * 365 * 24 * 3_600_000;
 
-/** Whether the payload of a job that is moved is kept for longer: its time is far beyond its submit. */
+/**
+ * Whether the payload of a job that is retimed must get a later `ttl`: the new time is more than two thirds of `PAYLOAD_KEPT_MS` after the
+ * submit.
+ */
 export const isKeptLonger = ({ runAtMs, submittedAtMs }: Pick<Job, 'runAtMs' | 'submittedAtMs'>): boolean =>
   runAtMs > submittedAtMs + (2 / 3) * PAYLOAD_KEPT_MS;
 
 const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : Buffer.byteLength(text));
 
 /**
- * Whether it is cheaper so. It depends on nothing that changes in a job's life.
+ * Whether an item of its own is cheaper. The result depends on nothing that changes during a job's life.
  *
- * @param bytes - of the payload, as it is stored
+ * @param bytes - the size of the stored payload
  */
 export function standsApart(job: Job, bytes: number): boolean {
   const { id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy } = job;
   const texts = [id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy];
-  const moving = texts.reduce((sum, text) => sum + bytesOf(text), MOVING_BYTES);
-  const inside = TRANSITIONS * writeUnitsOf(moving + bytes);
-  const apart = APART_BYTES + bytesOf(id) + bytes;
-  const beside =
-    TRANSITIONS * writeUnitsOf(moving + NAME_BYTES) +
-    APART_WRITES * writeUnitsOf(apart) +
-    READ_PRICE * readUnitsOf(apart, false);
-  return beside < inside;
+  const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES);
+  const unitsInJob = JOB_WRITES * writeUnitsOf(jobBytes + bytes);
+  const ownItemBytes = PAYLOAD_ITEM_BYTES + bytesOf(id) + bytes;
+  const unitsInOwnItem =
+    JOB_WRITES * writeUnitsOf(jobBytes + PAYLOAD_ID_BYTES) +
+    PAYLOAD_WRITES * writeUnitsOf(ownItemBytes) +
+    READ_PRICE * readUnitsOf(ownItemBytes, false);
+  return unitsInOwnItem < unitsInJob;
 }
 
-/** Whether a job's payload stands in an item of its own. */
+/** Whether a job's payload has an item of its own. */
 export const isApart = (job: Job): boolean => standsApart(job, bytesOf(JSON.stringify(job.payload)));
 
-/** Far beyond any payload that is accepted, and what the table takes: more is damaged, or was put there by somebody else. */
+/** More than any accepted payload and than an item can hold. Anything larger was damaged, or written by other software. */
 const UNPACKED_BYTES_MAX = 4 * 1024 * 1024;
 
-/** A payload's JSON as an item of its own holds it: as it is, or as gzip, where each of its writes costs less so. */
+/** A payload's JSON for an item of its own: as text, or as gzip if that saves write units. */
 export function packPayload(json: string): string | Uint8Array {
-  const units = writeUnitsOf(APART_BYTES + Buffer.byteLength(json));
+  const units = writeUnitsOf(PAYLOAD_ITEM_BYTES + Buffer.byteLength(json));
   if (units === 1) return json;
   const packed = gzipSync(json);
-  return writeUnitsOf(APART_BYTES + packed.byteLength) < units ? packed : json;
+  return writeUnitsOf(PAYLOAD_ITEM_BYTES + packed.byteLength) < units ? packed : json;
 }
 
-/** @throws Error for what is no gzip, or of more than 4 MB */
+/** @throws Error if it is not gzip, or is larger than 4 MB unpacked */
 export const unpackPayload = (packed: Uint8Array): string =>
   gunzipSync(packed, { maxOutputLength: UNPACKED_BYTES_MAX }).toString();

@@ -1,29 +1,29 @@
 /**
- * The table: its keys, its index, and the names of its items and lines. The one place where they are spelled;
- * the stack, both stores and the stream handler take them from here.
+ * The table's keys, its index, and the names of its items and lines. They are defined only here; the stack, both stores and the stream
+ * handler import them.
  */
 
 import { HEAD_FIELDS } from '../contract/job-fields.ts';
 import { type BlockedLine, keyPart, type ReadyLine, readyLineName } from '../contract/lines.ts';
 
-/** Attribute and index names that the stack and the stores share. */
+/** Names of attributes and of the index that the stack and the stores share. */
 export const TABLE = {
   partitionKey: 'pk',
   sortKey: 'sk',
-  /** Seconds; garbage collection only. An expired item is treated as gone the moment it expires. */
+  /** Epoch seconds, for garbage collection only. An expired item is treated as gone from the moment at which it expires. */
   ttl: 'ttl',
   linesIndex: 'lines',
-  /** The index's partition key: present only while the item stands in a line. */
+  /** The index's partition key. An item has it only while it stands in a line. */
   line: 'line',
-  /** The index's sort key: the place in that line. */
+  /** The index's sort key: the position in that line. */
   rank: 'rank',
   /** A job's state; the stack filters stream records by it. */
   state: 'state',
 } as const;
 
 /**
- * What the index shows of an item beside its keys: what planning and settling need of a job, and what a key's backlog
- * says. Payloads, results, errors and checkpoints are not billed a second time, nor read with every head.
+ * The attributes that the index copies from an item, beside its keys: what planning and settling need of a job, and the lines of a key's
+ * backlog. Payloads, results, errors and checkpoints are left out, so they are neither billed a second time nor read with every head.
  */
 export const PROJECTED: readonly string[] = [...HEAD_FIELDS, 'lines', 'announcedAtMs'];
 
@@ -35,7 +35,7 @@ export interface ItemKey {
 
 export const jobKey = (id: string): ItemKey => ({ pk: `job/${id}`, sk: 'job' });
 
-/** A payload that stands apart. Whoever puts one names it anew: what two put of one job are two. */
+/** The item of a large payload. Each write of a payload uses a new `payloadId`, so two submitters of one job write two items. */
 export const payloadKey = (id: string, payloadId: string): ItemKey => ({
   pk: jobKey(id).pk,
   sk: `payload/${payloadId}`,
@@ -46,14 +46,14 @@ export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
   sk: String(position).padStart(5, '0'),
 });
 
-/** Notes of items that could not be read. */
+/** Notes about items that cannot be read. */
 export const unreadableKey = (partition: number, { pk, sk }: ItemKey): ItemKey => ({
   pk: unreadablePk(partition),
   sk: keyPart(`${pk} ${sk}`),
 });
 export const unreadablePk = (partition: number): string => `unreadable/${partition}`;
 
-/** What is deployed: the newest version, each version, and the texts, which are named by their content and never change. */
+/** Declarations: the newest version, an item for each version, and the texts, which are named by their hash and never change. */
 const DECLARATION_PK = 'declaration';
 const VERSION_DIGITS = 12;
 export const newestDeclarationKey: ItemKey = { pk: DECLARATION_PK, sk: 'newest' };
@@ -66,21 +66,21 @@ export const declarationTextKey = (hash: string, at: number): ItemKey => ({
   sk: `text/${hash}/${at}`,
 });
 
-/** All that a pass must know exactly lives under this key, in one item collection. */
+/** The items that a pass must read exactly are one item collection under this key. */
 export const partitionPk = (partition: number): string => `${PARTITION_PREFIX}${partition}`;
 export const PARTITION_PREFIX = 'partition/';
 
-/** The dispatcher that leads, and the newest declaration: apart from the page, so that neither meets a commit. */
+/** The leader and the newest declaration. They are not part of the partition summary, so writing them never conflicts with a commit. */
 export const leaderKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'leader' });
 
 export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
-/** What was seen of the workers between passes. Apart from the page, so that a look never conflicts with a commit. */
+/** The last check of the workers. It is not part of the partition summary, so a check never conflicts with a commit. */
 export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lookout' });
 
 /** A partition's mailbox: an item collection of its own, which only the leader reads. */
 export const mailPk = (partition: number): string => `mail/${partition}`;
-/** The oldest letter first, as far as clocks agree. */
+/** Letters sort by time, the oldest first, as far as clocks agree. */
 export const letterKey = (partition: number, putAtMs: number, nonce: string): ItemKey => ({
   pk: mailPk(partition),
   sk: instantRank(putAtMs, nonce),
@@ -104,46 +104,49 @@ export const controlKey = (partition: number, scope: string): ItemKey => ({
   sk: `${CONTROL_PREFIX}${scope}`,
 });
 
-/** Stands in the collections of both partitions, so that each reads it with its own. */
+/** A loan has one item in each of both partitions, so that each partition reads it together with its other items. */
 export const LOAN_PREFIX = 'loan/';
 export const loanKey = (partition: number, loanId: string): ItemKey => ({
   pk: partitionPk(partition),
   sk: `${LOAN_PREFIX}${loanId}`,
 });
 
-/** What a partition asks another one to be lent: one request at a time. */
+/** A partition's request for a loan, stored at the partition that may lend. There is one for each borrower. */
 export const REQUEST_PREFIX = 'request/';
 export const requestKey = (partition: number, borrower: number): ItemKey => ({
   pk: partitionPk(partition),
   sk: `${REQUEST_PREFIX}${borrower}`,
 });
 
-/** Memberships of dispatchers that run on: an item collection of its own, which no pass reads. */
+/** Memberships of long-running dispatchers: an item collection of its own, which no pass reads. */
 export const DISPATCHERS_PK = 'dispatchers';
 export const dispatcherKey = (dispatcherId: string): ItemKey => ({
   pk: DISPATCHERS_PK,
   sk: `dispatcher/${keyPart(dispatcherId)}`,
 });
 
-/** Of ledgers, backlogs and learned costs. */
+/** The item collection of ledgers, backlogs and estimates. */
 export const ledgerPk = (partition: number): string => `ledger/${partition}`;
 
-/** The ledgers of a partition's page that it does not say itself: not among its items, as it is large, and most readers know it. */
+/**
+ * The snapshot of a partition's ledgers. It is not in the partition's item collection, because it is large, and most readers have it
+ * cached.
+ */
 export const ledgerBaseKey = (partition: number): ItemKey => ({ pk: ledgerPk(partition), sk: 'base' });
 
-/** What a fairness key has been charged. */
+/** The ledger of a fairness key that is not in the partition summary. */
 export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
   pk: ledgerPk(partition),
   sk: `key/${keyPart(fairnessKey)}`,
 });
 
-/** Which lines of a fairness key have a backlog of a type; stands in the type's keys line while they do. */
+/** The lines of a fairness key that may have jobs of a type. The item stands in the type's keys line while there are any. */
 export const backlogKey = (partition: number, type: string, fairnessKey: string): ItemKey => ({
   pk: ledgerPk(partition),
   sk: `backlog/${keyPart(type)}/${keyPart(fairnessKey)}`,
 });
 
-/** The learned cost of a type on a resource; the empty resource is the type's own average. */
+/** The estimated cost of a type on a resource. The empty resource stands for the average of the type. */
 export const estimateKey = (partition: number, type: string, resourceId: string): ItemKey => ({
   pk: ledgerPk(partition),
   sk: `cost/${keyPart(type)}/${keyPart(resourceId)}`,
@@ -151,14 +154,14 @@ export const estimateKey = (partition: number, type: string, resourceId: string)
 
 export const dueLineName = (partition: number): string => `due/${partition}`;
 
-/** How far a schedule is, and, beside it, what it was asked to be: a firing rewrites the first alone. */
+/** A schedule's state, and the item beside it with its request. A firing rewrites only the state. */
 export const SCHEDULE_PREFIX = 'schedule/';
 export const scheduleKey = (id: string): ItemKey => ({ pk: `${SCHEDULE_PREFIX}${id}`, sk: 'schedule' });
 export const scheduleSpecKey = (id: string): ItemKey => ({ pk: `${SCHEDULE_PREFIX}${id}`, sk: 'spec' });
-/** Which schedules deployments have made. */
+/** The ids of the schedules that deployments have made. */
 export const declaredSchedulesKey: ItemKey = { pk: 'schedules', sk: 'declared' };
 
-/** Active schedules, by when they are to be looked at; and those that are stopped, by id. */
+/** The line of active schedules, by the time of the next look at each, and the line of stopped ones, by id. */
 export const schedulesLineName = (partition: number): string => `schedules/${partition}`;
 export const stoppedSchedulesLineName = (partition: number): string => `stopped/${partition}`;
 
@@ -169,50 +172,54 @@ export const blockedLineName = (partition: number, conflictKey: string): string 
 export const lineNameOf = (partition: number, line: ReadyLine | BlockedLine): string =>
   'conflictKey' in line ? blockedLineName(partition, line.conflictKey) : readyLineName(partition, line);
 
-/**
- * Conflict keys that may have a blocked line: an item collection that no pass reads as a whole.
- */
+/** Conflict keys that may have a blocked line: an item collection that no pass reads as a whole. */
 export const parkedPk = (partition: number): string => `parked/${partition}`;
 export const parkedKey = (partition: number, conflictKey: string): ItemKey => ({
   pk: parkedPk(partition),
   sk: `key/${keyPart(conflictKey)}`,
 });
 
-/** Fairness keys with a backlog of a type: by type, so that what a type's cap or pause holds back is passed over as a whole. */
+/**
+ * The fairness keys with a backlog of a type. There is a line for each type, so that a pass can skip all keys of a type that is paused or
+ * at its cap.
+ */
 export const keysLineName = (partition: number, type: string): string => `keys/${partition}/${keyPart(type)}`;
 
-/** Guards a conflict key whose jobs may live in several partitions. */
+/** Guards a conflict key whose jobs may be in several partitions. */
 export const lockKey = (conflictKey: string): ItemKey => ({ pk: `lock/${keyPart(conflictKey)}`, sk: 'lock' });
 
-/** The partition after one, of those that wait: ascending, then from the first again. */
+/** The waiting partition that gets a lock after `partition`: the next higher number, else the lowest. */
 export const nextInTurn = (waiting: readonly number[], partition: number): number | undefined =>
   waiting.find((each) => each > partition) ?? waiting[0];
 
-/** Sortable as text: instants of this era have 13 digits, 15 last for the next 30,000 years. */
+/** An instant as sortable text. Present instants have 13 digits; 15 digits last for the next 30,000 years. */
 export const instantRank = (atMs: number, id: string): string =>
   `${String(Math.max(0, Math.ceil(atMs))).padStart(15, '0')}/${id}`;
 
-/** The largest cost that a rank can tell from a larger one: some 31,000 years. */
+/** The largest cost that a rank can distinguish, in ms: some 31,000 years. */
 const COST_MAX = 1e15;
 
 /**
- * A key's place in the keys line: settled cost, sortable as text; then the key. Exact: costs are multiples of 2^-16 ms,
- * which have 16 decimals, so keys of equal cost tie here too, and no rank is above its cost.
+ * A key's rank in the keys line: the settled cost as sortable text, then the key. It is exact, because costs are multiples of 2^-16 ms,
+ * which have 16 decimals. So keys of equal cost have equal ranks up to the key, and no rank is above its cost.
  */
 export function costRank(settledCostMs: number, fairnessKey: string): string {
   const cost = Math.min(COST_MAX, Math.max(0, settledCostMs));
   return `${cost.toFixed(16).padStart(33, '0')}/${fairnessKey}`;
 }
 
-/** Where a failed job stands until somebody deals with it. */
+/** The line of failed jobs that were not redriven. */
 export const deadLineName = (partition: number): string => `dead/${partition}`;
 
-/** Of all partitions: a request that is refused has none. One index key takes some 1,000 of them a second; their messages wait for more. */
+/**
+ * The line of all rejected requests. It is not divided by partition, because a rejected request has none. One index key takes some 1,000
+ * writes a second; above that, requests wait in their queue.
+ */
 export const REJECTIONS_LINE = 'rejections';
 
 const LAST_INSTANT_MS = 999_999_999_999_999;
 
-/** As `instantRank`, the latest first. */
+/** Like `instantRank`, but the latest instant sorts first. */
 export const latestFirstRank = (atMs: number, id: string): string =>
   instantRank(LAST_INSTANT_MS - Math.floor(atMs), id);
 
@@ -226,12 +233,12 @@ export const rejectionRank = ({
   readonly position: number;
 }): string => latestFirstRank(rejectedAtMs, `${sourceId}/${position}`);
 
-/** The cost that a rank states. */
+/** The cost in a rank. */
 export const costOfRank = (rank: string): number => Number.parseFloat(rank);
 
 /**
- * How partition keys begin, by what stands under them: for whoever may touch some of the items only. DynamoDB tells
- * its callers apart by partition keys, not by sort keys, so what shares one cannot be told apart.
+ * Patterns of partition keys for IAM policies. DynamoDB can restrict access by partition key only, so items that share a partition key
+ * cannot be permitted separately.
  */
 export const LEADING_KEYS = {
   jobs: jobKey('*').pk,

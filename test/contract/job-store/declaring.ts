@@ -107,7 +107,7 @@ export function declaringContract(
       const refused = store.putDeclaration({ text: `${text}x`, after: version, nowMs: NOW_MS });
       await expect(refused).rejects.toMatchObject({
         name: 'RefusedError',
-        message: expect.stringContaining(`takes ${DECLARATION_CHARS_MAX + 1} characters`),
+        message: expect.stringContaining(`has ${DECLARATION_CHARS_MAX + 1} characters`),
       });
       expect(await newest()).toBe(version);
     });

@@ -40,7 +40,7 @@ const isOf = (job: MovingJob, claimId: string | undefined, worker: WorkerIdentit
 
 function claimIdOf(verb: string, { id, claim: held }: MovingJob): string {
   if (held !== undefined) return held.claimId;
-  throw new RefusedError(`${verb}: job ${id} carries no claim; pass it as startJob or getJobs gave it`);
+  throw new RefusedError(`${verb}: job ${id} has no claim; pass the job as startJob or getJobs returned it`);
 }
 
 type Attempts = Omit<WorkerStore, 'registerWorker' | 'heartbeat' | 'deregisterWorker'>;

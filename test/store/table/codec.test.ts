@@ -187,7 +187,7 @@ describe('an item that must not be guessed at', () => {
     ['leader', leaderKey(3), 'deploy the stack again'],
     ['page', pageKey(3), 'deleting it forgets'],
     ['reservation', reservationKey(3, '1-1'), 'Once none of them can be running'],
-    ['loan', loanKey(3, 'l'), 'the copy of the other partition'],
+    ['loan', loanKey(3, 'l'), "the other partition's copy"],
     ['worker', workerKey(3, 'w'), 'correct or delete the item'],
     ['ledger', ledgerKey(3, 'leader'), 'correct or delete the item'],
   ])('names the way out of its kind: a %s', (_, key, wayOut) => {

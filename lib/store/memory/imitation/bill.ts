@@ -1,6 +1,6 @@
 /**
- * What a table would bill for what the store in memory does: sizes come from the codec of the real one, units from the
- * one set of rules. While nobody listens, only that is computed by which keys are moved.
+ * Computes what DynamoDB would bill for the memory store's calls: sizes come from the real codec, units from `../../table/metering.ts`.
+ * Without a meter it computes only the read units that `KeyRanks` needs.
  */
 import type { Job } from '../../../core/job.ts';
 import type { ReadyLine } from '../../contract/lines.ts';
@@ -30,10 +30,10 @@ import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../../ta
 import type { LineEntry } from './lines-index.ts';
 
 const BATCH_GET_MAX = 100;
-/** Small items whose every write and read is one unit: leaders. */
+/** The size of small items, such as the leader: each write and each read of one is one unit. */
 const SMALL_BYTES = 200;
 
-/** A name as long as any. */
+/** As long as every `payloadId`. */
 const PAYLOAD_ID = 'x'.repeat(12);
 
 const jobItem = (entry: LineEntry<Job>): Item =>
@@ -43,7 +43,7 @@ const jobItem = (entry: LineEntry<Job>): Item =>
     isApart(entry.value) ? PAYLOAD_ID : undefined,
   );
 
-/** Of the item that a job's payload stands in; 0: it stands in the job's own. */
+/** The size of the payload's item; 0 if the payload is in the job's item. */
 const payloadBytes = (job: Job): number =>
   isApart(job) ? itemBytes(encodePayload(job, PAYLOAD_ID, job.runAtMs)) : 0;
 
@@ -56,25 +56,28 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
   [TABLE.rank]: entry.rank,
 });
 
-/** Of the items that say what a letter says. */
+/** The sizes of a letter's items. */
 const letterBytes = (partition: number, letter: Letter): readonly number[] =>
   encodeLetter(partition, letter, { newId: () => LETTER_NONCE, nowMs: 0 }).map(itemBytes);
 
 const ledgerBytes = (partition: number, ledger: Ledger, version: number): number =>
   itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger, version));
 
-/** A job as a table holds it while it stands in no line: in one item, or its payload in one of its own. */
+/** The items of a job that stands in no line: one, or two if the payload has its own. */
 export const tableItemsOf = (job: Job): readonly Item[] =>
   isApart(job)
     ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
     : [encodeJob(job, undefined)];
 
-/** As long as one that names a letter. */
+/** As long as every nonce of a letter. */
 const LETTER_NONCE = '0123456789ab';
-/** As long as one that names a commit. */
+/** As long as every id of a commit. */
 const COMMIT_ID = '01234567';
-/** Pages and bases do not change, and each is asked for when it is written, when it is read and when the next one is. */
-function bytesOnce<T extends object>(
+/**
+ * Caches sizes of summaries and snapshots, which never change. Each is needed when it is written, when it is read and when the next one is
+ * written.
+ */
+function cachedBytes<T extends object>(
   encode: (partition: number, value: T) => Item,
 ): (partition: number, value: T | undefined) => number {
   const known = new WeakMap<T, number>();
@@ -86,30 +89,30 @@ function bytesOnce<T extends object>(
   };
 }
 
-const pageBytes = bytesOnce<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
-const baseBytes = bytesOnce(encodeLedgerBase);
+const pageBytes = cachedBytes<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
+const baseBytes = cachedBytes(encodeLedgerBase);
 
-/** A partition's page, and the items of its reservations. */
-interface Kept {
+/** A partition's summary, and its items of reservations. */
+interface BilledPartition {
   readonly page: Page;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
-/** As long as the table's own names are. */
+/** As long as the names of such items. */
 const ITEM_ID = '100000-AAAAAAAA.0';
-const reservationsBytes = bytesOnce<readonly Reservation[]>((partition, reservations) =>
+const reservationsBytes = cachedBytes<readonly Reservation[]>((partition, reservations) =>
   encodeReservations(partition, [ITEM_ID, reservations], 1),
 );
 
-function itemsBytes(partition: number, { items }: Kept): number {
+function itemsBytes(partition: number, { items }: BilledPartition): number {
   let bytes = 0;
   for (const each of items.values()) bytes += reservationsBytes(partition, each);
   return bytes;
 }
 
-const NOTHING_BESIDE = { count: 0, readUnits: 0 } as const;
+const NO_OTHER_ITEMS = { count: 0, readUnits: 0 } as const;
 
-/** What a table reads of items of one partition key, each asked for by its sort key. */
+/** The cost of reading items of one partition key by their sort keys, as `CloseReads` does. */
 function closeReads(
   sortKeys: readonly string[],
   kept: readonly Item[],
@@ -131,11 +134,11 @@ function closeReads(
 }
 
 export class Bill {
-  /** Hears what each verb would have used. */
+  /** Receives the capacity that each verb would have used. */
   meter: Meter | undefined;
   #factor = 1;
 
-  /** All that is written meanwhile is one transaction. */
+  /** Bills all writes of `act` as one transaction. */
   inTransaction<T>(verb: string, act: () => T): T {
     if (this.meter === undefined) return act();
     const { meter } = this;
@@ -188,7 +191,7 @@ export class Bill {
     this.wroteItem(verb, before === undefined ? undefined : jobItem(before), jobItem(after));
   }
 
-  /** A condition failed at this item. */
+  /** A write whose condition failed at this item. */
   refused(verb: string, present: LineEntry<Job> | undefined): void {
     if (this.meter === undefined) return;
     const bytes = present === undefined ? 0 : itemBytes(jobItem(present));
@@ -218,7 +221,7 @@ export class Bill {
     this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(entries.length / BATCH_GET_MAX) });
   }
 
-  /** Where they stand apart. */
+  /** Reads the payloads that have items of their own. */
   readPayloads(verb: string, entries: readonly (LineEntry<Job> | undefined)[], isStrong: boolean): void {
     if (this.meter === undefined) return;
     const sizes = entries.flatMap((entry) => (entry === undefined ? [] : payloadBytes(entry.value) || []));
@@ -227,7 +230,7 @@ export class Bill {
     this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
   }
 
-  /** Where it stands apart: it is put, taken back, or marked to be collected. */
+  /** Writes a payload that has its own item: it is put, discarded, or gets a `ttl`. */
   wrotePayload(verb: string, job: Job): void {
     if (this.meter === undefined) return;
     const bytes = payloadBytes(job);
@@ -249,7 +252,7 @@ export class Bill {
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
   }
 
-  /** By their keys, each key's once, at half the price of a read that does not lag. */
+  /** Reads each key's backlog item once. */
   readBacklogs(verb: string, lines: readonly Pick<ReadyLine, 'type' | 'fairnessKey'>[]): void {
     if (this.meter === undefined) return;
     const keys = new Set(lines.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])));
@@ -266,43 +269,46 @@ export class Bill {
     });
   }
 
-  /** One query of so many small items. */
+  /** One query of `count` small items. */
   list(verb: string, count: number): void {
     this.meter?.(verb, { readUnits: readUnitsOf(count * SMALL_BYTES, true), writeUnits: 0, requests: 1 });
   }
 
   /**
-   * Items of the ledgers' partition key, by their sort keys, behind so many read units of others.
+   * Reads items of the ledgers' partition key by their sort keys, together with the items in `others`.
    *
-   * @param kept - all of that kind that the partition has; asked for where many are read
-   * @returns the read units of each
+   * @param kept - all items of that kind in the partition; computed only if many are read
+   * @returns the read units of each item
    */
   #readClose(
     verb: string,
     count: number,
     sortKeys: () => readonly string[],
-    beside: { readonly count: number; readonly readUnits: number },
+    others: { readonly count: number; readonly readUnits: number },
     kept: () => readonly Item[],
   ): number {
     if (count === 0) return 0;
     const isMany = count >= CLOSE_KEYS_MIN;
     const { readUnits, requests } = isMany
       ? closeReads(sortKeys(), kept())
-      : { readUnits: count, requests: Math.ceil((count + beside.count) / BATCH_GET_MAX) };
+      : { readUnits: count, requests: Math.ceil((count + others.count) / BATCH_GET_MAX) };
     this.meter?.(verb, {
-      readUnits: beside.readUnits + readUnits,
+      readUnits: others.readUnits + readUnits,
       writeUnits: 0,
-      requests: requests + (isMany && beside.count > 0 ? 1 : 0),
+      requests: requests + (isMany && others.count > 0 ? 1 : 0),
     });
     return readUnits / count;
   }
 
-  /** Ledgers that have items, behind the page, whose base its readers know from their load. Answers the read units of each. */
+  /**
+   * Reads ledgers that have items, after the partition summary, whose snapshot the reader knows from its load. Answers the read units of
+   * each.
+   */
   readLedgers(
     partition: number,
     fairnessKeys: readonly string[],
     page: Page,
-    own: ReadonlyMap<string, Ledger>,
+    ownLedgers: ReadonlyMap<string, Ledger>,
   ): number {
     const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, page), true);
     return this.#readClose(
@@ -311,13 +317,13 @@ export class Bill {
       () => fairnessKeys.map((key) => ledgerKey(partition, key).sk),
       { count: 1, readUnits },
       () =>
-        Array.from(own.values(), (each) =>
+        Array.from(ownLedgers.values(), (each) =>
           encodeLedger(ledgerKey(partition, each.fairnessKey), each, page.version),
         ),
     );
   }
 
-  /** Backlogs of a type, by their keys. */
+  /** Reads backlogs of a type by their keys. */
   readBacklogsOf(
     partition: number,
     type: string,
@@ -329,7 +335,7 @@ export class Bill {
       'readBacklogs',
       fairnessKeys.length,
       () => fairnessKeys.map((key) => backlogKey(partition, type, key).sk),
-      NOTHING_BESIDE,
+      NO_OTHER_ITEMS,
       () =>
         [...kept.values()].flatMap((byType) => {
           const entry = byType.get(type);
@@ -338,36 +344,36 @@ export class Bill {
     );
   }
 
-  /** Learned costs: those of whole types may stand in the page. */
+  /** Reads estimates. If one of a whole type is among them, the partition summary is read, too. */
   readEstimates(
     partition: number,
     ids: readonly { readonly type: string; readonly resourceId: string }[],
     page: Page,
-    own: ReadonlyMap<string, EstimateRecord>,
+    ownEstimates: ReadonlyMap<string, EstimateRecord>,
   ): void {
     if (this.meter === undefined) return;
-    const isBeside = ids.some(({ resourceId }) => resourceId === '');
-    const readUnits = isBeside ? readUnitsOf(pageBytes(partition, page), true) : 0;
+    const readsSummary = ids.some(({ resourceId }) => resourceId === '');
+    const readUnits = readsSummary ? readUnitsOf(pageBytes(partition, page), true) : 0;
     this.#readClose(
       'getEstimates',
       ids.length,
       () => ids.map(({ type, resourceId }) => estimateKey(partition, type, resourceId).sk),
-      isBeside ? { count: 1, readUnits } : NOTHING_BESIDE,
+      readsSummary ? { count: 1, readUnits } : NO_OTHER_ITEMS,
       () =>
-        Array.from(own.values(), (each) =>
+        Array.from(ownEstimates.values(), (each) =>
           encodeEstimate(estimateKey(partition, each.type, each.resourceId), each, 0),
         ),
     );
   }
 
-  /** An item of any kind, as it is encoded, index included; `after` undefined: it is deleted. */
+  /** Writes an item of any kind, index included; `after` undefined: it is deleted. */
   wroteItem(verb: string, before: Item | undefined, after: Item | undefined): void {
     if (this.meter === undefined) return;
     const writeUnits = itemWriteUnits(before, after, this.#factor);
     this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
   }
 
-  /** Entries of such items, as the index shows them. */
+  /** Reads the entries of such items from the index. */
   readEntries(verb: string, items: readonly Item[]): void {
     if (this.meter === undefined) return;
     const bytes = items.reduce((sum, item) => sum + itemBytes(entryOf(item)), 0);
@@ -375,47 +381,54 @@ export class Bill {
   }
 
   /**
-   * One query of the whole collection; workers and controls are small. The base of the ledgers is not read: the process that wrote it
-   * knows it, and another one reads it once.
+   * One query of the partition's item collection, in which workers and controls are small. The snapshot of ledgers is not billed: the
+   * process that wrote it has it cached, and any other reads it once.
    */
-  load(partition: number, kept: Kept, others: number): void {
+  load(partition: number, kept: BilledPartition, others: number): void {
     if (this.meter === undefined) return;
     const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + itemsBytes(partition, kept);
     this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
-  committed(partition: number, { page: before }: Kept, change: PageChange, commit: Commit): void {
+  committed(partition: number, { page: before }: BilledPartition, change: PageChange, commit: Commit): void {
     if (this.meter === undefined) return;
     const unitsOf = (items: readonly number[]): number =>
       items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const { page, base, ahead, spilled } = change;
     const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
     const factor = isPageAlone(change, commit) ? 1 : TRANSACTION_FACTOR;
-    const own =
+    const partitionUnits =
       unitsOf(ahead.map(([, reservations]) => reservationsBytes(partition, reservations))) +
       factor * unitsOf([pageOrBefore, ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES)]);
-    const anew =
+    const snapshots =
       base === undefined ? [] : [Math.max(baseBytes(partition, before.base), baseBytes(partition, base))];
-    const beside =
+    const others =
       unitsOf(spilled.map((ledger) => ledgerBytes(partition, ledger, before.version))) +
-      factor * unitsOf(anew);
+      factor * unitsOf(snapshots);
     this.#wroteEstimates(partition, change);
     const byKey = {
-      [partitionPk(partition)]: own,
-      ...(beside === 0 ? {} : { [ledgerKey(partition, '').pk]: beside }),
+      [partitionPk(partition)]: partitionUnits,
+      ...(others === 0 ? {} : { [ledgerKey(partition, '').pk]: others }),
     };
     const requests = 1 + ahead.length + spilled.length;
-    this.meter('commit', { readUnits: 0, writeUnits: own + beside, requests, writeUnitsOf: byKey });
+    this.meter('commit', {
+      readUnits: 0,
+      writeUnits: partitionUnits + others,
+      requests,
+      writeUnitsOf: byKey,
+    });
   }
 
-  /** The page's condition refused a commit that follows another version: nothing was put before it. */
+  /**
+   * A commit of another version, refused by the condition of the summary. The items that a commit writes before the summary are not billed.
+   */
   lostCommit(partition: number, page: Page): void {
     if (this.meter === undefined) return;
     const bytes = pageBytes(partition, page);
     this.meter('commit', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
-  /** Each is a write of its own, which follows the commit. */
+  /** Estimates are single writes after the commit. */
   #wroteEstimates(partition: number, { estimates, page: { version } }: PageChange): void {
     for (const each of estimates) {
       const key = estimateKey(partition, each.type, each.resourceId);
@@ -425,7 +438,7 @@ export class Bill {
     }
   }
 
-  /** In a transaction: its version alone is new. */
+  /** Only the version of the summary is changed, in a transaction. */
   raisedPage(verb: string, partition: number, page: Page): void {
     if (this.meter === undefined) return;
     const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, page));

@@ -1,6 +1,6 @@
 /**
- * What a table would refuse for its size, asked of the real codec. What is certainly small enough is not measured: that
- * would cost more than the write.
+ * Refuses what DynamoDB would refuse for its size, measured by the real codec. A write that is certainly small enough is not measured,
+ * because that would cost more than the write.
  */
 import { RefusedError } from '../../../core/errors.ts';
 import type { Job, Json } from '../../../core/job.ts';
@@ -17,19 +17,19 @@ import type { PageChange } from '../../table/page.ts';
 import type { ItemKey } from '../../table/schema.ts';
 import { tableItemsOf } from './bill.ts';
 
-/** DynamoDB's bound on a partition key. */
+/** DynamoDB's limit of a partition key. */
 const PARTITION_KEY_BYTES_MAX = 2_048;
 
-/** @throws RefusedError for a key that no item has, by which no table looks anything up */
+/** @throws RefusedError if the partition key is too long: DynamoDB refuses reads by such a key, too */
 export function requireKeyFits({ pk }: ItemKey): void {
   const bytes = Buffer.byteLength(pk, 'utf8');
   if (bytes <= PARTITION_KEY_BYTES_MAX) return;
   throw new RefusedError(
-    `the partition key ${pk.slice(0, 60)}... has ${bytes} bytes, at most ${PARTITION_KEY_BYTES_MAX} are taken; correct it`,
+    `the partition key ${pk.slice(0, 60)}... has ${bytes} bytes, at most ${PARTITION_KEY_BYTES_MAX} are allowed; shorten it`,
   );
 }
 
-/** Of one content: with four of them, a job's item is far from its bound. */
+/** The largest payload, result or checkpoint that is not measured. A job's item with four of them is far from its bound. */
 const CONTENT_CHARS_SMALL = 16_000;
 
 const isSmall = (content: Json | undefined): boolean =>
@@ -39,7 +39,7 @@ const isSmall = (content: Json | undefined): boolean =>
   typeof content === 'boolean' ||
   (typeof content === 'string' ? content.length : JSON.stringify(content).length) <= CONTENT_CHARS_SMALL;
 
-/** @throws RefusedError - for a job whose content is written */
+/** @throws RefusedError if the job is too large; `written` are the contents that the call writes */
 export function requireJobFits(job: Job, ...written: readonly (Json | undefined)[]): void {
   if (written.every(isSmall)) return;
   for (const item of tableItemsOf(job)) requireItemFits(item);
@@ -53,7 +53,7 @@ export const requireWorkerFits = (partition: number, record: WorkerRecord): void
 export const requireRequestFits = (partition: number, request: LoanRequest): void =>
   requireItemFits(encodeRequest(partition, request));
 
-/** @throws RefusedError, RefusedError */
+/** @throws RefusedError */
 export function requireDeclarationFits(text: string): void {
   const hash = declarationHash(text);
   for (const [at, part] of declarationParts(text).entries()) {

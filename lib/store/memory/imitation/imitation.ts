@@ -1,30 +1,33 @@
-/** What is awkward about DynamoDB, for the memory store to imitate. Everything is off unless named; chance is injected. */
+/**
+ * The awkward behaviour of DynamoDB that the memory store can imitate. Everything is off unless it is named. The random source is passed
+ * in.
+ */
 
 import type { ScheduleRecord } from '../../../core/recurring.ts';
 import type { DeclarationRecord } from '../../contract/records.ts';
 import type { Commit } from '../../contract/requests.ts';
 
-/** Chances are between 0 and 1, times are upper bounds from which each case draws its own. */
+/** Numbers without `Ms` are probabilities between 0 and 1. Times are upper bounds, below which each case draws its own. */
 export interface StoreImitation {
   /** The index lags behind an item by up to this. */
   readonly indexLagMs?: number | undefined;
-  /** Stream records come up to this late, and so in any order. */
+  /** Stream records arrive up to this late, and therefore in any order. */
   readonly streamLateMs?: number | undefined;
   readonly streamDuplicated?: number | undefined;
   readonly streamLost?: number | undefined;
-  /** Expired items are collected up to this late. They are gone for every reader all the same. */
+  /** Expired items are deleted up to this late. No read finds them in the meantime. */
   readonly ttlLateMs?: number | undefined;
-  /** A transaction meets another one: nothing happens, `ThrottledError`. */
+  /** A transaction conflicts with another one: it changes nothing, and the call throws `ThrottledError`. */
   readonly transactionConflict?: number | undefined;
-  /** A request is refused: nothing happens, `ThrottledError`. */
+  /** A request is throttled: it changes nothing, and the call throws `ThrottledError`. */
   readonly throttled?: number | undefined;
-  /** A write is applied, but its answer gets lost: `UnavailableError`, or `unknown` for a claim. */
+  /** A write is applied, but the call throws `UnavailableError`; a claim answers `unknown`. */
   readonly unanswered?: number | undefined;
 }
 
-/** What happened in the store, in the very moment: for a simulation's invariants. */
+/** An event in the store, emitted at once, for a simulation's invariants. */
 export type StoreEvent<T> =
-  /** A job item was written; `input` is what the verb was asked. */
+  /** A job item was written; `input` is the argument of the verb. */
   | {
       readonly kind: 'job';
       readonly verb: string;
@@ -32,16 +35,16 @@ export type StoreEvent<T> =
       readonly oldJob?: T | undefined;
       readonly newJob: T;
     }
-  /** A job was put into a conflict key's line, or taken out of it; the job itself is as before. */
+  /** A job was moved into a conflict key's line, or out of it, and is otherwise unchanged. */
   | { readonly kind: 'parked' | 'unparked'; readonly jobId: string }
-  /** A commit counts; `version` is the one that the partition had until then. */
+  /** A commit was applied; `version` is the partition's version before it. */
   | {
       readonly kind: 'committed';
       readonly partition: number;
       readonly commit: Commit;
       readonly version: number;
     }
-  /** A dispatcher leads from now on, or goes on to, or has released. */
+  /** A dispatcher took or renewed the lead, or ended it. */
   | {
       readonly kind: 'lead';
       readonly verb: 'lead' | 'stopLeading';
@@ -49,20 +52,20 @@ export type StoreEvent<T> =
       readonly holder: string;
     }
   | { readonly kind: 'declared'; readonly record: DeclarationRecord }
-  /** A schedule was written, or removed. */
+  /** A schedule was written or deleted. */
   | {
       readonly kind: 'schedule';
       readonly before: ScheduleRecord | undefined;
       readonly after: ScheduleRecord | undefined;
     }
-  /** An imitated awkwardness took place. */
+  /** An imitated behaviour occurred. */
   | { readonly kind: 'imitated'; readonly what: keyof StoreImitation };
 
-/** A job item changed. */
+/** A change of a job item. */
 export interface StreamRecord<T> {
   readonly oldJob?: T | undefined;
   readonly newJob: T;
 }
 
-/** Does something later: a timer, or a simulation's agenda. */
+/** Runs an action later, by a timer or in a simulation's agenda. */
 export type After = (delayMs: number, action: () => void) => void;

@@ -1,9 +1,9 @@
-/** The sparse index: what stands in which line. It may lag behind the items, as DynamoDB's does. */
+/** The sparse index of lines. It may lag behind the items, as DynamoDB's does. */
 
 import { TimeHeap } from '../../../runtime/time-heap.ts';
 import { type Placed, SortedLine } from '../sorted-line.ts';
 
-/** An item's image in the index. Images are immutable: a lagging index goes on showing the old one. */
+/** An item's entry in the index. Entries are immutable, so an index that lags still shows the old one. */
 export interface LineEntry<T> extends Placed {
   readonly line: string;
   readonly value: T;
@@ -17,14 +17,14 @@ interface Change<T> {
 
 export interface IndexTiming {
   readonly clock: () => number;
-  /** Draws how long the index lags behind one write; undefined: it never does. */
+  /** Draws how long the index lags behind one write; undefined: it never lags. */
   readonly lagMs?: (() => number) | undefined;
 }
 
 export class LinesIndex<T> {
   readonly #lines = new Map<string, SortedLine<LineEntry<T>>>();
   readonly #changes = new TimeHeap<Change<T>>();
-  /** The index shows the writes of one item in their order. */
+  /** When the last write of each item becomes visible, so that writes of one item become visible in their order. */
   readonly #appliedAtMs = new Map<string, number>();
   readonly #timing: IndexTiming;
 
@@ -32,7 +32,7 @@ export class LinesIndex<T> {
     this.#timing = timing;
   }
 
-  /** An item's image went from one to the other; undefined where it stands in no line. */
+  /** Replaces an item's entry; undefined if the item stands in no line. */
   move(key: string, remove: LineEntry<T> | undefined, insert: LineEntry<T> | undefined): void {
     if (remove === undefined && insert === undefined) return;
     const { clock, lagMs } = this.#timing;
@@ -50,7 +50,7 @@ export class LinesIndex<T> {
     return this.#lines.get(line)?.read(limit, after) ?? [];
   }
 
-  /** How many entries the index shows in a line. */
+  /** How many entries of a line the index shows. */
   sizeOf(line: string): number {
     this.#catchUp();
     return this.#lines.get(line)?.size ?? 0;

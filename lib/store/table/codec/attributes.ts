@@ -1,4 +1,4 @@
-/** What items are called inside: nothing else knows the name of an attribute. */
+/** The names of all attributes. They are defined only here. */
 import {
   APART_FIELDS,
   type ApartField,
@@ -12,23 +12,22 @@ import { TABLE } from '../schema.ts';
 /** An item as plain values: text, numbers, booleans, arrays, objects, and sets of text. */
 export type Item = Readonly<Record<string, unknown>>;
 
-/** Each field of a job is an attribute of its own name. */
+/** Each field of a job is an attribute of the same name. */
 const JOB_ATTRIBUTE = Object.fromEntries(
   [...HEAD_FIELDS, ...ITEM_FIELDS, ...APART_FIELDS].map((name) => [name, name]),
 ) as {
   readonly [Field in HeadField | ItemField | ApartField]: Field;
 };
 
-/** Attributes by the names that expressions call them: `#state` stands for `ATTRIBUTE.state`. */
+/** Attributes by the names that expressions use: `#state` stands for `ATTRIBUTE.state`. */
 export const ATTRIBUTE = {
   pk: TABLE.partitionKey,
   sk: TABLE.sortKey,
   ttl: TABLE.ttl,
   line: TABLE.line,
   rank: TABLE.rank,
-  // Jobs.
   ...JOB_ATTRIBUTE,
-  /** Names the item that the payload stands in, where it stands apart. */
+  /** Names the item of the payload, if the payload has its own. */
   payloadId: 'payloadId',
   claimId: 'claimId',
   batchId: 'batchId',
@@ -39,24 +38,21 @@ export const ATTRIBUTE = {
   dispatcherId: 'dispatcherId',
   leads: 'leads',
   load: 'load',
-  // Leaders and letters.
   holder: 'holder',
   wantsLetters: 'wantsLetters',
   letter: 'letter',
   expiresAtMs: 'expiresAtMs',
-  /** Names one call, where nothing else tells its own repetition from another caller's success. */
+  /** Names one call, if nothing else distinguishes its repetition from another caller's success. */
   callId: 'callId',
-  /** The newest declaration that the partition was told of. */
+  /** The newest declaration that was written to the partition. */
   declared: 'declared',
-  // Declarations.
   hash: 'hash',
   text: 'text',
   revision: 'revision',
   parts: 'parts',
   declaredAtMs: 'declaredAtMs',
-  // Reservations and the page: read whole by every pass, so short.
+  // Names of reservations and the partition summary are short, because every pass reads these items whole.
   reservations: 'j',
-  /** The version that the reservation follows, where its item was put again behind a later one. */
   ledgers: 'k',
   estimates: 't',
   batches: 'b',
@@ -68,13 +64,12 @@ export const ATTRIBUTE = {
   attendance: 'a',
   quiet: 'q',
   unseenUntilMs: 'u',
-  /** How far jobs were moved to where the declaration wants them. */
+  /** The progress of moving jobs for a new declaration. */
   carried: 'd',
   chargedMean: 'm',
   baseVersion: 'o',
   ledgersSince: 's',
   goneSince: 'v',
-  // Ledgers, backlogs, estimates.
   tier: 'tier',
   settledCostMs: 'settledCostMs',
   lastSeenMs: 'lastSeenMs',
@@ -83,7 +78,6 @@ export const ATTRIBUTE = {
   meanMs: 'meanMs',
   varianceMs2: 'varianceMs2',
   samples: 'samples',
-  // Workers and controls.
   slots: 'slots',
   formerUntilMs: 'formerUntilMs',
   heardAtMs: 'heardAtMs',
@@ -100,12 +94,10 @@ export const ATTRIBUTE = {
   maxConcurrencyRevision: 'maxConcurrencyRevision',
   weightRevision: 'weightRevision',
   weight: 'weight',
-  // What was seen of the workers: read by every pass.
   sinceMs: 'sinceMs',
   atMs: 'atMs',
   nextAtMs: 'nextAtMs',
   judgedUntilMs: 'judgedUntilMs',
-  // Loans between partitions, and requests for them: read by every pass.
   loanId: 'loanId',
   lender: 'lender',
   borrower: 'borrower',
@@ -113,14 +105,11 @@ export const ATTRIBUTE = {
   scopes: 'scopes',
   wants: 'wants',
   askedAtMs: 'askedAtMs',
-  // Parked conflict keys.
   parkedAtMs: 'parkedAtMs',
-  // Locks.
   conflictKey: 'conflictKey',
   turnOf: 'turnOf',
   untilMs: 'untilMs',
   waiting: 'waiting',
-  // Rejections.
   sourceId: 'sourceId',
   position: 'position',
   field: 'field',
@@ -131,7 +120,6 @@ export const ATTRIBUTE = {
   message: 'message',
   stack: 'stack',
   hung: 'hung',
-  // Notes of items that cannot be read.
   itemPk: 'itemPk',
   itemSk: 'itemSk',
   formerLine: 'formerLine',
@@ -141,7 +129,7 @@ export const ATTRIBUTE = {
 
 const isAttribute = (name: string): name is keyof typeof ATTRIBUTE => Object.hasOwn(ATTRIBUTE, name);
 
-/** The names that expressions use: `#state` → the attribute's name. DynamoDB refuses names that none uses. */
+/** The `ExpressionAttributeNames` of expressions: `#state` → the attribute's name. DynamoDB refuses names that no expression uses. */
 export function namesIn(...expressions: readonly (string | undefined)[]): Record<string, string> {
   const names: Record<string, string> = {};
   for (const expression of expressions) {

@@ -1,4 +1,4 @@
-/** The lines of a fairness key that have, or lately had, jobs. */
+/** Encodes and decodes the backlog of a fairness key: the lines of a type that have jobs, now or recently. */
 
 import { JOB_MODES, type JobMode } from '../../../core/job.ts';
 import type { ReadyLine } from '../../contract/lines.ts';
@@ -7,12 +7,12 @@ import { costOfRank } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
 
-/** A line inside a backlog's set: its mode. */
+/** A line as an element of a backlog's set: its mode. */
 export const encodeBacklogLine = ({ mode }: Pick<ReadyLine, 'mode'>): string => mode;
 
 const isMode = (text: string): text is JobMode => JOB_MODES.some((mode) => mode === text);
 
-/** As a backlog's set names its lines. */
+/** The elements of a backlog's set. */
 export const lineNamesOf = ({ lines }: Pick<KeyBacklog, 'lines'>): readonly string[] =>
   lines.map(encodeBacklogLine);
 

@@ -1,4 +1,4 @@
-/** Reads the cells of an item: a malformed one is rejected by name, with the way out, and never guessed at. */
+/** Reads the attributes of an item. A malformed one is an error that names it and says what to do; no value is guessed. */
 
 import { inflateRawSync } from 'node:zlib';
 import type { Json } from '../../../core/job.ts';
@@ -19,7 +19,7 @@ const isRecord = (value: unknown): value is Item =>
 const areTexts = (values: readonly unknown[]): values is readonly string[] =>
   values.every((each) => typeof each === 'string');
 
-/** Reads cells of one item, or of a map inside it, and names what is wrong. */
+/** Reads attributes of one item, or of a map inside it. */
 export class Cells {
   readonly #values: Item;
   readonly #key: string;
@@ -33,7 +33,7 @@ export class Cells {
 
   malformed(name: string, expected: string, options?: ErrorOptions): MalformedItemError {
     const value = this.#values[name];
-    const found = value === undefined ? 'is missing' : `is ${shown(value)}`;
+    const found = value === undefined ? 'is missing' : `is ${printValue(value)}`;
     const problem = `${found}, not ${expected}`;
     return new MalformedItemError(this.#key, `${this.#path}${name}`, problem, wayOutOf(this.#key), options);
   }
@@ -82,17 +82,17 @@ export class Cells {
     }
   }
 
-  /** JSON of a shape of its own; `unpack` throws at whatever is wrong with it. */
+  /** Reads JSON with a format of its own; `unpack` throws if the format is wrong. */
   packed<T>(name: string, unpack: (json: unknown) => T, loosen?: (text: string) => string): T {
     const json = this.json(name, loosen);
     try {
       return unpack(json);
     } catch (cause) {
-      throw this.malformed(name, 'what was packed there', { cause });
+      throw this.malformed(name, "JSON in this attribute's format", { cause });
     }
   }
 
-  /** What stands as deflate, of so many bytes at most; `read` throws at whatever is wrong with its text. */
+  /** Reads a deflated text of at most `bytesMax` bytes; `read` throws if the text is wrong. */
   inflated<T>(name: string, what: string, bytesMax: number, read: (text: string) => T): T {
     const value = this.#values[name];
     if (!(value instanceof Uint8Array)) throw this.malformed(name, 'bytes');
@@ -132,28 +132,25 @@ export class Cells {
   }
 }
 
-function shown(value: unknown): string {
+function printValue(value: unknown): string {
   if (value instanceof Uint8Array) return `${value.byteLength} bytes`;
   const text = value instanceof Set ? 'a set' : (JSON.stringify(value) ?? String(value));
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
-/** What to do about an item that must not be guessed at, nor simply deleted. By the kind that its sort key names. */
+/** Advice for items that must be neither guessed nor simply deleted, by the beginning of the sort key. */
 const WAYS_OUT: readonly (readonly [string, string])[] = [
-  [leaderKey(0).sk, 'delete it, and deploy the stack again: so the partition is told of its declaration'],
+  [leaderKey(0).sk, 'delete it, and deploy the stack again, which writes the declaration to the partition'],
   [
     pageKey(0).sk,
-    'correct it; deleting it forgets what active keys were charged, and settled places count again',
+    'correct it; deleting it forgets the costs of active keys, and settled positions count again',
   ],
-  [ledgerBaseKey(0).sk, 'delete it: what its keys were charged is forgotten'],
+  [ledgerBaseKey(0).sk, 'delete it: the costs of its keys are forgotten'],
   [
     RESERVATION_PREFIX,
-    'correct it, or put it back from a backup: it holds the capacity of its jobs. Once none of them can be running, it may hold none: the text [] as its j. Submit those that had not ended again',
+    'correct it, or restore it from a backup, because it holds the capacity of its jobs. Once none of them can be running, set its j to the text [], and submit the jobs again that had not ended',
   ],
-  [
-    LOAN_PREFIX,
-    'correct it as the copy of the other partition says, or delete both once nothing lent is in use',
-  ],
+  [LOAN_PREFIX, "correct it to match the other partition's copy, or delete both once nothing lent is in use"],
 ];
 
 function wayOutOf(key: string): string | undefined {
@@ -166,16 +163,16 @@ export function cellsOf(item: Item): Cells {
   return new Cells(item, `${String(item[A.pk])} ${String(item[A.sk])}`, '');
 }
 
-/** DynamoDB's numbers end at 1e-130; a variance may fall below. */
+/** DynamoDB's smallest number is 1e-130; a variance may be smaller. */
 export const storable = (value: number): number => (Math.abs(value) < 1e-100 ? 0 : value);
 
-/** `ttl` counts seconds; rounded up, so that an item is never collected early. */
+/** `ttl` counts seconds. It is rounded up, so that an item is never collected early. */
 export const ttlSec = (expiresAtMs: number): number => Math.ceil(expiresAtMs / 1000);
 
-/** As text, so that whatever names the JSON holds are only text to the table. */
+/** JSON is stored as text, so that the table does not interpret the names in it. */
 export const encodeJson = (value: Json): string => JSON.stringify(value);
 
-/** Absent, not undefined. */
+/** Leaves out fields that are undefined. */
 export function present<T extends Item>(
   fields: T,
 ): { readonly [Name in keyof T]?: Exclude<T[Name], undefined> } {
@@ -184,13 +181,13 @@ export function present<T extends Item>(
 }
 
 export function textIn(value: unknown): string {
-  if (typeof value !== 'string') throw new TypeError(`${String(value)} is no text`);
+  if (typeof value !== 'string') throw new TypeError(`${String(value)} is not text`);
   return value;
 }
 
 export function numberIn(value: unknown): number {
   if (typeof value !== 'number' || !Number.isFinite(value))
-    throw new TypeError(`${String(value)} is no number`);
+    throw new TypeError(`${String(value)} is not a number`);
   return value;
 }
 

@@ -1,11 +1,11 @@
-/** An operator's control of one scope. */
+/** Decodes an operator's control of one scope. */
 
 import type { Control } from '../../../core/capacity.ts';
 import { CONTROL_PREFIX } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
 
-/** Nobody knows what it says: its scope is paused. */
+/** A control that cannot be read counts as a pause of its scope. */
 export const unreadableControl = (item: Item): Control => ({
   scope: String(item[A.sk]).slice(CONTROL_PREFIX.length),
   paused: true,

@@ -1,9 +1,9 @@
-/** A declaration: an item a version, and its text in parts. */
+/** Encodes and decodes declarations: an item for each version, and the parts of its text. */
 import { declarationTextKey, type ItemKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
 
-/** A version, and which text it means, in how many parts. */
+/** A version, the hash of its text, and the number of the text's parts. */
 export interface DeclarationItem {
   readonly version: number;
   readonly hash: string;

@@ -1,11 +1,14 @@
-/** The membership of a dispatcher that runs on. */
+/** Encodes and decodes the membership of a long-running dispatcher. */
 import type { DispatcherLoad, DispatcherRecord } from '../../contract/records.ts';
 import { dispatcherKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, numberIn, present } from './cells.ts';
 import { decodePartitions, encodePartition } from './lock.ts';
 
-/** How much of the time it makes passes; then jobs that wait, whether there are more, how long, lag and memory, null where unknown. */
+/**
+ * The part of the time in passes, the number of waiting jobs, whether there are more, the longest wait, lag and memory; null for an unknown
+ * value.
+ */
 const packLoad = ({ waiting, waitedMs, busy, eventLoopLagMs, memoryBytes }: DispatcherLoad): string =>
   JSON.stringify([
     busy,
@@ -16,7 +19,7 @@ const packLoad = ({ waiting, waitedMs, busy, eventLoopLagMs, memoryBytes }: Disp
     memoryBytes ?? null,
   ]);
 
-/** Throws whatever is thrown on the way: the caller names the attribute. */
+/** Throws any error if the format is wrong: the caller names the attribute. */
 function unpackLoad(packed: unknown): DispatcherLoad {
   const [busy, jobs, isLeast, waitedMs, eventLoopLagMs, memoryBytes] = packed as readonly unknown[];
   const known = (value: unknown): number | undefined => (value === null ? undefined : numberIn(value));

@@ -1,4 +1,4 @@
-/** A learned cost, where it stands beside the page. */
+/** Encodes and decodes an estimate with an item of its own. */
 
 import { LEARNED_KEPT_MS } from '../../../core/defaults.ts';
 import type { EstimateRecord } from '../../contract/records.ts';
@@ -6,7 +6,7 @@ import type { ItemKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable, ttlSec } from './cells.ts';
 
-/** @param version - of the page whose commit it follows: what is of an earlier one never takes its place */
+/** @param version - the version of the commit that it belongs to: an earlier one never overwrites it */
 export const encodeEstimate = (key: ItemKey, estimate: EstimateRecord, version: number): Item => ({
   ...key,
   [A.version]: version,

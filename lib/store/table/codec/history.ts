@@ -1,8 +1,8 @@
-/** A job's history, packed into one attribute of its item. */
+/** Packs a job's history into one attribute of its item. */
 import type { AttemptEntry, History, HistoryEntry, JobError } from '../../../core/job.ts';
 import { numberIn, textIn } from './cells.ts';
 
-/** Number, claim, fleet, when claimed, worker, when started, when ended, its outcome by its place; then why, and what next, or 0. */
+/** Attempt number, claim, fleet, claim time, worker, start, end, index of the outcome, then the error or 0, and the next run or 0. */
 type AttemptRow = readonly [
   'a',
   number,
@@ -17,13 +17,13 @@ type AttemptRow = readonly [
   readonly [number, 0 | 1] | 0,
 ];
 
-/** When, from when, to when, by whom. */
+/** Time of the change, old time, new time, author. */
 type MovedRow = readonly ['m', number, number, number, string?];
 
-/** When, which claim. */
+/** Time, claim. */
 type NotClaimedRow = readonly ['n', number, string];
 
-/** When, which claim, for which fleet. */
+/** Time, claim, fleet. */
 type GivenBackRow = readonly ['g', number, string, string];
 
 type HistoryRow = AttemptRow | MovedRow | NotClaimedRow | GivenBackRow;
@@ -70,7 +70,7 @@ function errorOfRow([name, message, stack]: readonly [string, string, string?]):
   return stack === undefined ? error : { ...error, stack: textIn(stack) };
 }
 
-/** As text, some 150 bytes for each attempt: what is dropped, the last claim or 0, then a row for each entry. */
+/** Text of some 150 bytes for each attempt: counts of dropped entries, the last claim or 0, then a row for each entry. */
 export const encodeHistory = ({ entries, lastClaimId, dropped }: History): string =>
   JSON.stringify([
     [dropped.attempts, dropped.losses, dropped.others],
@@ -78,7 +78,7 @@ export const encodeHistory = ({ entries, lastClaimId, dropped }: History): strin
     ...entries.map(rowOf),
   ]);
 
-/** Throws whatever is thrown on the way: the caller names the attribute. */
+/** Throws any error if the format is wrong: the caller names the attribute. */
 export function unpackHistory(packed: unknown): History {
   const [dropped, lastClaimId, ...rows] = packed as readonly [
     readonly [number, number, number],
@@ -86,7 +86,8 @@ export function unpackHistory(packed: unknown): History {
     ...HistoryRow[],
   ];
   const [attempts, losses, others] = dropped;
-  if (![attempts, losses, others].every(Number.isSafeInteger)) throw new TypeError('what was dropped');
+  if (![attempts, losses, others].every(Number.isSafeInteger))
+    throw new TypeError('counts of dropped entries');
   return {
     entries: rows.map(entryOfRow),
     ...(lastClaimId === 0 ? {} : { lastClaimId: textIn(lastClaimId) }),
@@ -99,7 +100,7 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
     case 'a': {
       const [, attempt, claimId, fleet, claimedAtMs, workerId, startedAtMs, endedAtMs, at, why, then] = row;
       const outcome = OUTCOMES[at];
-      if (outcome === undefined) throw new TypeError(`an outcome ${String(at)}`);
+      if (outcome === undefined) throw new TypeError(`an unknown outcome ${String(at)}`);
       return {
         kind: 'attempt',
         attempt: numberIn(attempt),
@@ -131,6 +132,6 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
       };
     }
     default:
-      throw new TypeError(`a row of the kind ${String(row[0])}`);
+      throw new TypeError(`a row of the unknown kind ${String(row[0])}`);
   }
 }

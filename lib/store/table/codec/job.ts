@@ -1,4 +1,4 @@
-/** A job's item. */
+/** Encodes and decodes a job's item. */
 
 import {
   type Claim,
@@ -57,13 +57,13 @@ export const encodeError = ({ name, message, stack }: JobError): Item => ({
   [A.stack]: stack,
 });
 
-/** Where a waiting job stands. */
+/** The position of a waiting job. */
 export interface Standing {
   readonly line: string;
   readonly rank: string;
 }
 
-/** How one field stands in its attribute. */
+/** How a field is written to its attribute and read from it. */
 interface Cell<T> {
   readonly write: (value: T) => unknown;
   readonly read: (cells: Cells, name: string) => T;
@@ -85,7 +85,7 @@ const ERROR: Cell<JobError> = {
   read: (cells, name) => decodeError(cells.map(name)),
 };
 
-/** Each field of a job in its attribute. */
+/** The encoding of each field of a job. */
 const CELLS: Fields<HeadField | ItemField | ApartField> = {
   state: STATE,
   version: COUNT,
@@ -127,23 +127,23 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   history: { write: encodeHistory, read: (cells, name) => cells.packed(name, unpackHistory) },
 };
 
-/** Fields of the item that a job is not run without knowing: who runs it, and until when. */
-const EXACT: ReadonlySet<ItemField | ApartField> = new Set(['worker', 'runUntilMs']);
+/** Fields that make the whole item unreadable if they are wrong, because they say where the job runs and until when. */
+const STRICT_FIELDS: ReadonlySet<ItemField | ApartField> = new Set(['worker', 'runUntilMs']);
 
-/** What stands for a field that every job has, where it cannot be read. */
-const OTHERWISE: { readonly [Name in FieldOf<ItemField | ApartField>]: (head: JobHead) => Job[Name] } & {
+/** The values of required fields that cannot be read, and of optional ones that need a value all the same. */
+const FALLBACKS: { readonly [Name in FieldOf<ItemField | ApartField>]: (head: JobHead) => Job[Name] } & {
   readonly [Name in ItemField]?: (head: JobHead) => Job[Name];
 } = {
   payload: () => null,
   contentHash: () => '',
   submittedAtMs: ({ readyAtMs }) => readyAtMs,
   workersLost: () => 0,
-  // Whatever it says, somebody asked.
+  // If the time of a request to cancel cannot be read, the request still counts.
   cancelRequestedAtMs: () => 0,
 };
 
-/** Of an item that says all of its job. */
-const INSIDE_FIELDS = [...APART_FIELDS, ...ITEM_FIELDS];
+/** The fields of an item that includes its payload. */
+const FIELDS_WITH_PAYLOAD = [...APART_FIELDS, ...ITEM_FIELDS];
 
 const REQUIRED_ITEM: { readonly [Name in FieldOf<ItemField | ApartField>]: true } = {
   payload: true,
@@ -152,7 +152,7 @@ const REQUIRED_ITEM: { readonly [Name in FieldOf<ItemField | ApartField>]: true 
   workersLost: true,
 };
 
-/** Fields that every job has: a head without one is malformed. */
+/** Fields that every job has. A head without one is malformed. */
 const REQUIRED_HEAD: { readonly [Name in FieldOf<HeadField>]: true } = {
   state: true,
   version: true,
@@ -169,23 +169,26 @@ const REQUIRED_HEAD: { readonly [Name in FieldOf<HeadField>]: true } = {
 /**
  * Absent optional fields become undefined attributes, which are not written.
  *
- * @param payloadId - names the item that its payload stands in; undefined: it stands in this one
+ * @param payloadId - names the payload's item; undefined: the payload is in the job's item
  */
 export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: string | undefined): Item {
   return {
     ...encodeJobHead(job),
-    ...written(job, payloadId === undefined ? INSIDE_FIELDS : ITEM_FIELDS),
+    ...attributesOf(job, payloadId === undefined ? FIELDS_WITH_PAYLOAD : ITEM_FIELDS),
     [A.payloadId]: payloadId,
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
   };
 }
 
-/** What a line shows of a job, without its place there. */
-export const encodeJobHead = (head: JobHead): Item => ({ ...jobKey(head.id), ...written(head, HEAD_FIELDS) });
+/** The attributes that a line shows of a job, without its line and rank. */
+export const encodeJobHead = (head: JobHead): Item => ({
+  ...jobKey(head.id),
+  ...attributesOf(head, HEAD_FIELDS),
+});
 
-/** These fields of a job in their attributes. */
-function written<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
+/** The named fields of a job as attributes. */
+function attributesOf<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
   const attributes = names.map((name) => {
     const value = job[name];
     const { write } = CELLS[name] as Cell<unknown>;
@@ -194,7 +197,7 @@ function written<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: r
   return Object.fromEntries(attributes);
 }
 
-/** A payload apart from its job: until when it is kept at most, if nobody says so earlier. */
+/** A payload's own item. `expiresAtMs` holds unless the end of the job sets an earlier `ttl`. */
 export const encodePayload = (
   { id, payload }: Pick<Job, 'id' | 'payload'>,
   payloadId: string,
@@ -205,7 +208,7 @@ export const encodePayload = (
   [A.ttl]: ttlSec(expiresAtMs),
 });
 
-/** Which item a job's payload stands in; undefined: its own, or what names it cannot be read. */
+/** The name of the payload's item; undefined: the payload is in the job's item, or the name cannot be read. */
 export function payloadIdOf(item: Item): string | undefined {
   const payloadId = item[A.payloadId];
   return typeof payloadId === 'string' ? payloadId : undefined;
@@ -221,7 +224,7 @@ function decodeClaim(cells: Cells): Claim {
   };
 }
 
-/** Of a job's item. */
+/** The job's id in the key of its item. */
 export const idOfJobItem = (item: Item): string => String(item[A.pk]).slice(JOB_PREFIX.length);
 
 /** Whether an item is a job. */
@@ -229,25 +232,25 @@ export const isJobItem = (item: Item): boolean =>
   String(item[A.pk]).startsWith(JOB_PREFIX) && item[A.sk] === jobKey('').sk;
 
 /**
- * Reads a job item as a whole, as `decodeMovingJob` does.
+ * Reads a whole job, with the same rules as `decodeMovingJob`.
  *
- * @param apart - the item that its payload stands in, where that is another one
- * @throws MalformedItemError - it names the item's key and the attribute
+ * @param apart - the payload's item, if the payload has its own
+ * @throws MalformedItemError with the item's key and the attribute
  */
-export function decodeJob(item: Item, apart?: Item | undefined): Job {
+export function decodeJob(item: Item, payloadItem?: Item | undefined): Job {
   const job = decodeMovingJob(item);
   if (!cellsOf(item).has(A.payloadId)) return { payload: null, ...job };
   try {
-    return { ...job, payload: decodePayload(item, apart) };
+    return { ...job, payload: decodePayload(item, payloadItem) };
   } catch (error) {
     if (!(error instanceof MalformedItemError)) throw error;
     return { ...job, payload: null, unreadable: error.message };
   }
 }
 
-function decodePayload(item: Item, apart: Item | undefined): Json {
-  const cells = cellsOf(apart ?? { ...payloadKey(idOfJobItem(item), cellsOf(item).text(A.payloadId)) });
-  const packed = apart?.[A.payload];
+function decodePayload(item: Item, payloadItem: Item | undefined): Json {
+  const cells = cellsOf(payloadItem ?? { ...payloadKey(idOfJobItem(item), cellsOf(item).text(A.payloadId)) });
+  const packed = payloadItem?.[A.payload];
   if (!(packed instanceof Uint8Array)) return CELLS.payload.read(cells, A.payload);
   try {
     return JSON.parse(unpackPayload(packed)) as Json;
@@ -257,35 +260,35 @@ function decodePayload(item: Item, apart: Item | undefined): Json {
 }
 
 /**
- * Reads what moves of a job item, as the table, its index and its stream hold it, and its payload where that stands in it. What a
- * line shows of it, and who runs it, must be right; of the rest, what is wrong is left out, and `unreadable` says so.
+ * Reads a job from an item of the table, the index or the stream, with its payload if that is in the item. The fields of the head, the
+ * worker and its lease must be right. Any other field that is wrong is left out and described in `unreadable`.
  *
  * @param item - with plain values: a stream record's image has to be unmarshalled first
- * @throws MalformedItemError - it names the item's key and the attribute
+ * @throws MalformedItemError with the item's key and the attribute
  */
 export function decodeMovingJob(item: Item): MovingJob {
   const cells = cellsOf(item);
   const head = decodeJobHead(item);
   const rest: Record<string, unknown> = {};
   let unreadable: string | undefined;
-  for (const name of cells.has(A.payloadId) ? ITEM_FIELDS : INSIDE_FIELDS) {
-    const otherwise = OTHERWISE[name];
+  for (const name of cells.has(A.payloadId) ? ITEM_FIELDS : FIELDS_WITH_PAYLOAD) {
+    const fallback = FALLBACKS[name];
     if (!cells.has(A[name]) && !(name in REQUIRED_ITEM)) continue;
     try {
       rest[name] = CELLS[name].read(cells, A[name]);
     } catch (error) {
-      if (!(error instanceof MalformedItemError) || EXACT.has(name)) throw error;
+      if (!(error instanceof MalformedItemError) || STRICT_FIELDS.has(name)) throw error;
       unreadable ??= error.message;
-      if (otherwise !== undefined) rest[name] = otherwise(head);
+      if (fallback !== undefined) rest[name] = fallback(head);
     }
   }
   return { ...head, ...rest, ...(unreadable === undefined ? {} : { unreadable }) } as MovingJob;
 }
 
 /**
- * Reads what the index shows of a job.
+ * Reads the head of a job, as the index shows it.
  *
- * @throws MalformedItemError - it names the item's key and the attribute
+ * @throws MalformedItemError with the item's key and the attribute
  */
 export function decodeJobHead(item: Item): JobHead {
   const cells = cellsOf(item);

@@ -1,11 +1,11 @@
-/** The small items of a partition: its leader, and the last look at its workers. */
+/** Decodes the leader of a partition, and encodes and decodes the last check of its workers. */
 import type { Leader, Lookout } from '../../contract/records.ts';
 import { lookoutKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
 
 export interface LeaderItem {
-  /** Undefined: none leads, or the last one has released. */
+  /** Undefined: the partition has no leader, or the last one has released it. */
   readonly leader: Leader | undefined;
   readonly declared: number | undefined;
 }

@@ -1,11 +1,11 @@
-/** A fairness key's ledger, where it stands beside the page. */
+/** Encodes and decodes a fairness key's ledger with an item of its own. */
 import { LEARNED_KEPT_MS } from '../../../core/defaults.ts';
 import type { Ledger } from '../../contract/records.ts';
 import type { ItemKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable, ttlSec } from './cells.ts';
 
-/** @param version - of the page that it leaves: what left an earlier one never takes its place */
+/** @param version - of the summary that no longer holds it: an earlier one never overwrites it */
 export const encodeLedger = (key: ItemKey, ledger: Ledger, version: number): Item => ({
   ...key,
   [A.version]: version,

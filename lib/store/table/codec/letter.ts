@@ -1,4 +1,4 @@
-/** Letters, compressed: a job is some sixty bytes among many. */
+/** Encodes and decodes letters. They are compressed: among many, a job takes some sixty bytes. */
 
 import { deflateRawSync } from 'node:zlib';
 import { ITEM_BOUNDS, LETTER_JOBS_MAX, LETTERS_KEPT_MS } from '../../contract/bounds.ts';
@@ -10,10 +10,10 @@ import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, textOf, ttlSec } from './cells.ts';
 import { decodeJobHead, encodeJobHead } from './job.ts';
 
-/** Far beyond the heads of any item. */
+/** More than any letter takes uncompressed. */
 const LETTER_BYTES_MAX = 16 * 1024 * 1024;
 
-/** Items that say what a letter says: one, or as many as it takes for each to fit. */
+/** Encodes a letter as one item, or as several if it does not fit. */
 export function encodeLetter(
   partition: number,
   { hints = [], jobIds = [], looksAtAll = false }: Letter,
@@ -43,12 +43,12 @@ export function encodeLetter(
 
 export const letterIdOf = (item: Item): string => String(item[A.sk]);
 
-/** @throws MalformedItemError - it names this item's key, never that of a job: the job's own item may be as it should */
+/** @throws MalformedItemError with the letter's key, never with that of a job, because the job's own item may be sound */
 export function decodeLetter(item: Item): ReceivedLetter {
   const cells = cellsOf(item);
-  const [heads, jobIds, looksAtAll] = cells.inflated(A.letter, 'what it says', LETTER_BYTES_MAX, (text) => {
+  const [heads, jobIds, looksAtAll] = cells.inflated(A.letter, 'a letter', LETTER_BYTES_MAX, (text) => {
     const [hints, ids, all] = JSON.parse(text) as readonly [readonly unknown[], readonly unknown[], unknown];
-    if (!Array.isArray(hints) || !Array.isArray(ids)) throw new TypeError('no lists');
+    if (!Array.isArray(hints) || !Array.isArray(ids)) throw new TypeError('not lists');
     return [hints as readonly unknown[], ids.map(textOf), all === 1] as const;
   });
   const hints = heads.map((head, at) => {
@@ -56,7 +56,7 @@ export function decodeLetter(item: Item): ReceivedLetter {
       return decodeJobHead((head ?? {}) as Item);
     } catch (cause) {
       if (!(cause instanceof MalformedItemError)) throw cause;
-      throw cells.malformed(A.letter, `heads of jobs: of number ${at}, ${cause.attribute} is wrong`, {
+      throw cells.malformed(A.letter, `heads of jobs: ${cause.attribute} of number ${at} is wrong`, {
         cause,
       });
     }

@@ -1,4 +1,4 @@
-/** Loans between partitions, and requests for them. */
+/** Encodes and decodes loans between partitions, and requests for them. */
 import type { LentScope, Loan, LoanRequest, Want } from '../../../core/lending.ts';
 import { loanKey, requestKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
@@ -37,7 +37,7 @@ const unpackScopes = (packed: unknown): readonly LentScope[] =>
     ...(fleet === undefined ? {} : { fleet: textOf(fleet) }),
   }));
 
-/** One that nobody can grant any more may be collected. */
+/** A request may be garbage collected when it expires. */
 export const encodeRequest = (partition: number, request: LoanRequest): Item => ({
   ...requestKey(partition, request.partition),
   [A.borrower]: request.partition,

@@ -1,13 +1,13 @@
-/** The lock of a conflict key among partitions. */
+/** Decodes the lock of a conflict key. */
 
 import type { Lock } from '../../contract/records.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf } from './cells.ts';
 
-/** A partition inside a set. */
+/** A partition as an element of a set. */
 export const encodePartition = (partition: number): string => String(partition);
 
-/** Ascending. */
+/** Decodes a set of partitions, in ascending order. */
 export function decodePartitions(cells: Cells, name: string): readonly number[] {
   const texts = cells.has(name) ? cells.texts(name) : [];
   return texts

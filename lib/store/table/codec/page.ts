@@ -1,4 +1,4 @@
-/** The page: what every pass reads and writes, packed. */
+/** Encodes and decodes the partition summary, which every load reads and every commit writes. */
 
 import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
@@ -12,24 +12,25 @@ import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
 import { loosened, packReservations, unpackReservations } from './reservation.ts';
 
-/** A set of places as one number in base 36: a bit for each. */
-function packPlaces(places: ReadonlySet<number>): string {
+/** A set of positions as one number in base 36, with a bit for each position. */
+function packPositions(positions: ReadonlySet<number>): string {
   let bits = 0n;
-  for (const place of places) bits |= 1n << BigInt(place);
+  for (const position of positions) bits |= 1n << BigInt(position);
   return bits.toString(36);
 }
 
-function unpackPlaces(packed: string): ReadonlySet<number> {
+function unpackPositions(packed: string): ReadonlySet<number> {
   let bits = 0n;
   for (const digit of packed) bits = bits * 36n + BigInt(Number.parseInt(digit, 36));
-  const places = new Set<number>();
-  for (let place = 0; bits > 0n; place += 1, bits >>= 1n) if ((bits & 1n) === 1n) places.add(place);
-  return places;
+  const positions = new Set<number>();
+  for (let position = 0; bits > 0n; position += 1, bits >>= 1n)
+    if ((bits & 1n) === 1n) positions.add(position);
+  return positions;
 }
 
 /**
- * The instant from which the others count; fairness keys; settled costs in whole units; when each was touched last. Columns of whole
- * numbers take half as much, compressed.
+ * Columns: the earliest instant, fairness keys, settled costs in whole units, and the last touch of each key relative to that instant.
+ * Columns of whole numbers compress to half the size.
  */
 function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
   const all = [...ledgers.values()];
@@ -83,7 +84,7 @@ const packBatches = (batches: Page['batches']): string =>
   JSON.stringify(
     [...batches].map(([batchId, { settled, checkAtMs }]) => [
       batchId,
-      packPlaces(settled),
+      packPositions(settled),
       ...(checkAtMs === undefined ? [] : [checkAtMs]),
     ]),
   );
@@ -91,11 +92,12 @@ const packBatches = (batches: Page['batches']): string =>
 function unpackBatches(packed: unknown): Page['batches'] {
   const rows = packed as readonly (readonly [string, string, number?])[];
   return new Map(
-    rows.map(([batchId, places, checkAtMs]) => {
-      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(places)) throw new TypeError(`batch ${batchId}`);
+    rows.map(([batchId, positions, checkAtMs]) => {
+      if (typeof batchId !== 'string' || !/^[0-9a-z]+$/.test(positions))
+        throw new TypeError(`batch ${batchId}`);
       return [
         batchId,
-        { settled: unpackPlaces(places), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
+        { settled: unpackPositions(positions), ...(checkAtMs === undefined ? {} : { checkAtMs }) },
       ] as const;
     }),
   );
@@ -141,7 +143,7 @@ function unpackCarried(packed: unknown): Carried {
     [version, moved, sinceVersion ?? 0].every(Number.isFinite) &&
     [isDone, isHandedOver ?? false].every((each) => typeof each === 'boolean') &&
     typeof (after ?? '') === 'string';
-  if (!isSound) throw new TypeError('a carry-over');
+  if (!isSound) throw new TypeError('progress of a declaration');
   return {
     version,
     moved,
@@ -152,7 +154,7 @@ function unpackCarried(packed: unknown): Carried {
   };
 }
 
-/** What the page says of keys, types and reservations: a text of JSON each, in one line. */
+/** The attributes that hold JSON. Each is a single line of text. */
 const TEXTS = [
   A.ledgers,
   A.estimates,
@@ -165,17 +167,17 @@ const TEXTS = [
   A.namedBatches,
   A.goneSince,
 ] as const;
-/** Far beyond any page: more is damaged, or was put there by somebody else. */
+/** More than any summary. Anything larger was damaged, or written by other software. */
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
-/** @param commitId - names the commit that wrote it, so that it knows itself when it comes again */
+/** @param commitId - names the commit that wrote it, so that a repeated commit recognizes its own success */
 export const encodePage = (partition: number, page: Page, commitId: string): Item =>
   compressed(plainPage(partition, page, commitId));
 
 export const encodeLedgerBase = (partition: number, base: LedgerBase): Item =>
   compressed(plainLedgerBase(partition, base));
 
-/** Its texts are one attribute, compressed, where that takes fewer write units: it is written whole. */
+/** Compresses the JSON attributes into one, if that takes fewer write units: a commit always writes the whole item. */
 function compressed(item: Item): Item {
   const units = writeUnitsOf(itemBytes(item));
   if (units === 1) return item;
@@ -188,15 +190,15 @@ function compressed(item: Item): Item {
   return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
 }
 
-/** An item whose texts stand in it as they are. */
-function withTexts(item: Item): Item {
+/** The item with its JSON attributes uncompressed. */
+function withPlainTexts(item: Item): Item {
   if (item[A.texts] === undefined) return item;
   const texts = cellsOf(item).inflated(A.texts, 'texts', TEXTS_BYTES_MAX, (text) => text.split('\n'));
   const named = TEXTS.map((name, at) => [name, texts[at] || undefined] as const);
   return { ...item, ...Object.fromEntries(named) };
 }
 
-/** The page as it is before anything of it is compressed: the most that it can take. */
+/** The uncompressed item, which is its largest possible form. */
 export function plainPage(partition: number, page: Page, commitId: string): Item {
   return {
     ...pageKey(partition),
@@ -222,7 +224,7 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
   };
 }
 
-/** A base as it is before it is compressed. */
+/** The uncompressed snapshot. */
 export const plainLedgerBase = (partition: number, { version, ledgers }: LedgerBase): Item => ({
   ...ledgerBaseKey(partition),
   [A.version]: version,
@@ -230,40 +232,40 @@ export const plainLedgerBase = (partition: number, { version, ledgers }: LedgerB
 });
 
 export function decodeLedgerBase(item: Item): LedgerBase {
-  const cells = cellsOf(withTexts(item));
+  const cells = cellsOf(withPlainTexts(item));
   return { version: cells.count(A.version), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
 
 /**
- * The version of the base that a page names; undefined: it names none, or it cannot be read. Each version is written once, and its base with
- * it: a process that has read that one need not read it again.
+ * The version of the snapshot that a summary names; undefined: it names none, or the attribute cannot be read. A snapshot of a version is
+ * written once, so a process that has read it need not read it again.
  */
 export const baseVersionOf = (item: Item): number | undefined => {
   const version = item[A.baseVersion];
   return typeof version === 'number' ? version : undefined;
 };
 
-/** Whether a page names this base, or none: one of another version was read before it, or after. */
+/** Whether a summary names this snapshot, or none. A snapshot of another version was read before or after the summary changed. */
 export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
   item[A.baseVersion] === undefined || item[A.baseVersion] === base?.version;
 
-/** That a page names a base which is not there, or cannot be read. */
+/** The error for a summary whose snapshot is missing or cannot be read. */
 export const baseMissing = (item: Item): MalformedItemError =>
-  cellsOf(item).malformed(A.baseVersion, 'the version of the ledgers beside it');
+  cellsOf(item).malformed(A.baseVersion, 'the version of the snapshot of ledgers');
 
-/** The commit that wrote a page, and the page's version, which parking may have raised since. */
+/** The id of the commit that wrote a summary, and the summary's version, which parking may have raised since. */
 export const commitOf = (item: Item): { readonly commitId: unknown; readonly version: number } => ({
   commitId: item[A.commitId],
   version: cellsOf(item).count(A.version),
 });
 
-/** @param base - as it was read beside; without the one that the page names, its ledgers are those that have changed since */
+/** @param base - the snapshot that was read with it; if the summary names another one, only the ledgers in the summary are returned */
 export function decodePage(item: Item, base?: LedgerBase): Page {
-  const cells = cellsOf(withTexts(item));
+  const cells = cellsOf(withPlainTexts(item));
   return {
     version: cells.count(A.version),
     ...(cells.has(A.baseVersion)
-      ? onBase(
+      ? mergeLedgers(
           cells.packed(A.ledgersSince, unpackLedgers),
           isOfBase(item, base) ? base : undefined,
           cells.has(A.goneSince) ? cells.packed(A.goneSince, unpackNames) : undefined,
@@ -282,8 +284,8 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
   };
 }
 
-/** The latest charged last, as they were. */
-function onBase(
+/** Merges the snapshot with the changed ledgers. The order stays that of the last charge. */
+function mergeLedgers(
   since: Page['ledgers'],
   base: LedgerBase | undefined,
   gone: ReadonlySet<string> | undefined,

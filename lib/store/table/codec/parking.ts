@@ -1,4 +1,4 @@
-/** The mark of a blocked line. */
+/** Encodes and decodes the record of a conflict key with a blocked line. */
 import type { ParkedMark } from '../../contract/records.ts';
 import { parkedKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';

@@ -1,4 +1,4 @@
-/** A request that was not accepted. */
+/** Encodes and decodes a rejected request. */
 import type { Rejection } from '../../contract/records.ts';
 import { REJECTIONS_LINE, rejectionKey, rejectionRank } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';

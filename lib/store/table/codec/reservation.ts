@@ -1,4 +1,4 @@
-/** An item of reservations: they are packed into one attribute, because every pass reads them whole. */
+/** Encodes and decodes items of reservations. All reservations of an item are one attribute, because every pass reads them whole. */
 
 import { deflateRawSync } from 'node:zlib';
 import type { ReservedJob } from '../../../core/job.ts';
@@ -10,7 +10,7 @@ import { RESERVATION_PREFIX, reservationKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
 
-/** Ids of jobs are mostly 32 hexadecimal digits: those are kept as 22 characters behind a tilde, others behind an equals sign. */
+/** Most ids of jobs are 32 hexadecimal digits. These are stored as a tilde and 22 characters, others as an equals sign and the id. */
 const HEX_ID = /^[0-9a-f]{32}$/;
 
 const packId = (id: string): string =>
@@ -20,12 +20,14 @@ const unpackId = (packed: string): string =>
   packed.startsWith('~') ? Buffer.from(packed.slice(1), 'base64url').toString('hex') : packed.slice(1);
 
 /**
- * What the jobs of a batch share, and so is written once: type, tier, fleet, estimated cost, conflict key; of a job that has
- * a resource but no conflict key: null, and the resource.
+ * The values that jobs of a batch share, each combination written once: type, tier, fleet, estimated cost, conflict key. For a job with a
+ * resource and no conflict key: null and the resource.
  */
 type Shape = readonly [string, string, string, number, (string | null)?, string?];
 
-/** Packed id, number of the shape, number of the fairness key; then, where they are not 1, 1 and its own index: version, attempt, position. */
+/**
+ * Packed id, index of the shape, index of the fairness key, then, if they differ from 1, 1 and the row's index: version, attempt, position.
+ */
 type Row = readonly [string, number, number, number?, number?, number?];
 
 /** The jobs of a reservation as text: some 35 bytes for each. */
@@ -51,20 +53,23 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
     if (position !== at) return [...common, job.version, job.attempt, position];
     return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
   });
-  return tightened(
+  return escapeControls(
     `[[${[...shapes.keys()].join(',')}],${JSON.stringify([...keys.keys()])},${JSON.stringify(rows)}]`,
   );
 }
 
-/** Where JSON takes six bytes for a control character, its picture takes three; pictures themselves take six. */
+/**
+ * JSON takes six bytes for a control character. This encoding replaces it by its Unicode picture (U+2400 and up), which takes three;
+ * pictures in the text are escaped, and take six.
+ */
 const PICTURES = 0x2400;
 
 const PICTURE = /[\u2400-\u241f]/g;
 
-const TIGHTENED = /[\\\u2400-\u241f]/;
+const ESCAPABLE = /[\\\u2400-\u241f]/;
 
-function tightened(json: string): string {
-  if (!TIGHTENED.test(json)) return json;
+function escapeControls(json: string): string {
+  if (!ESCAPABLE.test(json)) return json;
   return json
     .replace(PICTURE, (picture) => `\\u${picture.charCodeAt(0).toString(16)}`)
     .replace(/\\(?:u00([01][0-9a-f])|.)/gs, (escaped, code: string | undefined) =>
@@ -78,14 +83,14 @@ export const loosened = (text: string): string =>
     (picture) => `\\u${(picture.charCodeAt(0) - PICTURES).toString(16).padStart(4, '0')}`,
   );
 
-/** Throws whatever is thrown on the way: the caller names the attribute. */
+/** Throws any error if the format is wrong: the caller names the attribute. */
 function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
   const [shapes, keys, rows] = packed as readonly [readonly Shape[], readonly string[], readonly Row[]];
   const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position], at) => {
     const shape = shapes[shapeAt];
     const fairnessKey = keys[keyAt];
     if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
-      throw new TypeError(`row ${at} names what is not there`);
+      throw new TypeError(`row ${at} refers to a missing shape or key`);
     }
     const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId] = shape;
     if (![type, tier, fleet].every((each) => typeof each === 'string'))
@@ -109,7 +114,7 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
   return new Map(jobs.sort(([a], [b]) => a - b));
 }
 
-/** Reservations of a page as text: what their items would say. */
+/** Reservations as text. */
 export const packReservations = (reservations: Iterable<Reservation>): string =>
   `[${Array.from(
     reservations,
@@ -119,7 +124,7 @@ export const packReservations = (reservations: Iterable<Reservation>): string =>
       }]`,
   ).join(',')}]`;
 
-/** Throws whatever is thrown on the way: the caller names the attribute. */
+/** Throws any error if the format is wrong: the caller names the attribute. */
 export function unpackReservations(packed: unknown): ReadonlyMap<string, Reservation> {
   const rows = packed as readonly (readonly [string, number, number, number, unknown, number?])[];
   return new Map(
@@ -136,17 +141,17 @@ export function unpackReservations(packed: unknown): ReadonlyMap<string, Reserva
   );
 }
 
-/** @param version - of the page before which the item is put */
+/** @param version - the version of the summary that the commit loaded */
 export function encodeReservations(partition: number, item: ReservationItem, version: number): Item {
   const plain = plainReservations(partition, item, version);
   const units = writeUnitsOf(itemBytes(plain));
-  // Written, and taken away again: it is compressed where that takes fewer write units.
+  // The item is written and deleted once each, so it is compressed only if that takes fewer write units.
   if (units === 1) return plain;
   const packed = { ...plain, [A.reservations]: deflateRawSync(String(plain[A.reservations])) };
   return writeUnitsOf(itemBytes(packed)) < units ? packed : plain;
 }
 
-/** The item before anything of it is compressed: the most that it can take. */
+/** The uncompressed item, which is its largest possible form. */
 export const plainReservations = (
   partition: number,
   [itemId, reservations]: ReservationItem,
@@ -157,21 +162,21 @@ export const plainReservations = (
   [A.reservations]: packReservations(reservations),
 });
 
-/** Far beyond any item of reservations. */
+/** More than any item of reservations. */
 const BYTES_MAX = 4 * 1024 * 1024;
 
-/** An item whose reservations stand in it as text. */
+/** The item with its reservations uncompressed. */
 function withText(item: Item): Item {
   if (!(item[A.reservations] instanceof Uint8Array)) return item;
   const text = cellsOf(item).inflated(A.reservations, 'reservations', BYTES_MAX, (each) => each);
   return { ...item, [A.reservations]: text };
 }
 
-/** That a page names an item which is not there: what is in flight is known nowhere else. */
+/** The error for a missing item that a summary names. Its jobs in flight are recorded nowhere else. */
 export const reservationsMissing = (partition: number, itemId: string): MalformedItemError =>
   cellsOf({ ...reservationKey(partition, itemId) }).malformed(
     A.reservations,
-    'the reservations of an item that the page names',
+    'the reservations of an item that the partition summary names',
   );
 
 export function decodeReservations(item: Item): ReservationItem {

@@ -1,4 +1,7 @@
-/** Schedules as items. What a firing reads and writes is one text beside the few attributes that conditions and lines need. */
+/**
+ * Encodes and decodes schedules. The state that a firing reads and writes is one text, beside the few attributes that conditions and lines
+ * need.
+ */
 
 import { z } from 'zod';
 import { inWords } from '../../../core/issues.ts';
@@ -22,15 +25,18 @@ import {
 } from '../schema.ts';
 import type { Item } from './attributes.ts';
 
-/** Attributes of their own; all of them are known to the codec of the other items too. */
+/** The attributes of a schedule. Their names are also attributes of other items. */
 const A = { version: 'version', text: 'text', state: TABLE.state } as const;
 
-/** As the stream's filter and the bus know it: it has stopped because its jobs failed, or their type is gone. */
+/**
+ * The value of `state` for the stream's filter and the bus: the schedule has stopped because its jobs failed, or because their type is
+ * gone.
+ */
 export const STOPPED_BY_ITSELF = 'stopped';
 
 const instant = z.number();
-/** Items hold places in this list: what is new comes last. */
-const WHATS = [
+/** Items hold indexes of this list: append new values at the end. */
+const ENTRY_KINDS = [
   'made',
   'manual',
   'missed',
@@ -49,14 +55,17 @@ const JOB_STATES = [
   'gone',
 ] as const satisfies NonNullable<FiringEntry['jobState']>[];
 
-/** When, what, the job's state or -1, how late or null, and until when: short, so that ten of them cost no further unit. */
+/**
+ * Time, index of `what`, index of the job's state or -1, lateness or null, and end. Rows are short, so that ten of them cost no further
+ * unit.
+ */
 type EntryRow = readonly [number, number, number, number | null, number?];
 
 function rowOf({ atMs, what, jobState, lateMs, untilMs }: FiringEntry): EntryRow {
   const state = jobState === undefined ? -1 : JOB_STATES.indexOf(jobState);
-  const place = WHATS.indexOf(what);
+  const kindIndex = ENTRY_KINDS.indexOf(what);
   const late = lateMs ?? null;
-  return untilMs === undefined ? [atMs, place, state, late] : [atMs, place, state, late, untilMs];
+  return untilMs === undefined ? [atMs, kindIndex, state, late] : [atMs, kindIndex, state, late, untilMs];
 }
 
 const entry = z
@@ -65,7 +74,7 @@ const entry = z
     z
       .int()
       .min(0)
-      .max(WHATS.length - 1),
+      .max(ENTRY_KINDS.length - 1),
     z
       .int()
       .min(-1)
@@ -74,17 +83,17 @@ const entry = z
     instant.optional(),
   ])
   .transform(([atMs, what, jobState, lateMs, untilMs]): FiringEntry => {
-    const seen = JOB_STATES[jobState];
+    const knownState = JOB_STATES[jobState];
     return {
       atMs,
-      what: WHATS[what] ?? 'made',
+      what: ENTRY_KINDS[what] ?? 'made',
       ...(untilMs === undefined ? {} : { untilMs }),
-      ...(seen === undefined ? {} : { jobState: seen }),
+      ...(knownState === undefined ? {} : { jobState: knownState }),
       ...(lateMs === null ? {} : { lateMs }),
     };
   });
 const firing = z.object({ atMs: instant, isManual: z.boolean() });
-/** Its instant; negative, if somebody asked for it. */
+/** The instant of a firing; negative if an operator asked for it. */
 const openRow = z.number().transform((at): Firing => ({ atMs: Math.abs(at), isManual: at < 0 }));
 const openRowOf = ({ atMs, isManual }: Firing): number => (isManual ? -atMs : atMs);
 const stateText = z.object({
@@ -143,7 +152,7 @@ const specText = z.object({
   }),
 });
 
-/** Where a schedule stands. */
+/** The position of a schedule. */
 export const scheduleStanding = (state: ScheduleState): { readonly line: string; readonly rank: string } =>
   state.dueMs === undefined
     ? { line: stoppedSchedulesLineName(state.partition), rank: state.id }
@@ -155,7 +164,7 @@ export function encodeScheduleState(state: ScheduleState): Item {
   const { line, rank } = scheduleStanding(state);
   return {
     ...scheduleKey(id),
-    // Not `version`, which the index shows: a change of it alone would be billed there too.
+    // The attribute is not `version`, because the index contains that one, so every change would be billed there too.
     revision,
     [A.text]: JSON.stringify({
       ...rest,
@@ -190,7 +199,7 @@ export const decodeScheduleSpec = (item: Item): ScheduleSpec => textIn(item, spe
 export const decodeDeclaredSchedules = (item: Item | undefined): readonly string[] =>
   item === undefined ? [] : textIn(item, z.array(z.string()));
 
-/** The two items of a schedule; undefined where there is none. Who lost its other half cannot be read. */
+/** Decodes the two items of a schedule; undefined if there is no state. A state without a request is malformed. */
 export function decodeSchedule(state: Item | undefined, spec: Item | undefined): ScheduleRecord | undefined {
   if (state === undefined) return undefined;
   if (spec === undefined) throw malformed(state, 'spec', 'is missing: delete the schedule and put it again');
@@ -199,7 +208,7 @@ export function decodeSchedule(state: Item | undefined, spec: Item | undefined):
 
 export const isScheduleItem = (item: Item): boolean => String(item.pk).startsWith(prefix);
 
-/** The key of what was asked for, of an item that says how far a schedule is; undefined: it is another item. */
+/** The key of a schedule's request, given the key of its state; undefined for the key of any other item. */
 export const specKeyBeside = ({ pk, sk }: ItemKey): ItemKey | undefined =>
   pk.startsWith(prefix) && sk === scheduleKey('').sk ? scheduleSpecKey(pk.slice(prefix.length)) : undefined;
 
@@ -213,7 +222,7 @@ export function isReadableSchedule(state: Item, spec: Item | undefined): boolean
   }
 }
 
-/** Whose line an item stands in, whatever else it says; undefined: in none. */
+/** The partition in the name of the schedule's line; undefined: the item is in no line of schedules. */
 export function partitionOfLine(item: Item): number | undefined {
   const [, digits] = /^(?:schedules|stopped)\/(\d{1,9})$/.exec(String(item[TABLE.line])) ?? [];
   return digits === undefined ? undefined : Number(digits);
@@ -231,7 +240,7 @@ function revisionIn(item: Item): number {
 
 function textIn<Shape extends z.ZodType>(item: Item, shape: Shape): z.output<Shape> {
   const { text } = item;
-  if (typeof text !== 'string') throw malformed(item, 'text', 'is no text');
+  if (typeof text !== 'string') throw malformed(item, 'text', 'is not text');
   let value: unknown;
   try {
     value = JSON.parse(text);

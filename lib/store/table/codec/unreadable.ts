@@ -1,4 +1,4 @@
-/** The note of an item that cannot be read. */
+/** Encodes and decodes the note about an item that cannot be read. */
 
 import { MalformedItemError } from '../../contract/errors.ts';
 import type { UnreadableItem } from '../../contract/records.ts';
@@ -10,7 +10,7 @@ import { decodeControl } from './control.ts';
 import { decodeMovingJob, isJobItem } from './job.ts';
 import { decodeWorkerRecord } from './worker.ts';
 
-/** The note of one: it outlives the process that found it. */
+/** Encodes a note. It outlives the process that found the item. */
 export const encodeUnreadable = (partition: number, item: Item, reason: string, seenAtMs: number): Item => {
   const key = { pk: String(item[A.pk]), sk: String(item[A.sk]) };
   return {
@@ -24,13 +24,13 @@ export const encodeUnreadable = (partition: number, item: Item, reason: string, 
   };
 };
 
-export function decodeUnreadable(item: Item): { readonly of: ItemKey; readonly told: UnreadableItem } {
+export function decodeUnreadable(item: Item): { readonly itemKey: ItemKey; readonly note: UnreadableItem } {
   const cells = cellsOf(item);
-  const of = { pk: cells.text(A.itemPk), sk: cells.text(A.itemSk) };
+  const itemKey = { pk: cells.text(A.itemPk), sk: cells.text(A.itemSk) };
   return {
-    of,
-    told: {
-      key: `${of.pk} ${of.sk}`,
+    itemKey,
+    note: {
+      key: `${itemKey.pk} ${itemKey.sk}`,
       reason: cells.text(A.reason),
       ...(cells.has(A.formerLine) ? { line: cells.text(A.formerLine) } : {}),
       ...(cells.has(A.formerRank) ? { rank: cells.text(A.formerRank) } : {}),
@@ -39,7 +39,7 @@ export function decodeUnreadable(item: Item): { readonly of: ItemKey; readonly t
   };
 }
 
-/** Whether an item of a kind that is noted can be read. */
+/** Whether an item can be read that a note was written about. */
 export function isReadable(item: Item): boolean {
   const sk = String(item[A.sk]);
   const decode = isJobItem(item)

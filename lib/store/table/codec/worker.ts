@@ -1,4 +1,4 @@
-/** A worker's heartbeat record. */
+/** Encodes and decodes a worker's heartbeat record. */
 
 import type { MalformedItemError } from '../../contract/errors.ts';
 import type { WorkerRecord } from '../../contract/records.ts';
@@ -24,7 +24,7 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
   };
 }
 
-/** Long after its end: a former life of its name may have had the longer lease. */
+/** The record is kept long after it has expired, because an earlier incarnation may have had a longer lease. */
 export const workerTtlSec = ({ expiresAtMs }: Pick<WorkerRecord, 'expiresAtMs'>): number =>
   ttlSec(expiresAtMs + WORKER_KEPT_MS);
 
@@ -59,10 +59,10 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
 }
 
 /**
- * What stands for a worker's record that cannot be read: a life without a slot that lasts until the record is collected or
- * corrected, because its jobs may be running. Undefined once it has long been over.
+ * The substitute for a worker's record that cannot be read: a worker without a slot that never expires, because its jobs may be running.
+ * Undefined once the record's `ttl` is over.
  *
- * @throws MalformedItemError - `cause`: nothing in the item says whose record it is
+ * @throws MalformedItemError `cause`, if the item does not say whose record it is
  */
 export function unreadableWorker(
   partition: number,
@@ -73,16 +73,16 @@ export function unreadableWorker(
   const ttl = item[A.ttl];
   if (typeof ttl === 'number' && ttl * 1000 <= nowMs) return undefined;
   const sk = String(item[A.sk]);
-  const workerId = [item[A.workerId], namedBy(sk.slice(WORKER_PREFIX.length))].find(
+  const workerId = [item[A.workerId], decodedName(sk.slice(WORKER_PREFIX.length))].find(
     (name): name is string => typeof name === 'string' && workerKey(partition, name).sk === sk,
   );
   if (workerId === undefined) throw cause;
-  const forEver = Number.MAX_SAFE_INTEGER;
-  const life = { workerId, incarnation: '', fleet: '', slots: 0, isEnding: true, occupants: [] };
-  return { ...life, expiresAtMs: forEver, formerUntilMs: forEver };
+  const neverMs = Number.MAX_SAFE_INTEGER;
+  const substitute = { workerId, incarnation: '', fleet: '', slots: 0, isEnding: true, occupants: [] };
+  return { ...substitute, expiresAtMs: neverMs, formerUntilMs: neverMs };
 }
 
-function namedBy(part: string): string | undefined {
+function decodedName(part: string): string | undefined {
   try {
     return decodeURIComponent(part);
   } catch {
