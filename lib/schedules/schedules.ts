@@ -21,7 +21,7 @@ import {
   firesOfRecord,
   firingJobId,
   saveState,
-  seen,
+  withJobStates,
 } from '../dispatch/pass/firing.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
@@ -179,7 +179,7 @@ function nextState(
 /** Reads a schedule, with the current states of its open firings' jobs; undefined if it does not exist. */
 export async function getSchedule(context: FiringContext, id: string): Promise<ScheduleRecord | undefined> {
   const [read] = await context.store.getSchedules({ ids: [id] });
-  return read === undefined ? undefined : seen(context, read);
+  return read === undefined ? undefined : withJobStates(context, read);
 }
 
 /** Pauses a schedule: its firings are skipped until it is resumed. Returns it; undefined if it does not exist. */

@@ -143,7 +143,10 @@ export async function saveState(
 }
 
 /** The record, updated with the present states of the jobs of its open firings. */
-export async function seen(context: FiringContext, { spec, state }: ScheduleRecord): Promise<ScheduleRecord> {
+export async function withJobStates(
+  context: FiringContext,
+  { spec, state }: ScheduleRecord,
+): Promise<ScheduleRecord> {
   const open = openFirings(state);
   if (open.length === 0) return { spec, state };
   // An unreadable job counts as not ended.
@@ -177,7 +180,7 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
     if (!isNewest) return { jobs: [], record: read };
     return { jobs: [], record: await saveState(context, read, stop(read, 'type', nowMs)) };
   }
-  const { spec, state } = await seen(context, read);
+  const { spec, state } = await withJobStates(context, read);
   const decided = decide({ spec, state }, firesOfRecord(read), nowMs);
   switch (decided.kind) {
     case 'rest':
