@@ -109,7 +109,7 @@ export async function putSchedule(
     return {
       answer: { kind: read === undefined ? 'created' : 'changed', record },
       write: async () =>
-        (await context.store.putSchedule({ record, seen: read?.state.revision ?? 0 })) === 'applied',
+        (await context.store.putSchedule({ record, afterRevision: read?.state.revision ?? 0 })) === 'applied',
     };
   });
   if (put !== undefined) await wake(context, put);
@@ -249,7 +249,7 @@ async function deleteReadable(
     return {
       answer: 'deleted',
       write: async () =>
-        (await context.store.deleteSchedule({ id, seen: read.state.revision })) === 'applied',
+        (await context.store.deleteSchedule({ id, afterRevision: read.state.revision })) === 'applied',
     };
   });
 }

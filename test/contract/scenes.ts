@@ -157,7 +157,7 @@ async function schedulesOf(
   const records = changes.map((change, at) =>
     aSchedule({ id: `${at}/${partition}`, partition, dueMs: NOW_MS + at, ...change }),
   );
-  for (const record of records) await store.putSchedule({ record, seen: 0 });
+  for (const record of records) await store.putSchedule({ record, afterRevision: 0 });
   return records;
 }
 
@@ -189,7 +189,10 @@ export const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scen
       set: async (stage) => {
         const { partition } = stage;
         const record = aSchedule({ id: `new/${partition}`, partition });
-        return { call: () => stage.store.putSchedule({ record, seen: 0 }), left: leftOf(stage, [record]) };
+        return {
+          call: () => stage.store.putSchedule({ record, afterRevision: 0 }),
+          left: leftOf(stage, [record]),
+        };
       },
     },
     {
@@ -200,7 +203,10 @@ export const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scen
         const records = await schedulesOf(stage);
         const [{ state, spec } = aSchedule()] = records;
         const record = { spec: { ...spec, timeZone: 'Asia/Tokyo' }, state: { ...state, revision: 2 } };
-        return { call: () => stage.store.putSchedule({ record, seen: 1 }), left: leftOf(stage, records) };
+        return {
+          call: () => stage.store.putSchedule({ record, afterRevision: 1 }),
+          left: leftOf(stage, records),
+        };
       },
     },
   ],
@@ -225,7 +231,7 @@ export const SCHEDULE_SCENES: Readonly<Record<keyof ScheduleStore, readonly Scen
         const records = await schedulesOf(stage);
         const [{ state } = aSchedule()] = records;
         return {
-          call: () => stage.store.deleteSchedule({ id: state.id, seen: 1 }),
+          call: () => stage.store.deleteSchedule({ id: state.id, afterRevision: 1 }),
           left: leftOf(stage, records),
         };
       },

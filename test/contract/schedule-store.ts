@@ -55,7 +55,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
     );
 
     it('answers a schedule as it was put, and nothing where there is none', async () => {
-      expect(await harness.store.putSchedule({ record: full, seen: 0 })).toBe('applied');
+      expect(await harness.store.putSchedule({ record: full, afterRevision: 0 })).toBe('applied');
       expect(await harness.store.getSchedules({ ids: ['none', 'room/121-B', 'room/121-B'] })).toEqual([
         undefined,
         full,
@@ -67,15 +67,17 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
     it('puts one that is new only where there is none, and another only over the revision that was read', async () => {
       const { store } = harness;
       const one = aSchedule();
-      expect(await store.putSchedule({ record: one, seen: 3 })).toBe('superseded');
-      expect(await store.putSchedule({ record: one, seen: 0 })).toBe('applied');
-      expect(await store.putSchedule({ record: aSchedule({}, { timeZone: 'Asia/Tokyo' }), seen: 0 })).toBe(
-        'superseded',
-      );
+      expect(await store.putSchedule({ record: one, afterRevision: 3 })).toBe('superseded');
+      expect(await store.putSchedule({ record: one, afterRevision: 0 })).toBe('applied');
+      expect(
+        await store.putSchedule({ record: aSchedule({}, { timeZone: 'Asia/Tokyo' }), afterRevision: 0 }),
+      ).toBe('superseded');
       expect(await store.getSchedules({ ids: ['nightly'] })).toEqual([one]);
       const two = aSchedule({ revision: 2 }, { timeZone: 'Asia/Tokyo' });
-      expect(await store.putSchedule({ record: two, seen: 1 })).toBe('applied');
-      expect(await store.putSchedule({ record: aSchedule({ revision: 2 }), seen: 1 })).toBe('superseded');
+      expect(await store.putSchedule({ record: two, afterRevision: 1 })).toBe('applied');
+      expect(await store.putSchedule({ record: aSchedule({ revision: 2 }), afterRevision: 1 })).toBe(
+        'superseded',
+      );
       expect(await store.getSchedules({ ids: ['nightly'] })).toEqual([two]);
     });
 
@@ -83,7 +85,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
       const { store } = harness;
       const { spec, state } = aSchedule();
       expect(await store.saveSchedule({ state, afterRevision: 0 })).toBe('superseded');
-      await store.putSchedule({ record: { spec, state }, seen: 0 });
+      await store.putSchedule({ record: { spec, state }, afterRevision: 0 });
       const next = { ...state, revision: 2, lastMs: NOW_MS, dueMs: NOW_MS + 90_000 };
       expect(await store.saveSchedule({ state: next, afterRevision: 1 })).toBe('applied');
       expect(await store.saveSchedule({ state: { ...state, revision: 2 }, afterRevision: 1 })).toBe(
@@ -94,7 +96,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
 
     it('of many who save one revision, lets one through', async () => {
       const { store } = harness;
-      await store.putSchedule({ record: aSchedule(), seen: 0 });
+      await store.putSchedule({ record: aSchedule(), afterRevision: 0 });
       const outcomes = await Promise.all(
         Array.from({ length: 8 }, (_, at) =>
           store.saveSchedule({
@@ -108,24 +110,27 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
 
     it('removes exactly the revision that was read', async () => {
       const { store } = harness;
-      await store.putSchedule({ record: aSchedule(), seen: 0 });
-      expect(await store.deleteSchedule({ id: 'nightly', seen: 2 })).toBe('superseded');
-      expect(await store.deleteSchedule({ id: 'nightly', seen: 1 })).toBe('applied');
-      expect(await store.deleteSchedule({ id: 'nightly', seen: 1 })).toBe('superseded');
+      await store.putSchedule({ record: aSchedule(), afterRevision: 0 });
+      expect(await store.deleteSchedule({ id: 'nightly', afterRevision: 2 })).toBe('superseded');
+      expect(await store.deleteSchedule({ id: 'nightly', afterRevision: 1 })).toBe('applied');
+      expect(await store.deleteSchedule({ id: 'nightly', afterRevision: 1 })).toBe('superseded');
       expect(await store.getSchedules({ ids: ['nightly'] })).toEqual([undefined]);
       expect(
         await store.readDueSchedules({ partition: 0, fromMs: -1, untilMs: NOW_MS * 2, limit: 10 }),
       ).toEqual({ schedules: [], next: undefined });
-      expect(await store.putSchedule({ record: aSchedule(), seen: 0 })).toBe('applied');
+      expect(await store.putSchedule({ record: aSchedule(), afterRevision: 0 })).toBe('applied');
     });
 
     it('shows what is to be looked at in a time, soonest first, page by page', async () => {
       const { store } = harness;
       for (const [at, id] of ['c', 'a', 'b', 'd'].entries())
-        await store.putSchedule({ record: aSchedule({ id, dueMs: NOW_MS + 1_000 * (at + 1) }), seen: 0 });
+        await store.putSchedule({
+          record: aSchedule({ id, dueMs: NOW_MS + 1_000 * (at + 1) }),
+          afterRevision: 0,
+        });
       await store.putSchedule({
         record: aSchedule({ id: 'elsewhere', partition: 1, dueMs: NOW_MS }),
-        seen: 0,
+        afterRevision: 0,
       });
       const first = await store.readDueSchedules({
         partition: 0,
@@ -157,7 +162,10 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
     it('shows those that are stopped apart, by id, and moves them back', async () => {
       const { store } = harness;
       for (const id of ['b', 'a', 'c'])
-        await store.putSchedule({ record: aSchedule({ id, dueMs: undefined, stopped: 'asked' }), seen: 0 });
+        await store.putSchedule({
+          record: aSchedule({ id, dueMs: undefined, stopped: 'asked' }),
+          afterRevision: 0,
+        });
       expect(
         await store.readDueSchedules({ partition: 0, fromMs: -1, untilMs: NOW_MS * 2, limit: 9 }),
       ).toMatchObject({ schedules: [] });
@@ -188,7 +196,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
         for (const id of ['good', 'bad', 'stopped'])
           await harness.store.putSchedule({
             record: aSchedule({ id, ...(id === 'stopped' ? { dueMs: undefined, stopped: 'asked' } : {}) }),
-            seen: 0,
+            afterRevision: 0,
           });
         await harness.damage('bad');
         await harness.damage('stopped');
@@ -238,7 +246,9 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
         expect(await store.discardSchedule('bad')).toBe('applied');
         expect(await store.discardSchedule('stopped')).toBe('applied');
         expect(await store.listUnreadable(0)).toEqual([]);
-        expect(await store.putSchedule({ record: aSchedule({ id: 'bad' }), seen: 0 })).toBe('applied');
+        expect(await store.putSchedule({ record: aSchedule({ id: 'bad' }), afterRevision: 0 })).toBe(
+          'applied',
+        );
         expect(await due()).toEqual(['bad', 'good']);
       });
 
@@ -257,7 +267,7 @@ export function scheduleStoreContract(name: string, open: () => Promise<Schedule
 
     it('keeps job and schedule apart that share a name, and a job that names its schedule', async () => {
       const { store } = harness;
-      await store.putSchedule({ record: aSchedule(), seen: 0 });
+      await store.putSchedule({ record: aSchedule(), afterRevision: 0 });
       expect(await store.getJobs({ ids: ['nightly'] })).toEqual([undefined]);
     });
   });

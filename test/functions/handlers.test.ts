@@ -205,7 +205,7 @@ describe('the dispatch function', () => {
       aSchedule({ id: 'asked', stopped: 'asked', dueMs: undefined }),
       aSchedule({ id: 'active' }),
     ];
-    for (const each of records) await on.finish(on.store.putSchedule({ record: each, seen: 0 }));
+    for (const each of records) await on.finish(on.store.putSchedule({ record: each, afterRevision: 0 }));
     const event = streamOf(...records.map(({ state }) => record(encodeScheduleState(state))));
     const stopped = {
       kind: 'stopped',

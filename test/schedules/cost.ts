@@ -83,7 +83,7 @@ export async function costOfTick(
     const dueMs = NOW_MS + LATER_MS + (at % 60_000);
     await on.store.putSchedule({
       record: aSchedule({ id: `schedule-${at}`, nextMs: dueMs, dueMs }),
-      seen: 0,
+      afterRevision: 0,
     });
   }
   // What a process reads once is not what a tick costs.

@@ -90,7 +90,7 @@ async function storm(schedules: number): Promise<Omit<Crowd, 'othersAloneMs'>> {
         // Late ones are made up for, and none fires again meanwhile.
         { when: { kind: 'every', everyMs: DAY_MS } },
       ),
-      seen: 0,
+      afterRevision: 0,
     });
   await on.advance(DUE_MS - on.time.nowMs);
   const store = slow(on);

@@ -90,7 +90,7 @@ describe('a schedule whose key lives in another partition by now', () => {
       spec: { ...spec, job: { ...job, fairnessKey: keyIn(1) } },
       state: { ...state, revision: state.revision + 1 },
     };
-    expect(await on.store.putSchedule({ record, seen: state.revision })).toBe('applied');
+    expect(await on.store.putSchedule({ record, afterRevision: state.revision })).toBe('applied');
     const woken: number[] = [];
     await on.advance(MINUTE_MS);
     on.queue.onWake((partition) => woken.push(partition));

@@ -29,14 +29,14 @@ export interface ScheduleStore {
     readonly unreadable?: ((id: string) => void) | undefined;
   }): Promise<readonly (ScheduleRecord | undefined)[]>;
   /**
-   * Writes a schedule's request and its state together, fenced by `seen`, the revision that was read (0: none existed). `superseded`:
+   * Writes a schedule's request and its state together, fenced by `afterRevision`, the revision that was read (0: none existed). `superseded`:
    * another call has written it, or this call did and its answer got lost.
    */
-  putSchedule(request: { readonly record: ScheduleRecord; readonly seen: number }): Promise<Applied>;
-  /** Writes a schedule's state, fenced by `seen`, the revision that was read. */
-  saveSchedule(request: { readonly state: ScheduleState; readonly seen: number }): Promise<Applied>;
-  /** Deletes a schedule, fenced by `seen`, the revision that was read. `superseded` as in `putSchedule`. */
-  deleteSchedule(request: { readonly id: string; readonly seen: number }): Promise<Applied>;
+  putSchedule(request: { readonly record: ScheduleRecord; readonly afterRevision: number }): Promise<Applied>;
+  /** Writes a schedule's state, fenced by `afterRevision`, the revision that was read. */
+  saveSchedule(request: { readonly state: ScheduleState; readonly afterRevision: number }): Promise<Applied>;
+  /** Deletes a schedule, fenced by `afterRevision`, the revision that was read. `superseded` as in `putSchedule`. */
+  deleteSchedule(request: { readonly id: string; readonly afterRevision: number }): Promise<Applied>;
   /** Deletes a schedule that cannot be read; `superseded`: it can be read, or is gone. */
   discardSchedule(id: string): Promise<Applied>;
   /**

@@ -76,7 +76,10 @@ export class DynamoScheduleStore implements ScheduleStore {
     );
   }
 
-  async putSchedule({ record: { spec, state }, seen }: RequestOf<'putSchedule'>): Promise<Applied> {
+  async putSchedule({
+    record: { spec, state },
+    afterRevision: seen,
+  }: RequestOf<'putSchedule'>): Promise<Applied> {
     const outcome = await this.#table.transact('putSchedule', randomUUID(), [
       this.#table.putPart({
         item: encodeScheduleState(state),
@@ -101,7 +104,7 @@ export class DynamoScheduleStore implements ScheduleStore {
     return old?.revision === item.revision && old?.text === item.text ? 'applied' : 'superseded';
   }
 
-  async deleteSchedule({ id, seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
+  async deleteSchedule({ id, afterRevision: seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
     const outcome = await this.#table.transact('deleteSchedule', randomUUID(), [
       this.#table.deletePart(scheduleKey(id), IS_UNCHANGED, { ':seen': seen }),
       this.#table.deletePart(scheduleSpecKey(id)),

@@ -95,7 +95,10 @@ export class MemoryScheduleStore implements ScheduleStore {
     return new Set([...this.#records.values()].flatMap(({ id, damage }) => (damage ? [keyOf(id)] : [])));
   }
 
-  async putSchedule({ record: { spec, state }, seen }: RequestOf<'putSchedule'>): Promise<Applied> {
+  async putSchedule({
+    record: { spec, state },
+    afterRevision: seen,
+  }: RequestOf<'putSchedule'>): Promise<Applied> {
     return this.#items.write('putSchedule', () => {
       if (this.#revisionOf(state.id) !== seen) return 'superseded';
       const item = encodeScheduleSpec(state.id, state.revision, spec);
@@ -120,7 +123,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  async deleteSchedule({ id, seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
+  async deleteSchedule({ id, afterRevision: seen }: RequestOf<'deleteSchedule'>): Promise<Applied> {
     return this.#items.write('deleteSchedule', () => {
       const present = this.#records.get(id);
       if (present === undefined || present.value.revision !== seen) return 'superseded';

@@ -113,7 +113,7 @@ describe('a tick whose look ahead fails', () => {
       const [job] = (await schedule(on, [0])) as [Job];
       const madeMs = nowMs - 60_000;
       const times = { anchorMs: madeMs, dealtMs: madeMs, nextMs: nowMs, dueMs: nowMs };
-      await on.store.putSchedule({ record: aSchedule({ id: 'now', ...times }), seen: 0 });
+      await on.store.putSchedule({ record: aSchedule({ id: 'now', ...times }), afterRevision: 0 });
       const store = storeWith(on.store, {
         readDue: async (asked) => {
           if (fails === 'jobs' && asked.nowMs > on.time.nowMs) throw new ThrottledError('too many requests');
