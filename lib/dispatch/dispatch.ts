@@ -32,7 +32,7 @@ import {
 export interface Trigger {
   /** Images from the stream or of jobs just stored: candidates that the index may not show yet, and outcomes to settle. */
   readonly jobs: readonly JobImage[];
-  readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'told';
+  readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'stored';
   /** Partitions that a wake names. @default - those of the jobs, or all partitions */
   readonly partitions?: readonly number[] | undefined;
   /**
@@ -79,7 +79,7 @@ export async function dispatch(
         `partition ${partition} had another newer declaration at each of ${TRIES_MAX} tries; try again`,
       );
     }
-    left = { ...trigger, jobs: report.hints, jobIds: report.told };
+    left = { ...trigger, jobs: report.hints, jobIds: report.jobIds };
     context = await withDeclaration(context, context.deployed, report.version);
     context.log.info('a newer declaration was read', { partition, version: context.deployed?.version });
   }
@@ -102,7 +102,7 @@ interface OutdatedRun {
   readonly kind: 'outdated';
   readonly version: number;
   readonly hints: readonly JobImage[];
-  readonly told: readonly string[];
+  readonly jobIds: readonly string[];
 }
 
 const isWoken = ({ reason }: Trigger): boolean => reason === 'wake' || reason === 'tick';
@@ -173,7 +173,7 @@ class Run {
     for (;;) {
       const outcome = await this.#pass();
       if (outcome.kind === 'outdated')
-        return { kind: 'outdated', version: outcome.version, hints: this.#hints, told: this.#jobIds };
+        return { kind: 'outdated', version: outcome.version, hints: this.#hints, jobIds: this.#jobIds };
       if (outcome.kind === 'led') {
         if (await this.#leaveLetter()) return reportOf('left', this.#totals);
         continue;
@@ -320,12 +320,12 @@ export async function leadWhileBusy(
   let report = await lead(context, partition, options);
   for (let renewals = 0; report.outdated !== undefined && context.deployed !== undefined; renewals += 1) {
     if (renewals === TRIES_MAX) break;
-    const { version, hints, told } = report.outdated;
+    const { version, hints, jobIds } = report.outdated;
     context = await withDeclaration(context, context.deployed, version);
     report = await lead(context, partition, {
       ...options,
-      first: { hints, jobIds: told, fires: false },
-      letter: { hints, jobIds: told },
+      first: { hints, jobIds, fires: false },
+      letter: { hints, jobIds },
     });
   }
   await Promise.all(asked);

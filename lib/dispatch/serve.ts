@@ -67,7 +67,7 @@ export function triggersOf(wakes: readonly PassWake[]): readonly WakeTrigger[] {
       const dueAtMs = Math.max(...others.map((wake) => wake.dueAtMs ?? -Infinity));
       return {
         jobs: [],
-        reason: others.length > 0 ? 'wake' : 'told',
+        reason: others.length > 0 ? 'wake' : 'stored',
         partitions: [partition],
         ...(jobIds.length > 0 ? { jobIds } : {}),
         ...(dueAtMs === -Infinity ? {} : { dueAtMs }),

@@ -18,7 +18,7 @@ describe('a dispatcher that is told of jobs', () => {
     const on = stage();
     const [job] = await on.put(on.job());
     const ids = [job?.id ?? ''];
-    await on.pass({ reason: 'told', jobIds: ids }, lagging(on));
+    await on.pass({ reason: 'stored', jobIds: ids }, lagging(on));
     expect(on.stateOf(ids[0] ?? '')).toBe('claimed');
   });
 
@@ -26,7 +26,7 @@ describe('a dispatcher that is told of jobs', () => {
     const on = stage();
     const job = on.job();
     const context = lagging(on);
-    const report = await on.pass({ reason: 'told', jobIds: [job.id] }, context);
+    const report = await on.pass({ reason: 'stored', jobIds: [job.id] }, context);
     expect(report).toMatchObject({ kind: 'done', admitted: 0, lostClaims: 0 });
     await on.put(job);
     expect(await on.pass({ reason: 'stream', jobs: [job] }, context)).toMatchObject({ admitted: 1 });
@@ -35,7 +35,7 @@ describe('a dispatcher that is told of jobs', () => {
   it('starts nothing a second time when the stream tells of it', async () => {
     const on = stage();
     const [job] = (await on.put(on.job())) as [Job];
-    await on.pass({ reason: 'told', jobIds: [job.id] });
+    await on.pass({ reason: 'stored', jobIds: [job.id] });
     for (const context of [on.main, on.dispatcher()])
       expect(await on.pass({ reason: 'stream', jobs: [job] }, context)).toMatchObject({ admitted: 0 });
     expect(on.queue.sizeOf('images')).toBe(1);
@@ -87,7 +87,7 @@ describe('wakes that come together', () => {
         dueAtMs: 7,
         isForDue: true,
       },
-      { jobs: [], reason: 'told', partitions: [1], jobIds: ['one'] },
+      { jobs: [], reason: 'stored', partitions: [1], jobIds: ['one'] },
       { jobs: [], reason: 'wake', partitions: [2], dueAtMs: 7 },
     ]);
   });

@@ -41,7 +41,7 @@ export interface LeadReport extends Readonly<LeadTotals> {
   readonly end: LeadEnd;
   /** Set if `end` is `outdated`: the newer version, and the hints that were not used. */
   readonly outdated?:
-    | { readonly version: number; readonly hints: readonly JobImage[]; readonly told: readonly string[] }
+    | { readonly version: number; readonly hints: readonly JobImage[]; readonly jobIds: readonly string[] }
     | undefined;
 }
 
@@ -299,7 +299,7 @@ class Lead {
     this.#tries += 1;
     const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
     // planted: names-unread
-    const told = [...this.#jobIds, ...letters.flatMap((letter) => letter.jobIds)];
+    const jobIds = [...this.#jobIds, ...letters.flatMap((letter) => letter.jobIds)];
     this.#pace.begin(readsAnew);
     const startedMs = clock.monotonicMs();
     const background: Promise<unknown>[] = [];
@@ -309,7 +309,7 @@ class Lead {
       outcome = await pass(this.#context, partition, {
         leadBy: this.#name,
         hints,
-        jobIds: told,
+        jobIds,
         checksAll: looks || letters.some((letter) => letter.looksAtAll),
         rereadsLines: readsAnew,
         promotes: true,
@@ -332,7 +332,7 @@ class Lead {
       return undefined;
     }
     if (outcome.kind === 'outdated') {
-      this.#outdated = { version: outcome.version, hints: this.#hints, told: this.#jobIds };
+      this.#outdated = { version: outcome.version, hints: this.#hints, jobIds: this.#jobIds };
       return 'outdated';
     }
     if (letters.length > 0) {
@@ -349,7 +349,7 @@ class Lead {
     this.#hasMore = outcome.kind === 'again';
     this.#fires &&= this.#hasMore;
     this.#count(outcome, startedMs);
-    await this.#planNext(outcome, { letters, looks: looks || asks, told: hints.length + told.length });
+    await this.#planNext(outcome, { letters, looks: looks || asks, reported: hints.length + jobIds.length });
     return undefined;
   }
 
@@ -359,14 +359,14 @@ class Lead {
     {
       letters,
       looks,
-      told,
-    }: { readonly letters: readonly ReceivedLetter[]; readonly looks: boolean; readonly told: number },
+      reported,
+    }: { readonly letters: readonly ReceivedLetter[]; readonly looks: boolean; readonly reported: number },
   ): Promise<void> {
     if (this.#options.stays === undefined) return;
     const { clock } = this.#context;
     const { passEveryMs = LOOK_AROUND_MS, pollMs = POLL_MS } = this.#options;
     const nowMonotonicMs = clock.monotonicMs();
-    this.#pace.end(outcome, told);
+    this.#pace.end(outcome, reported);
     if (looks) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
     if (letters.some(isEmpty)) this.#secondPassAtMonotonicMs = nowMonotonicMs + INDEX_LAG_MS;
     else if (nowMonotonicMs >= this.#secondPassAtMonotonicMs) this.#secondPassAtMonotonicMs = Infinity;
