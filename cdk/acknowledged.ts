@@ -1,6 +1,7 @@
 /**
- * What a review with cdk-nag's AwsSolutions pack asks about, answered beside the construct: whoever runs it over an app
- * sees the answers, not the questions. Nothing here depends on cdk-nag; without it, these are metadata.
+ * Answers to the findings of cdk-nag's AwsSolutions pack, stored beside the constructs. A review of an app then shows
+ * the
+ * answers instead of the findings. Nothing here depends on cdk-nag; without it, the answers are only metadata.
  */
 import { Validations } from 'aws-cdk-lib';
 import type { IConstruct } from 'constructs';

@@ -1,9 +1,12 @@
 /**
- * Alarms for what somebody must look at: what went wrong, and what stands still although nothing went wrong. Missing data alone
- * alarms nowhere: a new deployment has none. Where it must mean something, the alarm looks at other data that shows that there should be some.
+ * Alarms for problems that need an operator: failures, and standstill without a failure. Missing data alone never
+ * alarms,
+ * because a new deployment has none. If missing data is a sign of trouble, the alarm also needs other data that shows
+ * that there should be some.
  *
- * CloudWatch hears of the last minutes late. An expression that fills what is missing has a made-up value there, and an alarm that wants all of
- * its periods to breach would never ring, or never end: so each wants some of its periods (CloudWatch's guide, "Using metric math", on FILL).
+ * CloudWatch receives the last minutes late. An expression that fills missing data has an invented value there, and an
+ * alarm that needs all of its periods would never ring, or never end. So each alarm needs only some of its periods
+ * (CloudWatch's guide, "Using metric math", on FILL).
  */
 
 import { Duration, Token } from 'aws-cdk-lib';
@@ -25,15 +28,18 @@ import { TABLE } from '../lib/store/table/schema.ts';
 import { durationWithin, having, listOf } from './values.ts';
 import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 
-/** When alarms ring. Each has a default that is silent where all is well. */
+/** Thresholds of the alarms. With the defaults, all alarms are silent while the scheduler is healthy. */
 export interface AlarmsProps {
-  /** Who is told, such as a topic. @default - nobody: the alarms can be seen */
+  /** Actions of each alarm, such as a topic that it notifies. @default - none: alarms only show their state */
   readonly actions?: readonly IAlarmAction[];
-  /** How long the first waiting job may have been ready. @default Duration.minutes(15) */
+  /** How long the first waiting job may have been ready, at least 1 second. @default Duration.minutes(15) */
   readonly oldestPending?: Duration;
-  /** How far the dispatch function may be behind the stream, and ingest behind its queue. @default Duration.minutes(2) */
+  /**
+   * How far the dispatch function may be behind the stream, and ingest behind its queue, at least 1 second.
+   * @default Duration.minutes(2)
+   */
   readonly lag?: Duration;
-  /** Jobs of a hundred that may fail for good, of at least 10 in 5 minutes. @default 50 */
+  /** The percentage of jobs that may fail for good, of at least 10 in 5 minutes; above 0 and up to 100. @default 50 */
   readonly failedPercent?: number;
 }
 
@@ -41,7 +47,7 @@ interface AlarmsConstructProps extends AlarmsProps {
   readonly scheduler: WatchedScheduler;
 }
 
-/** What to ring for: a metric, the value from which it does, and in how many of the last periods. */
+/** The condition of an alarm: a metric, its threshold, and how many of the last periods must reach it. */
 interface Watch {
   readonly metric: IMetric;
   readonly from: number;
@@ -52,18 +58,22 @@ interface Watch {
 
 const PERIOD = Duration.minutes(1);
 const LONG_PERIOD = Duration.minutes(5);
-/** An outcome that the bus does not take is tried again each quarter of an hour at least. */
+/** An outcome that the bus refuses is tried again at least each quarter of an hour. */
 const OUTCOMES_PERIOD = Duration.minutes(15);
-/** A message to a fleet is deleted when its function ends, which is in 15 minutes; a wake is delayed by as much at most. Twice that is too old for any. */
+/**
+ * A message to a fleet is deleted within 15 minutes, when its function ends, and a wake is delayed by at most as much.
+ * Twice
+ * that is too old for either.
+ */
 const HINT_AGE = Duration.minutes(30);
-/** What CloudWatch takes of one expression. */
+/** The most metrics in one expression of CloudWatch. */
 const METRICS_OF_ALARM = 10;
-/** Failures of fewer jobs are those of these jobs. */
+/** With fewer jobs, failures say something about these jobs only. */
 const JOBS_MIN = 10;
-/** What an alarm may look back over: a day. */
+/** The longest time that an alarm may evaluate. */
 const DAY = Duration.days(1);
 
-/** What DynamoDB says of why it throttles: of a key that is too hot, or of a quota. */
+/** DynamoDB's metrics of throttled requests, by reason: a hot key, or a limit. */
 const THROTTLES = {
   HotKeys: {
     metrics: ['ReadKeyRangeThroughputThrottleEvents', 'WriteKeyRangeThroughputThrottleEvents'],
@@ -79,7 +89,7 @@ const THROTTLES = {
   },
 } as const;
 
-/** A metric of seconds has nothing below one. */
+/** Metrics in seconds have no value below one. */
 const checkThreshold = durationWithin({ least: Duration.seconds(1) });
 
 const checkPercent: Check = (field, value) => {
@@ -115,7 +125,7 @@ export class SchedulerAlarms extends Construct {
     scheduler.whenSettled(() => this.#watchFleets(Object.values(scheduler.fleets)));
   }
 
-  /** Those that there are: of dead letters and of what runs, some come when everything is declared. */
+  /** The alarms created so far; some are created when everything is declared. */
   get all(): readonly Alarm[] {
     return [...this.#all];
   }
@@ -194,7 +204,7 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  /** A rule that does not fire tells nothing, as one that has just been made. But Lambda asks the wake queue for messages all the time. */
+  /** A disabled rule writes no metric, and neither does a new one. But Lambda polls the wake queue all the time. */
   #watchTick({ tickRuleName, wakeQueue }: WatchedScheduler): void {
     const at = { statistic: 'Sum', period: PERIOD };
     this.#add('NoTick', {
@@ -202,7 +212,7 @@ export class SchedulerAlarms extends Construct {
         label: 'No tick, though the event sources are served',
         expression: `IF((${zeroed('ticks')} == 0) AND ((${sumOf('empty', 'received')}) > 0), 1, 0)`,
         usingMetrics: {
-          // Of the rule, not of the function, which others invoke too.
+          // A metric of the rule, because other callers invoke the function too.
           ticks: new Metric({
             namespace: 'AWS/Events',
             metricName: 'Invocations',
@@ -270,7 +280,7 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  /** By function and by queue, as many in one alarm as CloudWatch takes. */
+  /** One alarm for as many functions, or queues, as CloudWatch allows in an expression. */
   #watchFleets(fleets: readonly WatchedFleet[]): void {
     const functions = fleets.flatMap((fleet) => (fleet.function === undefined ? [] : [fleet.function]));
     const failures = ['Errors', 'Throttles', 'RecursiveInvocationsDropped'];
@@ -291,7 +301,7 @@ export class SchedulerAlarms extends Construct {
     }
   }
 
-  /** One alarm for several metrics, any of which rings. */
+  /** An alarm that rings if any of several metrics reaches the threshold. */
   #addAny(
     id: string,
     { metrics, from, says }: Pick<Watch, 'from' | 'says'> & { readonly metrics: readonly Metric[] },
@@ -311,10 +321,10 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  /** All looks well, and nothing moves. */
+  /** Watches for jobs that do not move although nothing fails. */
   #watchStandstill(scheduler: WatchedScheduler): void {
     const at = { period: LONG_PERIOD };
-    // Asked for at once: an environment that a process is given next must name them.
+    // Created at once, so that environments of processes that are created next contain these metrics.
     const finishes = new MathExpression({
       label: 'Something runs, and nothing ends',
       expression: `IF((${zeroed('running')} > 0) AND ((${sumOf('succeeded', 'failed', 'cancelled', 'retried')}) == 0), 1, 0)`,
@@ -345,10 +355,10 @@ export class SchedulerAlarms extends Construct {
     });
     scheduler.whenSettled(() => {
       const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
-      // What runs ends by the timeout of its type.
+      // Each running job ends by its type's timeout.
       const longest = Math.ceil(longestMs / LONG_PERIOD.toMilliseconds());
       this.#watchStream(scheduler, longest + 1);
-      // One period more for what has begun in the last one, and one that nobody has told of yet.
+      // One more period for jobs that began during the last one, and one for late metrics.
       const periods = Math.min(DAY.toMilliseconds() / LONG_PERIOD.toMilliseconds(), longest + 2);
       this.#add('NothingFinishes', {
         metric: finishes,
@@ -361,10 +371,11 @@ export class SchedulerAlarms extends Construct {
   }
 
   /**
-   * A source that is disabled, or may not read, leaves no trace: no error, and no age. But the stream tells of the end of each job that a worker
-   * has started, if not before.
+   * Watches for an event source that is disabled or lacks rights. It leaves no trace: no error, and no age. But the
+   * stream
+   * has a record of the end of each job that a worker has started, at the latest.
    *
-   * @param longest - by when what has started ends, in long periods
+   * @param longest - the number of long periods in which each started job ends
    */
   #watchStream(scheduler: WatchedScheduler, longest: number): void {
     const periods = 3;
@@ -401,6 +412,6 @@ export class SchedulerAlarms extends Construct {
   }
 }
 
-/** Of a metric: where nothing was told there was nothing. */
+/** Zero for a metric without data. */
 const zeroed = (name: string): string => `FILL(${name}, 0)`;
 const sumOf = (...names: readonly string[]): string => names.map(zeroed).join(' + ');

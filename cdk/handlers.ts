@@ -1,4 +1,4 @@
-/** What may stand behind a fleet's queue: any function of Node.js 22 or later, a version or an alias of one too. */
+/** The function behind a fleet's queue: any function of Node.js 22 or later, or a version or an alias of one. */
 
 import { Duration, Token } from 'aws-cdk-lib';
 import {
@@ -13,20 +13,20 @@ import {
 } from 'aws-cdk-lib/aws-lambda';
 import { ConfigurationError } from '../lib/core/errors.ts';
 
-/** What a function has that says nothing of its timeout. */
+/** The timeout of a function that sets none. */
 const LAMBDA_DEFAULT_TIMEOUT = Duration.seconds(3);
 
-/** `Promise.withResolvers` and `Map.groupBy` came with it. */
+/** The version that introduced `Promise.withResolvers` and `Map.groupBy`. */
 const NODE_MIN = 22;
 
-/** A handler as far as this app knows it. */
+/** A handler, as far as this app knows it. */
 export interface Handler {
-  /** The event source goes here: of an alias, the alias. */
+  /** The function that gets the event source; for an alias, the alias. */
   readonly function: IFunction;
-  /** What runs, where it is part of this app: its environment says where the scheduler is. */
+  /** The function itself if this app creates it, for its environment. */
   readonly own: LambdaFunction | undefined;
   readonly timeout: Duration;
-  /** Nobody said how long it may run. */
+  /** The function has Lambda's default timeout, because none was set. */
   readonly isTimeoutDefault: boolean;
 }
 
@@ -36,8 +36,8 @@ export interface HandlerInput {
 }
 
 /**
- * The handler of a fleet; undefined where it has none.
- * @throws ConfigurationError for one that cannot run jobs, or of which too little is known.
+ * The handler of a fleet; undefined if it has none.
+ * @throws ConfigurationError for a handler that cannot run jobs, or whose timeout is unknown
  */
 export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInput): Handler | undefined {
   if (handler === undefined) {
@@ -73,7 +73,7 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
     );
   }
   return {
-    // The library's own types are looser than ours about absent properties.
+    // The types of aws-cdk-lib are looser than ours about absent properties.
     function: handler as IFunction,
     own,
     timeout: known ?? LAMBDA_DEFAULT_TIMEOUT,
@@ -81,10 +81,10 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
   };
 }
 
-/** The longest that a function may run. */
+/** The longest timeout of a Lambda function. */
 const LAMBDA_MAX_TIMEOUT = Duration.minutes(15);
 
-/** Where the function's own timeout is known, it decides: Lambda ends an attempt then, whatever is said here. */
+/** A known timeout of the function decides, because Lambda ends an attempt then. */
 function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Duration | undefined): void {
   if (said === undefined || said.isUnresolved()) return;
   const field = `fleets.${fleet}.handlerTimeout`;
@@ -105,7 +105,7 @@ function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Dur
   );
 }
 
-/** The function that is made in this app; undefined for one that is referred to. */
+/** The function if this app creates it; undefined for an imported one. */
 function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | undefined {
   if (handler instanceof LambdaFunction) return handler;
   if (handler instanceof Alias) return functionBehind(handler.version.lambda);
@@ -118,7 +118,11 @@ function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | 
   return undefined;
 }
 
-/** Levels at which Lambda drops what it takes for INFO: each line without a level, metrics among them (its guide, "Log-level filtering"). */
+/**
+ * Log levels at which Lambda drops lines of level INFO. Lambda takes lines without a level, such as metrics, for INFO
+ * (its
+ * guide, "Log-level filtering").
+ */
 const DROPPING = ['WARN', 'ERROR', 'FATAL'];
 
 function checkLogLevel(fleet: string, own: LambdaFunction): void {
@@ -135,7 +139,7 @@ function checkLogLevel(fleet: string, own: LambdaFunction): void {
 }
 
 function checkRuntime(fleet: string, runtime: Runtime): void {
-  // An image, or a runtime of one's own, brings its Node.js with it; the newest of a region is named by a token.
+  // Images and custom runtimes bring their own Node.js. The newest runtime of a Region is a token.
   const isOpaque = runtime.name === Runtime.FROM_IMAGE.name || runtime.name.startsWith('provided');
   if (isOpaque || Token.isUnresolved(runtime.name)) return;
   const version = /^nodejs(\d+)/.exec(runtime.name)?.[1];

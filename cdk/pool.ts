@@ -1,4 +1,8 @@
-/** What an app has declared so far: types and fleets may come after the construct. Whatever is refused changes nothing. */
+/**
+ * The declaration of an app so far, because types and fleets may be added after the construct. A refused addition
+ * changes
+ * nothing.
+ */
 
 import type { ResourceEnvironment } from 'aws-cdk-lib';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
@@ -24,20 +28,20 @@ import {
   poolInput,
 } from './validation.ts';
 
-/** The one type of a scheduler that declares none, and its fleet. */
+/** The type, and the fleet, of a scheduler that declares none. */
 const DEFAULT_TYPE = DEFAULT_TIER;
 
 interface Declared {
   readonly types: Readonly<Record<string, JobTypeInput>>;
   readonly fleets: FleetInputs;
-  /** Types were declared by name, so fleets take these only. */
+  /** Types were declared by name, so fleets may name only these. */
   readonly isStrict: boolean;
 }
 
 interface Resolved {
   readonly configuration: PoolConfiguration;
   readonly handlers: Handlers;
-  /** Packing a large pool takes seconds, so it is done once for what is declared in the end. */
+  /** The encoded configuration. Packing a large pool takes seconds, so it is done once, for the final declaration. */
   encoded?: string;
 }
 
@@ -48,7 +52,7 @@ export class PoolDeclaration {
   #resolved: Resolved;
 
   /**
-   * @param place - where it is deployed
+   * @param place - the scheduler's account and Region
    * @throws ConfigurationError for a declaration that cannot work
    */
   constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs, place: ResourceEnvironment) {
@@ -64,12 +68,12 @@ export class PoolDeclaration {
     claimHandlers(this.handlers, this);
   }
 
-  /** With every default filled in, as far as it is declared. */
+  /** The configuration declared so far, with all defaults. */
   get configuration(): PoolConfiguration {
     return this.#resolved.configuration;
   }
 
-  /** As a deployment hands it over. @throws ConfigurationError if it is too large for that */
+  /** The encoded declaration of a deployment. @throws ConfigurationError if it is too large */
   encode(): string {
     const { configuration, encoded = encodeConfiguration(configuration) } = this.#resolved;
     this.#resolved.encoded = encoded;
@@ -85,7 +89,7 @@ export class PoolDeclaration {
     return Object.hasOwn(this.#declared.fleets, name) ? this.#declared.fleets[name] : undefined;
   }
 
-  /** The time that jobs of a type may take, as somebody has written it down. */
+  /** The declared timeout of a type, in milliseconds; undefined if it has none. */
   timeoutMsOf(type: string): number | undefined {
     return Object.hasOwn(this.#declared.types, type) ? this.#declared.types[type]?.timeoutMs : undefined;
   }
@@ -112,7 +116,7 @@ export class PoolDeclaration {
     this.#change({ ...this.#declared, fleets: { ...fleets, [fleet]: props } });
   }
 
-  /** Types that only fleets name: as good as declared from the moment that others are declared by name. */
+  /** Types that only fleets name. They count as declared as soon as other types are declared by name. */
   #impliedTypes(): Readonly<Record<string, JobTypeInput>> {
     const { types, fleets } = this.#declared;
     const named = Object.values(fleets).flatMap((props) => props.types);
@@ -143,13 +147,13 @@ export class PoolDeclaration {
   }
 }
 
-/** @throws ConfigurationError for what is no object by name, or of which one is none */
+/** @throws ConfigurationError for a value that is not a record of fleets, and for an impossible fleet */
 function checkFleets(fleets: unknown): void {
   for (const [fleet, props] of readRecord('fleets', fleets, Number.POSITIVE_INFINITY))
     checkFleet(`fleets.${fleet}`, props ?? null);
 }
 
-/** @throws ConfigurationError for fleets whose names cannot be the ids of constructs, in which a slash becomes two dashes */
+/** @throws ConfigurationError for fleets whose names cannot be construct ids, in which a slash becomes two dashes */
 function checkIds(fleets: readonly string[]): void {
   const ids = new Map<string, string>();
   for (const fleet of fleets) {
@@ -165,7 +169,7 @@ function checkIds(fleets: readonly string[]): void {
   }
 }
 
-/** None: any name is a type. */
+/** An empty list allows every type. */
 const namesOf = ({ types, isStrict }: Declared): readonly string[] => (isStrict ? Object.keys(types) : []);
 
 const declaredTwice = (field: string, name: string): ConfigurationError =>

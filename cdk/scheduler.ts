@@ -62,11 +62,13 @@ import { checkDeclaration, checkPlaces } from './validation.ts';
 import { warnOfMetrics, warnOfTimeouts } from './warnings.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
-/** Before whatever else visits a scheduler's parts: it makes the last of them. */
+/** Runs before other aspects visit a scheduler's parts, because it creates the last of them. */
 const SETTLE_PRIORITY = 50;
 
 /**
- * Jobs in, finished work out: table, bus, queues, functions and fleets, each with what catches its failures.
+ * A job scheduler: a table, a bus, queues, functions and fleets. Queues whose messages must not be lost have
+ * dead-letter
+ * queues.
  *
  * @example
  * const scheduler = new Scheduler(this, 'Jobs', {
@@ -75,17 +77,21 @@ const SETTLE_PRIORITY = 50;
  * });
  * scheduler.grants.putEvents(orderService);
  *
- * @throws ConfigurationError at synth, for a declaration that cannot work.
+ * @throws ConfigurationError at synth, for a configuration that cannot work
  */
 export class Scheduler<Type extends string = string> extends SchedulerBase implements WatchedScheduler {
-  /** A scheduler that another app or stack has deployed, as its owner describes it. */
+  /**
+   * A scheduler of another app or stack, by the ARNs of its parts.
+   * @throws ConfigurationError for a missing or wrong ARN
+   */
   static fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
     return fromAttributes(scope, id, attributes);
   }
 
   /**
-   * A scheduler that was deployed with this `parameterName`, in the same account and region. What the parameter does
-   * not say, sources, a key and fleets, may be given.
+   * A scheduler that was deployed with this `parameterName`, in the same account and Region. `more` gives the
+   * attributes
+   * that the parameter does not contain: sources, an encryption key, fleets and dead-letter queues.
    */
   static fromParameter(
     scope: Construct,
@@ -102,7 +108,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   override readonly wakeQueue: Queue;
   override readonly wakeFunctionArn: string;
   readonly dispatchFunction: NodejsFunction;
-  /** Of the rule that invokes the dispatch function each minute. */
+  /** The name of the rule that invokes the dispatch function each minute. */
   readonly tickRuleName: string;
   readonly ingestFunction: NodejsFunction;
   override readonly grants: SchedulerGrants;
@@ -112,14 +118,14 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   readonly #fleetsScope: Construct;
   readonly #tls: SharedTls;
   readonly #made = new Map<string, Fleet>();
-  /** What must not be lost: events until they are jobs, and outcomes until the bus takes them. */
+  /** The queues whose messages must not be lost: events until they are jobs, and outcomes until the bus accepts them. */
   readonly #guarded: Readonly<Record<OwnQueueName, GuardedQueue>> & { readonly ingest: Ingest };
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
   #isSettled = false;
-  /** Metrics on request that somebody looks at. */
+  /** Metrics on request that the app uses. */
   readonly #metrics = new Set<MetricOnRequest>();
-  /** By what somebody looks at metrics. */
+  /** Dimensions that the app uses. */
   readonly #metricsBy = new Set<FinerScope>();
 
   constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
@@ -195,7 +201,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       functions,
       logGroup: props.logGroups?.declare,
     });
-    // Whoever reads the declaration comes after it.
+    // The functions read the declaration, so they are deployed after it.
     ingest.function.node.addDependency(declared.resource);
     dispatch.function.node.addDependency(declared.resource);
     if (props.parameterName !== undefined) {
@@ -217,27 +223,33 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return this.table.tableName;
   }
 
-  /** The declaration with every default filled in, as far as it is declared. */
+  /** The configuration declared so far, with all defaults. */
   get configuration(): PoolConfiguration {
     return this.#pool.configuration;
   }
 
-  /** By name; a type that no fleet takes has its own from the first look at this on. */
+  /** The fleets by name. The first read creates a fleet for each type that has none. */
   get fleets(): Readonly<Record<string, Fleet>> {
     this.#makeImplied();
     return Object.fromEntries(this.#made);
   }
 
-  /** By what they stand behind: `ingest`, the events that ask for jobs; `outcomes`, what the bus has not taken. Hints have none. */
+  /**
+   * The dead-letter queues: `ingest` for events that became no job, `outcomes` for outcomes that the bus refused.
+   * Queues of
+   * hints have none.
+   */
   get deadLetterQueues(): Readonly<Record<OwnQueueName, Queue>> {
     const { ingest, outcomes } = this.#guarded;
     return { ingest: ingest.deadLetterQueue, outcomes: outcomes.deadLetterQueue };
   }
 
   /**
-   * Makes a job of each event that the pattern matches, on the scheduler's bus or another one. An event that lacks what the job is to
-   * have is rejected, as a request is.
-   * @throws ConfigurationError for what is no place in an event
+   * Makes a job of each event that matches the pattern, on the scheduler's bus or another bus of its account and
+   * Region. An
+   * event without a field that the job needs is rejected, as a request is.
+   * @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that
+   * exists already
    */
   on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
     return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
@@ -245,7 +257,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   /**
    * Declares one more fleet.
-   * @throws ConfigurationError for one that cannot work, or that is there already; then nothing has changed.
+   * @throws ConfigurationError for a fleet that cannot work or exists already; the scheduler is unchanged then
    */
   addFleet(fleet: string, props: FleetProps<Type>): Fleet {
     this.#pool.addFleet(fleet, props);
@@ -253,9 +265,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * Declares one more job type; from the first one on, fleets take declared types only. Answers the scheduler, for
-   * TypeScript: as one that knows the type.
-   * @throws ConfigurationError for one that cannot work, or that is there already; then nothing has changed.
+   * Declares one more job type. After the first declared type, fleets may name only declared types. Returns this
+   * scheduler,
+   * typed as one that has the new type.
+   * @throws ConfigurationError for a type that cannot work or exists already; the scheduler is unchanged then
    */
   addJobType<Added extends string>(type: Added, input: JobTypeInput = {}): Scheduler<Type | Added> {
     this.#pool.addType(type, input);
@@ -263,48 +276,54 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * Declares recurring work, as `schedules` does. Its type must be declared by then.
-   * @throws ConfigurationError for what no scheduler would take, and for a name that is taken; then nothing has changed.
+   * Declares a schedule, as the prop `schedules` does. Its job type must be declared before.
+   * @throws ConfigurationError for an invalid schedule, and for a name in use; the scheduler is unchanged then
    */
   addSchedule(id: string, schedule: ScheduleRequest): void {
     this.#schedules.add(id, schedule);
   }
 
-  /** Calls back with every fleet: at once with those that are there, later with others. */
+  /** Calls `visit` with every fleet: at once with the existing ones, and later with each new one. */
   eachFleet(visit: (fleet: Fleet) => void): void {
     for (const fleet of this.#made.values()) visit(fleet);
     this.#fleetVisitors.push(visit);
   }
 
-  /** Calls back when everything is declared, before the app is synthesised: at once if it is by now, as where an aspect asks. */
+  /** Calls `effect` when everything is declared, before synthesis; at once if that has happened, for example in an aspect. */
   whenSettled(effect: () => void): void {
     if (this.#isSettled) effect();
     else this.#settled.push(effect);
   }
 
-  /** Alarms for what somebody must look at. Call it once; `actions` are told. */
+  /**
+   * Creates alarms for problems that need an operator; each notifies `actions`. May be called once.
+   * @throws ConfigurationError for a second call, and for an impossible threshold
+   */
   alarms(props: AlarmsProps = {}): SchedulerAlarms {
     this.#requireOnce('Alarms', 'alarms()');
     checkAlarms(props);
     return new SchedulerAlarms(this, 'Alarms', { scheduler: this, ...props });
   }
 
-  /** A dashboard of CloudWatch: what waits, what runs, how long it takes, and what goes wrong. Call it once. */
+  /**
+   * Creates a CloudWatch dashboard of waiting and running jobs, their durations, and failures. May be called once.
+   * @throws ConfigurationError for a second call, and for an impossible name or time
+   */
   dashboard(props: DashboardProps = {}): SchedulerDashboard {
     this.#requireOnce('Dashboard', 'dashboard()');
     checkDashboard(props);
-    // Not when its graphs are made: environments that are handed out until then are to name them.
+    // Recorded now, not when the graphs are made, so that environments created in between contain these metrics.
     for (const metric of METRICS_DRAWN) this.tell(metric);
     this.tellBy('type');
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
-  /** Messages in both dead-letter queues: above zero, somebody must look. `fairlead queues list` does. */
+  /** The number of messages in both dead-letter queues. If it is above zero, use `fairlead queues list`. */
   metricDeadLetters(options?: MathExpressionOptions): MathExpression {
     return deadLettersIn(Object.values(this.deadLetterQueues), options);
   }
 
-  /** How long the first event has waited to become a job. */
+  /** Age of the oldest event that waits to become a job, in seconds. */
   metricIngestAge(options?: MetricOptions): Metric {
     return this.ingestQueue.metricApproximateAgeOfOldestMessage(options);
   }
@@ -315,8 +334,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * How long the first job that was sent to a fleet has waited for a worker.
-   * @throws ConfigurationError for a fleet that is not declared.
+   * Age of the oldest message that waits for a worker of the fleet, in seconds.
+   * @throws ConfigurationError for an unknown fleet
    */
   metricFleetQueueAge(fleet: string, options?: MetricOptions): Metric {
     return this.fleetNamed(fleet).metricQueueAge(options);
@@ -355,7 +374,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       eventBusName: busName(this),
       ...(encryptionKey === undefined ? {} : { kmsKey: encryptionKey }),
     });
-    // The library's own types are looser than ours about absent properties.
+    // The types of aws-cdk-lib are looser than ours about absent properties.
     return bus as IEventBus;
   }
 
@@ -377,7 +396,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return made;
   }
 
-  /** Types that no fleet takes have one of their own; from now on it is declared like others. */
+  /** Creates a fleet for each type that has none, and declares it like the others. */
   #makeImplied(): void {
     for (const { fleet, types } of this.configuration.fleets) {
       if (this.#made.has(fleet)) continue;
@@ -386,11 +405,11 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     }
   }
 
-  /** Tells each function where everything is, and lets it do its part. */
+  /** Sets the environment of each function, and grants its rights. */
   #connect({ metrics = [], by = [] }: AskedMetrics): void {
     for (const metric of metrics) this.tell(metric);
     for (const scope of by) this.tellBy(scope);
-    // Whoever stores jobs may run the pass at once, so the ingest function may do all that a dispatcher does.
+    // The ingest function may run a pass right after it stores jobs, so it gets all rights of a dispatcher.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
       for (const [name, value] of Object.entries(this.passEnvironment())) {
         dispatcher.addEnvironment(name, value);
@@ -421,7 +440,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return { ...said(METRICS_TOLD, this.#metrics), ...said(METRICS_BY, this.#metricsBy) };
   }
 
-  /** What was asked for may be more than when functions were made. */
+  /** More metrics may be in use now than when the functions were made. */
   #tellMetrics(): void {
     const environment = this.metricsEnvironment();
     for (const [name, value] of Object.entries(environment))
@@ -429,7 +448,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.eachFleet((fleet) => fleet.tellMore(environment));
   }
 
-  /** What follows from everything that was declared is done when the app is complete. */
+  /** Does the work that needs the complete declaration, when the app is complete. */
   #settleLate(): void {
     const visit = (node: IConstruct): void => {
       if (node !== this || this.#isSettled) return;
@@ -446,7 +465,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 }
 
 /**
- * Checks whatever can be checked before anything is made.
+ * Checks the props before any resource is created.
  * @throws ConfigurationError
  */
 function checkedDeclaration(
@@ -470,7 +489,7 @@ function checkedDeclaration(
   return declaration;
 }
 
-/** @throws ConfigurationError for what is no metric on request, and for what narrows none, or always does */
+/** @throws ConfigurationError for a metric that is not on request, and for an unknown dimension */
 function metricsAskedFor({ metrics = [], metricsBy = [] }: SchedulerProps): AskedMetrics {
   checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all others are told anyway');
   checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics are told by partition anyway');

@@ -1,4 +1,4 @@
-/** Several schedulers may share a bus if each takes requests of other sources: else every one would take every job. */
+/** Checks the sources of schedulers that share a bus. They must differ, or each scheduler would run every job. */
 
 import { Stack, Token } from 'aws-cdk-lib';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
@@ -6,10 +6,10 @@ import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { EVENT_SOURCE, REQUEST_TYPES } from '../lib/events/contract.ts';
 
-/** What EventBridge takes of one rule, as its quota "Event pattern size" says. */
+/** The quota "Event pattern size" of EventBridge, for one rule. */
 const PATTERN_MAX_CHARS = 2_048;
 
-/** @throws ConfigurationError for a pattern that no rule can have */
+/** @throws ConfigurationError for a pattern that is too long for a rule */
 export function checkPattern(field: string, pattern: object, wayOut: string): void {
   const chars = JSON.stringify(pattern).length;
   if (chars <= PATTERN_MAX_CHARS) return;
@@ -27,10 +27,10 @@ interface Claim {
   readonly sources: readonly string[];
 }
 
-/** By app. */
+/** The claims of each app. */
 const claims = new WeakMap<object, Claim[]>();
 
-/** @throws ConfigurationError for a source that no producer can have */
+/** @throws ConfigurationError for an impossible source */
 export function checkSources(sources: readonly string[]): void {
   if (!Array.isArray(sources)) {
     throw new ConfigurationError('sources', sources, 'must be a list', 'Write it as ["orders"].');
@@ -69,7 +69,7 @@ export function checkSources(sources: readonly string[]): void {
   );
 }
 
-/** @throws ConfigurationError for sources that another scheduler of the app takes from the same bus */
+/** @throws ConfigurationError for sources that another scheduler of the app accepts from the same bus */
 export function claimSources(scheduler: Construct, bus: IEventBus, sources: readonly string[]): void {
   const made = claims.get(scheduler.node.root) ?? [];
   for (const [at, source] of sources.length === 0 ? [[0, undefined] as const] : sources.entries()) {
@@ -88,16 +88,16 @@ export function claimSources(scheduler: Construct, bus: IEventBus, sources: read
 const takes = (sources: readonly string[], source: string | undefined): boolean =>
   source === undefined || sources.length === 0 || sources.includes(source);
 
-/** One that is only referred to may be referred to twice, in one stack or in several that are deployed to one place. */
+/** An imported bus may be imported twice, in one stack or in several that are deployed to one account and Region. */
 function isSameBus(claim: Claim, { scheduler, bus }: Omit<Claim, 'sources'>): boolean {
   if (claim.bus === bus) return true;
   if (claim.bus.eventBusName !== bus.eventBusName) return false;
   if (Stack.of(claim.scheduler) === Stack.of(scheduler)) return true;
-  // A bus of a stack of its own is named by a token, or by a generated name that no other stack has.
+  // A bus that its own stack creates has a token, or a generated name that no other stack has.
   const isNamed = !Token.isUnresolved(bus.eventBusName);
   return isNamed && placeOf(claim.bus) === placeOf(bus);
 }
 
-/** Account and Region of a bus. What a stack does not name is the same for all such stacks: that of whoever deploys. */
+/** Account and Region of a bus. If stacks name neither, they are deployed to the same ones. */
 const placeOf = ({ env: { account, region } }: IEventBus): string =>
   [account, region].map((each) => (Token.isUnresolved(each) ? '' : each)).join('/');

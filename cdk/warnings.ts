@@ -1,11 +1,11 @@
-/** Says aloud what an app may not know that it has asked for: how long a job may take, and what metrics cost. */
+/** Warnings about effects that an app may not expect: how long a job may take, and what metrics cost. */
 import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { FinerScope } from '../lib/metrics/names.ts';
 import type { PoolDeclaration } from './pool.ts';
 
-/** A warning for each type whose time follows from a timeout that a function has only because nobody set one. */
+/** Warns for each type whose timeout follows from Lambda's default timeout of a function. */
 export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): void {
   for (const { type, timeoutMs } of pool.configuration.types) {
     if (pool.timeoutMsOf(type) !== undefined) continue;
@@ -24,13 +24,13 @@ export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): voi
   }
 }
 
-/** Beyond this they cost more than many a scheduler. As many types as a dashboard draws. */
+/** More names than this cost more than many a scheduler. A dashboard draws as many types. */
 const NAMES_QUIET = 20;
-/** Of one type, tier or fleet in use, at most; and dollars a month of each, as CloudWatch lists it. */
+/** The most metrics of one type, tier or fleet in use, and CloudWatch's price for each, in dollars a month. */
 const METRICS_OF_NAME = 7;
 const METRIC_MONTH = 0.3;
 
-/** A warning where metrics are told by so many types, tiers or fleets that their number decides what they cost. */
+/** Warns if metrics are written by so many types, tiers or fleets that their number decides the cost. */
 export function warnOfMetrics(
   scheduler: Construct,
   { types, tiers, fleets }: PoolConfiguration,
