@@ -1,6 +1,5 @@
 /**
- * Alarms for problems that need an operator: failures, and standstill without a failure. Missing data alone never
- * alarms,
+ * Alarms for problems that need an operator: failures, and standstill without a failure. Missing data alone never alarms,
  * because a new deployment has none. If missing data is a sign of trouble, the alarm also needs other data that shows
  * that there should be some.
  *
@@ -62,8 +61,7 @@ const LONG_PERIOD = Duration.minutes(5);
 const OUTCOMES_PERIOD = Duration.minutes(15);
 /**
  * A message to a fleet is deleted within 15 minutes, when its function ends, and a wake is delayed by at most as much.
- * Twice
- * that is too old for either.
+ * Twice that is too old for either.
  */
 const HINT_AGE = Duration.minutes(30);
 /** The most metrics in one expression of CloudWatch. */
@@ -77,15 +75,15 @@ const DAY = Duration.days(1);
 const THROTTLES = {
   HotKeys: {
     metrics: ['ReadKeyRangeThroughputThrottleEvents', 'WriteKeyRangeThroughputThrottleEvents'],
-    says: 'One key of the table or its index takes more than a partition of DynamoDB gives: see docs/scale.md on busy keys and partitions',
+    says: 'One key of the table or its index has more load than a partition of DynamoDB allows: see docs/scale.md on busy keys and partitions',
   },
   Quota: {
     metrics: ['ReadAccountLimitThrottleEvents', 'WriteAccountLimitThrottleEvents'],
-    says: "The table takes more than the account's quota for one table: have it raised, or divide the work among schedulers",
+    says: "The table has more load than the account's quota for one table: request a higher quota, or divide the work among schedulers",
   },
   TableLimit: {
     metrics: ['ReadMaxOnDemandThroughputThrottleEvents', 'WriteMaxOnDemandThroughputThrottleEvents'],
-    says: 'The table takes more than the most that somebody has set for it',
+    says: 'The table has more load than the maximum throughput that is set for it: raise the maximum, or remove it',
   },
 } as const;
 
@@ -137,12 +135,12 @@ export class SchedulerAlarms extends Construct {
       from: oldestPending.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'A job has been ready for long and was not started: `fairlead jobs explain` says what it waits for',
+      says: 'A job has been ready for a long time and was not started: `fairlead jobs explain` says why it waits',
     });
     const ended = sumOf('failed', 'succeeded');
     this.#add('Failures', {
       metric: new MathExpression({
-        label: 'Jobs of a hundred that failed for good',
+        label: 'Percentage of jobs that failed for good',
         expression: `IF((${ended}) >= ${JOBS_MIN}, 100 * ${zeroed('failed')} / (${ended}), 0)`,
         usingMetrics: {
           failed: scheduler.metricFailed({ period: LONG_PERIOD }),
@@ -153,7 +151,7 @@ export class SchedulerAlarms extends Construct {
       from: failedPercent,
       times: 1,
       periods: 2,
-      says: 'Many jobs fail for good: `fairlead dead-letters` shows them, and tries them again',
+      says: 'Many jobs fail for good: `fairlead dead-letters` lists them, and retries them',
     });
   }
 
@@ -164,14 +162,14 @@ export class SchedulerAlarms extends Construct {
       from: lag.toMilliseconds(),
       times: 3,
       periods: 5,
-      says: 'The dispatch function is behind the stream of the table, and outcome events come late: its log says what fails. After a day the stream forgets; `fairlead outcomes publish` tells what was lost',
+      says: 'The dispatch function is behind the stream of the table, so outcome events are late: its log shows the errors. The stream keeps records for a day; `fairlead outcomes publish` publishes lost outcomes',
     });
     this.#add('IngestAge', {
       metric: ingestQueue.metricApproximateAgeOfOldestMessage({ statistic: 'Maximum', period: PERIOD }),
       from: lag.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'Events wait to become jobs: see that the event source of the ingest queue is enabled, look at the errors of the ingest function, or raise ingestConcurrency',
+      says: 'Events wait to become jobs: enable the event source of the ingest queue, check the errors of the ingest function, or raise ingestConcurrency',
     });
     const ofBoth = (label: string, metricOf: (lambda: IFunction) => IMetric): MathExpression =>
       new MathExpression({
@@ -185,14 +183,14 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 3,
       periods: 5,
-      says: 'The ingest or the dispatch function fails again and again: their logs say why',
+      says: 'The ingest or the dispatch function fails repeatedly: their logs say why',
     });
     this.#add('FunctionThrottles', {
       metric: ofBoth('Throttles', (lambda) => lambda.metricThrottles({ period: PERIOD })),
       from: 1,
       times: 3,
       periods: 5,
-      says: "The ingest or the dispatch function finds no room in the account's concurrency: have the quota raised, or see reservedConcurrency",
+      says: "The ingest or the dispatch function is throttled, because the account's concurrency is used up: request a higher quota, or set reservedConcurrency",
     });
     this.#watchTick(scheduler);
     this.#add('WakeAge', {
@@ -200,7 +198,7 @@ export class SchedulerAlarms extends Construct {
       from: HINT_AGE.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'Wakes find no dispatcher, so what is due starts up to a minute late: see that the event source of the wake queue is enabled',
+      says: 'No dispatcher receives wakes, so due jobs start up to a minute late: enable the event source of the wake queue',
     });
   }
 
@@ -209,7 +207,7 @@ export class SchedulerAlarms extends Construct {
     const at = { statistic: 'Sum', period: PERIOD };
     this.#add('NoTick', {
       metric: new MathExpression({
-        label: 'No tick, though the event sources are served',
+        label: 'No tick, though event sources are polled',
         expression: `IF((${zeroed('ticks')} == 0) AND ((${sumOf('empty', 'received')}) > 0), 1, 0)`,
         usingMetrics: {
           // A metric of the rule, because other callers invoke the function too.
@@ -227,7 +225,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 5,
       periods: 7,
-      says: 'No tick has come for minutes, so what is due does not start: enable the rule that invokes the dispatch function each minute',
+      says: 'No tick has come for minutes, so due jobs do not start: enable the rule that invokes the dispatch function each minute',
     });
   }
 
@@ -266,7 +264,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 1,
       periods: 5,
-      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` says which and why, `fairlead queues redrive` tries them again; they are kept for 14 days',
+      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` shows them with the reason, `fairlead queues redrive` retries them. They are kept for 14 days',
     });
   }
 
@@ -276,7 +274,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods: 3,
-      says: 'The bus has not taken outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and told when it takes them',
+      says: 'The bus has refused outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and published when the bus accepts them',
     });
   }
 
@@ -289,14 +287,14 @@ export class SchedulerAlarms extends Construct {
       this.#addAny(`WorkerFunctions${at === 0 ? '' : at}`, {
         metrics: some.flatMap((lambda) => failures.map((name) => lambda.metric(name, { statistic: 'Sum' }))),
         from: 1,
-        says: 'The function of a fleet fails outside its handlers, finds no room in the account’s concurrency, or is taken for a loop by Lambda: its metrics Errors, Throttles and RecursiveInvocationsDropped say which, its log why',
+        says: 'The function of a fleet fails outside its handlers, is throttled by the account’s concurrency, or is stopped by Lambda’s loop detection: see its metrics Errors, Throttles and RecursiveInvocationsDropped, and its log',
       });
     }
     for (const [at, some] of [...groupsOf(fleets, METRICS_OF_ALARM)].entries()) {
       this.#addAny(`FleetQueueAge${at === 0 ? '' : at}`, {
         metrics: some.map((fleet) => fleet.metricQueueAge({ statistic: 'Maximum' })),
         from: HINT_AGE.toSeconds(),
-        says: 'A message to a fleet has found no worker for half an hour, though slots are counted for it: see that its event source is enabled, or that its processes run (`fairlead fleets`)',
+        says: 'No worker has received a message to a fleet for half an hour, though the fleet has slots: enable its event source, or start its processes (`fairlead fleets`)',
       });
     }
   }
@@ -309,7 +307,7 @@ export class SchedulerAlarms extends Construct {
     const named = metrics.map((metric, at) => [`m${at}`, metric] as const);
     this.#add(id, {
       metric: new MathExpression({
-        label: 'Whether any of them is too high',
+        label: '1 if any of them is too high',
         expression: `IF(${named.map(([name]) => `(${zeroed(name)} >= ${from})`).join(' OR ')}, 1, 0)`,
         usingMetrics: Object.fromEntries(named),
         period: LONG_PERIOD,
@@ -326,7 +324,7 @@ export class SchedulerAlarms extends Construct {
     const at = { period: LONG_PERIOD };
     // Created at once, so that environments of processes that are created next contain these metrics.
     const finishes = new MathExpression({
-      label: 'Something runs, and nothing ends',
+      label: 'Jobs run, and none ends',
       expression: `IF((${zeroed('running')} > 0) AND ((${sumOf('succeeded', 'failed', 'cancelled', 'retried')}) == 0), 1, 0)`,
       usingMetrics: {
         running: scheduler.metricRunning({ ...at, statistic: 'Minimum' }),
@@ -339,7 +337,7 @@ export class SchedulerAlarms extends Construct {
     });
     this.#add('NothingStarts', {
       metric: new MathExpression({
-        label: 'Something could start, and nothing does',
+        label: 'Jobs could start, and none does',
         expression: `IF((${zeroed('startable')} > 0) AND (${zeroed('free')} > 0) AND (${zeroed('started')} == 0), 1, 0)`,
         usingMetrics: {
           startable: scheduler.metricStartable({ ...at, statistic: 'Minimum' }),
@@ -351,7 +349,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods: 3,
-      says: 'Jobs wait that nothing holds back, slots are free, and none starts: look at the logs of the dispatch function and at the fleets’ workers',
+      says: 'Jobs wait although no cap, conflict or pause holds them back and slots are free: check the logs of the dispatch function, and the workers of the fleets',
     });
     scheduler.whenSettled(() => {
       const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
@@ -365,15 +363,14 @@ export class SchedulerAlarms extends Construct {
         from: 1,
         times: periods - 1,
         periods,
-        says: 'Jobs are running and none has ended for longer than any of them may take: workers hang, or cannot reach the table',
+        says: 'Jobs run, and none has ended for longer than the longest timeout: workers hang, or cannot reach the table',
       });
     });
   }
 
   /**
    * Watches for an event source that is disabled or lacks rights. It leaves no trace: no error, and no age. But the
-   * stream
-   * has a record of the end of each job that a worker has started, at the latest.
+   * stream has a record of the end of each job that a worker has started, at the latest.
    *
    * @param longest - the number of long periods in which each started job ends
    */
@@ -382,7 +379,7 @@ export class SchedulerAlarms extends Construct {
     const period = Duration.minutes(Math.min(longest * LONG_PERIOD.toMinutes(), DAY.toMinutes() / periods));
     this.#add('StreamUnread', {
       metric: new MathExpression({
-        label: 'Jobs start, and the stream tells of none',
+        label: 'Jobs start, and the stream has no records',
         expression: `IF((${zeroed('started')} > 0) AND (FILL(age, -1) < 0), 1, 0)`,
         usingMetrics: {
           started: scheduler.metricStarted({ period }),
@@ -393,7 +390,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods,
-      says: 'Jobs start, and the dispatch function hears of none from the stream of the table, so nothing tells the bus what becomes of them: see that its event source is enabled and may read the stream (`aws lambda list-event-source-mappings` says why not). After a day the stream forgets; `fairlead outcomes publish` tells what was lost',
+      says: 'Jobs start, but the dispatch function gets no records of the stream of the table, so no outcomes are published: enable its event source, and check its rights (`aws lambda list-event-source-mappings` shows the error). The stream keeps records for a day; `fairlead outcomes publish` publishes lost outcomes',
     });
   }
 

@@ -1,8 +1,6 @@
 /**
- * The custom resource whose function checks the declaration and writes it into the table. It is deployed after the
- * queues
- * that the declaration names, and before the functions that read it. A refused declaration fails the deployment with
- * the
+ * The custom resource whose function checks the declaration and writes it into the table. It is deployed after the queues
+ * that the declaration names, and before the functions that read it. A refused declaration fails the deployment with the
  * reason.
  */
 import { CustomResource, Duration, Lazy } from 'aws-cdk-lib';
@@ -45,7 +43,7 @@ export class Declaration extends Construct {
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
       entry: 'declare',
-      description: 'Checks what a deployment declares, and writes it into the table',
+      description: 'Checks the declaration of a deployment, and writes it into the table',
       timeout: TIMEOUT,
       memorySizeMb: 512,
       logGroup: props.logGroup,

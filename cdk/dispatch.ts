@@ -22,10 +22,7 @@ const OUTCOMES_HIDDEN = Duration.minutes(2);
 /** The largest count of SQS: if a tick fails, the outcomes that it received are not at fault. */
 const OUTCOMES_RECEIVED = 1_000;
 
-/**
- * The state of a schedule that paused itself, which the dispatch function publishes. Besides jobs, only schedules have
- * a state.
- */
+/** The state of a schedule that paused itself, which the dispatch function publishes. Besides jobs, only schedules have a state. */
 const SCHEDULE_STOPPED_STATE = 'stopped';
 
 export interface DispatchProps {
@@ -46,8 +43,7 @@ export class Dispatch extends Construct {
   readonly tickRuleName: string;
   /**
    * The alias through which submitters wake the function. The right to invoke an alias does not include the function
-   * itself,
-   * which trusts the records that it is given.
+   * itself, which trusts the records that it is given.
    */
   readonly wakeFunction: Alias;
 
@@ -66,7 +62,7 @@ export class Dispatch extends Construct {
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
       entry: 'dispatch',
-      description: 'Runs passes: settles, promotes, plans, claims, sends; tells the bus what became of jobs',
+      description: 'Makes passes, which decide which jobs start, and publishes outcomes',
       timeout: TIMEOUT,
       memorySizeMb: 1_024,
       logGroup: props.logGroup,
@@ -94,7 +90,7 @@ export class Dispatch extends Construct {
     this.wakeFunction = new Alias(this, 'Wake', {
       aliasName: 'wake',
       version: this.function.latestVersion,
-      description: 'Takes wakes of those who submit jobs',
+      description: 'Accepts wakes from submitters',
       // Unanswered wakes need no retry, because the stream has the same jobs.
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
@@ -103,7 +99,7 @@ export class Dispatch extends Construct {
     // No maximum concurrency: with one, Lambda keeps five pollers even at an idle queue, without one it may keep two.
     consumeQueue(this.function, this.wakeQueue, { batchSize: 10 });
     const tick = new Rule(this, 'Tick', {
-      description: 'Looks after what no hint came for',
+      description: 'Starts a pass each minute, for jobs whose hints were lost',
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [
         new LambdaFunction(this.function, {

@@ -1,10 +1,7 @@
 /**
- * Event sources of functions: queues, and the stream of the table. They equal those of aws-cdk-lib, except that their
- * ids
- * contain the name of the stack instead of its id. If the id changed, CloudFormation would create a second mapping of
- * the
- * same source and function before it removes the first, which Lambda refuses. So a stack could neither get another id
- * nor
+ * Event sources of functions: queues, and the stream of the table. They equal those of aws-cdk-lib, except that their ids
+ * contain the name of the stack instead of its id. If the id changed, CloudFormation would create a second mapping of the
+ * same source and function before it removes the first, which Lambda refuses. So a stack could neither get another id nor
  * move into a stage.
  */
 import { Annotations } from 'aws-cdk-lib';
@@ -28,7 +25,7 @@ export function consumeQueue(lambda: IFunction, queue: IQueue, options: Options)
   }
   Annotations.of(lambda).addWarningV2(
     'fairlead:handler-role',
-    `The role of ${lambda.node.path} is not known in this app, so the rights to start and finish jobs, and to receive from ${queue.node.path}, cannot be given to it here: refer to the function with its role (fromFunctionAttributes), or give them where it is made.`,
+    `The role of ${lambda.node.path} is not known in this app, so the rights to start and finish jobs, and to receive from ${queue.node.path}, cannot be granted here: import the function with its role (fromFunctionAttributes), or grant them in the app that creates it.`,
   );
 }
 

@@ -29,56 +29,48 @@ export interface FleetProps<Type extends string = string> {
   readonly types: readonly Type[];
   /**
    * The most jobs that the fleet runs at once, at least 1. Null, as without a value, lets processes register their own
-   * slots;
-   * it is refused with a handler.
+   * slots; it is refused with a handler.
    * @default 10 with a handler; without one, the slots that worker processes register
    */
   readonly slots?: number | null | undefined;
   /**
-   * The function that runs the jobs: a function of Node.js 22 or later whose handler was made by `worker()`, or a
-   * version
+   * The function that runs the jobs: a function of Node.js 22 or later whose handler was made by `worker()`, or a version
    * or an alias of one. `WorkerFunction` makes one with all recommended settings. The construct adds the environment
    * variables that it needs to find the scheduler, the rights to start and finish jobs, and the event source.
    * @default - long-running processes serve the queue: see `grants.work` and `workerEnvironment`
    */
   readonly handler?: IFunction | Version | Alias | undefined;
   /**
-   * The timeout of a handler that this app does not create, up to 15 minutes: jobs must end before it. Required for
-   * such a
-   * handler; a value that differs from the known timeout of a function is refused.
+   * The timeout of a handler that this app does not create, up to 15 minutes: jobs must end before it. Required for such
+   * a handler; a value that differs from the known timeout of a function is refused.
    * @default - the function's own
    */
   readonly handlerTimeout?: Duration | undefined;
   /**
    * The most jobs that one invocation of the handler runs, side by side in one process, 1 to 10. Use 1 if handlers
-   * compute,
-   * need much memory or may end their process: then no job can slow down or end another one. Refused without a handler.
+   * compute, need much memory or may end their process: then no job can slow down or end another one. Refused without a
+   * handler.
    * @default 10
    */
   readonly batchSize?: number | undefined;
   /**
-   * The most invocations at once, 2 to 1,000, if that should be fewer than the slots need, or for an emulator that
-   * needs a
-   * limit. Lambda keeps five pollers at a queue with such a limit, and two at an idle queue without one. Refused
-   * without a
-   * handler and with `provisionedPollers`.
+   * The most invocations at once, 2 to 1,000, if that should be fewer than the slots need, or for an emulator that needs
+   * a limit. Lambda keeps five pollers at a queue with such a limit, and two at an idle queue without one. Refused
+   * without a handler and with `provisionedPollers`.
    * @default - none: the slots limit the messages in the queue
    */
   readonly maxConcurrency?: number | undefined;
   /**
    * How long a received message stays hidden, up to 12 hours and not less than the handler's timeout. The message of a
-   * dead
-   * function reveals the death when it returns, so the job starts again then: at the earliest 10 s after the handler's
-   * timeout, counted from the start.
+   * dead function reveals the death when it returns, so the job starts again then: at the earliest 10 s after the
+   * handler's timeout, counted from the start.
    * @default - 20 s more than the handler's timeout; 1 minute without a handler
    */
   readonly visibilityTimeout?: Duration | undefined;
   /**
-   * Dedicated pollers for the queue: 2 to 200 at least, up to 2,000 at most. They start jobs sooner under sudden load,
-   * and
-   * cost money while idle. Then only the slots limit the invocations, because Lambda accepts either pollers or a
-   * maximum
-   * concurrency. Refused without a handler.
+   * Dedicated pollers for the queue: `minimumPollers` 2 to 200, `maximumPollers` up to 2,000. They start jobs sooner
+   * under sudden load, and cost money while idle. Then only the slots limit the invocations, because Lambda accepts
+   * either pollers or a maximum concurrency. Refused without a handler.
    * @default - Lambda's shared pollers, which cost nothing
    */
   readonly provisionedPollers?: ProvisionedPollerConfig | undefined;
@@ -148,13 +140,10 @@ export class Fleet extends Construct {
     const source = queueName === undefined ? this.queue : namedQueue(this, handler.function, queueName);
     consumeQueue(handler.function, source, this.eventSource(input));
     props.grants.table(handler.function, 'work');
-    this.tell(handler, props.environment);
+    this.setEnvironment(handler, props.environment);
   }
 
-  /**
-   * Age of the oldest message that waits for a worker, in seconds. If it exceeds some seconds, the fleet is too small
-   * or stuck.
-   */
+  /** Age of the oldest message that waits for a worker, in seconds. If it exceeds some seconds, the fleet is too small or stuck. */
   metricQueueAge(options?: MetricOptions): Metric {
     return this.queue.metricApproximateAgeOfOldestMessage(options);
   }
@@ -179,19 +168,22 @@ export class Fleet extends Construct {
   }
 
   /** Adds variables to the environment of the function, if this app creates it. */
-  tellMore(environment: Readonly<Record<string, string>>): void {
+  addEnvironment(environment: Readonly<Record<string, string>>): void {
     for (const [name, value] of Object.entries(environment)) this.#own?.addEnvironment(name, value);
   }
 
   /** Adds the fleet's variables to the function's environment. */
-  private tell({ own, function: lambda }: Handler, environment: Readonly<Record<string, string>>): void {
+  private setEnvironment(
+    { own, function: lambda }: Handler,
+    environment: Readonly<Record<string, string>>,
+  ): void {
     if (own !== undefined) {
       for (const [name, value] of Object.entries(environment)) own.addEnvironment(name, value);
       return;
     }
     Annotations.of(lambda).addWarningV2(
       'fairlead:handler-environment',
-      `The handler of fleet ${this.fleet} is not made in this app, so its environment cannot be set here: give it ${Object.keys(environment).join(', ')} where it is made.`,
+      `The handler of fleet ${this.fleet} is not created in this app, so its environment cannot be set here: set ${Object.keys(environment).join(', ')} in the app that creates it.`,
     );
   }
 }
@@ -211,7 +203,7 @@ const isPartOf = (stack: Stack, whole: Stack): boolean =>
 
 /** The fleet's queue, as the function's stack refers to it. */
 function namedQueue(fleet: Fleet, handler: IFunction, queueName: string): IQueue {
-  Stack.of(handler).addStackDependency(Stack.of(fleet), 'the fleet has its queue there');
+  Stack.of(handler).addStackDependency(Stack.of(fleet), 'the queue of the fleet is there');
   const arn = Stack.of(fleet).formatArn({ service: 'sqs', resource: queueName });
   return Queue.fromQueueArn(handler, `Queue of ${fleet.fleet}`, arn);
 }

@@ -34,8 +34,7 @@ export const SOURCE_MAPS = { NODE_OPTIONS: '--enable-source-maps' } as const;
 
 /**
  * Bundling options for one small file with all dependencies, including the AWS SDK. The tested version of the SDK runs,
- * and
- * it starts faster than the runtime's copy. Use them for worker functions; `native-modules.ts` handles packages that
+ * and it starts faster than the runtime's copy. Use them for worker functions; `native-modules.ts` handles packages that
  * cannot be bundled.
  */
 export const FUNCTION_BUNDLING = {
@@ -67,9 +66,8 @@ export interface FunctionSettings {
 }
 
 /**
- * A VPC for the scheduler's own functions. They need routes to DynamoDB, SQS, EventBridge and CloudWatch Logs, and to
- * S3 for
- * deployments.
+ * A VPC for the scheduler's own functions. They need routes to DynamoDB, SQS, EventBridge and CloudWatch Logs, and to S3
+ * for deployments.
  */
 export interface NetworkOptions {
   readonly vpc: IVpc;
@@ -149,10 +147,8 @@ function ownLogGroup(
 
 /**
  * The rights that Lambda needs from the role of a function in a VPC (its guide, "Giving Lambda functions access to
- * resources
- * in an Amazon VPC"). AWS's managed policies do not fit: one includes the logs of the whole account, the other lacks
- * the
- * last of these rights.
+ * resources in an Amazon VPC"). AWS's managed policies do not fit: one includes the logs of the whole account, the other
+ * lacks the last of these rights.
  */
 const IN_VPC = [
   'ec2:CreateNetworkInterface',
@@ -194,8 +190,7 @@ function definedOf<Props extends object>(
 
 /**
  * The path of a function's file, seen from the sources, from the package's ES modules, and from its CommonJS modules,
- * which are
- * one folder deeper.
+ * which are one folder deeper.
  */
 function entryPath(entry: string): string {
   const [path] = [`../functions/${entry}.ts`, `../functions/${entry}.js`, `../../functions/${entry}.js`]

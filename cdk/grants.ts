@@ -42,8 +42,7 @@ const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];
 
 /**
  * The grants, as `scheduler.grants`. Each method returns its `Grant`, so that you can assert its success, or let a
- * resource
- * depend on it.
+ * resource depend on it.
  */
 export class SchedulerGrants {
   readonly #parts: GrantedParts;
@@ -63,11 +62,9 @@ export class SchedulerGrants {
   }
 
   /**
-   * Lets a producer put requests for jobs and schedules on the bus, under the scheduler's `sources`. The grant allows
-   * no
-   * other event, and never the scheduler's own source, so a producer cannot forge outcomes. A producer of another
-   * account or
-   * of an organization is admitted by the bus policy, and its own account must allow `events:PutEvents` too.
+   * Lets a producer put requests for jobs and schedules on the bus, under the scheduler's `sources`. The grant allows no
+   * other event, and never the scheduler's own source, so a producer cannot forge outcomes. A producer of another account
+   * or of an organization is admitted by the bus policy, and its own account must allow `events:PutEvents` too.
    * @throws ConfigurationError if the bus policy, with at most 10,240 characters, has no room for it: after some 250
    * accounts
    */
@@ -121,7 +118,7 @@ export class SchedulerGrants {
     return combinedGrant([
       grantTable(table, grantee, 'operate'),
       sendMessages(wakeQueue, grantee),
-      this.tell(grantee, 'outcomes'),
+      this.publish(grantee, 'outcomes'),
       ...deadLetterQueues.flatMap((queue) => [
         consumeMessages(queue, grantee),
         look(queue, 'sqs:PurgeQueue'),
@@ -136,7 +133,7 @@ export class SchedulerGrants {
   }
 
   /** For the scheduler's own functions: lets a function publish outcomes, or rejections, on the bus. */
-  tell(grantee: IGrantable, what: 'outcomes' | 'rejections'): Grant {
+  publish(grantee: IGrantable, what: 'outcomes' | 'rejections'): Grant {
     const types = what === 'outcomes' ? [...OUTCOMES] : DETAIL_TYPE.rejected;
     return this.#putEvents(grantee, {
       StringEquals: { 'events:detail-type': types, 'events:source': EVENT_SOURCE },
@@ -198,8 +195,8 @@ class BusStatement extends CfnEventBusPolicy {
     throw new ConfigurationError(
       'grantee',
       this.stack.resolve(principal),
-      `does not fit into the policy of the bus: with it, the policy has ${chars} characters, and EventBridge takes ${POLICY_MAX_CHARS}`,
-      'Let in an OrganizationPrincipal instead of its accounts, or let accounts put their events on a bus between, whose rule sends them on.',
+      `does not fit into the policy of the bus, which would have ${chars} characters; EventBridge allows ${POLICY_MAX_CHARS}`,
+      'Grant to an OrganizationPrincipal instead of its accounts, or let accounts use another bus, with a rule that forwards their events.',
     );
   }
 

@@ -45,7 +45,7 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,
       handlerTimeout.toHumanString(),
-      'says how long the handler may run, but the fleet has none',
+      'says how long the handler may run, but the fleet has no handler',
       'Add the handler, or leave handlerTimeout out.',
     );
   }
@@ -60,15 +60,15 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,
       'a token',
-      'must be known when the app is synthesised: how long jobs may take follows from it',
-      "Write the function's timeout itself, or the longest that it may have as handlerTimeout.",
+      'must be known when the app is synthesised, because the timeout of jobs follows from it',
+      "Write the function's timeout as a Duration, or give its longest value as handlerTimeout.",
     );
   }
   if (own === undefined && known === undefined) {
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,
       undefined,
-      'must be there for a function that this app only refers to: its timeout is not known here, and a job must end before it',
+      'is required for a function that this app does not create: its timeout is unknown here, and jobs must end before it',
       "Give the function's timeout: handlerTimeout: Duration.minutes(5).",
     );
   }
@@ -92,15 +92,15 @@ function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Dur
     throw new ConfigurationError(
       field,
       said.toHumanString(),
-      `is not the timeout of the function, which is ended after ${own.toHumanString()}`,
-      'Leave handlerTimeout out: it is for functions that this app only refers to.',
+      `is not the timeout of the function, which Lambda ends after ${own.toHumanString()}`,
+      'Leave handlerTimeout out: it is for functions that this app does not create.',
     );
   }
   if (said.toMilliseconds() <= LAMBDA_MAX_TIMEOUT.toMilliseconds()) return;
   throw new ConfigurationError(
     field,
     said.toHumanString(),
-    'is longer than a function may run, which is 15 minutes',
+    'is longer than 15 minutes, the longest timeout of a function',
     "Give the function's own timeout.",
   );
 }
@@ -120,8 +120,7 @@ function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | 
 
 /**
  * Log levels at which Lambda drops lines of level INFO. Lambda takes lines without a level, such as metrics, for INFO
- * (its
- * guide, "Log-level filtering").
+ * (its guide, "Log-level filtering").
  */
 const DROPPING = ['WARN', 'ERROR', 'FATAL'];
 
@@ -133,8 +132,8 @@ function checkLogLevel(fleet: string, own: LambdaFunction): void {
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
     level,
-    'is a log level at which Lambda drops the metrics of the fleet: they are lines of its log, which it takes for INFO',
-    `Leave out applicationLogLevelV2, and say POWERTOOLS_LOG_LEVEL: '${level === 'FATAL' ? 'CRITICAL' : level}' in the function's environment: then Fairlead's own lines follow it, and metrics pass.`,
+    'is a log level at which Lambda drops the metrics of the fleet, which are log lines of level INFO for Lambda',
+    `Leave out applicationLogLevelV2, and set POWERTOOLS_LOG_LEVEL: '${level === 'FATAL' ? 'CRITICAL' : level}' in the function's environment: it applies to Fairlead's own lines, and keeps metrics.`,
   );
 }
 
@@ -147,7 +146,7 @@ function checkRuntime(fleet: string, runtime: Runtime): void {
     throw new ConfigurationError(
       `fleets.${fleet}.handler`,
       runtime.name,
-      'is no runtime of Node.js, and a handler is one that `worker()` of fairlead/worker made',
+      'is not a runtime of Node.js, but a handler must be made by `worker()` of fairlead/worker',
       'Use WorkerFunction, or a runtime of Node.js 22 or later.',
     );
   }
@@ -155,7 +154,7 @@ function checkRuntime(fleet: string, runtime: Runtime): void {
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
     runtime.name,
-    `runs Node.js ${version}, and workers need ${NODE_MIN} or later: they use what older ones do not have, and would fail at their first job`,
-    'Set runtime: Runtime.NODEJS_24_X, or use WorkerFunction. (Without the feature flags of `cdk init`, NodejsFunction still takes Node.js 16.)',
+    `runs Node.js ${version}, but workers need ${NODE_MIN} or later and would fail at their first job`,
+    'Set runtime: Runtime.NODEJS_24_X, or use WorkerFunction. (Without the feature flags of `cdk init`, NodejsFunction takes Node.js 16.)',
   );
 }

@@ -56,7 +56,7 @@ export class Ingest extends Construct {
     this.deadLetterQueue = deadLetterQueue;
 
     const rule = new Rule(this, 'Requested', {
-      description: 'Requested jobs go to the ingest queue',
+      description: 'Sends requests for jobs to the ingest queue',
       eventBus: props.bus,
       eventPattern: {
         detailType: [...REQUEST_TYPES],
@@ -69,7 +69,7 @@ export class Ingest extends Construct {
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
       entry: 'ingest',
-      description: 'Turns requested jobs into job items',
+      description: 'Turns requests into job items',
       timeout: TIMEOUT,
       memorySizeMb: 512,
       logGroup: props.logGroup,
@@ -84,8 +84,7 @@ export class Ingest extends Construct {
 
   /**
    * The target of a rule whose events go to the queue. It is not the target of aws-cdk-lib, which lets rules of any
-   * account
-   * send to an encrypted queue and use its key, unless a feature flag is set.
+   * account send to an encrypted queue and use its key, unless a feature flag is set.
    *
    * @param input - the message made from an event; by default the event itself
    */

@@ -31,10 +31,7 @@ interface JobRuleProps {
   readonly ingest: Ingest;
 }
 
-/**
- * @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that exists
- * already
- */
+/** @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that exists already */
 export function jobRule(scope: Construct, { pattern, job, bus, ingest }: JobRuleProps): Rule {
   const { type, payload = '$.detail', ...keys } = job;
   const paths = Object.entries({ payload, ...keys }).filter(([, path]) => path !== undefined);
@@ -43,7 +40,7 @@ export function jobRule(scope: Construct, { pattern, job, bus, ingest }: JobRule
       throw new ConfigurationError(
         `job.${field}`,
         path,
-        'must be a place in the detail of the event',
+        'must be a path in the detail of the event',
         'Write it as $.detail.order.id.',
       );
   checkBusPlace('bus', bus.env, Stack.of(scope));
@@ -53,7 +50,12 @@ export function jobRule(scope: Construct, { pattern, job, bus, ingest }: JobRule
   const said = JSON.stringify(Stack.of(scope).resolve([resolved, type, paths, bus.eventBusName]));
   const id = `On ${type} ${createHash('sha256').update(said).digest('hex').slice(0, HASH_DIGITS)}`;
   if (scope.node.tryFindChild(id) !== undefined)
-    throw new ConfigurationError('job', type, 'is made of the same events already', 'Declare the rule once.');
+    throw new ConfigurationError(
+      'job',
+      type,
+      'is already made from the same events',
+      'Declare the rule once.',
+    );
   const rule = new Rule(scope, id, {
     description: `Events that become jobs of type ${type}`,
     eventBus: bus,

@@ -23,8 +23,7 @@ export function allowLogs(scope: Construct, key: IKey): void {
 
 /**
  * Lets rules of the bus send to encrypted queues. The statement cannot name the rule, because key and rule would depend
- * on each
- * other.
+ * on each other.
  */
 export function allowRules(scope: Construct, key: IKey): void {
   key.addToResourcePolicy(

@@ -43,7 +43,7 @@ export function checkNetwork({ vpc, vpcSubnets, securityGroups }: SchedulerProps
     throw new ConfigurationError(
       field,
       value,
-      'says where in a network the functions stand, but there is none',
+      'has no effect without vpc',
       `Give vpc, or leave ${field} out.`,
     );
   }

@@ -101,7 +101,7 @@ class DeployedScheduler extends SchedulerBase {
     throw new ConfigurationError(
       'fleet',
       fleet,
-      'names no fleet of fleetQueueArns',
+      'is not a fleet in fleetQueueArns',
       `${didYouMean(fleet, this.#queues.keys())}Add the ARN of the fleet's queue there.`,
     );
   }
@@ -167,7 +167,7 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
     const other = fields.get(arn);
     fields.set(arn, field);
     if (other !== undefined) {
-      throw new ConfigurationError(field, arn, `is the ARN of ${other} too`, 'Give each part its own.');
+      throw new ConfigurationError(field, arn, `is also the ARN of ${other}`, 'Give each part its own ARN.');
     }
     const place = ARN.exec(arn)?.[2];
     first ??= [field, place];
@@ -175,8 +175,8 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
     throw new ConfigurationError(
       field,
       arn,
-      `is of another account or Region than ${first[0]} (${first[1]}), and a scheduler is in one`,
-      'Take all of them from one deployment.',
+      `is in another account or Region than ${first[0]} (${first[1]}), but a scheduler is in one`,
+      'Take all ARNs from one deployment.',
     );
   }
 }

@@ -52,11 +52,9 @@ export abstract class SchedulerMetrics extends Construct {
   abstract readonly tableName: string;
 
   /**
-   * A metric by name, with its usual statistic unless you give another one. If the metric is on request, its use turns
-   * it on;
-   * if it is narrowed by type, tier or fleet, the use turns on metrics by that dimension. For a scheduler that was
-   * deployed
-   * elsewhere, its own `metrics` and `metricsBy` decide.
+   * A metric by name, with its usual statistic unless you give another one. If the metric is on request, its use turns it
+   * on; if it is narrowed by type, tier or fleet, the use turns on metrics by that dimension. For a scheduler that was
+   * deployed elsewhere, its own `metrics` and `metricsBy` decide.
    * @throws ConfigurationError for an unknown metric, and for a misspelt option
    * @throws RangeError for a dimension that the metric does not have, and for more than one dimension: each is written
    * alone
@@ -74,7 +72,7 @@ export abstract class SchedulerMetrics extends Construct {
       throw new ConfigurationError(
         'name',
         name,
-        'is no metric',
+        'is not a metric',
         `${didYouMean(name, Object.keys(METRICS))}They are: ${Object.keys(METRICS).join(', ')}.`,
       );
     }
@@ -86,12 +84,12 @@ export abstract class SchedulerMetrics extends Construct {
     for (const scope of asked) {
       if (by.includes(scope)) continue;
       throw new RangeError(
-        `${spec.name} is not told by ${scope}${by.length === 0 ? '' : `, only by ${by.join(', ')}`}: leave ${scope} out`,
+        `${spec.name} is not written by ${scope}${by.length === 0 ? '' : `, only by ${by.join(', ')}`}: leave ${scope} out`,
       );
     }
     if (asked.length > 1) {
       throw new RangeError(
-        `${spec.name} is told by ${by.join(', or by ')}: ask for one of them, not for ${asked.join(' and ')}`,
+        `${spec.name} is written by ${by.join(', or by ')}: choose one of them, not ${asked.join(' and ')}`,
       );
     }
     const dimensions = asked.map((scope) => [METRIC_DIMENSION[scope], String(narrowed[scope])] as const);
@@ -103,16 +101,16 @@ export abstract class SchedulerMetrics extends Construct {
       ...rest,
       dimensionsMap: { [METRIC_DIMENSION.scheduler]: this.tableName, ...Object.fromEntries(dimensions) },
     }).attachTo(this);
-    if (isOnRequest(name)) this.tell(name);
-    for (const scope of finer) if (asked.includes(scope)) this.tellBy(scope);
+    if (isOnRequest(name)) this.turnOn(name);
+    for (const scope of finer) if (asked.includes(scope)) this.turnOnBy(scope);
     return metric;
   }
 
   /** Records the use of a metric on request. */
-  protected tell(_metric: MetricOnRequest): void {}
+  protected turnOn(_metric: MetricOnRequest): void {}
 
   /** Records the use of a dimension. */
-  protected tellBy(_scope: FinerScope): void {}
+  protected turnOnBy(_scope: FinerScope): void {}
 
   /** Jobs that were stored, whether through the bus or the client. */
   metricSubmitted(options?: SchedulerMetricOptions): Metric {

@@ -18,8 +18,7 @@ const outermostStack = (stack: Stack): Stack =>
   stack.nestedStackParent === undefined ? stack : outermostStack(stack.nestedStackParent);
 
 /**
- * The path of a construct, from the name of its deployed stack. It stays the same when the stack gets another id or
- * moves
+ * The path of a construct, from the name of its deployed stack. It stays the same when the stack gets another id or moves
  * into a stage, and so do names made from it.
  */
 function deployedPath(construct: Construct): readonly [stackName: string, ...ids: string[]] {
@@ -47,11 +46,7 @@ export function busName(construct: Construct): string {
   return Fn.join('-', [readable(path, BUS_NAME_READABLE - 64), hashOf(path), stackUuid]);
 }
 
-/**
- * The same as `Names.nodeUniqueId` of aws-cdk-lib, but with the name of the stack instead of its id. By default both
- * are
- * equal.
- */
+/** The same as `Names.nodeUniqueId` of aws-cdk-lib, but with the name of the stack instead of its id. By default both are equal. */
 export function uniqueId(construct: Construct): string {
   const root = new RootConstruct();
   const known = deployedPath(construct).reduce<Construct>((scope, id) => new Construct(scope, id), root);

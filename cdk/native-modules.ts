@@ -1,6 +1,5 @@
 /**
- * Packages with native code, such as `sharp`, cannot be bundled. They are packed beside the bundle, built for the
- * target
+ * Packages with native code, such as `sharp`, cannot be bundled. They are packed beside the bundle, built for the target
  * platform.
  */
 

@@ -18,8 +18,7 @@ const OUTPUT_BYTES_MAX = 4_000;
 
 /**
  * Adds the outputs `TableName`, `BusName`, `WakeQueueUrl`, `WakeFunctionArn` and `FleetNames`, which `fairlead env`
- * reads. The
- * construct adds them under its own path.
+ * reads. The construct adds them under its own path.
  */
 export function addressOutputs(scope: Construct, scheduler: Addressed): void {
   new CfnOutput(scope, 'TableName', { value: scheduler.table.tableName });

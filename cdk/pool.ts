@@ -1,6 +1,5 @@
 /**
- * The declaration of an app so far, because types and fleets may be added after the construct. A refused addition
- * changes
+ * The declaration of an app so far, because types and fleets may be added after the construct. A refused addition changes
  * nothing.
  */
 
@@ -163,8 +162,8 @@ function checkIds(fleets: readonly string[]): void {
     if (other === undefined && !(id in {})) continue;
     const reason =
       other === undefined
-        ? 'is what every object of JavaScript has, and no construct can be named by it'
-        : `is the same as fleet ${show(other)} in ids of constructs`;
+        ? 'is a property of every JavaScript object, so a construct cannot have it as its id'
+        : `has the same construct id as fleet ${show(other)}`;
     throw new ConfigurationError(`fleets.${fleet}`, fleet, reason, 'Choose another name for the fleet.');
   }
 }
@@ -173,4 +172,4 @@ function checkIds(fleets: readonly string[]): void {
 const namesOf = ({ types, isStrict }: Declared): readonly string[] => (isStrict ? Object.keys(types) : []);
 
 const declaredTwice = (field: string, name: string): ConfigurationError =>
-  new ConfigurationError(field, name, 'is declared already', 'Declare it once, or choose another name.');
+  new ConfigurationError(field, name, 'is already declared', 'Declare it once, or choose another name.');

@@ -1,7 +1,6 @@
 /**
  * The project root and lock file for the CDK's bundling. The CDK needs a lock file, though only modules that are not
- * bundled
- * use one.
+ * bundled use one.
  */
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
@@ -16,8 +15,7 @@ export interface PlaceOfProject {
 
 /**
  * Empty if the CDK finds a lock file itself. Otherwise, as for an app with no lock file, with two, or with a linked
- * package,
- * explicit paths.
+ * package, explicit paths.
  */
 export function placeOfProject(entry: string, folder: string = process.cwd()): PlaceOfProject {
   const locked = foldersUp(folder).find((each) => lockFilesIn(each).length > 0);

@@ -21,8 +21,7 @@ import { checkSubnets } from './worker-function-props.ts';
 export interface SchedulerProps<Type extends string = string> {
   /**
    * Job types by name. If types are given, fleets may name only these types, which TypeScript checks too.
-   * @default - the types that fleets name, each with its defaults; one type `default` if there is no fleet either. A
-   * type
+   * @default - the types that fleets name, each with its defaults; one type `default` if there is no fleet either. A type
    * without a timeout gets the longest that the handlers of its fleets can keep
    */
   readonly types?: Readonly<Record<Type, JobTypeInput>> | undefined;
@@ -42,8 +41,7 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly maxConcurrency?: PoolInput['maxConcurrency'];
   /**
-   * Coefficients of the score. Each deployment may change them; jobs that already wait keep their order within their
-   * line
+   * Coefficients of the score. Each deployment may change them; jobs that already wait keep their order within their line
    * of one type, mode and fairness key.
    * @default - `SCORE_DEFAULTS`
    */
@@ -61,14 +59,12 @@ export interface SchedulerProps<Type extends string = string> {
   readonly lending?: PoolInput['lending'];
   /**
    * Claims that a pass may lose in a row before it reads its candidates again, 0 to 1,000. A smaller number costs reads
-   * if
-   * many dispatchers compete; with a larger one a pass wastes claims on jobs that others have taken.
+   * if many dispatchers compete; with a larger one a pass wastes claims on jobs that others have taken.
    * @default 5
    */
   readonly lostClaimsInARow?: PoolInput['lostClaimsInARow'];
   /**
-   * The number of partitions, among which fairness keys and caps are divided. Each has a single writer. A cap below
-   * this
+   * The number of partitions, among which fairness keys and caps are divided. Each has a single writer. A cap below this
    * number is refused. A deployment may change it at any time; see docs/scale.md.
    * @default 1: one exact order for the whole pool
    */
@@ -81,8 +77,7 @@ export interface SchedulerProps<Type extends string = string> {
   readonly schedules?: Readonly<Record<string, ScheduleRequest>> | undefined;
 
   /**
-   * The bus from which `Job Requested` events come and to which outcome events go. It must be in the scheduler's
-   * account
+   * The bus from which `Job Requested` events come and to which outcome events go. It must be in the scheduler's account
    * and Region.
    * @default - a new bus
    */
@@ -101,8 +96,7 @@ export interface SchedulerProps<Type extends string = string> {
   readonly parameterName?: string | undefined;
 
   /**
-   * The removal policy of the table, with every job in it. By default the table is kept when the stack is deleted,
-   * except
+   * The removal policy of the table, with every job in it. By default the table is kept when the stack is deleted, except
    * if its first creation fails, when it is empty.
    * @default RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
    */
@@ -157,8 +151,7 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly architecture?: Architecture | undefined;
   /**
-   * X-Ray tracing of the scheduler's own functions; `WorkerFunction` and other functions have a `tracing` of their own.
-   * A
+   * X-Ray tracing of the scheduler's own functions; `WorkerFunction` and other functions have a `tracing` of their own. A
    * job carries its `traceparent` in any case: see docs/metrics.md.
    * @default Tracing.DISABLED
    */
@@ -194,11 +187,9 @@ export interface SchedulerProps<Type extends string = string> {
       }
     | undefined;
   /**
-   * Invocations that are reserved for a function out of the account's concurrency, and also limit it: up to 1,000. A
-   * new
-   * account has a quota of 10, none of which AWS lets you reserve. The dispatch function leads each busy partition, up
-   * to 32
-   * of them, with an invocation of half a minute. Its value must be at least 4 more than that number of partitions.
+   * Invocations that are reserved for a function out of the account's concurrency, and also limit it: up to 1,000. A new
+   * account has a quota of 10, none of which AWS lets you reserve. The dispatch function leads each busy partition, up to
+   * 32 of them, with an invocation of half a minute. Its value must be at least 4 more than that number of partitions.
    * @default - nothing is reserved
    */
   readonly reservedConcurrency?:
@@ -235,7 +226,7 @@ const checkParameterName: Check = (field, value) => {
   throw new ConfigurationError(
     field,
     value,
-    'must be the name of a parameter that is known when the app is synthesised: letters, digits and .-_ with a slash before each part, or without any, and not beginning with aws or ssm',
+    'must be the name of a parameter, known when the app is synthesised: letters, digits and .-_, with a slash before each part or no slash at all, and not beginning with aws or ssm',
     'Write it as /orders/jobs.',
   );
 };

@@ -1,7 +1,7 @@
 /**
- * Two kinds of queues. A queue whose messages must not be lost has a dead-letter queue. Queues of hints (wakes,
- * messages to
- * fleets) have none: the table's items say what there is to do, so a hint that is not received within a day is dropped.
+ * Two kinds of queues. A queue whose messages must not be lost has a dead-letter queue. Queues of hints (wakes, messages
+ * to fleets) have none: the table's items say what there is to do, so a hint that is not received within a day is
+ * dropped.
  */
 import { Duration, Lazy, RemovalPolicy } from 'aws-cdk-lib';
 import { type AddToResourcePolicyResult, AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
@@ -53,10 +53,8 @@ const tlsStatement = (): PolicyStatement =>
  * A queue that shares its policy with others until it needs its own, which then requires TLS too.
  *
  * A queue has only one policy, even if several resources set it. If a deployment moves a queue from one policy resource
- * to
- * the other, the old resource clears the policy. So it must be updated first, or be retained instead of deleted,
- * because
- * deletions come last.
+ * to the other, the old resource clears the policy. So it must be updated first, or be retained instead of deleted,
+ * because deletions come last.
  */
 class SharingQueue extends Queue {
   hasOwnPolicy = false;
@@ -162,8 +160,8 @@ const BEHIND_FUNCTION = Duration.seconds(20);
 
 /**
  * The visibility timeout of a fleet's queue. A message returns only if its function died, or could not begin. An early
- * return
- * lets the job of a dead function start again sooner, because the next receiver finds that the attempt's time is over.
+ * return lets the job of a dead function start again sooner, because the next receiver finds that the attempt's time is
+ * over.
  */
 export function fleetVisibilityFor(functionTimeout: Duration): Duration {
   return Duration.seconds(functionTimeout.toSeconds() + BEHIND_FUNCTION.toSeconds());

@@ -1,9 +1,7 @@
 /**
  * The rights of each role on the table, and on which of its items. DynamoDB authorises a transaction by the actions of
- * its
- * parts, so transactions need no right of their own. `docs/security.md` says what each role can do at worst; golden
- * files
- * in the tests show the deployed policies.
+ * its parts, so transactions need no right of their own. `docs/security.md` says what each role can do at worst; golden
+ * files in the tests show the deployed policies.
  */
 
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
@@ -41,8 +39,7 @@ const PASSES: readonly TableRight[] = [
 export const TABLE_RIGHTS = {
   /**
    * A submitter puts jobs, announces their lines with a key's initial cost, and reads, moves and cancels jobs. It reads
-   * who
-   * leads the partition, and leaves letters for a leader that asks for them.
+   * who leads the partition, and leaves letters for a leader that asks for them.
    */
   submit: [
     { actions: [PUT], of: ['jobs', 'mail'] },
@@ -50,8 +47,7 @@ export const TABLE_RIGHTS = {
     { actions: GET, of: ['jobs', 'declaration', 'ledgers', 'partitions'] },
   ],
   /**
-   * A deployment writes the declaration, notifies partitions, and creates and removes schedules. It submits the job of
-   * a
+   * A deployment writes the declaration, notifies partitions, and creates and removes schedules. It submits the job of a
    * firing that was decided but not stored.
    */
   declare: [
@@ -84,8 +80,7 @@ export const TABLE_RIGHTS = {
   /** An operator with read access. */
   read: ALL_READ,
   /**
-   * An operator reads, moves, cancels, pauses and redrives jobs, changes schedules, and scans ended jobs to publish
-   * their
+   * An operator reads, moves, cancels, pauses and redrives jobs, changes schedules, and scans ended jobs to publish their
    * outcomes again.
    */
   operate: [

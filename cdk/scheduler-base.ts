@@ -13,8 +13,7 @@ export interface IScheduler extends IConstruct {
   readonly wakeQueue: IQueue;
   /**
    * The alias through which clients wake the dispatch function; undefined if they use only the wake queue. It is the
-   * value
-   * of `FAIRLEAD_WAKE_FUNCTION`. A parameter of an earlier version yields the wake queue's ARN here, which clients
+   * value of `FAIRLEAD_WAKE_FUNCTION`. A parameter of an earlier version yields the wake queue's ARN here, which clients
    * ignore.
    */
   readonly wakeFunctionArn: string | undefined;

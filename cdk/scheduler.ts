@@ -66,8 +66,7 @@ import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 const SETTLE_PRIORITY = 50;
 
 /**
- * A job scheduler: a table, a bus, queues, functions and fleets. Queues whose messages must not be lost have
- * dead-letter
+ * A job scheduler: a table, a bus, queues, functions and fleets. Queues whose messages must not be lost have dead-letter
  * queues.
  *
  * @example
@@ -89,8 +88,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * A scheduler that was deployed with this `parameterName`, in the same account and Region. `more` gives the
-   * attributes
+   * A scheduler that was deployed with this `parameterName`, in the same account and Region. `more` gives the attributes
    * that the parameter does not contain: sources, an encryption key, fleets and dead-letter queues.
    */
   static fromParameter(
@@ -235,9 +233,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * The dead-letter queues: `ingest` for events that became no job, `outcomes` for outcomes that the bus refused.
-   * Queues of
-   * hints have none.
+   * The dead-letter queues: `ingest` for events that became no job, `outcomes` for outcomes that the bus refused. Queues
+   * of hints have none.
    */
   get deadLetterQueues(): Readonly<Record<OwnQueueName, Queue>> {
     const { ingest, outcomes } = this.#guarded;
@@ -245,11 +242,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * Makes a job of each event that matches the pattern, on the scheduler's bus or another bus of its account and
-   * Region. An
-   * event without a field that the job needs is rejected, as a request is.
-   * @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that
-   * exists already
+   * Makes a job of each event that matches the pattern, on the scheduler's bus or another bus of its account and Region.
+   * An event without a field that the job needs is rejected, as a request is.
+   * @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that exists
+   * already
    */
   on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
     return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
@@ -266,8 +262,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   /**
    * Declares one more job type. After the first declared type, fleets may name only declared types. Returns this
-   * scheduler,
-   * typed as one that has the new type.
+   * scheduler, typed as one that has the new type.
    * @throws ConfigurationError for a type that cannot work or exists already; the scheduler is unchanged then
    */
   addJobType<Added extends string>(type: Added, input: JobTypeInput = {}): Scheduler<Type | Added> {
@@ -313,8 +308,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.#requireOnce('Dashboard', 'dashboard()');
     checkDashboard(props);
     // Recorded now, not when the graphs are made, so that environments created in between contain these metrics.
-    for (const metric of METRICS_DRAWN) this.tell(metric);
-    this.tellBy('type');
+    for (const metric of METRICS_DRAWN) this.turnOn(metric);
+    this.turnOnBy('type');
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
@@ -353,7 +348,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     throw new ConfigurationError(
       'fleet',
       fleet,
-      `names no fleet of this scheduler (${names.map(show).join(', ')})`,
+      `is not a fleet of this scheduler (${names.map(show).join(', ')})`,
       `${didYouMean(fleet, names)}Declare it in fleets or with addFleet, or name one of those.`,
     );
   }
@@ -363,14 +358,14 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     throw new ConfigurationError(
       method,
       this.node.path,
-      'was called before for this scheduler',
-      'Keep what the first call has answered.',
+      'was already called for this scheduler',
+      'Keep the result of the first call.',
     );
   }
 
   #ownBus(encryptionKey: IKey | undefined): IEventBus {
     const bus = new EventBus(this, 'Bus', {
-      description: 'Requested jobs, and what became of them',
+      description: 'Requests for jobs, and their outcomes',
       eventBusName: busName(this),
       ...(encryptionKey === undefined ? {} : { kmsKey: encryptionKey }),
     });
@@ -407,8 +402,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   /** Sets the environment of each function, and grants its rights. */
   #connect({ metrics = [], by = [] }: AskedMetrics): void {
-    for (const metric of metrics) this.tell(metric);
-    for (const scope of by) this.tellBy(scope);
+    for (const metric of metrics) this.turnOn(metric);
+    for (const scope of by) this.turnOnBy(scope);
     // The ingest function may run a pass right after it stores jobs, so it gets all rights of a dispatcher.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
       for (const [name, value] of Object.entries(this.passEnvironment())) {
@@ -417,21 +412,21 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       this.grants.passes(dispatcher, 'dispatch');
     }
     this.grants.table(this.ingestFunction, 'ingest');
-    this.grants.tell(this.ingestFunction, 'rejections');
-    this.grants.tell(this.dispatchFunction, 'outcomes');
+    this.grants.publish(this.ingestFunction, 'rejections');
+    this.grants.publish(this.dispatchFunction, 'outcomes');
     const { queue, deadLetterQueue } = this.#guarded.outcomes;
     consumeMessages(queue, this.dispatchFunction);
     for (const each of [queue, deadLetterQueue]) sendMessages(each, this.dispatchFunction);
   }
 
-  protected override tell(metric: MetricOnRequest): void {
+  protected override turnOn(metric: MetricOnRequest): void {
     this.#metrics.add(metric);
-    if (this.#isSettled) this.#tellMetrics();
+    if (this.#isSettled) this.#setMetrics();
   }
 
-  protected override tellBy(scope: FinerScope): void {
+  protected override turnOnBy(scope: FinerScope): void {
     this.#metricsBy.add(scope);
-    if (this.#isSettled) this.#tellMetrics();
+    if (this.#isSettled) this.#setMetrics();
   }
 
   protected override metricsEnvironment(): Readonly<Record<string, string>> {
@@ -441,11 +436,11 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /** More metrics may be in use now than when the functions were made. */
-  #tellMetrics(): void {
+  #setMetrics(): void {
     const environment = this.metricsEnvironment();
     for (const [name, value] of Object.entries(environment))
       for (const each of [this.ingestFunction, this.dispatchFunction]) each.addEnvironment(name, value);
-    this.eachFleet((fleet) => fleet.tellMore(environment));
+    this.eachFleet((fleet) => fleet.addEnvironment(environment));
   }
 
   /** Does the work that needs the complete declaration, when the app is complete. */
@@ -458,7 +453,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       warnOfTimeouts(this, this.#pool);
       warnOfMetrics(this, this.configuration, this.#metricsBy);
       for (const effect of this.#settled) effect();
-      this.#tellMetrics();
+      this.#setMetrics();
     };
     Aspects.of(this).add({ visit }, { priority: SETTLE_PRIORITY });
   }
@@ -480,7 +475,7 @@ function checkedDeclaration(
     throw new ConfigurationError(
       'removalPolicy',
       props.removalPolicy,
-      'is for a table that this stack makes, and table.existing names one that is there',
+      'is for a table that this stack creates, but table.existing names an existing one',
       'Leave removalPolicy out.',
     );
   }
@@ -491,8 +486,8 @@ function checkedDeclaration(
 
 /** @throws ConfigurationError for a metric that is not on request, and for an unknown dimension */
 function metricsAskedFor({ metrics = [], metricsBy = [] }: SchedulerProps): AskedMetrics {
-  checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all others are told anyway');
-  checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics are told by partition anyway');
+  checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all other metrics are always written');
+  checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics by partition are always written');
   return { metrics, by: metricsBy };
 }
 
@@ -505,7 +500,7 @@ function checkAmong(
   for (const [at, name] of names.entries()) {
     if (known.includes(name)) continue;
     const advice = `${didYouMean(name, known)}Leave it out: ${otherwise}.`;
-    throw new ConfigurationError(`${field}[${at}]`, name, `is one of ${known.join(', ')}`, advice);
+    throw new ConfigurationError(`${field}[${at}]`, name, `must be one of ${known.join(', ')}`, advice);
   }
 }
 

@@ -16,7 +16,7 @@ export function checkPattern(field: string, pattern: object, wayOut: string): vo
   throw new ConfigurationError(
     field,
     chars,
-    `makes a pattern that is too long: EventBridge takes ${PATTERN_MAX_CHARS} characters of one`,
+    `makes a pattern that is too long: EventBridge allows ${PATTERN_MAX_CHARS} characters`,
     wayOut,
   );
 }
@@ -49,7 +49,7 @@ export function checkSources(sources: readonly string[]): void {
     throw new ConfigurationError(
       `sources[${own}]`,
       EVENT_SOURCE,
-      'is the source of what schedulers tell themselves, and nobody may be granted it',
+      'is the source of the scheduler’s own events, which no producer may use',
       'Name the source after the producer.',
     );
   }
@@ -58,14 +58,14 @@ export function checkSources(sources: readonly string[]): void {
     throw new ConfigurationError(
       `sources[${empty}]`,
       '',
-      'is the source of no event',
-      'Name the source after the producer, or leave sources out to take everybody’s.',
+      'cannot be the source of an event',
+      'Name the source after the producer, or leave sources out to accept every source.',
     );
   }
   checkPattern(
     'sources',
     { 'detail-type': REQUEST_TYPES, source: sources },
-    'Let producers share a source, or leave sources out and let in whom grants.putEvents names.',
+    'Let producers share a source, or leave sources out: grants.putEvents still decides who may send.',
   );
 }
 
@@ -78,7 +78,7 @@ export function claimSources(scheduler: Construct, bus: IEventBus, sources: read
     throw new ConfigurationError(
       source === undefined ? 'sources' : `sources[${at}]`,
       source,
-      `is taken from the same bus by ${other.scheduler.node.path}, so both would run every job`,
+      `is accepted from the same bus by ${other.scheduler.node.path} too, so both would run every job`,
       'Give each scheduler of a bus sources of its own, such as sources: ["orders"].',
     );
   }

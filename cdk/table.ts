@@ -28,10 +28,9 @@ export interface ExistingTable {
 export interface TableOptions {
   /**
    * Jobs per second that the table must handle right after the deployment, above 0 and up to 8,000: the table and its
-   * index
-   * are warmed for this load. Otherwise DynamoDB takes minutes to grow. Warm throughput never shrinks: DynamoDB refuses
-   * a
-   * value below the reached one, so a later deployment may raise the value, or omit it. Refused with `existing`.
+   * index are warmed for this load. Otherwise DynamoDB takes minutes to grow. Warm throughput never shrinks: DynamoDB
+   * refuses a value below the reached one, so a later deployment may raise the value, or omit it. Refused with
+   * `existing`.
    * @default - the throughput of a new table: some 1,300 jobs a second
    */
   readonly expectedJobsPerSecond?: number | undefined;
@@ -122,8 +121,8 @@ export function checkTable(options: TableOptions): void {
     throw new ConfigurationError(
       'table.replicas',
       replicas,
-      'cannot be: between regions the last write wins, so two dispatchers would each commit to one partition, and caps and exclusions would not hold',
-      'Deploy a scheduler in each region, and let producers choose one; keep a copy with backups.',
+      'is not supported: between Regions the last write wins, so two dispatchers could both commit to one partition, and caps and exclusions would not hold',
+      'Deploy a scheduler in each Region, and let producers choose one. Use backups for copies.',
     );
   }
   if (expectedJobsPerSecond === undefined) return;
@@ -134,8 +133,8 @@ export function checkTable(options: TableOptions): void {
     throw new ConfigurationError(
       'table.expectedJobsPerSecond',
       expectedJobsPerSecond,
-      `must be above 0 and at most ${MOST_JOBS_PER_SECOND}: a job takes ${UNITS_OF_JOB.tableWrites} write units of the table, and the quota "${QUOTA.name}" is ${QUOTA.units} a second`,
-      'Divide the work among several schedulers, or have the quota raised and the table warmed by hand.',
+      `must be above 0 and at most ${MOST_JOBS_PER_SECOND}: a job uses ${UNITS_OF_JOB.tableWrites} write units of the table, and the quota "${QUOTA.name}" is ${QUOTA.units} a second`,
+      'Divide the work among several schedulers, or request a higher quota and warm the table by hand.',
     );
   }
 }
@@ -164,7 +163,7 @@ function checkExisting(existing: ExistingTable, options: TableOptions): void {
     throw new ConfigurationError(
       'table.existing.streamArn',
       streamArn,
-      `is not of the table ${tableArn}`,
+      `is not a stream of the table ${tableArn}`,
       'Take both from one `aws dynamodb describe-table`.',
     );
   }
@@ -173,7 +172,7 @@ function checkExisting(existing: ExistingTable, options: TableOptions): void {
     throw new ConfigurationError(
       `table.${field}`,
       options[field],
-      'is for a table that this stack makes, and table.existing names one that is there',
+      'is for a table that this stack creates, but table.existing names an existing one',
       `Leave ${field} out, and set it on the table itself.`,
     );
   }

@@ -21,9 +21,9 @@ export function refuseTokens(path: string, value: unknown, allowed: Allowed = { 
     throw new ConfigurationError(
       path,
       'a token',
-      'must be known when the app is synthesised: what is declared is checked and packed then',
+      'must be known when the app is synthesised, because the declaration is checked and packed then',
       allowed.texts
-        ? 'Write the value itself, or take it from the context or the environment; a token of text may stand in a text.'
+        ? 'Write the value itself, or take it from the context or the environment. Texts may contain tokens of text.'
         : 'Write the value itself, or take it from the context (node.tryGetContext) or the environment (process.env).',
     );
   }

@@ -1,7 +1,6 @@
 /**
  * Checks that need the stack: a declaration against its functions and the limits of AWS. `resolveConfiguration` checks
- * the
- * pool itself before.
+ * the pool itself before.
  */
 
 import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
@@ -32,8 +31,7 @@ const MARGIN = { share: 0.1, minMs: 1_000, maxMs: 30_000 } as const;
 const PROPERTIES_MAX_BYTES = 120_000;
 /**
  * The bytes of `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters, and
- * its
- * delimiters.
+ * its delimiters.
  */
 const QUEUE_URL_BYTES = 150;
 
@@ -108,15 +106,14 @@ export function checkTimeouts(pool: PoolConfiguration, handlers: Handlers): void
         `types.${type}.timeoutMs`,
         timeoutMs,
         `must be below the timeout of the function of fleet ${fleet} (${functionTimeoutMs} ms)`,
-        "Lower it, or raise the function's timeout: a job that is cut off cannot say why.",
+        "Lower it, or raise the function's timeout: a job that is cut off cannot record its error.",
       );
     }
   }
 }
 
 /**
- * As soon as types are declared, fleets may name only these. Otherwise a misspelt type would deploy, and the intended
- * one
+ * As soon as types are declared, fleets may name only these. Otherwise a misspelt type would deploy, and the intended one
  * would have no worker.
  * @throws ConfigurationError for a type that is not declared
  */
@@ -128,7 +125,7 @@ export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared
       `fleets.${fleet}.types[${at}]`,
       type,
       `names no declared type (${namesShown(declared)})`,
-      `${didYouMean(type, declared)}Declare it in types, or before with addJobType.`,
+      `${didYouMean(type, declared)}Declare it in types, or call addJobType first.`,
     );
   }
 }
@@ -141,8 +138,7 @@ const namesShown = (names: readonly string[]): string =>
 const OWN_QUEUES = 4;
 
 /**
- * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for
- * a
+ * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for a
  * CloudFormation event
  */
 export function checkDeclaration(pool: PoolConfiguration, encodedPool: string, encodedSchedules = ''): void {
@@ -155,7 +151,7 @@ export function checkDeclaration(pool: PoolConfiguration, encodedPool: string, e
   throw new ConfigurationError(
     '',
     bytes,
-    `is too large for a deployment, which hands over at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
+    `is too large for a deployment, which can send at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
       `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}`,
     'Set weights with operator controls, let versatile fleets take several types each, or split the work into several schedulers.',
   );
@@ -167,8 +163,8 @@ function readSlots(fleet: string, props: FleetProps): number {
     throw new ConfigurationError(
       `fleets.${fleet}.slots`,
       slots,
-      'must be a number where a handler does the work: functions do not register slots',
-      'Set it to the jobs that may run at once.',
+      'must be a number for a fleet with a handler: functions do not register slots',
+      'Set it to the number of jobs that may run at once.',
     );
   }
   // A message names the jobs of one pass for the fleet, which may be a single one.
@@ -181,7 +177,7 @@ function readSlots(fleet: string, props: FleetProps): number {
       `fleets.${fleet}.slots`,
       slots,
       `may need ${invocations} invocations at once, and an event source has at most ${EVENT_SOURCE_MAX_CONCURRENCY}`,
-      'Split the fleet; or name a batchSize, if its jobs come close together and an invocation may run so many of them.',
+      'Split the fleet, or raise batchSize if an invocation may run several jobs.',
     );
   }
   return slots;
@@ -205,7 +201,7 @@ function checkVisibility(fleet: string, visibility: Duration | undefined, timeou
     `fleets.${fleet}.visibilityTimeout`,
     visibility.toHumanString(),
     `must not be below the timeout of the fleet's function (${timeout.toHumanString()})`,
-    'Leave it out for 20 seconds more than that.',
+    'Leave it out: the default is 20 seconds more than that.',
   );
 }
 
@@ -214,9 +210,9 @@ function refuseWithoutHandler(
   props: Pick<FleetProps, 'batchSize' | 'maxConcurrency' | 'provisionedPollers'>,
 ): void {
   const says = {
-    batchSize: 'how many jobs one invocation takes',
+    batchSize: 'how many jobs one invocation runs',
     maxConcurrency: 'how many invocations run at once',
-    provisionedPollers: 'what polls for the handler',
+    provisionedPollers: 'how many pollers the handler has',
   };
   for (const field of ['batchSize', 'maxConcurrency', 'provisionedPollers'] as const) {
     if (props[field] === undefined) continue;
@@ -248,22 +244,21 @@ function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, 
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
     handler.function.node.path,
-    `is the handler of ${other === undefined ? 'another scheduler' : `fleet ${other[0]}`} too, and a function works for one fleet`,
-    'Deploy the code as a function of its own for each fleet.',
+    `is also the handler of ${other === undefined ? 'another scheduler' : `fleet ${other[0]}`}, but a function can serve only one fleet`,
+    'Deploy the code as a separate function for each fleet.',
   );
 }
 
 /** Lambda receives only from queues of its own Region, and the rights on the table are those of one account. */
 function checkHandlerPlace(fleet: string, { function: lambda }: Handler, place: ResourceEnvironment): void {
   checkPlace(`fleets.${fleet}.handler`, lambda.env, place, {
-    why: 'could not take its jobs',
+    why: 'could not receive its jobs',
     wayOut: (what) => `Deploy the function in the scheduler's ${what}, or a scheduler in the function's.`,
   });
 }
 
 /**
- * The given resources must be in the scheduler's account and Region: its functions look for their table there, rules
- * are
+ * The given resources must be in the scheduler's account and Region: its functions look for their table there, rules are
  * created at their bus, and services use keys of their own Region.
  * @throws ConfigurationError for a resource that is known to be elsewhere
  */
@@ -276,7 +271,7 @@ export function checkPlaces(
     const [, , , region = '', account = ''] = arn.split(':');
     checkPlace('table.existing.tableArn', { region, account }, place, {
       value: arn,
-      why: 'its functions would look for it in their own',
+      why: 'the scheduler’s functions would look for it in their own',
       wayOut: (what) =>
         `Deploy the scheduler in the table's ${what}, or restore the table in the scheduler's.`,
     });
@@ -284,16 +279,16 @@ export function checkPlaces(
   if (eventBus !== undefined) checkBusPlace('eventBus', eventBus.env, place);
   if (encryptionKey === undefined) return;
   checkPlace('encryptionKey', { ...encryptionKey.env, account: place.account }, place, {
-    why: 'services use the keys of their own',
-    wayOut: () => 'Give a key of the Region, or a replica of a multi-Region key there.',
+    why: 'services use keys of their own Region',
+    wayOut: () => 'Use a key of that Region, or a replica of a multi-Region key there.',
   });
 }
 
 /** @throws ConfigurationError for a bus of another account or Region, where this stack cannot create rules */
 export function checkBusPlace(field: string, its: ResourceEnvironment, place: ResourceEnvironment): void {
   checkPlace(field, its, place, {
-    why: 'could not have its rule there',
-    wayOut: (what) => `Send its events on, by a rule there, to a bus in the scheduler's ${what}.`,
+    why: 'a rule cannot be created there',
+    wayOut: (what) => `Forward its events, by a rule there, to a bus in the scheduler's ${what}.`,
   });
 }
 
@@ -319,7 +314,7 @@ function checkPlace(
     throw new ConfigurationError(
       field,
       value ?? its[part],
-      `is of another ${what} than the scheduler (${ours[part]}), and ${why}`,
+      `is in another ${what} than the scheduler (${ours[part]}), and ${why}`,
       wayOut(what),
     );
   }
@@ -337,7 +332,7 @@ function checkPollers(fleet: string, pollers: FleetProps['provisionedPollers']):
       `fleets.${fleet}.provisionedPollers.${field}`,
       value,
       `must be a whole number from ${min} to ${max}`,
-      'Leave provisionedPollers out for those that Lambda shares.',
+      'Leave provisionedPollers out to use Lambda’s shared pollers.',
     );
   };
   check('minimumPollers', minimumPollers, POLLERS.min, POLLERS.minimumMax);
@@ -355,7 +350,7 @@ function checkConcurrency(
     throw new ConfigurationError(
       field,
       maxConcurrency,
-      'cannot stand beside provisionedPollers: Lambda takes either pollers or a bound',
+      'cannot be combined with provisionedPollers: Lambda accepts only one of the two',
       'Leave one of them out.',
     );
   }
@@ -366,7 +361,7 @@ function checkConcurrency(
     field,
     maxConcurrency,
     `must be a whole number from ${min} to ${max}`,
-    'Leave it out: the slots bound what runs at once.',
+    'Leave it out: the slots limit the jobs that run at once.',
   );
 }
 

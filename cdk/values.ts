@@ -1,7 +1,6 @@
 /**
  * Checks of values that TypeScript would refuse. An app in JavaScript gets an error that names the field, instead of a
- * failure
- * inside aws-cdk-lib or a value that is silently ignored.
+ * failure inside aws-cdk-lib or a value that is silently ignored.
  */
 
 import { type Duration, Token } from 'aws-cdk-lib';
@@ -21,8 +20,7 @@ export const checkText: Check = (field, value) => {
 
 /**
  * Checks for an object of aws-cdk-lib by a member that all of its kind have. Classes do not help, because two copies of
- * the
- * library have different ones.
+ * the library have different ones.
  */
 export const having =
   (member: string, what: string): Check =>
@@ -32,7 +30,7 @@ export const having =
       field,
       value,
       `must be ${what}`,
-      'Give the construct itself, not its name or ARN: there is a static method from… for one that is deployed elsewhere.',
+      'Give the construct itself, not its name or ARN. For a resource of another app, use the static from… method of its class.',
     );
   };
 
@@ -54,8 +52,7 @@ export const listOf =
 
 /**
  * Checks an object that goes to aws-cdk-lib. Later versions may have more fields, so an unknown name is refused only if
- * it
- * looks misspelt.
+ * it looks misspelt.
  */
 export const libraryObjectOf =
   (checks: Readonly<Record<string, Check>>): Check =>

@@ -14,7 +14,7 @@ export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): voi
     if (silent !== undefined) {
       Annotations.of(scheduler).addWarningV2(
         `fairlead:undeclared-timeout:${type}`,
-        `A job of type ${type} may take ${timeoutMs} ms: the function of fleet ${silent.fleet} has no timeout of its own, so it has Lambda's 3 seconds. Set the function's timeout, use WorkerFunction (5 minutes), or declare types.${type}.timeoutMs.`,
+        `A job of type ${type} may take ${timeoutMs} ms: the function of fleet ${silent.fleet} has no timeout, so Lambda's default of 3 seconds applies. Set the function's timeout, use WorkerFunction (5 minutes), or declare types.${type}.timeoutMs.`,
       );
     } else if (serving.every(({ fleet }) => !pool.handlers.has(fleet))) {
       Annotations.of(scheduler).addInfo(
@@ -43,7 +43,7 @@ export function warnOfMetrics(
     const most = Math.round(count * METRICS_OF_NAME * METRIC_MONTH);
     Annotations.of(scheduler).addWarningV2(
       `fairlead:metrics-by-${scope}`,
-      `Metrics are told by ${scope}, as metricsBy, a metric that was asked for by ${scope}, or the dashboard wants it: CloudWatch bills up to $${most} a month for ${count} ${scope}s in use. Leave that out, or acknowledge this warning.`,
+      `Metrics are written by ${scope}, because of metricsBy, a metric by ${scope}, or the dashboard. CloudWatch bills up to $${most} a month for ${count} ${scope}s in use. Remove that use, or acknowledge this warning.`,
     );
   }
 }

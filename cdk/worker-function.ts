@@ -16,8 +16,7 @@ const MEMORY_MB = 1_024;
 
 /**
  * A Lambda function for a fleet. By default it has Node.js 24 on arm64, a bundle of one file, a timeout of 5 minutes,
- * 1,024 MB, JSON logs that are kept for two weeks, no platform log lines for successful invocations, and a role that
- * may
+ * 1,024 MB, JSON logs that are kept for two weeks, no platform log lines for successful invocations, and a role that may
  * write only these logs. Every prop that you give replaces its default.
  *
  * @example
@@ -68,7 +67,7 @@ export class WorkerFunction extends NodejsFunction {
     if (unknown.length > 0) {
       Annotations.of(this).addWarningV2(
         'fairlead:unknown-property',
-        `WorkerFunction does not know ${unknown.join(', ')}: unless the aws-cdk-lib of this app does, it is left out. See WorkerFunctionProps for what there is.`,
+        `WorkerFunction does not know ${unknown.join(', ')}, which is ignored unless the aws-cdk-lib of this app knows it. WorkerFunctionProps lists all props.`,
       );
     }
   }
