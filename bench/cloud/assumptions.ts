@@ -74,7 +74,7 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'logs',
-    is: "the bytes that our code logs, plus 26 bytes for each event. Workers are `WorkerFunction`s, so Lambda itself logs nothing for a successful invocation; its default text would cost $0.18 more. Storage of logs is excluded",
+    is: 'the bytes that our code logs, plus 26 bytes for each event. Workers are `WorkerFunction`s, so Lambda itself logs nothing for a successful invocation; its default text would cost $0.18 more. Storage of logs is excluded',
     source:
       'CloudWatch Logs; Lambda guide, log-level filtering; the construct: JSON, system logs from warnings on',
   },
