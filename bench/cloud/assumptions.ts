@@ -80,9 +80,14 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'metrics',
-    is: 'each metric with its dimensions that a run or its warm-up wrote is billed for every hour; the bytes of its lines are part of the logs. No metrics on request, none by type or tier, and by fleet only used caps. The alarms add three, the dashboard six and those by type. An idle scheduler writes none',
+    is: 'each metric with its dimensions that a run or its warm-up wrote is billed for every hour; the bytes of its lines are part of the logs. An idle scheduler writes none',
     source:
       'CloudWatch pricing: custom metrics, $0.30 a month each, prorated by the hour and metered only when data is sent; embedded metric format: each metric and set of dimensions is one',
+  },
+  {
+    what: 'the metrics in use',
+    is: 'none on request, none by type or tier, and by fleet only used caps. The alarms add three, the dashboard six and those by type',
+    source: 'the construct: alarms and dashboard are optional',
   },
   {
     what: 'the jobs',
@@ -96,7 +101,12 @@ export const MODEL: readonly Assumption[] = [
   },
   {
     what: 'the runs',
-    is: 'counted after a warm-up: saturated 60 s after 20 s, with a thousand keys 15 s after 15 s, with ten thousand 30 s after 15 s, with partitions 4 to 8 s after 6 s; half load and 100 a second 60 s after 20 s; 20 a second 120 s after 60 s; 1 a second ten minutes after twelve. Rows with partitions are counted while the pool fills and the stream is still behind. Their rate is the most that passes can start, and does not last; their bill is too low, because most outcome events and settlements come later',
+    is: 'saturated: 60 s after a warm-up of 20 s; with a thousand keys 15 s after 15 s, with ten thousand 30 s after 15 s. Half load and 100 a second: 60 s after 20 s. 20 a second: 120 s after 60 s. 1 a second: ten minutes after twelve',
+    source: 'bench/cloud/rows.ts',
+  },
+  {
+    what: 'runs with partitions',
+    is: '4 to 8 s after a warm-up of 6 s, while the pool fills and the stream is still behind. Their rate is the most that passes can start, and does not last. Their bill is too low, because most outcome events and settlements come later',
     source: 'bench/cloud/rows.ts',
   },
   {
