@@ -264,7 +264,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 1,
       periods: 5,
-      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` shows them with the reason, `fairlead queues redrive` retries them. They are kept for 14 days',
+      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` shows them with their errors, `fairlead queues redrive` retries them. They are kept for 14 days',
     });
   }
 
@@ -274,7 +274,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods: 3,
-      says: 'The bus has refused outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and published when the bus accepts them',
+      says: 'The bus has not accepted outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and published when the bus accepts them',
     });
   }
 

@@ -24,7 +24,7 @@ export interface SchedulerAttributes {
    * million jobs
    */
   readonly wakeFunctionArn?: string;
-  /** The sources whose requests the scheduler accepts. @default - every source but its own */
+  /** The sources whose requests the scheduler accepts. @default - every source */
   readonly sources?: readonly string[];
   /** The key that encrypts the scheduler's resources. @default - keys of AWS */
   readonly encryptionKeyArn?: string;

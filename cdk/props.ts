@@ -85,7 +85,7 @@ export interface SchedulerProps<Type extends string = string> {
   /**
    * The `source`s of the `Job Requested` events that the scheduler accepts. Schedulers that share a bus need different
    * sources; the scheduler's own source, `fairlead`, is refused.
-   * @default - every source but its own
+   * @default - every source
    */
   readonly sources?: readonly string[] | undefined;
   /**
