@@ -20,41 +20,45 @@ import { checkSubnets } from './worker-function-props.ts';
 /** The props of a `Scheduler`. Each is optional; an unknown prop is refused with a `ConfigurationError`. */
 export interface SchedulerProps<Type extends string = string> {
   /**
-   * Job types by name. If types are given, fleets may name only these types, which TypeScript checks too.
+   * Job types by name, at most 1,000. If types are given, fleets may name only these types, which TypeScript checks too.
    * @default - the types that fleets name, each with its defaults; one type `default` if there is no fleet either. A type
    * without a timeout gets the longest that the handlers of its fleets can keep
    */
   readonly types?: Readonly<Record<Type, JobTypeInput>> | undefined;
   /**
-   * Fleets by name; `addFleet` adds more. A type without a fleet gets one of its own, served by long-running processes.
+   * Fleets by name, at most 1,000; `addFleet` adds more. A type without a fleet gets one of its own, served by
+   * long-running processes.
    * @default - none
    */
   readonly fleets?: Readonly<Record<string, FleetProps<NoInfer<Type>>>> | undefined;
   /**
-   * Tiers, the highest first.
+   * Tiers, the highest first, at most 100. A tier's `guaranteed` slots may not exceed its cap, and
+   * all of them together not the pool's.
    * @default - one, named `default`
    */
   readonly tiers?: PoolInput['tiers'];
   /**
-   * The most jobs of the whole pool that run at once.
+   * The most jobs of the whole pool that run at once; null means no limit.
    * @default - no limit besides the fleets' slots
    */
   readonly maxConcurrency?: PoolInput['maxConcurrency'];
   /**
-   * Coefficients of the score. Each deployment may change them; jobs that already wait keep their order within their line
-   * of one type, mode and fairness key.
-   * @default - `SCORE_DEFAULTS`
+   * Coefficients of the score, in points: `priority` for each unit of priority, `ageSec` for each second of waiting,
+   * `rarity` divided by the free slots of a job's fleets, and for on-demand jobs `onDemand` once and `onDemandAgeSec`
+   * more for each second. Each deployment may change them; jobs that already wait keep their order within their line of
+   * one type, mode and fairness key.
+   * @default - priority 1,024, ageSec 16, rarity 500, onDemand 4,096, onDemandAgeSec 32
    */
   readonly score?: PoolInput['score'];
   /**
-   * Cost accounting per fairness key.
-   * @default - `FAIRNESS_DEFAULTS`
+   * The accounting of costs by fairness key: weights, a cap for each key, credit, and how costs are learned.
+   * @default - weight 1 and no cap for each key; a key keeps at most 5 minutes of credit (`creditMs`)
    */
   readonly fairness?: PoolInput['fairness'];
   /**
    * When and how much partitions lend each other of their slots and shares of caps; see docs/scale.md. A pool with one
    * partition lends nothing.
-   * @default - `LENDING_DEFAULTS`
+   * @default - backlogThreshold 2, lentShare 0.5, batch 10, maxBorrowed 100, loanMs 30,000
    */
   readonly lending?: PoolInput['lending'];
   /**
@@ -64,8 +68,8 @@ export interface SchedulerProps<Type extends string = string> {
    */
   readonly lostClaimsInARow?: PoolInput['lostClaimsInARow'];
   /**
-   * The number of partitions, among which fairness keys and caps are divided. Each has a single writer. A cap below this
-   * number is refused. A deployment may change it at any time; see docs/scale.md.
+   * The number of partitions, 1 to 4,096, among which fairness keys and caps are divided. Each has a single writer. A cap
+   * below this number is refused. A deployment may change it at any time; see docs/scale.md.
    * @default 1: one exact order for the whole pool
    */
   readonly partitions?: PoolInput['partitions'];
