@@ -1,6 +1,6 @@
 /**
- * What a review with cdk-nag's AwsSolutions pack asks about, answered beside the construct: whoever runs it over an app
- * sees the answers, not the questions. Nothing here depends on cdk-nag; without it, these are metadata.
+ * Answers to the findings of cdk-nag's AwsSolutions pack, stored beside the constructs. A review of an app then shows the
+ * answers instead of the findings. Nothing here depends on cdk-nag; without it, the answers are only metadata.
  */
 import { Validations } from 'aws-cdk-lib';
 import type { IConstruct } from 'constructs';
@@ -9,22 +9,22 @@ const ANSWERS = {
   hints: {
     id: 'AwsSolutions-SQS3',
     reason:
-      'Its messages only hint at what the items of the table say: what is lost with one is found by the next look at them.',
+      'Its messages are only hints about items of the table. If one is lost, the next pass reads the items.',
   },
   sharedTls: {
     id: 'AwsSolutions-SQS4',
     reason:
-      'One policy, FleetTls, refuses what does not come over TLS for all queues of fleets: one for each would be half of what a stack may hold.',
+      'One policy, FleetTls, requires TLS for all queues of fleets. One for each would be half of the resources that a stack may have.',
   },
   traces: {
     id: 'AwsSolutions-IAM5[Resource::*]',
     reason:
-      'xray:PutTraceSegments and xray:PutTelemetryRecords know no resource: they write traces of the account.',
+      'xray:PutTraceSegments and xray:PutTelemetryRecords support no resource: they write traces of the account.',
   },
   vpcAccess: {
     id: 'AwsSolutions-IAM5[Resource::*]',
     reason:
-      'Lambda makes and removes the network interfaces of a function in a VPC with its role. Nobody knows their names before, and what describes them knows no resource.',
+      'Lambda creates and deletes the network interfaces of a function in a VPC with its role. Their names are not known before, and the actions that describe them support no resource.',
   },
 } as const;
 

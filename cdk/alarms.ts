@@ -1,9 +1,11 @@
 /**
- * Alarms for what somebody must look at: what went wrong, and what stands still although nothing went wrong. Missing data alone
- * alarms nowhere: a new deployment has none. Where it must mean something, the alarm looks at other data that shows that there should be some.
+ * Alarms for problems that need an operator: failures, and standstill without a failure. Missing data alone never alarms,
+ * because a new deployment has none. If missing data is a sign of trouble, the alarm also needs other data that shows
+ * that there should be some.
  *
- * CloudWatch hears of the last minutes late. An expression that fills what is missing has a made-up value there, and an alarm that wants all of
- * its periods to breach would never ring, or never end: so each wants some of its periods (CloudWatch's guide, "Using metric math", on FILL).
+ * CloudWatch receives the last minutes late. An expression that fills missing data has an invented value there, and an
+ * alarm that needs all of its periods would never ring, or never end. So each alarm needs only some of its periods
+ * (CloudWatch's guide, "Using metric math", on FILL).
  */
 
 import { Duration, Token } from 'aws-cdk-lib';
@@ -25,15 +27,18 @@ import { TABLE } from '../lib/store/table/schema.ts';
 import { durationWithin, having, listOf } from './values.ts';
 import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 
-/** When alarms ring. Each has a default that is silent where all is well. */
+/** Thresholds of the alarms. With the defaults, all alarms are silent while the scheduler is healthy. */
 export interface AlarmsProps {
-  /** Who is told, such as a topic. @default - nobody: the alarms can be seen */
+  /** Actions of each alarm, such as a topic that it notifies. @default - none: alarms only show their state */
   readonly actions?: readonly IAlarmAction[];
-  /** How long the first waiting job may have been ready. @default Duration.minutes(15) */
+  /** How long the first waiting job may have been ready, at least 1 second. @default Duration.minutes(15) */
   readonly oldestPending?: Duration;
-  /** How far the dispatch function may be behind the stream, and ingest behind its queue. @default Duration.minutes(2) */
+  /**
+   * How far the dispatch function may be behind the stream, and ingest behind its queue, at least 1 second.
+   * @default Duration.minutes(2)
+   */
   readonly lag?: Duration;
-  /** Jobs of a hundred that may fail for good, of at least 10 in 5 minutes. @default 50 */
+  /** The percentage of jobs that may fail for good, of at least 10 in 5 minutes; above 0 and up to 100. @default 50 */
   readonly failedPercent?: number;
 }
 
@@ -41,7 +46,7 @@ interface AlarmsConstructProps extends AlarmsProps {
   readonly scheduler: WatchedScheduler;
 }
 
-/** What to ring for: a metric, the value from which it does, and in how many of the last periods. */
+/** The condition of an alarm: a metric, its threshold, and how many of the last periods must reach it. */
 interface Watch {
   readonly metric: IMetric;
   readonly from: number;
@@ -52,34 +57,37 @@ interface Watch {
 
 const PERIOD = Duration.minutes(1);
 const LONG_PERIOD = Duration.minutes(5);
-/** An outcome that the bus does not take is tried again each quarter of an hour at least. */
+/** An outcome that the bus refuses is tried again at least each quarter of an hour. */
 const OUTCOMES_PERIOD = Duration.minutes(15);
-/** A message to a fleet is deleted when its function ends, which is in 15 minutes; a wake is delayed by as much at most. Twice that is too old for any. */
+/**
+ * A message to a fleet is deleted within 15 minutes, when its function ends, and a wake is delayed by at most as much.
+ * Twice that is too old for either.
+ */
 const HINT_AGE = Duration.minutes(30);
-/** What CloudWatch takes of one expression. */
+/** The most metrics in one expression of CloudWatch. */
 const METRICS_OF_ALARM = 10;
-/** Failures of fewer jobs are those of these jobs. */
+/** With fewer jobs, failures say something about these jobs only. */
 const JOBS_MIN = 10;
-/** What an alarm may look back over: a day. */
+/** The longest time that an alarm may evaluate. */
 const DAY = Duration.days(1);
 
-/** What DynamoDB says of why it throttles: of a key that is too hot, or of a quota. */
+/** DynamoDB's metrics of throttled requests, by reason: a hot key, or a limit. */
 const THROTTLES = {
   HotKeys: {
     metrics: ['ReadKeyRangeThroughputThrottleEvents', 'WriteKeyRangeThroughputThrottleEvents'],
-    says: 'One key of the table or its index takes more than a partition of DynamoDB gives: see docs/scale.md on busy keys and partitions',
+    says: 'One key of the table or its index has more load than a partition of DynamoDB allows: see docs/scale.md on busy keys and partitions',
   },
   Quota: {
     metrics: ['ReadAccountLimitThrottleEvents', 'WriteAccountLimitThrottleEvents'],
-    says: "The table takes more than the account's quota for one table: have it raised, or divide the work among schedulers",
+    says: "The table has more load than the account's quota for one table: request a higher quota, or divide the work among schedulers",
   },
   TableLimit: {
     metrics: ['ReadMaxOnDemandThroughputThrottleEvents', 'WriteMaxOnDemandThroughputThrottleEvents'],
-    says: 'The table takes more than the most that somebody has set for it',
+    says: 'The table has more load than the maximum throughput that is set for it: raise the maximum, or remove it',
   },
 } as const;
 
-/** A metric of seconds has nothing below one. */
+/** Metrics in seconds have no value below one. */
 const checkThreshold = durationWithin({ least: Duration.seconds(1) });
 
 const checkPercent: Check = (field, value) => {
@@ -115,7 +123,7 @@ export class SchedulerAlarms extends Construct {
     scheduler.whenSettled(() => this.#watchFleets(Object.values(scheduler.fleets)));
   }
 
-  /** Those that there are: of dead letters and of what runs, some come when everything is declared. */
+  /** The alarms created so far; some are created when everything is declared. */
   get all(): readonly Alarm[] {
     return [...this.#all];
   }
@@ -127,12 +135,12 @@ export class SchedulerAlarms extends Construct {
       from: oldestPending.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'A job has been ready for long and was not started: `fairlead jobs explain` says what it waits for',
+      says: 'A job has been ready for a long time and was not started: `fairlead jobs explain` says why it waits',
     });
     const ended = sumOf('failed', 'succeeded');
     this.#add('Failures', {
       metric: new MathExpression({
-        label: 'Jobs of a hundred that failed for good',
+        label: 'Percentage of jobs that failed for good',
         expression: `IF((${ended}) >= ${JOBS_MIN}, 100 * ${zeroed('failed')} / (${ended}), 0)`,
         usingMetrics: {
           failed: scheduler.metricFailed({ period: LONG_PERIOD }),
@@ -143,7 +151,7 @@ export class SchedulerAlarms extends Construct {
       from: failedPercent,
       times: 1,
       periods: 2,
-      says: 'Many jobs fail for good: `fairlead dead-letters` shows them, and tries them again',
+      says: 'Many jobs fail for good: `fairlead dead-letters` lists them, and retries them',
     });
   }
 
@@ -154,14 +162,14 @@ export class SchedulerAlarms extends Construct {
       from: lag.toMilliseconds(),
       times: 3,
       periods: 5,
-      says: 'The dispatch function is behind the stream of the table, and outcome events come late: its log says what fails. After a day the stream forgets; `fairlead outcomes publish` tells what was lost',
+      says: 'The dispatch function is behind the stream of the table, so outcome events are late: its log shows the errors. The stream keeps records for a day; `fairlead outcomes publish` publishes lost outcomes',
     });
     this.#add('IngestAge', {
       metric: ingestQueue.metricApproximateAgeOfOldestMessage({ statistic: 'Maximum', period: PERIOD }),
       from: lag.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'Events wait to become jobs: see that the event source of the ingest queue is enabled, look at the errors of the ingest function, or raise ingestConcurrency',
+      says: 'Events wait to become jobs: enable the event source of the ingest queue, check the errors of the ingest function, or raise ingestConcurrency',
     });
     const ofBoth = (label: string, metricOf: (lambda: IFunction) => IMetric): MathExpression =>
       new MathExpression({
@@ -175,14 +183,14 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 3,
       periods: 5,
-      says: 'The ingest or the dispatch function fails again and again: their logs say why',
+      says: 'The ingest or the dispatch function fails repeatedly: their logs say why',
     });
     this.#add('FunctionThrottles', {
       metric: ofBoth('Throttles', (lambda) => lambda.metricThrottles({ period: PERIOD })),
       from: 1,
       times: 3,
       periods: 5,
-      says: "The ingest or the dispatch function finds no room in the account's concurrency: have the quota raised, or see reservedConcurrency",
+      says: "The ingest or the dispatch function is throttled, because the account's concurrency is used up: request a higher quota, or set reservedConcurrency",
     });
     this.#watchTick(scheduler);
     this.#add('WakeAge', {
@@ -190,19 +198,19 @@ export class SchedulerAlarms extends Construct {
       from: HINT_AGE.toSeconds(),
       times: 3,
       periods: 5,
-      says: 'Wakes find no dispatcher, so what is due starts up to a minute late: see that the event source of the wake queue is enabled',
+      says: 'No dispatcher receives wakes, so due jobs start up to a minute late: enable the event source of the wake queue',
     });
   }
 
-  /** A rule that does not fire tells nothing, as one that has just been made. But Lambda asks the wake queue for messages all the time. */
+  /** A disabled rule writes no metric, and neither does a new one. But Lambda polls the wake queue all the time. */
   #watchTick({ tickRuleName, wakeQueue }: WatchedScheduler): void {
     const at = { statistic: 'Sum', period: PERIOD };
     this.#add('NoTick', {
       metric: new MathExpression({
-        label: 'No tick, though the event sources are served',
+        label: 'No tick, though event sources are polled',
         expression: `IF((${zeroed('ticks')} == 0) AND ((${sumOf('empty', 'received')}) > 0), 1, 0)`,
         usingMetrics: {
-          // Of the rule, not of the function, which others invoke too.
+          // A metric of the rule, because other callers invoke the function too.
           ticks: new Metric({
             namespace: 'AWS/Events',
             metricName: 'Invocations',
@@ -217,7 +225,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 5,
       periods: 7,
-      says: 'No tick has come for minutes, so what is due does not start: enable the rule that invokes the dispatch function each minute',
+      says: 'No tick has come for minutes, so due jobs do not start: enable the rule that invokes the dispatch function each minute',
     });
   }
 
@@ -256,7 +264,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 1,
       periods: 5,
-      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` says which and why, `fairlead queues redrive` tries them again; they are kept for 14 days',
+      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` shows them with their errors, `fairlead queues redrive` retries them. They are kept for 14 days',
     });
   }
 
@@ -266,11 +274,11 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods: 3,
-      says: 'The bus has not taken outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and told when it takes them',
+      says: 'The bus has not accepted outcome events for half an hour: the log of the dispatch function says why (its policy, its key, a quota). They are kept for 14 days, and published when the bus accepts them',
     });
   }
 
-  /** By function and by queue, as many in one alarm as CloudWatch takes. */
+  /** One alarm for as many functions, or queues, as CloudWatch allows in an expression. */
   #watchFleets(fleets: readonly WatchedFleet[]): void {
     const functions = fleets.flatMap((fleet) => (fleet.function === undefined ? [] : [fleet.function]));
     const failures = ['Errors', 'Throttles', 'RecursiveInvocationsDropped'];
@@ -279,19 +287,19 @@ export class SchedulerAlarms extends Construct {
       this.#addAny(`WorkerFunctions${at === 0 ? '' : at}`, {
         metrics: some.flatMap((lambda) => failures.map((name) => lambda.metric(name, { statistic: 'Sum' }))),
         from: 1,
-        says: 'The function of a fleet fails outside its handlers, finds no room in the account’s concurrency, or is taken for a loop by Lambda: its metrics Errors, Throttles and RecursiveInvocationsDropped say which, its log why',
+        says: 'The function of a fleet fails outside its handlers, is throttled by the account’s concurrency, or is stopped by Lambda’s loop detection: see its metrics Errors, Throttles and RecursiveInvocationsDropped, and its log',
       });
     }
     for (const [at, some] of [...groupsOf(fleets, METRICS_OF_ALARM)].entries()) {
       this.#addAny(`FleetQueueAge${at === 0 ? '' : at}`, {
         metrics: some.map((fleet) => fleet.metricQueueAge({ statistic: 'Maximum' })),
         from: HINT_AGE.toSeconds(),
-        says: 'A message to a fleet has found no worker for half an hour, though slots are counted for it: see that its event source is enabled, or that its processes run (`fairlead fleets`)',
+        says: 'No worker has received a message to a fleet for half an hour, though the fleet has slots: enable its event source, or start its processes (`fairlead fleets`)',
       });
     }
   }
 
-  /** One alarm for several metrics, any of which rings. */
+  /** An alarm that rings if any of several metrics reaches the threshold. */
   #addAny(
     id: string,
     { metrics, from, says }: Pick<Watch, 'from' | 'says'> & { readonly metrics: readonly Metric[] },
@@ -299,7 +307,7 @@ export class SchedulerAlarms extends Construct {
     const named = metrics.map((metric, at) => [`m${at}`, metric] as const);
     this.#add(id, {
       metric: new MathExpression({
-        label: 'Whether any of them is too high',
+        label: '1 if any of them is too high',
         expression: `IF(${named.map(([name]) => `(${zeroed(name)} >= ${from})`).join(' OR ')}, 1, 0)`,
         usingMetrics: Object.fromEntries(named),
         period: LONG_PERIOD,
@@ -311,12 +319,12 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  /** All looks well, and nothing moves. */
+  /** Watches for jobs that do not move although nothing fails. */
   #watchStandstill(scheduler: WatchedScheduler): void {
     const at = { period: LONG_PERIOD };
-    // Asked for at once: an environment that a process is given next must name them.
+    // Created at once, so that environments of processes that are created next contain these metrics.
     const finishes = new MathExpression({
-      label: 'Something runs, and nothing ends',
+      label: 'Jobs run, and none ends',
       expression: `IF((${zeroed('running')} > 0) AND ((${sumOf('succeeded', 'failed', 'cancelled', 'retried')}) == 0), 1, 0)`,
       usingMetrics: {
         running: scheduler.metricRunning({ ...at, statistic: 'Minimum' }),
@@ -329,7 +337,7 @@ export class SchedulerAlarms extends Construct {
     });
     this.#add('NothingStarts', {
       metric: new MathExpression({
-        label: 'Something could start, and nothing does',
+        label: 'Jobs could start, and none does',
         expression: `IF((${zeroed('startable')} > 0) AND (${zeroed('free')} > 0) AND (${zeroed('started')} == 0), 1, 0)`,
         usingMetrics: {
           startable: scheduler.metricStartable({ ...at, statistic: 'Minimum' }),
@@ -341,37 +349,37 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods: 3,
-      says: 'Jobs wait that nothing holds back, slots are free, and none starts: look at the logs of the dispatch function and at the fleets’ workers',
+      says: 'Jobs wait although no cap, conflict or pause holds them back and slots are free: check the logs of the dispatch function, and the workers of the fleets',
     });
     scheduler.whenSettled(() => {
       const longestMs = Math.max(...scheduler.configuration.types.map(({ timeoutMs }) => timeoutMs));
-      // What runs ends by the timeout of its type.
+      // Each running job ends by its type's timeout.
       const longest = Math.ceil(longestMs / LONG_PERIOD.toMilliseconds());
       this.#watchStream(scheduler, longest + 1);
-      // One period more for what has begun in the last one, and one that nobody has told of yet.
+      // One more period for jobs that began during the last one, and one for late metrics.
       const periods = Math.min(DAY.toMilliseconds() / LONG_PERIOD.toMilliseconds(), longest + 2);
       this.#add('NothingFinishes', {
         metric: finishes,
         from: 1,
         times: periods - 1,
         periods,
-        says: 'Jobs are running and none has ended for longer than any of them may take: workers hang, or cannot reach the table',
+        says: 'Jobs run, and none has ended for longer than the longest timeout: workers hang, or cannot reach the table',
       });
     });
   }
 
   /**
-   * A source that is disabled, or may not read, leaves no trace: no error, and no age. But the stream tells of the end of each job that a worker
-   * has started, if not before.
+   * Watches for an event source that is disabled or lacks rights. It leaves no trace: no error, and no age. But the
+   * stream has a record of the end of each job that a worker has started, at the latest.
    *
-   * @param longest - by when what has started ends, in long periods
+   * @param longest - the number of long periods in which each started job ends
    */
   #watchStream(scheduler: WatchedScheduler, longest: number): void {
     const periods = 3;
     const period = Duration.minutes(Math.min(longest * LONG_PERIOD.toMinutes(), DAY.toMinutes() / periods));
     this.#add('StreamUnread', {
       metric: new MathExpression({
-        label: 'Jobs start, and the stream tells of none',
+        label: 'Jobs start, and the stream has no records',
         expression: `IF((${zeroed('started')} > 0) AND (FILL(age, -1) < 0), 1, 0)`,
         usingMetrics: {
           started: scheduler.metricStarted({ period }),
@@ -382,7 +390,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 2,
       periods,
-      says: 'Jobs start, and the dispatch function hears of none from the stream of the table, so nothing tells the bus what becomes of them: see that its event source is enabled and may read the stream (`aws lambda list-event-source-mappings` says why not). After a day the stream forgets; `fairlead outcomes publish` tells what was lost',
+      says: 'Jobs start, but the dispatch function gets no records of the stream of the table, so no outcomes are published: enable its event source, and check its rights (`aws lambda list-event-source-mappings` shows the error). The stream keeps records for a day; `fairlead outcomes publish` publishes lost outcomes',
     });
   }
 
@@ -401,6 +409,6 @@ export class SchedulerAlarms extends Construct {
   }
 }
 
-/** Of a metric: where nothing was told there was nothing. */
+/** Zero for a metric without data. */
 const zeroed = (name: string): string => `FILL(${name}, 0)`;
 const sumOf = (...names: readonly string[]): string => names.map(zeroed).join(' + ');

@@ -1,8 +1,8 @@
 /**
- * What `cdk deploy` deploys: the stack of the example, or with `-c stack=<module>` another one.
+ * The app of `cdk deploy`: the stack of the example, or with `-c stack=<module>` another one.
  *
- * The module exports `addStack(app, platform)`; its path is relative to the project. The platform is `host` where
- * an emulator runs functions as processes of this machine: when `AWS_ENDPOINT_URL` is set, or `-c platform=host`.
+ * The module exports `addStack(app, platform)`; its path is relative to the project. The platform is `host` if an
+ * emulator runs functions as processes of this machine: when `AWS_ENDPOINT_URL` is set, or with `-c platform=host`.
  */
 import { pathToFileURL } from 'node:url';
 import { App, type Stack } from 'aws-cdk-lib';

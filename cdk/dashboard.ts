@@ -1,4 +1,4 @@
-/** A dashboard of CloudWatch: from the top, is it well, what waits, what runs, what does each part do. */
+/** A CloudWatch dashboard, from the top: health, waiting jobs, running jobs, and the scheduler's parts. */
 
 import { Duration, Token } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IMetric, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
@@ -11,9 +11,9 @@ import { durationWithin } from './values.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 export interface DashboardProps {
-  /** @default - generated */
+  /** The name of the dashboard: 1 to 255 letters, digits, dashes and underscores. @default - generated */
   readonly dashboardName?: string;
-  /** How much of the past it shows. @default Duration.hours(3) */
+  /** The time range that it shows at first, at least 1 minute. @default Duration.hours(3) */
   readonly past?: Duration;
 }
 
@@ -36,10 +36,10 @@ const CHECKS: Readonly<Record<keyof DashboardProps, Check>> = {
   past: durationWithin({ least: Duration.minutes(1) }),
 };
 
-/** @throws ConfigurationError for what no dashboard can have */
+/** @throws ConfigurationError for an impossible name or time range */
 export const checkDashboard = (props: DashboardProps): void => objectOf(CHECKS)('', props);
 
-/** What its graphs show of what is told on request. */
+/** The metrics on request that the graphs show. */
 export const METRICS_DRAWN = [
   'submitted',
   'running',
@@ -49,7 +49,7 @@ export const METRICS_DRAWN = [
   'writeUnits',
 ] as const satisfies MetricOnRequest[];
 
-/** More lines than this cannot be told apart, and each costs something where it is drawn. */
+/** The most lines in a graph. More could not be told apart, and each costs money. */
 const LINES_MAX = 20;
 const HALF = 12;
 const HEIGHT = 6;

@@ -1,6 +1,7 @@
 /**
- * What declares: a resource of the stack whose function checks the declaration and writes it into the table. It comes after
- * the queues that it names, and before the functions that read it; what it refuses fails the deployment with its reason.
+ * The custom resource whose function checks the declaration and writes it into the table. It is deployed after the queues
+ * that the declaration names, and before the functions that read it. A refused declaration fails the deployment with the
+ * reason.
  */
 import { CustomResource, Duration, Lazy } from 'aws-cdk-lib';
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
@@ -14,19 +15,19 @@ import { type SchedulerGrants, sendMessages } from './grants.ts';
 import type { GuardedQueue } from './queues.ts';
 
 const TIMEOUT = Duration.minutes(5);
-/** CloudFormation would wait for an hour for a function that cannot answer. */
+/** CloudFormation would wait an hour for a function that cannot answer. */
 const ANSWER_WITHIN = Duration.minutes(10);
 
 export interface DeclarationProps {
-  /** As `encodeConfiguration` writes it; asked for when the app is complete. */
+  /** The output of `encodeConfiguration`; called when the app is complete. */
   readonly pool: () => string;
-  /** As `encodeDeclaredSchedules` writes them; asked for when the app is complete. */
+  /** The output of `encodeDeclaredSchedules`; called when the app is complete. */
   readonly schedules: () => string;
   readonly table: ITableV2;
   readonly wakeQueue: Queue;
-  /** By fleet; asked for when the app is complete. */
+  /** The queues by fleet; called when the app is complete. */
   readonly queues: () => Readonly<Record<string, Queue>>;
-  /** Those whose messages must not be lost. */
+  /** The queues whose messages must not be lost. */
   readonly ownQueues: Readonly<Record<OwnQueueName, GuardedQueue>>;
   readonly grants: SchedulerGrants;
   readonly functions: FunctionSettings;
@@ -42,7 +43,7 @@ export class Declaration extends Construct {
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
       entry: 'declare',
-      description: 'Checks what a deployment declares, and writes it into the table',
+      description: 'Checks the declaration of a deployment, and writes it into the table',
       timeout: TIMEOUT,
       memorySizeMb: 512,
       logGroup: props.logGroup,
@@ -56,7 +57,7 @@ export class Declaration extends Construct {
       resourceType: 'Custom::FairleadDeclaration',
       serviceTimeout: ANSWER_WITHIN,
       properties: {
-        // Another table is declared into, too: without it, nothing here would change with the table.
+        // A new table needs the declaration too. Without its ARN, a change of the table would change no property here.
         tableArn: props.table.tableArn,
         pool: Lazy.string({ produce: props.pool }),
         schedules: Lazy.string({ produce: props.schedules }),
@@ -74,7 +75,7 @@ export class Declaration extends Construct {
         ),
       },
     });
-    // With its rights, not only with the function itself.
+    // The dependency includes the function's rights.
     this.resource.node.addDependency(this.function);
   }
 }

@@ -1,4 +1,4 @@
-/** What runs passes: the dispatch function, behind the table's stream, the wake queue and a tick each minute. */
+/** The dispatch function, which makes passes. The table's stream, the wake queue and a tick each minute invoke it. */
 import { Duration } from 'aws-cdk-lib';
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
@@ -17,12 +17,12 @@ import { type GuardedQueue, guardedQueue, hintQueue, type QueueSettings, visibil
 
 const TIMEOUT = Duration.seconds(60);
 
-/** Between two ticks that take what waits for the bus. Whoever takes it hides it for as long. */
+/** How long outcomes that a tick received stay hidden from other ticks. */
 const OUTCOMES_HIDDEN = Duration.minutes(2);
-/** SQS's most: a tick that takes outcomes and fails has done nothing wrong with them. */
+/** The largest count of SQS: if a tick fails, the outcomes that it received are not at fault. */
 const OUTCOMES_RECEIVED = 1_000;
 
-/** A schedule that has paused itself: the bus is told. Of all items but jobs, it alone has a state. */
+/** The state of a schedule that paused itself, which the dispatch function publishes. Besides jobs, only schedules have a state. */
 const SCHEDULE_STOPPED_STATE = 'stopped';
 
 export interface DispatchProps {
@@ -30,20 +30,20 @@ export interface DispatchProps {
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
-  /** Kept free for passes, so that the tick runs whatever else the account does; also their bound. */
+  /** Invocations that are reserved for passes, so that the tick always runs; also the function's limit. */
   readonly reservedConcurrency?: number | undefined;
 }
 
 export class Dispatch extends Construct {
   readonly wakeQueue: Queue;
-  /** What the bus has not taken, and behind it what it never will. */
+  /** The queue of outcomes that the bus has refused so far, with the dead letters that it refuses for good. */
   readonly outcomes: GuardedQueue;
   readonly function: NodejsFunction;
-  /** Of the rule that invokes it each minute. */
+  /** The name of the rule that invokes the function each minute. */
   readonly tickRuleName: string;
   /**
-   * By this name of the function, whoever may submit tells it of jobs while they are stored. A right to invoke an alias is none to
-   * invoke the function by its own name, by which it believes what it is shown.
+   * The alias through which submitters wake the function. The right to invoke an alias does not include the function
+   * itself, which trusts the records that it is given.
    */
   readonly wakeFunction: Alias;
 
@@ -62,21 +62,22 @@ export class Dispatch extends Construct {
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
       entry: 'dispatch',
-      description: 'Runs passes: settles, promotes, plans, claims, sends; tells the bus what became of jobs',
+      description: 'Makes passes, which decide which jobs start, and publishes outcomes',
       timeout: TIMEOUT,
       memorySizeMb: 1_024,
       logGroup: props.logGroup,
       reservedConcurrency: props.reservedConcurrency,
-      // The next tick does what a failed one left, and a lead is asked for again.
+      // The next tick does the work of a failed one, and a lead is requested again.
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
     consumeStream(this.function, props.table, {
-      // A new table's first records count too.
+      // The first records of a new table count too.
       startingPosition: StartingPosition.TRIM_HORIZON,
-      // A shard has one invocation at a time: where much ends at once, each hears of as much as there is.
+      // Each shard has one invocation at a time, so each should get as many records as there are.
       batchSize: 1_000,
-      // Outcome events come from here: a record is tried for as long as the stream keeps it, a day, and by itself where others would fail with it.
+      // Outcome events are made from these records. A failing record is tried for a day, as long as the stream keeps
+      // it, and is separated from the others of its batch.
       bisectBatchOnError: true,
       filters: [
         FilterCriteria.filter({
@@ -89,16 +90,16 @@ export class Dispatch extends Construct {
     this.wakeFunction = new Alias(this, 'Wake', {
       aliasName: 'wake',
       version: this.function.latestVersion,
-      description: 'Takes wakes of those who submit jobs',
-      // The stream tells of the same jobs.
+      description: 'Accepts wakes from submitters',
+      // Unanswered wakes need no retry, because the stream has the same jobs.
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
     this.#letLead();
-    // No bound: Lambda may keep two pollers at an idle queue that has none, and keeps five at one that has.
+    // No maximum concurrency: with one, Lambda keeps five pollers even at an idle queue, without one it may keep two.
     consumeQueue(this.function, this.wakeQueue, { batchSize: 10 });
     const tick = new Rule(this, 'Tick', {
-      description: 'Looks after what no hint came for',
+      description: 'Starts a pass each minute, for jobs whose hints were lost',
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [
         new LambdaFunction(this.function, {
@@ -110,11 +111,11 @@ export class Dispatch extends Construct {
     this.tickRuleName = tick.ruleName;
   }
 
-  /** The function invokes itself to lead a partition for a while. */
+  /** Lets the function invoke itself, to lead a partition for a while. */
   #letLead(): void {
     const { role } = this.function;
     if (role === undefined) return;
-    // Not among the policies that the function waits for: this one waits for the function.
+    // A separate policy, because this one depends on the function, which depends on its default policy.
     new Policy(this, 'Lead', {
       roles: [role],
       statements: [

@@ -1,4 +1,4 @@
-/** esbuild makes one file of each of the scheduler's functions, at synth; it is the app's to install. */
+/** Checks for esbuild, which bundles the scheduler's functions at synth. The app must install it. */
 
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -7,7 +7,7 @@ import { Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { EnvironmentError } from '../lib/core/errors.ts';
 
-/** As the CDK looks for it: among the app's packages, then on the PATH. */
+/** Looks for esbuild as the CDK does: among the app's packages, then on the PATH. */
 function isInstalled(folder: string): boolean {
   try {
     createRequire(join(folder, 'package.json')).resolve('esbuild');
@@ -17,9 +17,9 @@ function isInstalled(folder: string): boolean {
   }
 }
 
-/** @throws EnvironmentError where functions are to be bundled and nothing is there to do it */
+/** @throws EnvironmentError if functions are to be bundled and esbuild is not installed */
 export function checkEsbuild(scope: Construct, folder: string = process.cwd()): void {
-  // A stack that is not to be deployed needs no code.
+  // A stack that is not deployed needs no code.
   if (!Stack.of(scope).bundlingRequired || isInstalled(folder)) return;
   throw new EnvironmentError(
     `esbuild, which bundles the scheduler's functions, is not installed in ${folder}: run \`npm install --save-dev esbuild\` there`,

@@ -1,7 +1,8 @@
 /**
- * What makes functions run: queues, and the stream of the table. As the library does it, but under ids that hold the name of the
- * stack, not its id: with another id, CloudFormation would make a second mapping of the same source and function before it removes
- * the first, which Lambda refuses, so a stack could neither get another id nor move into a stage.
+ * Event sources of functions: queues, and the stream of the table. They equal those of aws-cdk-lib, except that their ids
+ * contain the name of the stack instead of its id. If the id changed, CloudFormation would create a second mapping of the
+ * same source and function before it removes the first, which Lambda refuses. So a stack could neither get another id nor
+ * move into a stage.
  */
 import { Annotations } from 'aws-cdk-lib';
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb';
@@ -11,7 +12,7 @@ import { uniqueId } from './names.ts';
 
 type Options = Omit<EventSourceMappingOptions, 'eventSourceArn' | 'reportBatchItemFailures'>;
 
-/** Lets the function run for what is in the queue, and take it from there. */
+/** Invokes the function for messages of the queue, and lets it receive them. */
 export function consumeQueue(lambda: IFunction, queue: IQueue, options: Options): void {
   lambda.addEventSourceMapping(`SqsEventSource:${uniqueId(queue)}`, {
     ...options,
@@ -24,11 +25,11 @@ export function consumeQueue(lambda: IFunction, queue: IQueue, options: Options)
   }
   Annotations.of(lambda).addWarningV2(
     'fairlead:handler-role',
-    `The role of ${lambda.node.path} is not known in this app, so the rights to start and finish jobs, and to receive from ${queue.node.path}, cannot be given to it here: refer to the function with its role (fromFunctionAttributes), or give them where it is made.`,
+    `The role of ${lambda.node.path} is not known in this app, so the rights to start and finish jobs, and to receive from ${queue.node.path}, cannot be granted here: import the function with its role (fromFunctionAttributes), or grant them in the app that creates it.`,
   );
 }
 
-/** Lets the function run for what changes in the table. */
+/** Invokes the function for changes of the table. */
 export function consumeStream(lambda: IFunction, table: ITableV2, options: Options): void {
   lambda.addEventSourceMapping(`DynamoDBEventSource:${uniqueId(table)}`, {
     ...options,

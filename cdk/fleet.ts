@@ -1,4 +1,4 @@
-/** A fleet: its queue, and the function behind it if there is one. */
+/** A fleet: its queue, and the function behind the queue if there is one. */
 
 import { Annotations, Duration, Stack } from 'aws-cdk-lib';
 import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
@@ -14,63 +14,69 @@ import { stackWideName } from './names.ts';
 import { fleetVisibilityFor, hintQueue, type QueueSettings, type SharedTls } from './queues.ts';
 import { checkedElsewhere, checkText, durationWithin, having, libraryObjectOf } from './values.ts';
 
-/** SQS accepts nothing lower; the fleet's slots are what holds below it. */
+/** The lowest concurrency that an event source of SQS accepts. The fleet's slots can be fewer. */
 export const EVENT_SOURCE_MIN_CONCURRENCY = 2;
 
-/** A process says with each receive how long it hides a message; this is for one that does not. */
+/** The visibility timeout for a process that does not give one with its receives. */
 const PROCESS_VISIBILITY = Duration.minutes(1);
 
-/** What SQS takes. */
+/** The longest name of a queue in SQS, in characters. */
 const QUEUE_NAME_MAX = 80;
 
-/** One fleet, as the platform engineer declares it. */
+/** The props of a fleet. An unknown prop is refused with a `ConfigurationError`. */
 export interface FleetProps<Type extends string = string> {
-  /** The types it takes. One: specialised. Several: versatile. */
+  /** The job types that the fleet accepts, at least one. */
   readonly types: readonly Type[];
   /**
-   * Jobs that it runs at once.
-   * @default 10 with a handler; without one, workers register their own slots
+   * The most jobs that the fleet runs at once, at least 1. Null, as without a value, lets processes register their own
+   * slots; it is refused with a handler.
+   * @default 10 with a handler; without one, the slots that worker processes register
    */
   readonly slots?: number | null | undefined;
   /**
-   * What does the work: a function of Node.js 22 or later whose handler is one that `worker()` made, or a version or an
-   * alias of one. `WorkerFunction` has everything set. It is given what it needs to find the scheduler in its
-   * environment, the rights to start and finish jobs, and the queue as its event source.
+   * The function that runs the jobs: a function of Node.js 22 or later whose handler was made by `worker()`, or a version
+   * or an alias of one. `WorkerFunction` makes one with all recommended settings. The construct adds the environment
+   * variables that it needs to find the scheduler, the rights to start and finish jobs, and the event source.
    * @default - long-running processes serve the queue: see `grants.work` and `workerEnvironment`
    */
   readonly handler?: IFunction | Version | Alias | undefined;
   /**
-   * The timeout of the handler, where it is not made in this app: jobs must end before it.
+   * The timeout of a handler that this app does not create, up to 15 minutes: jobs must end before it. Required for such
+   * a handler; a value that differs from the known timeout of a function is refused.
    * @default - the function's own
    */
   readonly handlerTimeout?: Duration | undefined;
   /**
-   * Jobs that one invocation of the handler runs at most, side by side in one process, 1 to 10. Where handlers compute, need much
-   * memory or may end their process, say 1: nothing that another job does can then slow a job down or end it.
+   * The most jobs that one invocation of the handler runs, side by side in one process, 1 to 10. Use 1 if handlers
+   * compute, need much memory or may end their process: then no job can slow down or end another one. Refused without a
+   * handler.
    * @default 10
    */
   readonly batchSize?: number | undefined;
   /**
-   * Invocations at once, 2 to 1,000, where fewer than the slots ask for should run, or where an emulator runs only some at
-   * once unless it is told. Lambda keeps five pollers at a queue that has such a bound, and two at an idle one without.
-   * @default - none: the slots bound what is in the queue
+   * The most invocations at once, 2 to 1,000, if that should be fewer than the slots need, or for an emulator that needs
+   * a limit. Lambda keeps five pollers at a queue with such a limit, and two at an idle queue without one. Refused
+   * without a handler and with `provisionedPollers`.
+   * @default - none: the slots limit the messages in the queue
    */
   readonly maxConcurrency?: number | undefined;
   /**
-   * How long a message that was received stays hidden. That of a function that died is what says so: its job starts again
-   * when the message is seen, the handler's timeout and 10 s after the start at the earliest.
+   * How long a received message stays hidden, up to 12 hours and not less than the handler's timeout. The message of a
+   * dead function reveals the death when it returns, so the job starts again then: at the earliest 10 s after the
+   * handler's timeout, counted from the start.
    * @default - 20 s more than the handler's timeout; 1 minute without a handler
    */
   readonly visibilityTimeout?: Duration | undefined;
   /**
-   * Pollers of its own for the queue, which start jobs sooner under sudden load, and cost something when idle. Then the
-   * fleet's slots alone bound its invocations: Lambda takes either pollers or a bound.
-   * @default - Lambda's shared ones, which cost nothing
+   * Dedicated pollers for the queue: `minimumPollers` 2 to 200, `maximumPollers` up to 2,000. They start jobs sooner
+   * under sudden load, and cost money while idle. Then only the slots limit the invocations, because Lambda accepts
+   * either pollers or a maximum concurrency. Refused without a handler.
+   * @default - Lambda's shared pollers, which cost nothing
    */
   readonly provisionedPollers?: ProvisionedPollerConfig | undefined;
 }
 
-/** What SQS and Lambda accept. */
+/** The limit of SQS and Lambda. */
 const VISIBILITY_MAX = Duration.hours(12);
 const POLLER_FIELDS: Readonly<Record<keyof ProvisionedPollerConfig, Check>> = {
   minimumPollers: checkedElsewhere,
@@ -89,7 +95,7 @@ const FLEET_FIELDS: Readonly<Record<keyof FleetProps, Check>> = {
   provisionedPollers: libraryObjectOf(POLLER_FIELDS),
 };
 
-/** @throws ConfigurationError for a field that a fleet does not have, or of which it cannot be so */
+/** @throws ConfigurationError for an unknown prop of a fleet, and for an impossible value */
 export const checkFleet: Check = objectOf(FLEET_FIELDS);
 
 export interface FleetConstructProps {
@@ -103,13 +109,13 @@ export interface FleetConstructProps {
 }
 
 export class Fleet extends Construct {
-  /** The name it was declared under. */
+  /** The name under which the fleet was declared. */
   readonly fleet: string;
   readonly types: readonly string[];
-  /** Null: workers register their own. */
+  /** Null if workers register their own slots. */
   readonly slots: number | null;
   readonly queue: Queue;
-  /** Undefined where long-running processes serve the queue. */
+  /** Undefined if long-running processes serve the queue. */
   readonly function: IFunction | undefined;
   readonly #own: Handler['own'];
 
@@ -134,24 +140,24 @@ export class Fleet extends Construct {
     const source = queueName === undefined ? this.queue : namedQueue(this, handler.function, queueName);
     consumeQueue(handler.function, source, this.eventSource(input));
     props.grants.table(handler.function, 'work');
-    this.tell(handler, props.environment);
+    this.setEnvironment(handler, props.environment);
   }
 
-  /** How long the first message has waited for a worker: above some seconds the fleet is too small or stuck. */
+  /** Age of the oldest message that waits for a worker, in seconds. If it exceeds some seconds, the fleet is too small or stuck. */
   metricQueueAge(options?: MetricOptions): Metric {
     return this.queue.metricApproximateAgeOfOldestMessage(options);
   }
 
-  /** Messages that were sent to the fleet and not yet received: each tells of up to `batchSize` jobs. */
+  /** The number of messages that no worker has received yet. Each names up to `batchSize` jobs. */
   metricQueueDepth(options?: MetricOptions): Metric {
     return this.queue.metricApproximateNumberOfMessagesVisible(options);
   }
 
   private eventSource({ maxConcurrency, provisionedPollers }: FleetConstructProps['input']) {
-    // Nothing is in the queue that no slot is taken for. Never reserved concurrency: that takes from the account, and throttled
-    // receives would count as failures.
+    // Every message in the queue has a slot, so no reserved concurrency is needed. It would be taken from the account,
+    // and throttled receives would count as failures.
     return {
-      // A message tells of as many jobs as an invocation takes, however Lambda's pollers share messages out.
+      // A message names as many jobs as one invocation runs, so Lambda must not combine messages.
       batchSize: 1,
       ...(provisionedPollers === undefined
         ? maxConcurrency === undefined
@@ -161,40 +167,43 @@ export class Fleet extends Construct {
     };
   }
 
-  /** Says more in the environment of its function, where that is made in this app. */
-  tellMore(environment: Readonly<Record<string, string>>): void {
+  /** Adds variables to the environment of the function, if this app creates it. */
+  addEnvironment(environment: Readonly<Record<string, string>>): void {
     for (const [name, value] of Object.entries(environment)) this.#own?.addEnvironment(name, value);
   }
 
-  /** Says in the function's environment whom it works for. */
-  private tell({ own, function: lambda }: Handler, environment: Readonly<Record<string, string>>): void {
+  /** Adds the fleet's variables to the function's environment. */
+  private setEnvironment(
+    { own, function: lambda }: Handler,
+    environment: Readonly<Record<string, string>>,
+  ): void {
     if (own !== undefined) {
       for (const [name, value] of Object.entries(environment)) own.addEnvironment(name, value);
       return;
     }
     Annotations.of(lambda).addWarningV2(
       'fairlead:handler-environment',
-      `The handler of fleet ${this.fleet} is not made in this app, so its environment cannot be set here: give it ${Object.keys(environment).join(', ')} where it is made.`,
+      `The handler of fleet ${this.fleet} is not created in this app, so its environment cannot be set here: set ${Object.keys(environment).join(', ')} in the app that creates it.`,
     );
   }
 }
 
 /**
- * The name of the queue of a function in another stack; undefined: it is generated. An export for each queue would be more than
- * the 200 that a stack may have, and one that is imported cannot be taken away: a fleet could not be removed.
+ * The name of the fleet's queue if its function is in another stack; undefined for a generated name. Exports would not
+ * work: a stack may have 200, and an export in use cannot be removed, so neither could the fleet.
  */
 function nameForOthers(fleet: Fleet, handler: IFunction | undefined): string | undefined {
   if (handler === undefined || isPartOf(Stack.of(handler), Stack.of(fleet))) return undefined;
   return stackWideName(fleet, QUEUE_NAME_MAX);
 }
 
-/** A stack, and those nested in it: they are deployed with it, and know what is in it. */
+/** Whether the stack is the whole one or nested in it. Nested stacks are deployed with it and can refer to its resources. */
 const isPartOf = (stack: Stack, whole: Stack): boolean =>
   stack === whole || (stack.nestedStackParent !== undefined && isPartOf(stack.nestedStackParent, whole));
 
-/** The fleet's queue as the function's stack names it. */
+/** The fleet's queue, as the function's stack refers to it. */
 function namedQueue(fleet: Fleet, handler: IFunction, queueName: string): IQueue {
-  Stack.of(handler).addStackDependency(Stack.of(fleet), 'the fleet has its queue there');
+  Stack.of(handler).addStackDependency(Stack.of(fleet), 'the queue of the fleet is there');
   const arn = Stack.of(fleet).formatArn({ service: 'sqs', resource: queueName });
   return Queue.fromQueueArn(handler, `Queue of ${fleet.fleet}`, arn);
 }

@@ -1,4 +1,4 @@
-/** How the scheduler's own functions are built, and how a worker function of yours may be. */
+/** Builds the scheduler's own functions. Worker functions may use the same settings. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { type Duration, RemovalPolicy } from 'aws-cdk-lib';
@@ -26,63 +26,67 @@ import { acknowledge } from './acknowledged.ts';
 import { checkEsbuild } from './esbuild.ts';
 import { placeOfProject } from './project.ts';
 
-/** Node.js 24, as the project is written for it. */
+/** Node.js 24, the version for which the project is written. */
 export const RUNTIME = Runtime.NODEJS_24_X;
 
-/** For a function's environment: errors name the source's lines, not the bundle's. */
+/** Environment of a function whose errors show lines of the source instead of the bundle. */
 export const SOURCE_MAPS = { NODE_OPTIONS: '--enable-source-maps' } as const;
 
 /**
- * One small file with everything in it, the AWS SDK too: the version that was tested runs, and it starts faster
- * than the runtime's own copy. Use it for worker functions; see `native-modules.ts` for what cannot be bundled.
+ * Bundling options for one small file with all dependencies, including the AWS SDK. The tested version of the SDK runs,
+ * and it starts faster than the runtime's copy. Use them for worker functions; `native-modules.ts` handles packages that
+ * cannot be bundled.
  */
 export const FUNCTION_BUNDLING = {
   format: OutputFormat.ESM,
   target: 'node24',
-  // The packages' ES modules: unused code falls away.
+  // ES modules are preferred, because esbuild removes their unused code.
   mainFields: ['module', 'main'],
   externalModules: [],
   minify: true,
   sourceMap: true,
   sourcesContent: false,
   logLevel: LogLevel.ERROR,
-  // A warning by default: the code would fail when it gets there.
+  // esbuild only warns by default, but the code would fail at run time.
   esbuildArgs: { '--log-override': ['import-is-undefined=error'] },
-  // CommonJS packages in an ES module still ask for `require`.
+  // CommonJS packages in an ES module still call `require`.
   banner:
     "import{createRequire as fairleadRequire}from'node:module';const require=fairleadRequire(import.meta.url);",
 } as const satisfies BundlingOptions;
 
-/** What all of the scheduler's own functions have in common. */
+/** Settings of all of the scheduler's own functions. */
 export interface FunctionSettings {
   readonly architecture: Architecture;
-  /** @default - none */
+  /** X-Ray tracing. @default - none */
   readonly tracing?: Tracing | undefined;
   readonly logRetention: RetentionDays;
   readonly encryptionKey?: IKey | undefined;
-  /** @default - in no network of yours */
+  /** The network of the functions. @default - no VPC */
   readonly network?: NetworkOptions | undefined;
 }
 
-/** Where the scheduler's own functions stand. They need a way to DynamoDB, SQS, EventBridge, and S3 for deployments. */
+/**
+ * A VPC for the scheduler's own functions. They need routes to DynamoDB, SQS, EventBridge and CloudWatch Logs, and to S3
+ * for deployments.
+ */
 export interface NetworkOptions {
   readonly vpc: IVpc;
-  /** @default - the private ones with a way out */
+  /** @default - the private subnets with egress */
   readonly subnets?: SubnetSelection | undefined;
-  /** @default - one for each function, which lets everything out */
+  /** @default - one for each function, which allows all outbound traffic */
   readonly securityGroups?: readonly ISecurityGroup[] | undefined;
 }
 
 export interface SchedulerFunctionProps extends FunctionSettings {
-  /** The file in `functions/`, without its extension. */
+  /** The name of the file in `functions/`, without its extension. */
   readonly entry: string;
   readonly description: string;
   readonly timeout: Duration;
   readonly memorySizeMb: number;
-  /** @default - a group of its own, which forgets after `logRetention` */
+  /** @default - a new one, with `logRetention` */
   readonly logGroup?: ILogGroup | undefined;
   readonly reservedConcurrency?: number | undefined;
-  /** Of asynchronous invocations. */
+  /** For asynchronous invocations. */
   readonly onFailure?: IDestination | undefined;
   readonly retryAttempts?: number | undefined;
   readonly maxEventAge?: Duration | undefined;
@@ -128,7 +132,7 @@ export function schedulerFunction(
   });
 }
 
-/** A group of its own instead of a retention setting: that would deploy one more function to set it. */
+/** A log group instead of a retention setting, which would deploy one more function. */
 function ownLogGroup(
   scope: Construct,
   id: string,
@@ -142,8 +146,9 @@ function ownLogGroup(
 }
 
 /**
- * What Lambda asks of the role of a function in a VPC (its guide, "Giving Lambda functions access to resources in an Amazon VPC"). Of AWS's managed
- * policies, one lets it write the logs of the whole account beside, and the other lacks the last of these.
+ * The rights that Lambda needs from the role of a function in a VPC (its guide, "Giving Lambda functions access to
+ * resources in an Amazon VPC"). AWS's managed policies do not fit: one includes the logs of the whole account, the other
+ * lacks the last of these rights.
  */
 const IN_VPC = [
   'ec2:CreateNetworkInterface',
@@ -154,7 +159,7 @@ const IN_VPC = [
   'ec2:DescribeSubnets',
 ];
 
-/** May write its own logs, not those of the whole account as with AWS's managed policy. */
+/** A role that may write the function's own logs. AWS's managed policy would allow all logs of the account. */
 export function functionRole(
   scope: Construct,
   id: string,
@@ -170,12 +175,12 @@ export function functionRole(
     role.addToPolicy(new PolicyStatement({ actions: IN_VPC, resources: ['*'] }));
     acknowledge(role, 'vpcAccess');
   }
-  // The function itself grants it.
+  // The function grants itself the rights for tracing.
   if (tracing !== Tracing.DISABLED) acknowledge(role, 'traces');
   return role;
 }
 
-/** What is there: the library's own types are looser than ours about absent properties. */
+/** The props without undefined values: the types of aws-cdk-lib are looser than ours about absent properties. */
 function definedOf<Props extends object>(
   props: Props,
 ): { [Key in keyof Props]?: Exclude<Props[Key], undefined> } {
@@ -183,7 +188,10 @@ function definedOf<Props extends object>(
   return Object.fromEntries(defined) as { [Key in keyof Props]?: Exclude<Props[Key], undefined> };
 }
 
-/** In the sources, in the package's ES modules, and as its CommonJS modules, which stand one folder deeper, see them. */
+/**
+ * The path of a function's file, seen from the sources, from the package's ES modules, and from its CommonJS modules,
+ * which are one folder deeper.
+ */
 function entryPath(entry: string): string {
   const [path] = [`../functions/${entry}.ts`, `../functions/${entry}.js`, `../../functions/${entry}.js`]
     .map((relative) => fileURLToPath(new URL(relative, import.meta.url)))

@@ -1,4 +1,4 @@
-/** Who may do what with a scheduler, one method a role. */
+/** The grants of a scheduler, one method for each role. */
 
 import { createHash } from 'node:crypto';
 import { Lazy, Stack } from 'aws-cdk-lib';
@@ -11,22 +11,22 @@ import { DETAIL_TYPE, EVENT_SOURCE, REQUEST_TYPES, SCHEDULE_STOPPED } from '../l
 import { uniqueId } from './names.ts';
 import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
-/** What grants are about: a scheduler of this app, or one that was deployed by another. */
+/** The parts of a scheduler that grants refer to, in this app or deployed elsewhere. */
 export interface GrantedParts {
   readonly table: RightsTable;
   readonly bus: IEventBus;
-  /** Whose requests the scheduler takes; empty: everybody's but its own. */
+  /** The sources whose requests the scheduler accepts. An empty list means every source but its own. */
   readonly sources: readonly string[];
   readonly wakeQueue: IQueue;
-  /** The alias by which the dispatch function is told of jobs. */
+  /** The alias through which clients wake the dispatch function. */
   readonly wakeFunctionArn?: string | undefined;
-  /** @throws ConfigurationError for a fleet that is not known */
+  /** @throws ConfigurationError for an unknown fleet */
   readonly fleetQueue: (fleet: string) => IQueue;
-  /** Calls back with every queue that dispatchers send jobs to: at once with those that are there, later with others. */
+  /** Calls `visit` with every queue of a fleet: at once with the existing ones, and later with each new one. */
   readonly eachFleetQueue: (visit: (queue: IQueue) => void) => void;
-  /** Dead-letter queues, which an operator may look into and empty. */
+  /** Dead-letter queues, which an operator may read and empty. */
   readonly deadLetterQueues: readonly IQueue[];
-  /** The queues that dead letters go back to. */
+  /** The queues to which dead letters return. */
   readonly redriveQueues: readonly IQueue[];
 }
 
@@ -37,12 +37,12 @@ const OUTCOMES = [
   SCHEDULE_STOPPED,
 ] as const;
 
-/** `kms:Decrypt`, because SQS checks the data key that it has made. */
+/** SQS also needs `kms:Decrypt`, to check the data key that it made. */
 const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];
 
 /**
- * Grants, as `scheduler.grants`. Each answers the `Grant`, for whoever wants to assert that it succeeded or to let a
- * resource wait for it.
+ * The grants, as `scheduler.grants`. Each method returns its `Grant`, so that you can assert its success, or let a
+ * resource depend on it.
  */
 export class SchedulerGrants {
   readonly #parts: GrantedParts;
@@ -51,20 +51,22 @@ export class SchedulerGrants {
     this.#parts = parts;
   }
 
-  /** Lets a producer submit with the client, and read, move and cancel its jobs. */
+  /** Lets a producer submit with the client, and read, move and cancel jobs by id. */
   submit(grantee: IGrantable): Grant {
     const { table, wakeQueue, wakeFunctionArn } = this.#parts;
-    // A submitted job starts sooner with a wake, though its stream record causes a pass. One that is moved to a near time needs a message.
+    // A wake starts a submitted job sooner, though its stream record causes a pass too. A job moved to a near time
+    // needs a wake.
     const grants = [grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)];
     if (wakeFunctionArn !== undefined) grants.push(invokeFunction(wakeFunctionArn, grantee));
     return combinedGrant(grants);
   }
 
   /**
-   * Lets a producer put requests on the bus, `Job Requested` and those about schedules: these only, from the sources that the scheduler takes, and
-   * never from its own, so that nobody can forge what became of a job. A producer of another account, or of an organization, is let in by the
-   * policy of the bus; its own account must let it put events there, too.
-   * @throws ConfigurationError where the policy of the bus, of 10,240 characters, has no room for one more: some 250 accounts
+   * Lets a producer put requests for jobs and schedules on the bus, under the scheduler's `sources`. The grant allows no
+   * other event, and never the scheduler's own source, so a producer cannot forge outcomes. A producer of another account
+   * or of an organization is admitted by the bus policy, and its own account must allow `events:PutEvents` too.
+   * @throws ConfigurationError if the bus policy, with at most 10,240 characters, has no room for it: after some 250
+   * accounts
    */
   putEvents(grantee: IGrantable): Grant {
     const { sources } = this.#parts;
@@ -78,8 +80,8 @@ export class SchedulerGrants {
   }
 
   /**
-   * Lets a long-running process work for a fleet; `workerEnvironment` tells it where.
-   * @throws ConfigurationError for a fleet that is not known.
+   * Lets a long-running process work for a fleet. `workerEnvironment` makes its environment.
+   * @throws ConfigurationError for an unknown fleet
    */
   work(grantee: IGrantable, fleet: string): Grant {
     const { table, wakeQueue, fleetQueue } = this.#parts;
@@ -90,12 +92,12 @@ export class SchedulerGrants {
     ]);
   }
 
-  /** Lets a process run passes, as `fairlead dispatcher` does; `schedulerEnvironment` tells it where. */
+  /** Lets a process run passes, as `fairlead dispatcher` does. `schedulerEnvironment` makes its environment. */
   dispatch(grantee: IGrantable): Grant {
     return this.passes(grantee, 'reside');
   }
 
-  /** Of the scheduler's own functions, which have no membership; they run passes as any dispatcher. */
+  /** For the scheduler's own functions (`dispatch`), which have no membership, and for processes that do (`reside`). */
   passes(grantee: IGrantable, role: 'dispatch' | 'reside'): Grant {
     const { table, wakeQueue, eachFleetQueue } = this.#parts;
     const grant = combinedGrant([grantTable(table, grantee, role), sendMessages(wakeQueue, grantee)]);
@@ -103,15 +105,12 @@ export class SchedulerGrants {
     return grant;
   }
 
-  /** Lets an operator look at everything, payloads and results too, and change nothing. */
+  /** Lets an operator read everything, including payloads and results, and change nothing. */
   read(grantee: IGrantable): Grant {
     return grantTable(this.#parts.table, grantee, 'read');
   }
 
-  /**
-   * Lets an operator look at jobs, move, cancel and pause them, wake dispatchers, redrive dead letters, and tell once more
-   * what became of jobs.
-   */
+  /** Lets an operator read, move, cancel and pause jobs, wake dispatchers, redrive dead letters, and publish outcomes again. */
   operate(grantee: IGrantable): Grant {
     const { table, wakeQueue, deadLetterQueues, redriveQueues } = this.#parts;
     const look = (queue: IQueue, ...more: readonly string[]): Grant =>
@@ -119,7 +118,7 @@ export class SchedulerGrants {
     return combinedGrant([
       grantTable(table, grantee, 'operate'),
       sendMessages(wakeQueue, grantee),
-      this.tell(grantee, 'outcomes'),
+      this.publish(grantee, 'outcomes'),
       ...deadLetterQueues.flatMap((queue) => [
         consumeMessages(queue, grantee),
         look(queue, 'sqs:PurgeQueue'),
@@ -128,13 +127,13 @@ export class SchedulerGrants {
     ]);
   }
 
-  /** Of the scheduler's own functions: the rights of a part of it. */
+  /** For the scheduler's own functions: the rights of a role on the table. */
   table(grantee: IGrantable, role: TableRole): Grant {
     return grantTable(this.#parts.table, grantee, role);
   }
 
-  /** Of the scheduler's own functions: tells what became of jobs, or of requests that were refused. */
-  tell(grantee: IGrantable, what: 'outcomes' | 'rejections'): Grant {
+  /** For the scheduler's own functions: lets a function publish outcomes, or rejections, on the bus. */
+  publish(grantee: IGrantable, what: 'outcomes' | 'rejections'): Grant {
     const types = what === 'outcomes' ? [...OUTCOMES] : DETAIL_TYPE.rejected;
     return this.#putEvents(grantee, {
       StringEquals: { 'events:detail-type': types, 'events:source': EVENT_SOURCE },
@@ -143,7 +142,7 @@ export class SchedulerGrants {
 
   #putEvents(grantee: IGrantable, conditions: Record<string, Record<string, unknown>>): Grant {
     const { bus } = this.#parts;
-    // Not `allPutEvents`, which means every bus of the account.
+    // Not `allPutEvents`, which grants all buses of the account.
     return Grant.addToPrincipalOrResource({
       grantee,
       actions: ['events:PutEvents'],
@@ -154,17 +153,17 @@ export class SchedulerGrants {
   }
 }
 
-/** Each statement of a bus is a resource, by an id that follows from what it says. */
+/** Digits of a statement's id. Each statement is a resource, and its id is a hash of its content. */
 const SID_DIGITS = 16;
 
-/** What EventBridge takes of all statements of a bus together, as its quota "Event bus policy size" says. */
+/** The quota "Event bus policy size" of EventBridge, for all statements of a bus together. */
 const POLICY_MAX_CHARS = 10_240;
-/** What is known only when it is deployed: the address of a bus, at most. */
+/** Stands for a value that is known only at deployment, at most as long as a bus's ARN. */
 const TOKEN = 'x'.repeat(100);
 
 type Conditions = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
-/** One statement for all that it lets in on the same conditions: with a statement for each, some twenty of them would fill the policy of a bus. */
+/** One statement for all principals with the same conditions. With one statement for each, some twenty would fill the policy. */
 class BusStatement extends CfnEventBusPolicy {
   readonly #admitted = new Map<string, readonly [kind: string, principal: unknown]>();
   readonly #says: object;
@@ -178,7 +177,10 @@ class BusStatement extends CfnEventBusPolicy {
     this.#says = says;
   }
 
-  /** @throws ConfigurationError where the policy of the bus has no room for it; then it is not let in */
+  /**
+   * Adds a principal to the statement.
+   * @throws ConfigurationError if the policy of the bus has no room for it; the principal is not added then
+   */
   admit(principal: Readonly<Record<string, unknown>>): void {
     const before = new Map(this.#admitted);
     for (const [kind, one] of Object.entries(principal).flatMap(([key, some]) =>
@@ -193,12 +195,12 @@ class BusStatement extends CfnEventBusPolicy {
     throw new ConfigurationError(
       'grantee',
       this.stack.resolve(principal),
-      `does not fit into the policy of the bus: with it, the policy has ${chars} characters, and EventBridge takes ${POLICY_MAX_CHARS}`,
-      'Let in an OrganizationPrincipal instead of its accounts, or let accounts put their events on a bus between, whose rule sends them on.',
+      `does not fit into the policy of the bus, which would have ${chars} characters; EventBridge allows ${POLICY_MAX_CHARS}`,
+      'Grant to an OrganizationPrincipal instead of its accounts, or let accounts use another bus, with a rule that forwards their events.',
     );
   }
 
-  /** One whose first principal was refused says nothing. */
+  /** Without any principal, as after a refused first one, the statement is left out. */
   protected override shouldSynthesize(): boolean {
     return this.#admitted.size > 0;
   }
@@ -220,7 +222,7 @@ class BusStatement extends CfnEventBusPolicy {
   }
 }
 
-/** A text of CloudFormation as long as it will be at most; undefined: it is none. */
+/** The longest text that a CloudFormation value can become; undefined if it is not a text. */
 function textOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const { 'Fn::Join': joined, Ref: name } = value as Readonly<Record<string, unknown>>;
@@ -233,7 +235,7 @@ function textOf(value: unknown): string | undefined {
   return isToken ? TOKEN : undefined;
 }
 
-/** The policy of a bus, for those whom policies of this account cannot let in. */
+/** The bus policy as a resource policy, for principals that this account's own policies cannot admit. */
 function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
   const stack = Stack.of(bus);
   return {
@@ -247,7 +249,7 @@ function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
         readonly Principal: string | Readonly<Record<string, unknown>>;
         readonly Condition?: Conditions;
       };
-      // A principal with conditions of its own, such as an organization, would take the place of ours.
+      // A principal with its own conditions, such as an organization, would otherwise replace ours.
       const Condition = Object.fromEntries(
         [...new Set([...Object.keys(json.Condition ?? {}), ...Object.keys(conditions)])].map((operator) => [
           operator,

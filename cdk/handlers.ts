@@ -1,4 +1,4 @@
-/** What may stand behind a fleet's queue: any function of Node.js 22 or later, a version or an alias of one too. */
+/** The function behind a fleet's queue: any function of Node.js 22 or later, or a version or an alias of one. */
 
 import { Duration, Token } from 'aws-cdk-lib';
 import {
@@ -13,20 +13,20 @@ import {
 } from 'aws-cdk-lib/aws-lambda';
 import { ConfigurationError } from '../lib/core/errors.ts';
 
-/** What a function has that says nothing of its timeout. */
+/** The timeout of a function that sets none. */
 const LAMBDA_DEFAULT_TIMEOUT = Duration.seconds(3);
 
-/** `Promise.withResolvers` and `Map.groupBy` came with it. */
+/** The version that introduced `Promise.withResolvers` and `Map.groupBy`. */
 const NODE_MIN = 22;
 
-/** A handler as far as this app knows it. */
+/** A handler, as far as this app knows it. */
 export interface Handler {
-  /** The event source goes here: of an alias, the alias. */
+  /** The function that gets the event source; for an alias, the alias. */
   readonly function: IFunction;
-  /** What runs, where it is part of this app: its environment says where the scheduler is. */
+  /** The function itself if this app creates it, for its environment. */
   readonly own: LambdaFunction | undefined;
   readonly timeout: Duration;
-  /** Nobody said how long it may run. */
+  /** The function has Lambda's default timeout, because none was set. */
   readonly isTimeoutDefault: boolean;
 }
 
@@ -36,8 +36,8 @@ export interface HandlerInput {
 }
 
 /**
- * The handler of a fleet; undefined where it has none.
- * @throws ConfigurationError for one that cannot run jobs, or of which too little is known.
+ * The handler of a fleet; undefined if it has none.
+ * @throws ConfigurationError for a handler that cannot run jobs, or whose timeout is unknown
  */
 export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInput): Handler | undefined {
   if (handler === undefined) {
@@ -45,7 +45,7 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,
       handlerTimeout.toHumanString(),
-      'says how long the handler may run, but the fleet has none',
+      'says how long the handler may run, but the fleet has no handler',
       'Add the handler, or leave handlerTimeout out.',
     );
   }
@@ -60,20 +60,20 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,
       'a token',
-      'must be known when the app is synthesised: how long jobs may take follows from it',
-      "Write the function's timeout itself, or the longest that it may have as handlerTimeout.",
+      'must be known when the app is synthesised, because the timeout of jobs follows from it',
+      "Write the function's timeout as a Duration, or give its longest value as handlerTimeout.",
     );
   }
   if (own === undefined && known === undefined) {
     throw new ConfigurationError(
       `fleets.${fleet}.handlerTimeout`,
       undefined,
-      'must be there for a function that this app only refers to: its timeout is not known here, and a job must end before it',
+      'is required for a function that this app does not create: its timeout is unknown here, and jobs must end before it',
       "Give the function's timeout: handlerTimeout: Duration.minutes(5).",
     );
   }
   return {
-    // The library's own types are looser than ours about absent properties.
+    // The types of aws-cdk-lib are looser than ours about absent properties.
     function: handler as IFunction,
     own,
     timeout: known ?? LAMBDA_DEFAULT_TIMEOUT,
@@ -81,10 +81,10 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
   };
 }
 
-/** The longest that a function may run. */
+/** The longest timeout of a Lambda function. */
 const LAMBDA_MAX_TIMEOUT = Duration.minutes(15);
 
-/** Where the function's own timeout is known, it decides: Lambda ends an attempt then, whatever is said here. */
+/** A known timeout of the function decides, because Lambda ends an attempt then. */
 function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Duration | undefined): void {
   if (said === undefined || said.isUnresolved()) return;
   const field = `fleets.${fleet}.handlerTimeout`;
@@ -92,20 +92,20 @@ function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Dur
     throw new ConfigurationError(
       field,
       said.toHumanString(),
-      `is not the timeout of the function, which is ended after ${own.toHumanString()}`,
-      'Leave handlerTimeout out: it is for functions that this app only refers to.',
+      `is not the timeout of the function, which Lambda ends after ${own.toHumanString()}`,
+      'Leave handlerTimeout out: it is for functions that this app does not create.',
     );
   }
   if (said.toMilliseconds() <= LAMBDA_MAX_TIMEOUT.toMilliseconds()) return;
   throw new ConfigurationError(
     field,
     said.toHumanString(),
-    'is longer than a function may run, which is 15 minutes',
+    'is longer than 15 minutes, the longest timeout of a function',
     "Give the function's own timeout.",
   );
 }
 
-/** The function that is made in this app; undefined for one that is referred to. */
+/** The function if this app creates it; undefined for an imported one. */
 function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | undefined {
   if (handler instanceof LambdaFunction) return handler;
   if (handler instanceof Alias) return functionBehind(handler.version.lambda);
@@ -118,7 +118,10 @@ function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | 
   return undefined;
 }
 
-/** Levels at which Lambda drops what it takes for INFO: each line without a level, metrics among them (its guide, "Log-level filtering"). */
+/**
+ * Log levels at which Lambda drops lines of level INFO. Lambda takes lines without a level, such as metrics, for INFO
+ * (its guide, "Log-level filtering").
+ */
 const DROPPING = ['WARN', 'ERROR', 'FATAL'];
 
 function checkLogLevel(fleet: string, own: LambdaFunction): void {
@@ -129,13 +132,13 @@ function checkLogLevel(fleet: string, own: LambdaFunction): void {
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
     level,
-    'is a log level at which Lambda drops the metrics of the fleet: they are lines of its log, which it takes for INFO',
-    `Leave out applicationLogLevelV2, and say POWERTOOLS_LOG_LEVEL: '${level === 'FATAL' ? 'CRITICAL' : level}' in the function's environment: then Fairlead's own lines follow it, and metrics pass.`,
+    'is a log level at which Lambda drops the metrics of the fleet, which are log lines of level INFO for Lambda',
+    `Leave out applicationLogLevelV2, and set POWERTOOLS_LOG_LEVEL: '${level === 'FATAL' ? 'CRITICAL' : level}' in the function's environment: it applies to Fairlead's own lines, and keeps metrics.`,
   );
 }
 
 function checkRuntime(fleet: string, runtime: Runtime): void {
-  // An image, or a runtime of one's own, brings its Node.js with it; the newest of a region is named by a token.
+  // Images and custom runtimes bring their own Node.js. The newest runtime of a Region is a token.
   const isOpaque = runtime.name === Runtime.FROM_IMAGE.name || runtime.name.startsWith('provided');
   if (isOpaque || Token.isUnresolved(runtime.name)) return;
   const version = /^nodejs(\d+)/.exec(runtime.name)?.[1];
@@ -143,7 +146,7 @@ function checkRuntime(fleet: string, runtime: Runtime): void {
     throw new ConfigurationError(
       `fleets.${fleet}.handler`,
       runtime.name,
-      'is no runtime of Node.js, and a handler is one that `worker()` of fairlead/worker made',
+      'is not a runtime of Node.js, but a handler must be made by `worker()` of fairlead/worker',
       'Use WorkerFunction, or a runtime of Node.js 22 or later.',
     );
   }
@@ -151,7 +154,7 @@ function checkRuntime(fleet: string, runtime: Runtime): void {
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
     runtime.name,
-    `runs Node.js ${version}, and workers need ${NODE_MIN} or later: they use what older ones do not have, and would fail at their first job`,
-    'Set runtime: Runtime.NODEJS_24_X, or use WorkerFunction. (Without the feature flags of `cdk init`, NodejsFunction still takes Node.js 16.)',
+    `runs Node.js ${version}, but workers need ${NODE_MIN} or later and would fail at their first job`,
+    'Set runtime: Runtime.NODEJS_24_X, or use WorkerFunction. (Without the feature flags of `cdk init`, NodejsFunction takes Node.js 16.)',
   );
 }

@@ -1,4 +1,4 @@
-/** `fairlead`: the construct, and what its declaration is made of. The package's entry for a CDK app. */
+/** `fairlead`: the construct and the types of its props. The package's entry for CDK apps. */
 
 export type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
 export { ConfigurationError, EnvironmentError } from '../lib/core/errors.ts';

@@ -21,21 +21,21 @@ import { guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
 
 const TIMEOUT = Duration.seconds(30);
 
-/** As much as EventBridge takes: what it cannot deliver in a day goes to the dead letters. */
+/** The most that EventBridge allows. Events that it cannot deliver within a day become dead letters. */
 const RETRIES = { maximumRetryAttempts: 185, maximumEventAgeInSeconds: Duration.hours(24).toSeconds() };
 
 export interface IngestProps {
   readonly bus: IEventBus;
-  /** Whose requests are taken; empty: everybody's. */
+  /** The sources whose requests are accepted. An empty list means every source. */
   readonly sources: readonly string[];
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
-  /** Receives of an event before it counts as dead. */
+  /** Deliveries of an event before it becomes a dead letter. */
   readonly maxReceiveCount: number;
   readonly batchSize: number;
   readonly batchingWindow?: Duration | undefined;
-  /** Invocations at once: what else the account runs, dispatchers and fleets too, must find room beside them. */
+  /** The most invocations at once. Dispatchers, fleets and other functions of the account need the rest of its concurrency. */
   readonly concurrency: number;
   readonly reservedConcurrency?: number | undefined;
 }
@@ -56,7 +56,7 @@ export class Ingest extends Construct {
     this.deadLetterQueue = deadLetterQueue;
 
     const rule = new Rule(this, 'Requested', {
-      description: 'Requested jobs go to the ingest queue',
+      description: 'Sends requests for jobs to the ingest queue',
       eventBus: props.bus,
       eventPattern: {
         detailType: [...REQUEST_TYPES],
@@ -69,7 +69,7 @@ export class Ingest extends Construct {
     this.function = schedulerFunction(this, 'Function', {
       ...props.functions,
       entry: 'ingest',
-      description: 'Turns requested jobs into job items',
+      description: 'Turns requests into job items',
       timeout: TIMEOUT,
       memorySizeMb: 512,
       logGroup: props.logGroup,
@@ -83,16 +83,16 @@ export class Ingest extends Construct {
   }
 
   /**
-   * For a rule whose events go to the queue. By hand: the library's own target lets rules of any account send to a queue with a key, and use the
-   * key, unless a feature flag is set.
+   * The target of a rule whose events go to the queue. It is not the target of aws-cdk-lib, which lets rules of any
+   * account send to an encrypted queue and use its key, unless a feature flag is set.
    *
-   * @param input - what is sent of an event; the event itself unless given
+   * @param input - the message made from an event; by default the event itself
    */
   targetOf(rule: Rule, input?: RuleTargetInput): IRuleTarget {
     return { bind: () => ({ ...this.#target(rule.ruleArn), ...(input === undefined ? {} : { input }) }) };
   }
 
-  /** Keeps the events that a bus with a key of its own cannot encrypt or decrypt: no rule ever sees them. */
+  /** Keeps events that a bus with its own key cannot encrypt or decrypt, and that no rule sees therefore. */
   keepUnreadableOf(bus: IEventBus): void {
     const resource = bus.node.defaultChild as CfnEventBus;
     resource.deadLetterConfig = { arn: this.deadLetterQueue.queueArn };
@@ -101,7 +101,7 @@ export class Ingest extends Construct {
       resource: 'rule',
       resourceName: `${bus.eventBusName}/*`,
     });
-    // In whose name EventBridge sends them, the bus's or a rule's, its guide does not say.
+    // EventBridge's guide does not say whether it sends these events in the name of the bus or of a rule.
     letSend(this.deadLetterQueue, [bus.eventBusArn, rules]);
   }
 
@@ -110,7 +110,7 @@ export class Ingest extends Construct {
     return {
       arn: this.queue.queueArn,
       targetResource: this.queue,
-      // The same events as behind the queue, so one redrive brings both back.
+      // The same dead-letter queue as behind the ingest queue, so that one redrive returns both.
       deadLetterConfig: { arn: this.deadLetterQueue.queueArn },
       retryPolicy: RETRIES,
     };

@@ -1,4 +1,4 @@
-/** Events of a business that become jobs: a rule, and which part of the event becomes which part of the job. */
+/** Makes jobs of business events: a rule, and a mapping from fields of the event to fields of the job. */
 
 import { createHash } from 'node:crypto';
 import { Stack } from 'aws-cdk-lib';
@@ -11,14 +11,14 @@ import type { Ingest } from './ingest.ts';
 import { checkPattern } from './sources.ts';
 import { checkBusPlace } from './validation.ts';
 
-/** A job for each event: its type, and for each of its fields the place in the event where it stands, such as `$.detail.order.id`. */
+/** The job of an event: its type, and for each other field a path in the event, such as `$.detail.order.id`. */
 export interface JobOfEvent<Type extends string = string> {
   readonly type: Type;
-  /** @default - `$.detail` */
+  /** The path of the payload. @default - `$.detail` */
   readonly payload?: string | undefined;
   readonly fairnessKey?: string | undefined;
   readonly resourceId?: string | undefined;
-  /** @default - none: an event makes one job, however often it is delivered */
+  /** The path of the idempotency key. @default - none: an event makes one job, even if it is delivered several times */
   readonly idempotencyKey?: string | undefined;
 }
 
@@ -31,7 +31,7 @@ interface JobRuleProps {
   readonly ingest: Ingest;
 }
 
-/** @throws ConfigurationError for what is no place in an event, and for a rule that is there already */
+/** @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that exists already */
 export function jobRule(scope: Construct, { pattern, job, bus, ingest }: JobRuleProps): Rule {
   const { type, payload = '$.detail', ...keys } = job;
   const paths = Object.entries({ payload, ...keys }).filter(([, path]) => path !== undefined);
@@ -40,17 +40,22 @@ export function jobRule(scope: Construct, { pattern, job, bus, ingest }: JobRule
       throw new ConfigurationError(
         `job.${field}`,
         path,
-        'must be a place in the detail of the event',
+        'must be a path in the detail of the event',
         'Write it as $.detail.order.id.',
       );
   checkBusPlace('bus', bus.env, Stack.of(scope));
   const resolved: object = Stack.of(scope).resolve(pattern);
   checkPattern('pattern', resolved, 'Divide it among several rules.');
-  // By what it says, and not by its turn among the others: a rule that is added before it changes nothing of it.
+  // The id is a hash of the rule's content, so that a rule added before it does not change it.
   const said = JSON.stringify(Stack.of(scope).resolve([resolved, type, paths, bus.eventBusName]));
   const id = `On ${type} ${createHash('sha256').update(said).digest('hex').slice(0, HASH_DIGITS)}`;
   if (scope.node.tryFindChild(id) !== undefined)
-    throw new ConfigurationError('job', type, 'is made of the same events already', 'Declare the rule once.');
+    throw new ConfigurationError(
+      'job',
+      type,
+      'is already made from the same events',
+      'Declare the rule once.',
+    );
   const rule = new Rule(scope, id, {
     description: `Events that become jobs of type ${type}`,
     eventBus: bus,

@@ -1,10 +1,10 @@
-/** What a key of one's own must allow, beside what roles are granted: to services, and for this account's resources only. */
+/** Rights that services need on your own key, besides the roles' grants. They are limited to this account's resources. */
 import { Stack } from 'aws-cdk-lib';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Construct } from 'constructs';
 
-/** Log groups are encrypted by CloudWatch Logs itself, which the key's policy must know. A key that is only referred to is left alone. */
+/** Lets CloudWatch Logs encrypt log groups with the key. The policy of an imported key is left unchanged. */
 export function allowLogs(scope: Construct, key: IKey): void {
   const stack = Stack.of(scope);
   key.addToResourcePolicy(
@@ -21,7 +21,10 @@ export function allowLogs(scope: Construct, key: IKey): void {
   );
 }
 
-/** A rule of the bus sends to queues that the key encrypts. Which one cannot be said: the key would wait for the rule, which waits for it. */
+/**
+ * Lets rules of the bus send to encrypted queues. The statement cannot name the rule, because key and rule would depend
+ * on each other.
+ */
 export function allowRules(scope: Construct, key: IKey): void {
   key.addToResourcePolicy(
     new PolicyStatement({

@@ -1,4 +1,4 @@
-/** Numbers that AWS bounds, checked before anything is made. */
+/** Checks numbers against AWS's limits, before any resource is created. */
 
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
@@ -6,10 +6,10 @@ import { LED_PARTITIONS_MAX } from '../lib/core/partition.ts';
 import { readObject } from '../lib/core/read-fields.ts';
 import type { SchedulerProps } from './props.ts';
 
-/** What the dispatch function runs beside a lead of each partition: two batches of wakes, the tick, and a shard of the stream. */
+/** Invocations of the dispatch function besides its leads: two batches of wakes, the tick, and a shard of the stream. */
 const RESERVED_BESIDE_LEADS = 4;
 
-/** @throws ConfigurationError for a number that cannot be, or a field that is not there */
+/** @throws ConfigurationError for an impossible number, and for an unknown field */
 export function checkLimits(props: SchedulerProps): void {
   const { ingestBatchingWindow: window } = props;
   const isFilled = window !== undefined && (window.isUnresolved() || window.toMilliseconds() > 0);
@@ -35,7 +35,7 @@ function checkCount(prop: string, value: number | undefined, min: number, max: n
   );
 }
 
-/** @throws ConfigurationError for a part of a network without the network: it would be left out in silence */
+/** @throws ConfigurationError for subnets or security groups without a VPC, which would have no effect */
 export function checkNetwork({ vpc, vpcSubnets, securityGroups }: SchedulerProps): void {
   if (vpc !== undefined) return;
   for (const [field, value] of Object.entries({ vpcSubnets, securityGroups })) {
@@ -43,7 +43,7 @@ export function checkNetwork({ vpc, vpcSubnets, securityGroups }: SchedulerProps
     throw new ConfigurationError(
       field,
       value,
-      'says where in a network the functions stand, but there is none',
+      'has no effect without vpc',
       `Give vpc, or leave ${field} out.`,
     );
   }

@@ -1,4 +1,4 @@
-/** A scheduler that another app, or another stack, has deployed. */
+/** A scheduler that another app or stack has deployed. */
 
 import { Fn, Token } from 'aws-cdk-lib';
 import { EventBus, type IEventBus } from 'aws-cdk-lib/aws-events';
@@ -14,29 +14,35 @@ import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { checkSources } from './sources.ts';
 import { checkedElsewhere, listOf, recordOf } from './values.ts';
 
-/** Where the parts of a deployed scheduler are: what its owner's stack may put out. */
+/** The ARNs of a deployed scheduler's parts. All must be of one account and Region. */
 export interface SchedulerAttributes {
   readonly tableArn: string;
   readonly busArn: string;
   readonly wakeQueueArn: string;
-  /** The alias by which the dispatch function is told of jobs. @default - it is told by the wake queue, which costs $1 a million jobs more */
+  /**
+   * The alias through which clients wake the dispatch function. @default - clients use the wake queue, for $1 more per
+   * million jobs
+   */
   readonly wakeFunctionArn?: string;
-  /** @default - everybody's requests are taken */
+  /** The sources whose requests the scheduler accepts. @default - every source */
   readonly sources?: readonly string[];
-  /** @default - encrypted with keys of AWS */
+  /** The key that encrypts the scheduler's resources. @default - keys of AWS */
   readonly encryptionKeyArn?: string;
-  /** By fleet: for `grants.work` and `grants.dispatch`. @default - none */
+  /** The queues of fleets by name, for `grants.work` and `grants.dispatch`. @default - none */
   readonly fleetQueueArns?: Readonly<Record<string, string>>;
-  /** For `grants.operate`: the queues that dead letters may be taken from. @default - none */
+  /** The dead-letter queues that `grants.operate` covers. @default - none */
   readonly deadLetterQueueArns?: readonly string[];
-  /** For `grants.operate`: the queues that dead letters go back to, of events and of outcomes. @default - none */
+  /** The queues to which `grants.operate` may return dead letters of events and outcomes. @default - none */
   readonly redriveQueueArns?: readonly string[];
 }
 
-/** The parameter's list begins with these, in this order, and ends with the alias. Only ever appended to: a stack may read what another version has written. */
+/**
+ * The parameter's list begins with these, in this order, and ends with the alias. New entries may only be appended,
+ * because a stack may read a parameter that another version wrote.
+ */
 const LISTED = ['tableArn', 'busArn', 'wakeQueueArn'] as const satisfies (keyof SchedulerAttributes)[];
 
-/** What a parameter does not say. */
+/** The attributes that a parameter does not contain. */
 export type MoreAttributes = Omit<SchedulerAttributes, (typeof LISTED)[number] | 'wakeFunctionArn'>;
 
 class DeployedScheduler extends SchedulerBase {
@@ -95,13 +101,13 @@ class DeployedScheduler extends SchedulerBase {
     throw new ConfigurationError(
       'fleet',
       fleet,
-      'names no fleet of fleetQueueArns',
+      'is not a fleet in fleetQueueArns',
       `${didYouMean(fleet, this.#queues.keys())}Add the ARN of the fleet's queue there.`,
     );
   }
 }
 
-/** What the ARN of each part is: the service, and how its last part looks. */
+/** The form of a part's ARN: its service, and the pattern of its last part. */
 interface Kind {
   readonly what: string;
   readonly service: string;
@@ -150,8 +156,8 @@ const CHECKS: Readonly<Record<keyof SchedulerAttributes, Check>> = {
 };
 
 /**
- * Each part has an ARN of its own, and all of them are in one account and Region.
- * @throws ConfigurationError for one that is named twice, or that belongs elsewhere
+ * Checks that each part has its own ARN, and that all are of one account and Region.
+ * @throws ConfigurationError for an ARN that is used twice, and for one of another account or Region
  */
 function checkTogether(arns: readonly (readonly [field: string, arn: string])[]): void {
   const fields = new Map<string, string>();
@@ -161,7 +167,7 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
     const other = fields.get(arn);
     fields.set(arn, field);
     if (other !== undefined) {
-      throw new ConfigurationError(field, arn, `is the ARN of ${other} too`, 'Give each part its own.');
+      throw new ConfigurationError(field, arn, `is also the ARN of ${other}`, 'Give each part its own ARN.');
     }
     const place = ARN.exec(arn)?.[2];
     first ??= [field, place];
@@ -169,13 +175,13 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
     throw new ConfigurationError(
       field,
       arn,
-      `is of another account or Region than ${first[0]} (${first[1]}), and a scheduler is in one`,
-      'Take all of them from one deployment.',
+      `is in another account or Region than ${first[0]} (${first[1]}), but a scheduler is in one`,
+      'Take all ARNs from one deployment.',
     );
   }
 }
 
-/** @throws ConfigurationError for a part that is not named, or that is something else */
+/** @throws ConfigurationError for a missing part, and for an ARN of another kind */
 export function fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
   objectOf(CHECKS)('', attributes);
   for (const name of LISTED) CHECKS[name](name, attributes[name]);
@@ -195,7 +201,7 @@ export function fromAttributes(scope: Construct, id: string, attributes: Schedul
   return new DeployedScheduler(scope, id, attributes);
 }
 
-/** Puts where everything is into a parameter. It costs nothing, and nobody has to export or copy anything. */
+/** Writes the addresses into an SSM parameter. It is free of charge, and replaces exports and copied ARNs. */
 export function publishParameter(
   scope: Construct,
   parameterName: string,
@@ -208,7 +214,7 @@ export function publishParameter(
   });
 }
 
-/** CloudFormation reads the parameter with each deployment. Sources and fleets are not in it. */
+/** CloudFormation reads the parameter at each deployment. It does not contain sources and fleets. */
 export function fromParameter(
   scope: Construct,
   id: string,
@@ -221,8 +227,8 @@ export function fromParameter(
     string,
     string,
   ];
-  // A list that an earlier version has written ends with the wake queue, which then is where the alias would be: it is no function, by
-  // which clients tell that there is none.
+  // A list of an earlier version ends with the wake queue, whose ARN then takes the alias's position. Clients see that
+  // it is not a function, and use none.
   const padded = Fn.split(',', Fn.join(',', [Fn.join(',', list), wakeQueueArn]));
   const wakeFunctionArn = Fn.select(LISTED.length, padded);
   return fromAttributes(scope, id, { ...more, tableArn, busArn, wakeQueueArn, wakeFunctionArn });

@@ -1,4 +1,4 @@
-/** Metrics of a scheduler: what its functions and workers tell CloudWatch, under the names of `lib/metrics/names.ts`. */
+/** Metrics of a scheduler, which its functions and workers write under the names of `lib/metrics/names.ts`. */
 
 import { Duration } from 'aws-cdk-lib';
 import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
@@ -19,7 +19,7 @@ import { libraryNames, libraryObjectOf } from './values.ts';
 
 export type MetricName = keyof typeof METRICS;
 
-/** How a metric is drawn, and what it is narrowed to: one type, tier, fleet or partition. */
+/** Options of a metric, and one dimension that narrows it: a type, tier, fleet or partition. */
 export interface SchedulerMetricOptions extends MetricOptions {
   readonly type?: string;
   readonly tier?: string;
@@ -48,14 +48,16 @@ const OPTIONS = libraryNames({
 const checkOptions = libraryObjectOf(OPTIONS);
 
 export abstract class SchedulerMetrics extends Construct {
-  /** Its metrics go by it. */
+  /** The name of the table, which is the dimension of all metrics. */
   abstract readonly tableName: string;
 
   /**
-   * Any of them by name, with the statistic that answers what it is for unless another one is given. Who asks for one that is told on
-   * request has the functions tell it from then on, and who asks for one by type, tier or fleet has them tell metrics by it; of a
-   * scheduler that was deployed elsewhere, its `metrics` and `metricsBy` decide.
-   * @throws ConfigurationError for a name that is no metric's, and for an option that is misspelt, RangeError for something that the metric is not told by, or for more than one: values are told by each, not by both
+   * A metric by name, with its usual statistic unless you give another one. If the metric is on request, its use turns it
+   * on; if it is narrowed by type, tier or fleet, the use turns on metrics by that dimension. For a scheduler that was
+   * deployed elsewhere, its own `metrics` and `metricsBy` decide.
+   * @throws ConfigurationError for an unknown metric, and for a misspelt option
+   * @throws RangeError for a dimension that the metric does not have, and for more than one dimension: each is written
+   * alone
    */
   metric(name: MetricName, options: SchedulerMetricOptions = {}): Metric {
     checkOptions('', options);
@@ -70,7 +72,7 @@ export abstract class SchedulerMetrics extends Construct {
       throw new ConfigurationError(
         'name',
         name,
-        'is no metric',
+        'is not a metric',
         `${didYouMean(name, Object.keys(METRICS))}They are: ${Object.keys(METRICS).join(', ')}.`,
       );
     }
@@ -82,12 +84,12 @@ export abstract class SchedulerMetrics extends Construct {
     for (const scope of asked) {
       if (by.includes(scope)) continue;
       throw new RangeError(
-        `${spec.name} is not told by ${scope}${by.length === 0 ? '' : `, only by ${by.join(', ')}`}: leave ${scope} out`,
+        `${spec.name} is not written by ${scope}${by.length === 0 ? '' : `, only by ${by.join(', ')}`}: leave ${scope} out`,
       );
     }
     if (asked.length > 1) {
       throw new RangeError(
-        `${spec.name} is told by ${by.join(', or by ')}: ask for one of them, not for ${asked.join(' and ')}`,
+        `${spec.name} is written by ${by.join(', or by ')}: choose one of them, not ${asked.join(' and ')}`,
       );
     }
     const dimensions = asked.map((scope) => [METRIC_DIMENSION[scope], String(narrowed[scope])] as const);
@@ -99,16 +101,16 @@ export abstract class SchedulerMetrics extends Construct {
       ...rest,
       dimensionsMap: { [METRIC_DIMENSION.scheduler]: this.tableName, ...Object.fromEntries(dimensions) },
     }).attachTo(this);
-    if (isOnRequest(name)) this.tell(name);
-    for (const scope of finer) if (asked.includes(scope)) this.tellBy(scope);
+    if (isOnRequest(name)) this.turnOn(name);
+    for (const scope of finer) if (asked.includes(scope)) this.turnOnBy(scope);
     return metric;
   }
 
-  /** Somebody looks at this metric. */
-  protected tell(_metric: MetricOnRequest): void {}
+  /** Records the use of a metric on request. */
+  protected turnOn(_metric: MetricOnRequest): void {}
 
-  /** Somebody looks at metrics that are narrowed by this. */
-  protected tellBy(_scope: FinerScope): void {}
+  /** Records the use of a dimension. */
+  protected turnOnBy(_scope: FinerScope): void {}
 
   /** Jobs that were stored, whether through the bus or the client. */
   metricSubmitted(options?: SchedulerMetricOptions): Metric {

@@ -1,10 +1,10 @@
-/** Physical names, where something must have one. */
+/** Names of resources that need an explicit one. */
 import { createHash } from 'node:crypto';
 import { Aws, Fn, Names, Stack, Token } from 'aws-cdk-lib';
 import { Construct, RootConstruct } from 'constructs';
 
 const HASH_DIGITS = 16;
-/** EventBridge takes 256 characters. */
+/** EventBridge allows 256 characters. */
 const BUS_NAME_READABLE = 200;
 
 const hashOf = (text: string): string =>
@@ -13,13 +13,13 @@ const hashOf = (text: string): string =>
 const readable = (path: string, length: number): string =>
   path.replaceAll(/[^A-Za-z0-9]+/g, '-').slice(-length);
 
-/** Of a nested stack, the one that it is nested in, however deep. */
+/** The outermost parent of a nested stack. */
 const outermostStack = (stack: Stack): Stack =>
   stack.nestedStackParent === undefined ? stack : outermostStack(stack.nestedStackParent);
 
 /**
- * The way to it from the name of the stack that is deployed: it stays as it is when that stack gets another id, or moves into a
- * stage, and what was deployed is the same then.
+ * The path of a construct, from the name of its deployed stack. It stays the same when the stack gets another id or moves
+ * into a stage, and so do names made from it.
  */
 function deployedPath(construct: Construct): readonly [stackName: string, ...ids: string[]] {
   const stack = outermostStack(Stack.of(construct));
@@ -28,8 +28,8 @@ function deployedPath(construct: Construct): readonly [stackName: string, ...ids
 }
 
 /**
- * A name that nothing else of the account and region has: of a stack with that name there is one, whatever the construct
- * ids of the app are. Undefined where the stack's name is known only when it is deployed.
+ * A name that is unique in the account and Region, because a stack's name is, and that does not depend on the app's
+ * construct ids. Undefined if the stack's name is known only at deployment.
  */
 export function stackWideName(construct: Construct, length: number): string | undefined {
   if (Token.isUnresolved(Stack.of(construct).stackName)) return undefined;
@@ -37,7 +37,7 @@ export function stackWideName(construct: Construct, length: number): string | un
   return `${readable(path, length - HASH_DIGITS - 1)}-${hashOf(path)}`;
 }
 
-/** EventBridge makes no names. A nested stack has none before it is deployed, but an id that is its own. */
+/** A name for the bus, because EventBridge generates none. A nested stack has no name before its deployment, but a unique id. */
 export function busName(construct: Construct): string {
   const own = stackWideName(construct, BUS_NAME_READABLE);
   if (own !== undefined) return own;
@@ -46,10 +46,7 @@ export function busName(construct: Construct): string {
   return Fn.join('-', [readable(path, BUS_NAME_READABLE - 64), hashOf(path), stackUuid]);
 }
 
-/**
- * What the library calls `Names.nodeUniqueId`, which holds the id of the stack, with its name instead: by default they are the
- * same.
- */
+/** The same as `Names.nodeUniqueId` of aws-cdk-lib, but with the name of the stack instead of its id. By default both are equal. */
 export function uniqueId(construct: Construct): string {
   const root = new RootConstruct();
   const known = deployedPath(construct).reduce<Construct>((scope, id) => new Construct(scope, id), root);

@@ -1,6 +1,6 @@
 /**
- * Packages that come with machine code, such as `sharp`, cannot be bundled: they travel beside the bundle, built for
- * where it runs.
+ * Packages with native code, such as `sharp`, cannot be bundled. They are packed beside the bundle, built for the target
+ * platform.
  */
 
 import { existsSync, readFileSync } from 'node:fs';
@@ -11,23 +11,23 @@ import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { FUNCTION_BUNDLING } from './function.ts';
 import { checkText, having, listOf, oneOf } from './values.ts';
 
-/** Where functions will run. `host`: as processes of this machine, under a local emulator. `lambda`: on AWS. */
+/** The platform of functions. `host`: processes of this machine, under a local emulator. `lambda`: AWS Lambda. */
 export type Platform = 'host' | 'lambda';
 
-/** Where functions will run, if nobody says so: an emulator runs them here. */
+/** The default platform: this machine if an emulator is configured. */
 export const defaultPlatform = (): Platform => (process.env.AWS_ENDPOINT_URL ? 'host' : 'lambda');
 
 export interface NativeModulesProps {
   /** Packages that the function's code imports by name. */
   readonly modules: readonly string[];
-  /** For the host, what is installed here is copied; for Lambda, the same versions are asked of the npm registry. */
+  /** The target platform. For the host, installed packages are copied; for Lambda, the same versions are installed with npm. */
   readonly platform: Platform;
   /**
-   * On AWS.
+   * The architecture on Lambda.
    * @default Architecture.ARM_64
    */
   readonly architecture?: Architecture | undefined;
-  /** A folder below whose `node_modules`, or its parents', the packages are installed. */
+  /** The folder where the packages are installed: in its `node_modules`, or in that of a parent folder. */
   readonly installedIn: string;
 }
 
@@ -42,7 +42,7 @@ const CHECKS: Readonly<Record<keyof NativeModulesProps, Check>> = {
 };
 const checkProps = objectOf(CHECKS);
 
-/** An installed package: what to copy, and to where below `node_modules`. */
+/** An installed package: the folder to copy, and its name below `node_modules`. */
 interface Installed {
   readonly name: string;
   readonly folder: string;
@@ -55,8 +55,10 @@ interface Manifest {
 }
 
 /**
- * Bundling options for a `NodejsFunction` whose code imports such packages: `FUNCTION_BUNDLING` and what brings them.
- * @throws ConfigurationError for a property that there is not, or of which it cannot be so, and Error for a package that is not installed
+ * Bundling options for a `NodejsFunction` whose code imports such packages: `FUNCTION_BUNDLING`, and commands that pack
+ * them.
+ * @throws ConfigurationError for an unknown or impossible prop
+ * @throws Error for a package that is not installed
  */
 export function bundlingWithNativeModules(props: NativeModulesProps): BundlingOptions {
   checkProps('', props);
@@ -100,7 +102,7 @@ function installCommand(
   ].join(' ');
 }
 
-/** The packages and all they depend on; optional ones that are not here are those of other machines. */
+/** The packages with all their dependencies. Optional ones that are missing belong to other platforms. */
 function withDependencies(modules: readonly string[], installedIn: string): readonly Installed[] {
   const found = new Map<string, Installed>();
   const visit = (name: string, from: string, optional: boolean): void => {
@@ -120,7 +122,7 @@ function withDependencies(modules: readonly string[], installedIn: string): read
   return [...found.values()];
 }
 
-/** As Node.js looks for it: in this folder's `node_modules`, then in its parents'. */
+/** Looks as Node.js does: in this folder's `node_modules`, then in its parents'. */
 function folderOf(name: string, from: string): string | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const candidate = join(folder, 'node_modules', name);

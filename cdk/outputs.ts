@@ -1,8 +1,8 @@
-/** For a stack's owner: what a person or a script needs to reach a deployed scheduler. */
+/** Outputs of a stack that people and scripts need to reach a deployed scheduler. */
 import { CfnOutput, Lazy } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 
-/** Of a scheduler, as far as outputs tell of it. */
+/** The parts of a scheduler that the outputs name. */
 export interface Addressed {
   readonly table: { readonly tableName: string };
   readonly bus: { readonly eventBusName: string };
@@ -13,10 +13,13 @@ export interface Addressed {
   >;
 }
 
-/** CloudFormation takes 4,096 bytes; where the names are longer, the output is `null`, and `fairlead env` takes any. */
+/** CloudFormation allows 4,096 bytes. With longer names the output is `null`, and `fairlead env` accepts any name. */
 const OUTPUT_BYTES_MAX = 4_000;
 
-/** `TableName`, `BusName`, `WakeQueueUrl`, `WakeFunctionArn` and `FleetNames`: what `fairlead env` reads. The construct has them itself, under its own path. */
+/**
+ * Adds the outputs `TableName`, `BusName`, `WakeQueueUrl`, `WakeFunctionArn` and `FleetNames`, which `fairlead env`
+ * reads. The construct adds them under its own path.
+ */
 export function addressOutputs(scope: Construct, scheduler: Addressed): void {
   new CfnOutput(scope, 'TableName', { value: scheduler.table.tableName });
   new CfnOutput(scope, 'BusName', { value: scheduler.bus.eventBusName });
@@ -25,13 +28,13 @@ export function addressOutputs(scope: Construct, scheduler: Addressed): void {
   new CfnOutput(scope, 'FleetNames', { value: Lazy.string({ produce: () => fleetNames(scheduler) }) });
 }
 
-/** As they are once all are declared. */
+/** Called when all fleets are declared. */
 function fleetNames({ fleets }: Addressed): string {
   const names = JSON.stringify(Object.values(fleets).map(({ fleet }) => fleet));
   return Buffer.byteLength(names) <= OUTPUT_BYTES_MAX ? names : 'null';
 }
 
-/** The same under short names of the stack's own, and for each fleet `<Fleet>QueueUrl`, its name in Pascal case. */
+/** Adds the same outputs under short names of the stack, and `<Fleet>QueueUrl` for each fleet, with its name in Pascal case. */
 export function schedulerOutputs(scope: Construct, scheduler: Addressed): void {
   addressOutputs(scope, scheduler);
   for (const { fleet, queue } of Object.values(scheduler.fleets)) {
@@ -39,7 +42,7 @@ export function schedulerOutputs(scope: Construct, scheduler: Addressed): void {
   }
 }
 
-/** The output that holds a fleet's queue: `images` → `ImagesQueueUrl`. Outputs are named with letters and digits only. */
+/** The name of the output for a fleet's queue: `images` → `ImagesQueueUrl`. Output names have only letters and digits. */
 export function queueUrlOutput(fleet: string): string {
   const pascal = fleet
     .split(/[^A-Za-z0-9]+/)

@@ -1,4 +1,7 @@
-/** What an app has declared so far: types and fleets may come after the construct. Whatever is refused changes nothing. */
+/**
+ * The declaration of an app so far, because types and fleets may be added after the construct. A refused addition changes
+ * nothing.
+ */
 
 import type { ResourceEnvironment } from 'aws-cdk-lib';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
@@ -24,20 +27,20 @@ import {
   poolInput,
 } from './validation.ts';
 
-/** The one type of a scheduler that declares none, and its fleet. */
+/** The type, and the fleet, of a scheduler that declares none. */
 const DEFAULT_TYPE = DEFAULT_TIER;
 
 interface Declared {
   readonly types: Readonly<Record<string, JobTypeInput>>;
   readonly fleets: FleetInputs;
-  /** Types were declared by name, so fleets take these only. */
+  /** Types were declared by name, so fleets may name only these. */
   readonly isStrict: boolean;
 }
 
 interface Resolved {
   readonly configuration: PoolConfiguration;
   readonly handlers: Handlers;
-  /** Packing a large pool takes seconds, so it is done once for what is declared in the end. */
+  /** The encoded configuration. Packing a large pool takes seconds, so it is done once, for the final declaration. */
   encoded?: string;
 }
 
@@ -48,7 +51,7 @@ export class PoolDeclaration {
   #resolved: Resolved;
 
   /**
-   * @param place - where it is deployed
+   * @param place - the scheduler's account and Region
    * @throws ConfigurationError for a declaration that cannot work
    */
   constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs, place: ResourceEnvironment) {
@@ -64,12 +67,12 @@ export class PoolDeclaration {
     claimHandlers(this.handlers, this);
   }
 
-  /** With every default filled in, as far as it is declared. */
+  /** The configuration declared so far, with all defaults. */
   get configuration(): PoolConfiguration {
     return this.#resolved.configuration;
   }
 
-  /** As a deployment hands it over. @throws ConfigurationError if it is too large for that */
+  /** The encoded declaration of a deployment. @throws ConfigurationError if it is too large */
   encode(): string {
     const { configuration, encoded = encodeConfiguration(configuration) } = this.#resolved;
     this.#resolved.encoded = encoded;
@@ -85,7 +88,7 @@ export class PoolDeclaration {
     return Object.hasOwn(this.#declared.fleets, name) ? this.#declared.fleets[name] : undefined;
   }
 
-  /** The time that jobs of a type may take, as somebody has written it down. */
+  /** The declared timeout of a type, in milliseconds; undefined if it has none. */
   timeoutMsOf(type: string): number | undefined {
     return Object.hasOwn(this.#declared.types, type) ? this.#declared.types[type]?.timeoutMs : undefined;
   }
@@ -112,7 +115,7 @@ export class PoolDeclaration {
     this.#change({ ...this.#declared, fleets: { ...fleets, [fleet]: props } });
   }
 
-  /** Types that only fleets name: as good as declared from the moment that others are declared by name. */
+  /** Types that only fleets name. They count as declared as soon as other types are declared by name. */
   #impliedTypes(): Readonly<Record<string, JobTypeInput>> {
     const { types, fleets } = this.#declared;
     const named = Object.values(fleets).flatMap((props) => props.types);
@@ -143,13 +146,13 @@ export class PoolDeclaration {
   }
 }
 
-/** @throws ConfigurationError for what is no object by name, or of which one is none */
+/** @throws ConfigurationError for a value that is not a record of fleets, and for an impossible fleet */
 function checkFleets(fleets: unknown): void {
   for (const [fleet, props] of readRecord('fleets', fleets, Number.POSITIVE_INFINITY))
     checkFleet(`fleets.${fleet}`, props ?? null);
 }
 
-/** @throws ConfigurationError for fleets whose names cannot be the ids of constructs, in which a slash becomes two dashes */
+/** @throws ConfigurationError for fleets whose names cannot be construct ids, in which a slash becomes two dashes */
 function checkIds(fleets: readonly string[]): void {
   const ids = new Map<string, string>();
   for (const fleet of fleets) {
@@ -159,14 +162,14 @@ function checkIds(fleets: readonly string[]): void {
     if (other === undefined && !(id in {})) continue;
     const reason =
       other === undefined
-        ? 'is what every object of JavaScript has, and no construct can be named by it'
-        : `is the same as fleet ${show(other)} in ids of constructs`;
+        ? 'is a property of every JavaScript object, so a construct cannot have it as its id'
+        : `has the same construct id as fleet ${show(other)}`;
     throw new ConfigurationError(`fleets.${fleet}`, fleet, reason, 'Choose another name for the fleet.');
   }
 }
 
-/** None: any name is a type. */
+/** An empty list allows every type. */
 const namesOf = ({ types, isStrict }: Declared): readonly string[] => (isStrict ? Object.keys(types) : []);
 
 const declaredTwice = (field: string, name: string): ConfigurationError =>
-  new ConfigurationError(field, name, 'is declared already', 'Declare it once, or choose another name.');
+  new ConfigurationError(field, name, 'is already declared', 'Declare it once, or choose another name.');

@@ -1,4 +1,4 @@
-/** What a scheduler may be told. */
+/** The props of a `Scheduler`. */
 
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
@@ -17,149 +17,172 @@ import type { TableOptions } from './table.ts';
 import { checkedElsewhere, checkText, durationWithin, having, listOf, oneOf, recordOf } from './values.ts';
 import { checkSubnets } from './worker-function-props.ts';
 
-/** What a scheduler does, and for whom. Nothing must be there. */
+/** The props of a `Scheduler`. Each is optional; an unknown prop is refused with a `ConfigurationError`. */
 export interface SchedulerProps<Type extends string = string> {
   /**
-   * Job types by name. With this, fleets take declared types only, which TypeScript checks too.
-   * @default - the types that fleets name, each with its defaults, or one type `default` where there is no fleet either;
-   * a timeout that is not declared is the longest that the handlers of the type's fleets can keep
+   * Job types by name, at most 1,000. If types are given, fleets may name only these types, which TypeScript checks too.
+   * @default - the types that fleets name, each with its defaults; one type `default` if there is no fleet either. A type
+   * without a timeout gets the longest that the handlers of its fleets can keep
    */
   readonly types?: Readonly<Record<Type, JobTypeInput>> | undefined;
   /**
-   * Who does the work, by name. More may come with `addFleet`. A type that no fleet takes has one of its own, which
-   * long-running processes serve.
+   * Fleets by name, at most 1,000; `addFleet` adds more. A type without a fleet gets one of its own, served by
+   * long-running processes.
    * @default - none
    */
   readonly fleets?: Readonly<Record<string, FleetProps<NoInfer<Type>>>> | undefined;
   /**
-   * Tiers, from the top.
+   * Tiers, the highest first, at most 100. A tier's `guaranteed` slots may not exceed its cap, and
+   * all of them together not the pool's.
    * @default - one, named `default`
    */
   readonly tiers?: PoolInput['tiers'];
   /**
-   * Running jobs of the whole pool.
-   * @default - no limit but the fleets' slots
+   * The most jobs of the whole pool that run at once; null means no limit.
+   * @default - no limit besides the fleets' slots
    */
   readonly maxConcurrency?: PoolInput['maxConcurrency'];
   /**
-   * Coefficients of the score. Others may be declared at any time; jobs that wait already keep their order inside their line of one
-   * type, mode and fairness key.
-   * @default - those of `SCORE_DEFAULTS`
+   * Coefficients of the score, in points: `priority` for each unit of priority, `ageSec` for each second of waiting,
+   * `rarity` divided by the free slots of a job's fleets, and for on-demand jobs `onDemand` once and `onDemandAgeSec`
+   * more for each second. Each deployment may change them; jobs that already wait keep their order within their line of
+   * one type, mode and fairness key.
+   * @default - priority 1,024, ageSec 16, rarity 500, onDemand 4,096, onDemandAgeSec 32
    */
   readonly score?: PoolInput['score'];
   /**
-   * Cost accounting per fairness key.
-   * @default - that of `FAIRNESS_DEFAULTS`
+   * The accounting of costs by fairness key: weights, a cap for each key, credit, and how costs are learned.
+   * @default - weight 1 and no cap for each key; a key keeps at most 5 minutes of credit (`creditMs`)
    */
   readonly fairness?: PoolInput['fairness'];
   /**
-   * When partitions lend each other slots and shares of caps, and how much; see docs/scale.md. With one, nothing is lent.
-   * @default - that of `LENDING_DEFAULTS`
+   * When and how much partitions lend each other of their slots and shares of caps; see docs/scale.md. A pool with one
+   * partition lends nothing.
+   * @default - backlogThreshold 2, lentShare 0.5, batch 10, maxBorrowed 100, loanMs 30,000
    */
   readonly lending?: PoolInput['lending'];
   /**
-   * Claims that a pass may lose one after the other, 0 to 1,000; after one more it reads its candidates anew. Fewer cost reads where
-   * many dispatchers compete; more let a pass go on with candidates that others have taken.
+   * Claims that a pass may lose in a row before it reads its candidates again, 0 to 1,000. A smaller number costs reads
+   * if many dispatchers compete; with a larger one a pass wastes claims on jobs that others have taken.
    * @default 5
    */
   readonly lostClaimsInARow?: PoolInput['lostClaimsInARow'];
   /**
-   * Shards with a single writer each: fairness keys and caps are divided among them. Every cap must be at least as
-   * large. A deployment may change it while jobs wait and run; see docs/scale.md.
+   * The number of partitions, 1 to 4,096, among which fairness keys and caps are divided. Each has a single writer. A cap
+   * below this number is refused. A deployment may change it at any time; see docs/scale.md.
    * @default 1: one exact order for the whole pool
    */
   readonly partitions?: PoolInput['partitions'];
 
   /**
-   * Recurring work by name: this stack's deployments make, change and remove these, and no others; see docs/schedules.md.
+   * Schedules by name. This stack's deployments create, change and remove exactly these; see docs/schedules.md.
    * @default - none
    */
   readonly schedules?: Readonly<Record<string, ScheduleRequest>> | undefined;
 
   /**
-   * The bus that `Job Requested` events come from and outcome events go to.
-   * @default - a bus of its own
+   * The bus from which `Job Requested` events come and to which outcome events go. It must be in the scheduler's account
+   * and Region.
+   * @default - a new bus
    */
   readonly eventBus?: IEventBus | undefined;
   /**
-   * Whose `Job Requested` events it takes, by their `source`. Schedulers that share a bus need different ones.
-   * @default - everybody's
+   * The `source`s of the `Job Requested` events that the scheduler accepts. Schedulers that share a bus need different
+   * sources; the scheduler's own source, `fairlead`, is refused.
+   * @default - every source
    */
   readonly sources?: readonly string[] | undefined;
   /**
-   * Where other stacks and programs find it: the name of an SSM parameter that says where everything is, for
-   * `Scheduler.fromParameter`.
+   * The name of an SSM parameter with the addresses of the scheduler's parts, which `Scheduler.fromParameter` reads in
+   * other stacks. It must be known at synth; names that begin with aws or ssm are refused.
    * @default - no parameter
    */
   readonly parameterName?: string | undefined;
 
   /**
-   * What becomes of the table, and every job in it, when the stack is deleted. By default it stays, but where its first creation fails:
-   * then it holds nothing yet.
+   * The removal policy of the table, with every job in it. By default the table is kept when the stack is deleted, except
+   * if its first creation fails, when it is empty.
    * @default RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
    */
   readonly removalPolicy?: RemovalPolicy | undefined;
   /**
-   * What becomes of queues, and of dead letters in them, when the stack is deleted or a fleet is taken away.
+   * The removal policy of the queues and the dead letters in them, for a deleted stack and for a removed fleet.
    * @default RemovalPolicy.DESTROY
    */
   readonly queueRemovalPolicy?: RemovalPolicy | undefined;
-  /** @default - one of its own, which grows with its load, and can be deleted if the removal policy says so */
+  /**
+   * Options of the table.
+   * @default - a new table, which grows with its load and has no deletion protection
+   */
   readonly table?: TableOptions | undefined;
   /**
-   * Encrypts the table, the queues, the logs and a bus of its own. A key of another stack, or one that is only referred
-   * to, must let SQS's and EventBridge's principals and CloudWatch Logs use it: see docs/security.md.
+   * The key that encrypts the table, the queues, the logs and the scheduler's own bus. The policy of a key from another
+   * stack, or of an imported key, must let the principals of SQS, EventBridge and CloudWatch Logs use it: see
+   * docs/security.md. A key of another Region is refused.
    * @default - keys of AWS
    */
   readonly encryptionKey?: IKey | undefined;
 
   /**
-   * Where the scheduler's own functions stand.
-   * @default - in no network of yours
+   * The VPC of the scheduler's own functions. They need routes to DynamoDB, SQS, EventBridge, CloudWatch Logs and S3.
+   * @default - no VPC
    */
   readonly vpc?: IVpc | undefined;
-  /** @default - the private ones with a way out */
+  /**
+   * Subnets of the functions; refused without `vpc`.
+   * @default - the private subnets with egress
+   */
   readonly vpcSubnets?: SubnetSelection | undefined;
-  /** @default - one for each function, which lets everything out */
+  /**
+   * Security groups of the functions; refused without `vpc`.
+   * @default - one for each function, which allows all outbound traffic
+   */
   readonly securityGroups?: readonly ISecurityGroup[] | undefined;
   /**
-   * A bound on what its roles may be given.
+   * The permissions boundary of all roles of the construct.
    * @default - none
    */
   readonly permissionsBoundary?: IManagedPolicy | undefined;
-  /** On everything that takes tags. */
+  /**
+   * Tags for all resources that can have tags.
+   * @default - none
+   */
   readonly tags?: Readonly<Record<string, string>> | undefined;
 
   /**
-   * Of the scheduler's own functions.
+   * The architecture of the scheduler's own functions.
    * @default Architecture.ARM_64
    */
   readonly architecture?: Architecture | undefined;
   /**
-   * X-Ray traces of the scheduler's own functions; `WorkerFunction` and other functions have a `tracing` of their own. A job
-   * carries its `traceparent` with or without it: see docs/metrics.md.
+   * X-Ray tracing of the scheduler's own functions; `WorkerFunction` and other functions have a `tracing` of their own. A
+   * job carries its `traceparent` in any case: see docs/metrics.md.
    * @default Tracing.DISABLED
    */
   readonly tracing?: Tracing | undefined;
   /**
-   * Metrics that are told beside those that always are, for graphs that are made elsewhere: each is one more that CloudWatch bills by
-   * the hour. Whoever asks for one in the app, as alarms and the dashboard do, need not say so here.
-   * @default - those that somebody asks for
+   * Metrics on request that are written in addition to those that are always written, for graphs outside this app.
+   * CloudWatch bills each by the hour. Metrics that the app uses, as alarms and the dashboard do, need not be listed
+   * here.
+   * @default - those that the app uses
    */
   readonly metrics?: readonly MetricOnRequest[] | undefined;
   /**
-   * By what metrics are told beside the whole scheduler, those on request only where they are told at all: each type in use is 3 to 7
-   * metrics more, which CloudWatch bills by the hour. Whoever asks for a metric by one of them, as the dashboard does by type, need not
-   * say so here.
-   * @default - by what somebody asks for
+   * Dimensions by which metrics are also written: `type`, `tier`, `fleet`. Each type in use adds 3 to 7 metrics, which
+   * CloudWatch bills by the hour. Metrics on request are written by these dimensions only if they are written at all.
+   * Dimensions that the app uses, as the dashboard uses `type`, need not be listed here.
+   * @default - those that the app uses
    */
   readonly metricsBy?: readonly FinerScope[] | undefined;
   /**
-   * How long the scheduler's own functions' logs are kept.
+   * How long the logs of the scheduler's own functions are kept.
    * @default RetentionDays.TWO_WEEKS
    */
   readonly logRetention?: RetentionDays | undefined;
-  /** @default - groups of its own */
+  /**
+   * Log groups of the scheduler's own functions.
+   * @default - a new one for each function
+   */
   readonly logGroups?:
     | {
         readonly ingest?: ILogGroup | undefined;
@@ -168,51 +191,53 @@ export interface SchedulerProps<Type extends string = string> {
       }
     | undefined;
   /**
-   * Concurrency that is taken out of the account's, so that a function runs whatever else the account does; it is also the function's bound. A
-   * new account has a quota of 10, of which AWS lets nothing be reserved. The dispatch function leads each busy partition, up to 32 of them, with
-   * an invocation of half a minute: it takes one for each of them and four more at least.
+   * Invocations that are reserved for a function out of the account's concurrency, and also limit it: up to 1,000. A new
+   * account has a quota of 10, none of which AWS lets you reserve. The dispatch function leads each busy partition, up to
+   * 32 of them, with an invocation of half a minute. Its value must be at least 4 more than that number of partitions.
    * @default - nothing is reserved
    */
   readonly reservedConcurrency?:
     | { readonly dispatch?: number | undefined; readonly ingest?: number | undefined }
     | undefined;
   /**
-   * Ingest invocations at once, 2 to 1,000: a flood of events waits in the queue instead of filling the account.
-   * @default 5: half of what a new account may run at once
+   * The most ingest invocations at once, 2 to 1,000. More events wait in the queue instead of using up the account's
+   * concurrency.
+   * @default 5: half of a new account's quota
    */
   readonly ingestConcurrency?: number | undefined;
   /**
-   * Events that one ingest invocation takes: 1 to 10, or to 100 with an `ingestBatchingWindow`.
+   * Events of one ingest invocation, 1 to 10; up to 100 with an `ingestBatchingWindow`.
    * @default 10
    */
   readonly ingestBatchSize?: number | undefined;
   /**
-   * How long the ingest function waits to fill its batch. Cheaper under load, slower without.
-   * @default - not at all
+   * How long the ingest function waits to fill its batch, 0 to 5 minutes. A window is cheaper under load and slower
+   * without.
+   * @default - no wait
    */
   readonly ingestBatchingWindow?: Duration | undefined;
   /**
-   * Deliveries of an event to the ingest function before it goes to the dead letters.
+   * Deliveries of an event to the ingest function before it becomes a dead letter, 1 to 1,000.
    * @default 5
    */
   readonly maxReceiveCount?: number | undefined;
 }
 
-/** As SSM takes it. A token would leave the shape of its ARN, which policies name, unknown. */
+/** A name that SSM accepts. A token is refused, because policies need the ARN, whose form depends on the name. */
 const checkParameterName: Check = (field, value) => {
   const isName = typeof value === 'string' && /^(?:[\w.-]+|(?:\/[\w.-]+)+)$/.test(value);
   if (isName && !/^\/?(?:aws|ssm)/i.test(value)) return;
   throw new ConfigurationError(
     field,
     value,
-    'must be the name of a parameter that is known when the app is synthesised: letters, digits and .-_ with a slash before each part, or without any, and not beginning with aws or ssm',
+    'must be the name of a parameter, known when the app is synthesised: letters, digits and .-_, with a slash before each part or no slash at all, and not beginning with aws or ssm',
     'Write it as /orders/jobs.',
   );
 };
 
 const checkLogGroup = having('logGroupArn', 'a log group');
 
-/** What is not about the pool. Complete: what is neither here nor a field of the pool is refused. */
+/** The props outside the pool. The list is complete: a prop that is neither here nor a field of the pool is refused. */
 const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput>, Check>> = {
   schedules: recordOf(checkedElsewhere),
   eventBus: having('eventBusArn', 'an event bus'),
@@ -252,15 +277,15 @@ const POOL_PROPS: Readonly<Record<keyof PoolInput, true>> = {
   partitions: true,
 };
 
-/** Fields of the pool are checked where they become its configuration. */
+/** Fields of the pool are checked later, when they become its configuration. */
 const checkProps = objectOf({
   ...Object.fromEntries(Object.keys(POOL_PROPS).map((name) => [name, checkedElsewhere])),
   ...OTHER_PROPS,
 });
 
 /**
- * What is about the pool, without its fleets.
- * @throws ConfigurationError for a property that a Scheduler does not have, or of which it cannot be so
+ * The props of the pool, without its fleets.
+ * @throws ConfigurationError for an unknown prop, and for one with an impossible value
  */
 export function declarationOf(props: SchedulerProps): Omit<PoolInput, 'fleets'> {
   checkProps('', props);

@@ -1,6 +1,7 @@
 /**
- * Two kinds of queues. Behind one whose messages must not be lost stands a dead-letter queue of its own. Messages that only hint, wakes and
- * those to fleets, have none: the items say what there is to do, so a hint that nothing took in a day is dropped.
+ * Two kinds of queues. A queue whose messages must not be lost has a dead-letter queue. Queues of hints (wakes, messages
+ * to fleets) have none: the table's items say what there is to do, so a hint that is not received within a day is
+ * dropped.
  */
 import { Duration, Lazy, RemovalPolicy } from 'aws-cdk-lib';
 import { type AddToResourcePolicyResult, AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
@@ -9,14 +10,14 @@ import { CfnQueuePolicy, Queue, type QueuePolicy, type QueueProps } from 'aws-cd
 import { Construct, type IDependable } from 'constructs';
 import { acknowledge } from './acknowledged.ts';
 
-/** As long as SQS keeps anything: the clock of a dead letter began when the message was first sent. */
+/** SQS's longest retention. The time of a dead letter counts from when its message was first sent. */
 const RETENTION = Duration.days(14);
-/** Longer than a message to a fleet may be hidden, which is 12 hours. */
+/** Longer than the longest visibility timeout of a message to a fleet, 12 hours. */
 const HINT_RETENTION = Duration.days(1);
 
-/** What all queues of a scheduler have in common. */
+/** Settings of all queues of a scheduler. */
 export interface QueueSettings {
-  /** @default - encrypted with a key of SQS */
+  /** The key of the queues. @default - a key of SQS */
   readonly encryptionKey?: IKey | undefined;
   /** @default RemovalPolicy.DESTROY */
   readonly removalPolicy?: RemovalPolicy | undefined;
@@ -25,20 +26,20 @@ export interface QueueSettings {
 export interface GuardedQueueProps extends QueueSettings {
   /** How long a received message stays hidden. */
   readonly visibilityTimeout: Duration;
-  /** Receives before a message counts as dead. */
+  /** Deliveries of a message before it becomes a dead letter. */
   readonly maxReceiveCount: number;
 }
 
 export interface HintQueueProps extends QueueSettings {
   /** How long a received message stays hidden. */
   readonly visibilityTimeout: Duration;
-  /** @default - generated */
+  /** The name of the queue. @default - generated */
   readonly queueName?: string | undefined;
-  /** Keeps it to TLS. @default - a policy of its own */
+  /** The policy that requires TLS, shared with other queues. @default - a policy of its own */
   readonly tls?: SharedTls | undefined;
 }
 
-/** Refuses what does not come over TLS. In the policy of a queue, all resources are that queue. */
+/** Denies requests without TLS. In a queue's policy, `*` means that queue. */
 const tlsStatement = (): PolicyStatement =>
   new PolicyStatement({
     effect: Effect.DENY,
@@ -49,10 +50,11 @@ const tlsStatement = (): PolicyStatement =>
   });
 
 /**
- * A queue that shares its policy with others until somebody gives it one: then that refuses what does not come over TLS, too.
+ * A queue that shares its policy with others until it needs its own, which then requires TLS too.
  *
- * A queue has one policy, whatever resources set it. Where a deployment moves it from one to the other, the one that lets go clears it: so it lets
- * go first, or is forgotten instead of deleted, as deletions come last.
+ * A queue has only one policy, even if several resources set it. If a deployment moves a queue from one policy resource
+ * to the other, the old resource clears the policy. So it must be updated first, or be retained instead of deleted,
+ * because deletions come last.
  */
 class SharingQueue extends Queue {
   hasOwnPolicy = false;
@@ -70,7 +72,7 @@ class SharingQueue extends Queue {
   }
 }
 
-/** The policy is not there where it would be that of no queue: SQS takes none. */
+/** Without queues, the policy is left out: SQS refuses it then. */
 class QueuesPolicy extends CfnQueuePolicy {
   readonly #queues: () => readonly string[];
 
@@ -88,7 +90,7 @@ class QueuesPolicy extends CfnQueuePolicy {
   }
 }
 
-/** One policy for many queues: one for each would be half of what a stack may hold. */
+/** One policy for many queues. One for each would be half of the resources that a stack may have. */
 export class SharedTls extends Construct {
   private readonly queues: SharingQueue[] = [];
 
@@ -142,25 +144,24 @@ export function hintQueue(scope: Construct, id: string, props: HintQueueProps): 
 
 const keptAs = ({ encryptionKey, removalPolicy }: QueueSettings): QueueProps => ({
   removalPolicy: removalPolicy ?? RemovalPolicy.DESTROY,
-  // A data key is asked for every five minutes, not with every message: that would cost more than the messages.
+  // SQS requests a data key every five minutes. A key for each message would cost more than the messages.
   ...(encryptionKey === undefined
     ? {}
     : { encryptionMasterKey: encryptionKey, dataKeyReuse: Duration.minutes(5) }),
 });
 
-/**
- * AWS's rule for a queue in front of a function: room for its retries while it is throttled.
- */
+/** AWS's recommended visibility timeout for a queue of a function: room for its retries while it is throttled. */
 export function visibilityFor(functionTimeout: Duration): Duration {
   return Duration.seconds(functionTimeout.toSeconds() * 6);
 }
 
-/** After the end of its function, a message may be seen again: behind the lease that its attempt has on the job. */
+/** A message may return this long after the end of its function, after the lease that its attempt has on the job. */
 const BEHIND_FUNCTION = Duration.seconds(20);
 
 /**
- * For a fleet's queue: a message comes again only where its function died, or could not begin. The sooner it does, the sooner the
- * job of a function that died goes on: whoever receives it finds that the attempt's time is over.
+ * The visibility timeout of a fleet's queue. A message returns only if its function died, or could not begin. An early
+ * return lets the job of a dead function start again sooner, because the next receiver finds that the attempt's time is
+ * over.
  */
 export function fleetVisibilityFor(functionTimeout: Duration): Duration {
   return Duration.seconds(functionTimeout.toSeconds() + BEHIND_FUNCTION.toSeconds());

@@ -1,7 +1,7 @@
 /**
- * What each role does to the table, and to which of its items. A transaction is authorised by the actions of its parts,
- * so there is none of its own here. `docs/security.md` says what each role can do at worst; golden files in the tests
- * show the policies as they are deployed.
+ * The rights of each role on the table, and on which of its items. DynamoDB authorises a transaction by the actions of
+ * its parts, so transactions need no right of their own. `docs/security.md` says what each role can do at worst; golden
+ * files in the tests show the deployed policies.
  */
 
 import { Grant, type IGrantable } from 'aws-cdk-lib/aws-iam';
@@ -10,7 +10,7 @@ import { LEADING_KEYS, TABLE } from '../lib/store/table/schema.ts';
 
 type Family = keyof typeof LEADING_KEYS;
 
-/** One statement: actions on items whose partition keys begin so; `all`: on every item; `lines`: on the index. */
+/** One statement: actions on items whose partition keys have these prefixes, on `all` items, or on the index (`lines`). */
 interface TableRight {
   readonly actions: readonly string[];
   readonly of: readonly Family[] | 'all' | 'lines';
@@ -32,14 +32,14 @@ const PASSES: readonly TableRight[] = [
   { actions: [PUT], of: ['jobs', 'partitions', 'ledgers', 'parked', 'mail'] },
   { actions: [UPDATE], of: ['jobs', 'partitions', 'ledgers', 'locks', 'unreadable', 'schedules'] },
   { actions: [DELETE], of: ['partitions', 'locks', 'parked', 'mail'] },
-  // How far a schedule is. It is updated only to take one that cannot be read out of its line.
+  // The progress of a schedule. The update above only removes an unreadable schedule from its line.
   { actions: [PUT], of: ['schedules'] },
 ];
 
 export const TABLE_RIGHTS = {
   /**
-   * A submitter: puts jobs, announces their lines with the cost that a key starts with, reads a job back, moves or
-   * cancels it. It looks who leads the partition, and leaves letters for a leader that asks for them.
+   * A submitter puts jobs, announces their lines with a key's initial cost, and reads, moves and cancels jobs. It reads
+   * who leads the partition, and leaves letters for a leader that asks for them.
    */
   submit: [
     { actions: [PUT], of: ['jobs', 'mail'] },
@@ -47,8 +47,8 @@ export const TABLE_RIGHTS = {
     { actions: GET, of: ['jobs', 'declaration', 'ledgers', 'partitions'] },
   ],
   /**
-   * A deployment: writes the declaration, tells the partitions, makes and removes schedules. Where a firing was decided and
-   * its job is not there yet, it submits that.
+   * A deployment writes the declaration, notifies partitions, and creates and removes schedules. It submits the job of a
+   * firing that was decided but not stored.
    */
   declare: [
     { actions: GET, of: ['declaration', 'schedules', 'declaredSchedules', 'jobs', 'ledgers', 'partitions'] },
@@ -56,30 +56,33 @@ export const TABLE_RIGHTS = {
     { actions: [UPDATE], of: ['partitions', 'ledgers'] },
     { actions: [DELETE], of: ['schedules'] },
   ],
-  /** A dispatcher: whole passes, whoever runs them. What is declared it only reads. */
+  /** A dispatcher, function or process, makes passes. It only reads the declaration. */
   dispatch: PASSES,
-  /** A dispatcher that runs on: that, and its membership, of which a leave is kept, not deleted. */
+  /** A long-running dispatcher also writes its membership. A leave is written, not deleted. */
   reside: [...PASSES, { actions: [PUT], of: ['dispatchers'] }],
-  /** The ingest function, beside what a dispatcher does: keeps what it refused, removes schedules. */
+  /** The ingest function's rights in addition to a dispatcher's: it stores rejections and removes schedules. */
   ingest: [
     { actions: [PUT], of: ['rejections'] },
     { actions: [DELETE], of: ['schedules'] },
   ],
-  /** A worker function: starts, finishes, asks whether somebody wants its job to end. */
+  /** A worker function starts and finishes jobs, and checks whether they are to be cancelled. */
   work: [
     { actions: GET, of: ['jobs', 'declaration'] },
     { actions: [UPDATE], of: ['jobs', 'unreadable'] },
   ],
-  /** A long-running worker: that, its own heartbeat record, and a look at how its slots are counted. */
+  /** A worker process also keeps its heartbeat record, and reads how its slots are counted. */
   serve: [
     { actions: GET, of: ['jobs', 'declaration'] },
     { actions: [QUERY], of: ['partitions'] },
     { actions: [PUT, DELETE], of: ['partitions'] },
     { actions: [UPDATE], of: ['jobs', 'partitions', 'unreadable'] },
   ],
-  /** An operator who only looks. */
+  /** An operator with read access. */
   read: ALL_READ,
-  /** An operator: looks, moves, cancels, pauses, redrives, changes schedules; reads all that ended, to tell of it once more. */
+  /**
+   * An operator reads, moves, cancels, pauses and redrives jobs, changes schedules, and scans ended jobs to publish their
+   * outcomes again.
+   */
   operate: [
     ...ALL_READ,
     { actions: ['dynamodb:Scan'], of: 'all' },
@@ -96,7 +99,7 @@ export interface RightsTable {
   readonly encryptionKey?: IKey | undefined;
 }
 
-/** Grants what a role does to the table. */
+/** Grants a role's rights on the table. */
 export function grantTable(table: RightsTable, grantee: IGrantable, role: TableRole): Grant {
   const grants = TABLE_RIGHTS[role].map(({ actions, of }: TableRight) =>
     Grant.addToPrincipal({
@@ -113,7 +116,7 @@ export function grantTable(table: RightsTable, grantee: IGrantable, role: TableR
   return combinedGrant([...grants, ...(ofKey === undefined ? [] : [ofKey])]);
 }
 
-/** What DynamoDB does with the key in the name of whoever calls it. */
+/** DynamoDB uses the key in the name of its caller, with these actions. */
 const KEY_ACTIONS = {
   read: ['kms:Decrypt', 'kms:DescribeKey'],
   write: [
@@ -126,7 +129,10 @@ const KEY_ACTIONS = {
   ],
 } as const;
 
-/** Each key of a request must be one of these. A request without any would pass: none of the granted actions has none. */
+/**
+ * Each partition key of a request must have one of these prefixes. A request without keys would pass, but none of the
+ * granted actions is such a request.
+ */
 function leadingKeys(families: readonly Family[]): Record<string, Record<string, unknown>> {
   return {
     'ForAllValues:StringLike': {
@@ -135,7 +141,7 @@ function leadingKeys(families: readonly Family[]): Record<string, Record<string,
   };
 }
 
-/** As one: it has succeeded if all of them have. The library's own combination has if one of them has. */
+/** One grant that succeeded only if all succeeded. The CDK's own combination succeeds if any of them did. */
 export function combinedGrant(grants: readonly Grant[]): Grant {
   const [first, ...rest] = grants;
   if (first === undefined) throw new RangeError('there is nothing to grant');

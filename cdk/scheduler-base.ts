@@ -1,4 +1,4 @@
-/** What a scheduler of this app and one that was deployed elsewhere have in common: grants, environments, metrics. */
+/** The common part of a scheduler in this app and one that was deployed elsewhere: grants, environments, metrics. */
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IQueue } from 'aws-cdk-lib/aws-sqs';
@@ -6,17 +6,18 @@ import type { IConstruct } from 'constructs';
 import type { SchedulerGrants } from './grants.ts';
 import { SchedulerMetrics } from './metrics.ts';
 
-/** A scheduler that others submit to, work for and watch, wherever it was deployed. */
+/** A scheduler, in this app or deployed elsewhere. */
 export interface IScheduler extends IConstruct {
   readonly tableName: string;
   readonly bus: IEventBus;
   readonly wakeQueue: IQueue;
   /**
-   * The alias by which the dispatch function is told of jobs; undefined: it is told by the wake queue. For `FAIRLEAD_WAKE_FUNCTION`: read
-   * from a parameter that an earlier version has written, it is the wake queue's ARN, which clients take for none there.
+   * The alias through which clients wake the dispatch function; undefined if they use only the wake queue. It is the
+   * value of `FAIRLEAD_WAKE_FUNCTION`. A parameter of an earlier version yields the wake queue's ARN here, which clients
+   * ignore.
    */
   readonly wakeFunctionArn: string | undefined;
-  /** Who may do what. */
+  /** The grants, one method for each role. */
   readonly grants: SchedulerGrants;
   schedulerEnvironment(): Readonly<Record<string, string>>;
   workerEnvironment(fleet: string): Readonly<Record<string, string>>;
@@ -26,62 +27,62 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
   abstract readonly bus: IEventBus;
   abstract readonly wakeQueue: IQueue;
   abstract readonly grants: SchedulerGrants;
-  /** The alias by which the dispatch function is told of jobs; undefined: it is told by the wake queue. */
+  /** The alias through which clients wake the dispatch function; undefined if they use only the wake queue. */
   abstract readonly wakeFunctionArn: string | undefined;
 
-  /** The environment of a function or process that submits, or runs passes. */
+  /** The environment of a function or process that submits jobs or runs passes. */
   schedulerEnvironment(): Readonly<Record<string, string>> {
     return { ...this.passEnvironment(), ...this.#wakeFunctionEnvironment() };
   }
 
   /**
-   * The environment of a process that works for a fleet: a container's, say.
-   * @throws ConfigurationError for a fleet that is not known.
+   * The environment of a process, such as a container, that works for a fleet.
+   * @throws ConfigurationError for an unknown fleet
    */
   workerEnvironment(fleet: string): Readonly<Record<string, string>> {
     this.requireFleet(fleet);
     return this.environmentOf(fleet);
   }
 
-  /** As `grants.submit`. */
+  /** The same as `grants.submit`. */
   grantSubmit(grantee: IGrantable): Grant {
     return this.grants.submit(grantee);
   }
 
-  /** As `grants.putEvents`. */
+  /** The same as `grants.putEvents`. */
   grantPutEvents(grantee: IGrantable): Grant {
     return this.grants.putEvents(grantee);
   }
 
   /**
-   * As `grants.work`.
-   * @throws ConfigurationError for a fleet that is not known.
+   * The same as `grants.work`.
+   * @throws ConfigurationError for an unknown fleet
    */
   grantWork(grantee: IGrantable, fleet: string): Grant {
     return this.grants.work(grantee, fleet);
   }
 
-  /** As `grants.dispatch`. */
+  /** The same as `grants.dispatch`. */
   grantDispatch(grantee: IGrantable): Grant {
     return this.grants.dispatch(grantee);
   }
 
-  /** As `grants.operate`. */
+  /** The same as `grants.operate`. */
   grantOperate(grantee: IGrantable): Grant {
     return this.grants.operate(grantee);
   }
 
-  /** As `grants.read`. */
+  /** The same as `grants.read`. */
   grantRead(grantee: IGrantable): Grant {
     return this.grants.read(grantee);
   }
 
-  /** Which metrics are told beside those that always are, and by what they are narrowed, as far as it is known by now. */
+  /** The variables that name the metrics on request, and the dimensions, in use so far. */
   protected metricsEnvironment(): Readonly<Record<string, string>> {
     return {};
   }
 
-  /** The environment of whoever makes passes, and has nobody told of the jobs that it stores. */
+  /** The environment of a process that makes passes itself, and so needs no alias to wake a dispatcher. */
   protected passEnvironment(): Readonly<Record<string, string>> {
     return {
       FAIRLEAD_TABLE: this.tableName,
@@ -105,6 +106,6 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
     return this.wakeFunctionArn === undefined ? {} : { FAIRLEAD_WAKE_FUNCTION: this.wakeFunctionArn };
   }
 
-  /** @throws ConfigurationError for a fleet that is not known */
+  /** @throws ConfigurationError for an unknown fleet */
   protected abstract requireFleet(fleet: string): void;
 }

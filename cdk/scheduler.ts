@@ -62,11 +62,12 @@ import { checkDeclaration, checkPlaces } from './validation.ts';
 import { warnOfMetrics, warnOfTimeouts } from './warnings.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
-/** Before whatever else visits a scheduler's parts: it makes the last of them. */
+/** Runs before other aspects visit a scheduler's parts, because it creates the last of them. */
 const SETTLE_PRIORITY = 50;
 
 /**
- * Jobs in, finished work out: table, bus, queues, functions and fleets, each with what catches its failures.
+ * A job scheduler: a table, a bus, queues, functions and fleets. Queues whose messages must not be lost have dead-letter
+ * queues.
  *
  * @example
  * const scheduler = new Scheduler(this, 'Jobs', {
@@ -75,17 +76,20 @@ const SETTLE_PRIORITY = 50;
  * });
  * scheduler.grants.putEvents(orderService);
  *
- * @throws ConfigurationError at synth, for a declaration that cannot work.
+ * @throws ConfigurationError at synth, for a configuration that cannot work
  */
 export class Scheduler<Type extends string = string> extends SchedulerBase implements WatchedScheduler {
-  /** A scheduler that another app or stack has deployed, as its owner describes it. */
+  /**
+   * A scheduler of another app or stack, by the ARNs of its parts.
+   * @throws ConfigurationError for a missing or wrong ARN
+   */
   static fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
     return fromAttributes(scope, id, attributes);
   }
 
   /**
-   * A scheduler that was deployed with this `parameterName`, in the same account and region. What the parameter does
-   * not say, sources, a key and fleets, may be given.
+   * A scheduler that was deployed with this `parameterName`, in the same account and Region. `more` gives the attributes
+   * that the parameter does not contain: sources, an encryption key, fleets and dead-letter queues.
    */
   static fromParameter(
     scope: Construct,
@@ -102,7 +106,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   override readonly wakeQueue: Queue;
   override readonly wakeFunctionArn: string;
   readonly dispatchFunction: NodejsFunction;
-  /** Of the rule that invokes the dispatch function each minute. */
+  /** The name of the rule that invokes the dispatch function each minute. */
   readonly tickRuleName: string;
   readonly ingestFunction: NodejsFunction;
   override readonly grants: SchedulerGrants;
@@ -112,14 +116,14 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   readonly #fleetsScope: Construct;
   readonly #tls: SharedTls;
   readonly #made = new Map<string, Fleet>();
-  /** What must not be lost: events until they are jobs, and outcomes until the bus takes them. */
+  /** The queues whose messages must not be lost: events until they are jobs, and outcomes until the bus accepts them. */
   readonly #guarded: Readonly<Record<OwnQueueName, GuardedQueue>> & { readonly ingest: Ingest };
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
   #isSettled = false;
-  /** Metrics on request that somebody looks at. */
+  /** Metrics on request that the app uses. */
   readonly #metrics = new Set<MetricOnRequest>();
-  /** By what somebody looks at metrics. */
+  /** Dimensions that the app uses. */
   readonly #metricsBy = new Set<FinerScope>();
 
   constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
@@ -195,7 +199,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       functions,
       logGroup: props.logGroups?.declare,
     });
-    // Whoever reads the declaration comes after it.
+    // The functions read the declaration, so they are deployed after it.
     ingest.function.node.addDependency(declared.resource);
     dispatch.function.node.addDependency(declared.resource);
     if (props.parameterName !== undefined) {
@@ -217,27 +221,31 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return this.table.tableName;
   }
 
-  /** The declaration with every default filled in, as far as it is declared. */
+  /** The configuration declared so far, with all defaults. */
   get configuration(): PoolConfiguration {
     return this.#pool.configuration;
   }
 
-  /** By name; a type that no fleet takes has its own from the first look at this on. */
+  /** The fleets by name. The first read creates a fleet for each type that has none. */
   get fleets(): Readonly<Record<string, Fleet>> {
     this.#makeImplied();
     return Object.fromEntries(this.#made);
   }
 
-  /** By what they stand behind: `ingest`, the events that ask for jobs; `outcomes`, what the bus has not taken. Hints have none. */
+  /**
+   * The dead-letter queues: `ingest` for events that became no job, `outcomes` for outcomes that the bus refused. Queues
+   * of hints have none.
+   */
   get deadLetterQueues(): Readonly<Record<OwnQueueName, Queue>> {
     const { ingest, outcomes } = this.#guarded;
     return { ingest: ingest.deadLetterQueue, outcomes: outcomes.deadLetterQueue };
   }
 
   /**
-   * Makes a job of each event that the pattern matches, on the scheduler's bus or another one. An event that lacks what the job is to
-   * have is rejected, as a request is.
-   * @throws ConfigurationError for what is no place in an event
+   * Makes a job of each event that matches the pattern, on the scheduler's bus or another bus of its account and Region.
+   * An event without a field that the job needs is rejected, as a request is.
+   * @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that exists
+   * already
    */
   on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
     return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
@@ -245,7 +253,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
 
   /**
    * Declares one more fleet.
-   * @throws ConfigurationError for one that cannot work, or that is there already; then nothing has changed.
+   * @throws ConfigurationError for a fleet that cannot work or exists already; the scheduler is unchanged then
    */
   addFleet(fleet: string, props: FleetProps<Type>): Fleet {
     this.#pool.addFleet(fleet, props);
@@ -253,9 +261,9 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * Declares one more job type; from the first one on, fleets take declared types only. Answers the scheduler, for
-   * TypeScript: as one that knows the type.
-   * @throws ConfigurationError for one that cannot work, or that is there already; then nothing has changed.
+   * Declares one more job type. After the first declared type, fleets may name only declared types. Returns this
+   * scheduler, typed as one that has the new type.
+   * @throws ConfigurationError for a type that cannot work or exists already; the scheduler is unchanged then
    */
   addJobType<Added extends string>(type: Added, input: JobTypeInput = {}): Scheduler<Type | Added> {
     this.#pool.addType(type, input);
@@ -263,48 +271,54 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * Declares recurring work, as `schedules` does. Its type must be declared by then.
-   * @throws ConfigurationError for what no scheduler would take, and for a name that is taken; then nothing has changed.
+   * Declares a schedule, as the prop `schedules` does. Its job type must be declared before.
+   * @throws ConfigurationError for an invalid schedule, and for a name in use; the scheduler is unchanged then
    */
   addSchedule(id: string, schedule: ScheduleRequest): void {
     this.#schedules.add(id, schedule);
   }
 
-  /** Calls back with every fleet: at once with those that are there, later with others. */
+  /** Calls `visit` with every fleet: at once with the existing ones, and later with each new one. */
   eachFleet(visit: (fleet: Fleet) => void): void {
     for (const fleet of this.#made.values()) visit(fleet);
     this.#fleetVisitors.push(visit);
   }
 
-  /** Calls back when everything is declared, before the app is synthesised: at once if it is by now, as where an aspect asks. */
+  /** Calls `effect` when everything is declared, before synthesis; at once if that has happened, for example in an aspect. */
   whenSettled(effect: () => void): void {
     if (this.#isSettled) effect();
     else this.#settled.push(effect);
   }
 
-  /** Alarms for what somebody must look at. Call it once; `actions` are told. */
+  /**
+   * Creates alarms for problems that need an operator; each notifies `actions`. May be called once.
+   * @throws ConfigurationError for a second call, and for an impossible threshold
+   */
   alarms(props: AlarmsProps = {}): SchedulerAlarms {
     this.#requireOnce('Alarms', 'alarms()');
     checkAlarms(props);
     return new SchedulerAlarms(this, 'Alarms', { scheduler: this, ...props });
   }
 
-  /** A dashboard of CloudWatch: what waits, what runs, how long it takes, and what goes wrong. Call it once. */
+  /**
+   * Creates a CloudWatch dashboard of waiting and running jobs, their durations, and failures. May be called once.
+   * @throws ConfigurationError for a second call, and for an impossible name or time
+   */
   dashboard(props: DashboardProps = {}): SchedulerDashboard {
     this.#requireOnce('Dashboard', 'dashboard()');
     checkDashboard(props);
-    // Not when its graphs are made: environments that are handed out until then are to name them.
-    for (const metric of METRICS_DRAWN) this.tell(metric);
-    this.tellBy('type');
+    // Recorded now, not when the graphs are made, so that environments created in between contain these metrics.
+    for (const metric of METRICS_DRAWN) this.turnOn(metric);
+    this.turnOnBy('type');
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
   }
 
-  /** Messages in both dead-letter queues: above zero, somebody must look. `fairlead queues list` does. */
+  /** The number of messages in both dead-letter queues. If it is above zero, use `fairlead queues list`. */
   metricDeadLetters(options?: MathExpressionOptions): MathExpression {
     return deadLettersIn(Object.values(this.deadLetterQueues), options);
   }
 
-  /** How long the first event has waited to become a job. */
+  /** Age of the oldest event that waits to become a job, in seconds. */
   metricIngestAge(options?: MetricOptions): Metric {
     return this.ingestQueue.metricApproximateAgeOfOldestMessage(options);
   }
@@ -315,8 +329,8 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   }
 
   /**
-   * How long the first job that was sent to a fleet has waited for a worker.
-   * @throws ConfigurationError for a fleet that is not declared.
+   * Age of the oldest message that waits for a worker of the fleet, in seconds.
+   * @throws ConfigurationError for an unknown fleet
    */
   metricFleetQueueAge(fleet: string, options?: MetricOptions): Metric {
     return this.fleetNamed(fleet).metricQueueAge(options);
@@ -334,7 +348,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     throw new ConfigurationError(
       'fleet',
       fleet,
-      `names no fleet of this scheduler (${names.map(show).join(', ')})`,
+      `is not a fleet of this scheduler (${names.map(show).join(', ')})`,
       `${didYouMean(fleet, names)}Declare it in fleets or with addFleet, or name one of those.`,
     );
   }
@@ -344,18 +358,18 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     throw new ConfigurationError(
       method,
       this.node.path,
-      'was called before for this scheduler',
-      'Keep what the first call has answered.',
+      'was already called for this scheduler',
+      'Keep the result of the first call.',
     );
   }
 
   #ownBus(encryptionKey: IKey | undefined): IEventBus {
     const bus = new EventBus(this, 'Bus', {
-      description: 'Requested jobs, and what became of them',
+      description: 'Requests for jobs, and their outcomes',
       eventBusName: busName(this),
       ...(encryptionKey === undefined ? {} : { kmsKey: encryptionKey }),
     });
-    // The library's own types are looser than ours about absent properties.
+    // The types of aws-cdk-lib are looser than ours about absent properties.
     return bus as IEventBus;
   }
 
@@ -377,7 +391,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return made;
   }
 
-  /** Types that no fleet takes have one of their own; from now on it is declared like others. */
+  /** Creates a fleet for each type that has none, and declares it like the others. */
   #makeImplied(): void {
     for (const { fleet, types } of this.configuration.fleets) {
       if (this.#made.has(fleet)) continue;
@@ -386,11 +400,11 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     }
   }
 
-  /** Tells each function where everything is, and lets it do its part. */
+  /** Sets the environment of each function, and grants its rights. */
   #connect({ metrics = [], by = [] }: AskedMetrics): void {
-    for (const metric of metrics) this.tell(metric);
-    for (const scope of by) this.tellBy(scope);
-    // Whoever stores jobs may run the pass at once, so the ingest function may do all that a dispatcher does.
+    for (const metric of metrics) this.turnOn(metric);
+    for (const scope of by) this.turnOnBy(scope);
+    // The ingest function may run a pass right after it stores jobs, so it gets all rights of a dispatcher.
     for (const dispatcher of [this.ingestFunction, this.dispatchFunction]) {
       for (const [name, value] of Object.entries(this.passEnvironment())) {
         dispatcher.addEnvironment(name, value);
@@ -398,21 +412,21 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       this.grants.passes(dispatcher, 'dispatch');
     }
     this.grants.table(this.ingestFunction, 'ingest');
-    this.grants.tell(this.ingestFunction, 'rejections');
-    this.grants.tell(this.dispatchFunction, 'outcomes');
+    this.grants.publish(this.ingestFunction, 'rejections');
+    this.grants.publish(this.dispatchFunction, 'outcomes');
     const { queue, deadLetterQueue } = this.#guarded.outcomes;
     consumeMessages(queue, this.dispatchFunction);
     for (const each of [queue, deadLetterQueue]) sendMessages(each, this.dispatchFunction);
   }
 
-  protected override tell(metric: MetricOnRequest): void {
+  protected override turnOn(metric: MetricOnRequest): void {
     this.#metrics.add(metric);
-    if (this.#isSettled) this.#tellMetrics();
+    if (this.#isSettled) this.#setMetrics();
   }
 
-  protected override tellBy(scope: FinerScope): void {
+  protected override turnOnBy(scope: FinerScope): void {
     this.#metricsBy.add(scope);
-    if (this.#isSettled) this.#tellMetrics();
+    if (this.#isSettled) this.#setMetrics();
   }
 
   protected override metricsEnvironment(): Readonly<Record<string, string>> {
@@ -421,15 +435,15 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     return { ...said(METRICS_TOLD, this.#metrics), ...said(METRICS_BY, this.#metricsBy) };
   }
 
-  /** What was asked for may be more than when functions were made. */
-  #tellMetrics(): void {
+  /** More metrics may be in use now than when the functions were made. */
+  #setMetrics(): void {
     const environment = this.metricsEnvironment();
     for (const [name, value] of Object.entries(environment))
       for (const each of [this.ingestFunction, this.dispatchFunction]) each.addEnvironment(name, value);
-    this.eachFleet((fleet) => fleet.tellMore(environment));
+    this.eachFleet((fleet) => fleet.addEnvironment(environment));
   }
 
-  /** What follows from everything that was declared is done when the app is complete. */
+  /** Does the work that needs the complete declaration, when the app is complete. */
   #settleLate(): void {
     const visit = (node: IConstruct): void => {
       if (node !== this || this.#isSettled) return;
@@ -439,14 +453,14 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       warnOfTimeouts(this, this.#pool);
       warnOfMetrics(this, this.configuration, this.#metricsBy);
       for (const effect of this.#settled) effect();
-      this.#tellMetrics();
+      this.#setMetrics();
     };
     Aspects.of(this).add({ visit }, { priority: SETTLE_PRIORITY });
   }
 }
 
 /**
- * Checks whatever can be checked before anything is made.
+ * Checks the props before any resource is created.
  * @throws ConfigurationError
  */
 function checkedDeclaration(
@@ -461,7 +475,7 @@ function checkedDeclaration(
     throw new ConfigurationError(
       'removalPolicy',
       props.removalPolicy,
-      'is for a table that this stack makes, and table.existing names one that is there',
+      'is for a table that this stack creates, but table.existing names an existing one',
       'Leave removalPolicy out.',
     );
   }
@@ -470,10 +484,10 @@ function checkedDeclaration(
   return declaration;
 }
 
-/** @throws ConfigurationError for what is no metric on request, and for what narrows none, or always does */
+/** @throws ConfigurationError for a metric that is not on request, and for an unknown dimension */
 function metricsAskedFor({ metrics = [], metricsBy = [] }: SchedulerProps): AskedMetrics {
-  checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all others are told anyway');
-  checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics are told by partition anyway');
+  checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all other metrics are always written');
+  checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics by partition are always written');
   return { metrics, by: metricsBy };
 }
 
@@ -486,7 +500,7 @@ function checkAmong(
   for (const [at, name] of names.entries()) {
     if (known.includes(name)) continue;
     const advice = `${didYouMean(name, known)}Leave it out: ${otherwise}.`;
-    throw new ConfigurationError(`${field}[${at}]`, name, `is one of ${known.join(', ')}`, advice);
+    throw new ConfigurationError(`${field}[${at}]`, name, `must be one of ${known.join(', ')}`, advice);
   }
 }
 

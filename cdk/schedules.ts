@@ -1,4 +1,4 @@
-/** Schedules that are declared: checked at synth, made by the deployment. */
+/** Declared schedules, which are checked at synth and created by the deployment. */
 
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
@@ -15,13 +15,13 @@ export class ScheduleDeclarations {
   readonly #configuration: () => PoolConfiguration;
   readonly #schedules = new Map<string, ScheduleRequest>();
 
-  /** @throws ConfigurationError for what no scheduler would take */
+  /** @throws ConfigurationError for an invalid schedule */
   constructor(configuration: () => PoolConfiguration, schedules: DeclaredSchedules = {}) {
     this.#configuration = configuration;
     for (const [id, request] of Object.entries(schedules)) this.add(id, request);
   }
 
-  /** @throws ConfigurationError for what no scheduler would take, and for a name that is taken */
+  /** @throws ConfigurationError for an invalid schedule, and for a name in use */
   add(id: string, request: ScheduleRequest): void {
     checkText('schedules', id);
     if (this.#schedules.has(id)) {
@@ -36,12 +36,13 @@ export class ScheduleDeclarations {
     refuseTokens(`schedules.${id}`, request, { texts: true });
     checkDeclaredSchedules({ [id]: request }, this.#configuration());
     this.#schedules.set(id, request);
-    // All of them together have bounds, too.
+    // The schedules together have limits, too.
     packDeclaredSchedules(Object.fromEntries(this.#schedules));
   }
 
   /**
-   * As the deployment's function reads them. Types that were only implied may be gone by now.
+   * The encoded schedules for the deployment's function. They are checked again, because implied types may be gone by
+   * now.
    * @throws ConfigurationError
    */
   encode(): string {

@@ -1,4 +1,4 @@
-/** Several schedulers may share a bus if each takes requests of other sources: else every one would take every job. */
+/** Checks the sources of schedulers that share a bus. They must differ, or each scheduler would run every job. */
 
 import { Stack, Token } from 'aws-cdk-lib';
 import type { IEventBus } from 'aws-cdk-lib/aws-events';
@@ -6,17 +6,17 @@ import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { EVENT_SOURCE, REQUEST_TYPES } from '../lib/events/contract.ts';
 
-/** What EventBridge takes of one rule, as its quota "Event pattern size" says. */
+/** The quota "Event pattern size" of EventBridge, for one rule. */
 const PATTERN_MAX_CHARS = 2_048;
 
-/** @throws ConfigurationError for a pattern that no rule can have */
+/** @throws ConfigurationError for a pattern that is too long for a rule */
 export function checkPattern(field: string, pattern: object, wayOut: string): void {
   const chars = JSON.stringify(pattern).length;
   if (chars <= PATTERN_MAX_CHARS) return;
   throw new ConfigurationError(
     field,
     chars,
-    `makes a pattern that is too long: EventBridge takes ${PATTERN_MAX_CHARS} characters of one`,
+    `makes a pattern that is too long: EventBridge allows ${PATTERN_MAX_CHARS} characters`,
     wayOut,
   );
 }
@@ -27,10 +27,10 @@ interface Claim {
   readonly sources: readonly string[];
 }
 
-/** By app. */
+/** The claims of each app. */
 const claims = new WeakMap<object, Claim[]>();
 
-/** @throws ConfigurationError for a source that no producer can have */
+/** @throws ConfigurationError for an impossible source */
 export function checkSources(sources: readonly string[]): void {
   if (!Array.isArray(sources)) {
     throw new ConfigurationError('sources', sources, 'must be a list', 'Write it as ["orders"].');
@@ -49,7 +49,7 @@ export function checkSources(sources: readonly string[]): void {
     throw new ConfigurationError(
       `sources[${own}]`,
       EVENT_SOURCE,
-      'is the source of what schedulers tell themselves, and nobody may be granted it',
+      'is the source of the scheduler’s own events, which no producer may use',
       'Name the source after the producer.',
     );
   }
@@ -58,18 +58,18 @@ export function checkSources(sources: readonly string[]): void {
     throw new ConfigurationError(
       `sources[${empty}]`,
       '',
-      'is the source of no event',
-      'Name the source after the producer, or leave sources out to take everybody’s.',
+      'cannot be the source of an event',
+      'Name the source after the producer, or leave sources out to accept every source.',
     );
   }
   checkPattern(
     'sources',
     { 'detail-type': REQUEST_TYPES, source: sources },
-    'Let producers share a source, or leave sources out and let in whom grants.putEvents names.',
+    'Let producers share a source, or leave sources out: grants.putEvents still decides who may send.',
   );
 }
 
-/** @throws ConfigurationError for sources that another scheduler of the app takes from the same bus */
+/** @throws ConfigurationError for sources that another scheduler of the app accepts from the same bus */
 export function claimSources(scheduler: Construct, bus: IEventBus, sources: readonly string[]): void {
   const made = claims.get(scheduler.node.root) ?? [];
   for (const [at, source] of sources.length === 0 ? [[0, undefined] as const] : sources.entries()) {
@@ -78,7 +78,7 @@ export function claimSources(scheduler: Construct, bus: IEventBus, sources: read
     throw new ConfigurationError(
       source === undefined ? 'sources' : `sources[${at}]`,
       source,
-      `is taken from the same bus by ${other.scheduler.node.path}, so both would run every job`,
+      `is accepted from the same bus by ${other.scheduler.node.path} too, so both would run every job`,
       'Give each scheduler of a bus sources of its own, such as sources: ["orders"].',
     );
   }
@@ -88,16 +88,16 @@ export function claimSources(scheduler: Construct, bus: IEventBus, sources: read
 const takes = (sources: readonly string[], source: string | undefined): boolean =>
   source === undefined || sources.length === 0 || sources.includes(source);
 
-/** One that is only referred to may be referred to twice, in one stack or in several that are deployed to one place. */
+/** An imported bus may be imported twice, in one stack or in several that are deployed to one account and Region. */
 function isSameBus(claim: Claim, { scheduler, bus }: Omit<Claim, 'sources'>): boolean {
   if (claim.bus === bus) return true;
   if (claim.bus.eventBusName !== bus.eventBusName) return false;
   if (Stack.of(claim.scheduler) === Stack.of(scheduler)) return true;
-  // A bus of a stack of its own is named by a token, or by a generated name that no other stack has.
+  // A bus that its own stack creates has a token, or a generated name that no other stack has.
   const isNamed = !Token.isUnresolved(bus.eventBusName);
   return isNamed && placeOf(claim.bus) === placeOf(bus);
 }
 
-/** Account and Region of a bus. What a stack does not name is the same for all such stacks: that of whoever deploys. */
+/** Account and Region of a bus. If stacks name neither, they are deployed to the same ones. */
 const placeOf = ({ env: { account, region } }: IEventBus): string =>
   [account, region].map((each) => (Token.isUnresolved(each) ? '' : each)).join('/');

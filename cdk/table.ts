@@ -1,4 +1,4 @@
-/** The one table: jobs, partitions, ledgers. Keys and names come from the schema that the stores use. */
+/** The table with jobs, partitions and ledgers. Its keys and names come from the schema that the stores use. */
 
 import { RemovalPolicy, Token } from 'aws-cdk-lib';
 import {
@@ -17,50 +17,54 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { readObject } from '../lib/core/read-fields.ts';
 import { PROJECTED, TABLE } from '../lib/store/table/schema.ts';
 
-/** A table with the keys, the index and the stream that a scheduler's table has. */
+/** A table with the keys, the index and the stream of a scheduler's table. */
 export interface ExistingTable {
   readonly tableArn: string;
-  /** Of its stream, with new and old images: a table that was restored has none until it is turned on. */
+  /** The ARN of its stream with new and old images. A restored table has no stream until you enable one. */
   readonly streamArn: string;
 }
 
-/** What may be said of the table. */
+/** Options of the table. An unknown option is refused with a `ConfigurationError`. */
 export interface TableOptions {
   /**
-   * Jobs that are to be taken and finished each second from the first minute on: the table and its index are made
-   * ready for them. DynamoDB grows with its load by itself, but takes minutes to do so. It never shrinks: a later deployment may raise this, and
-   * a value below what the table has reached is refused. Leave it out once it has served.
-   * @default - what a new table takes: some 1,300 jobs a second
+   * Jobs per second that the table must handle right after the deployment, above 0 and up to 8,000: the table and its
+   * index are warmed for this load. Otherwise DynamoDB takes minutes to grow. Warm throughput never shrinks: DynamoDB
+   * refuses a value below the reached one, so a later deployment may raise the value, or omit it. Refused with
+   * `existing`.
+   * @default - the throughput of a new table: some 1,300 jobs a second
    */
   readonly expectedJobsPerSecond?: number | undefined;
   /**
-   * Nobody can delete the table, by the stack or otherwise, before this is taken away.
+   * Whether the table is protected from deletion, by the stack and by hand. Refused with `existing`.
    * @default false
    */
   readonly deletionProtection?: boolean | undefined;
   /**
-   * A table that another deployment has left, or that was restored from a backup, with everything in it: jobs that wait go on. See
-   * docs/restore.md. This stack neither makes nor deletes it.
-   * @default - a table of its own
+   * A table that another deployment left, or that was restored from a backup, with its jobs, which continue. See
+   * docs/restore.md. This stack neither creates nor deletes it. It must be in the scheduler's account and Region.
+   * @default - a new table
    */
   readonly existing?: ExistingTable | undefined;
-  /** Refused: see docs/security.md. It stands here to say why. */
+  /** Always refused; the error explains why. See docs/security.md. */
   readonly replicas?: undefined;
 }
 
 export interface SchedulerTableProps extends TableOptions {
-  /** @default RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE */
+  /**
+   * The removal policy of a new table.
+   * @default RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+   */
   readonly removalPolicy?: RemovalPolicy | undefined;
   readonly encryptionKey?: IKey | undefined;
 }
 
-/** Units that one job takes of the table and of its index, from its submission to its end; see docs/cost-and-speed.md. */
+/** Capacity units of one job, from its submission to its end; see docs/cost-and-speed.md. */
 const UNITS_OF_JOB = { tableWrites: 5, indexWrites: 3, tableReads: 3, indexReads: 2 } as const;
 
-/** What a new table on demand takes at once, without being asked. */
+/** The throughput of a new on-demand table. */
 const NEW_TABLE = { reads: 12_000, writes: 4_000 } as const;
 
-/** What an account may ask of one table on demand, unless AWS has raised it. */
+/** The quota of one on-demand table in an account, unless AWS has raised it. */
 const QUOTA = { units: 40_000, name: 'Table-level write throughput limit' } as const;
 
 const MOST_JOBS_PER_SECOND = Math.floor(QUOTA.units / UNITS_OF_JOB.tableWrites);
@@ -87,7 +91,7 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     ...(warm === undefined ? {} : { warmThroughput: warm.table }),
   });
   if (encryptionKey !== undefined) encrypt(table, encryptionKey);
-  // Sparse: an item is in it only while it stands in a line.
+  // A sparse index: it contains an item only while the item stands in a line.
   table.addGlobalSecondaryIndex({
     indexName: TABLE.linesIndex,
     partitionKey: { name: TABLE.line, type: AttributeType.STRING },
@@ -96,20 +100,18 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     nonKeyAttributes: [...PROJECTED],
     ...(warm === undefined ? {} : { warmThroughput: warm.index }),
   });
-  // The library's own types are looser than ours about absent properties.
+  // The types of aws-cdk-lib are looser than ours about absent properties.
   return table as ITableV2;
 }
 
-/** By overrides: what the library has for it refuses stacks that do not name their region. */
+/** Sets the key by overrides, because `encryption` of aws-cdk-lib refuses stacks without a Region. */
 function encrypt(table: TableV2, key: IKey): void {
   const resource = table.node.defaultChild as CfnGlobalTable;
   resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
   resource.addPropertyOverride('Replicas.0.SSESpecification', { KMSMasterKeyId: key.keyArn });
 }
 
-/**
- * @throws ConfigurationError for options that the table cannot have.
- */
+/** @throws ConfigurationError for impossible options of the table */
 export function checkTable(options: TableOptions): void {
   const { expectedJobsPerSecond, replicas }: { expectedJobsPerSecond?: unknown; replicas?: unknown } =
     options;
@@ -119,8 +121,8 @@ export function checkTable(options: TableOptions): void {
     throw new ConfigurationError(
       'table.replicas',
       replicas,
-      'cannot be: between regions the last write wins, so two dispatchers would each commit to one partition, and caps and exclusions would not hold',
-      'Deploy a scheduler in each region, and let producers choose one; keep a copy with backups.',
+      'is not supported: between Regions the last write wins, so two dispatchers could both commit to one partition, and caps and exclusions would not hold',
+      'Deploy a scheduler in each Region, and let producers choose one. Use backups for copies.',
     );
   }
   if (expectedJobsPerSecond === undefined) return;
@@ -131,8 +133,8 @@ export function checkTable(options: TableOptions): void {
     throw new ConfigurationError(
       'table.expectedJobsPerSecond',
       expectedJobsPerSecond,
-      `must be above 0 and at most ${MOST_JOBS_PER_SECOND}: a job takes ${UNITS_OF_JOB.tableWrites} write units of the table, and the quota "${QUOTA.name}" is ${QUOTA.units} a second`,
-      'Divide the work among several schedulers, or have the quota raised and the table warmed by hand.',
+      `must be above 0 and at most ${MOST_JOBS_PER_SECOND}: a job uses ${UNITS_OF_JOB.tableWrites} write units of the table, and the quota "${QUOTA.name}" is ${QUOTA.units} a second`,
+      'Divide the work among several schedulers, or request a higher quota and warm the table by hand.',
     );
   }
 }
@@ -161,7 +163,7 @@ function checkExisting(existing: ExistingTable, options: TableOptions): void {
     throw new ConfigurationError(
       'table.existing.streamArn',
       streamArn,
-      `is not of the table ${tableArn}`,
+      `is not a stream of the table ${tableArn}`,
       'Take both from one `aws dynamodb describe-table`.',
     );
   }
@@ -170,13 +172,13 @@ function checkExisting(existing: ExistingTable, options: TableOptions): void {
     throw new ConfigurationError(
       `table.${field}`,
       options[field],
-      'is for a table that this stack makes, and table.existing names one that is there',
+      'is for a table that this stack creates, but table.existing names an existing one',
       `Leave ${field} out, and set it on the table itself.`,
     );
   }
 }
 
-/** Undefined: as much as a new table takes is enough. Less than that cannot be asked for. */
+/** Undefined if the throughput of a new table is enough. DynamoDB refuses a smaller value than that. */
 function warmThroughput(
   jobsPerSecond: number | undefined,
 ): { readonly table: WarmThroughput; readonly index: WarmThroughput } | undefined {

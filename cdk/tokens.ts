@@ -1,10 +1,10 @@
-/** Values that only a deployment knows have no place in what is checked and packed when an app is synthesised. */
+/** Refuses tokens in values that are checked and packed at synth. */
 
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
 
 interface Allowed {
-  /** Texts stay as they are until CloudFormation fills them in. */
+  /** Whether texts may contain tokens, which CloudFormation replaces. */
   readonly texts: boolean;
 }
 
@@ -12,8 +12,8 @@ const isPlain = (value: object): boolean =>
   Object.getPrototypeOf(value) === Object.prototype || Object.getPrototypeOf(value) === null;
 
 /**
- * Looks into objects and lists, and not into constructs.
- * @throws ConfigurationError for a token, which names the field
+ * Checks objects and lists, but not constructs.
+ * @throws ConfigurationError that names the field of a token
  */
 export function refuseTokens(path: string, value: unknown, allowed: Allowed = { texts: false }): void {
   if (typeof value === 'string' && allowed.texts) return;
@@ -21,9 +21,9 @@ export function refuseTokens(path: string, value: unknown, allowed: Allowed = { 
     throw new ConfigurationError(
       path,
       'a token',
-      'must be known when the app is synthesised: what is declared is checked and packed then',
+      'must be known when the app is synthesised, because the declaration is checked and packed then',
       allowed.texts
-        ? 'Write the value itself, or take it from the context or the environment; a token of text may stand in a text.'
+        ? 'Write the value itself, or take it from the context or the environment. Texts may contain tokens of text.'
         : 'Write the value itself, or take it from the context (node.tryGetContext) or the environment (process.env).',
     );
   }

@@ -1,6 +1,6 @@
 /**
- * What only the stack can check: a declaration against the functions that serve it and the limits of AWS.
- * Everything about the pool itself is checked by `resolveConfiguration`, before.
+ * Checks that need the stack: a declaration against its functions and the limits of AWS. `resolveConfiguration` checks
+ * the pool itself before.
  */
 
 import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
@@ -14,21 +14,25 @@ import { type Handler, handlerOf } from './handlers.ts';
 import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
 
-/** Jobs that a fleet with a handler runs at once, if it does not say. */
+/** Default slots of a fleet with a handler. */
 const LAMBDA_SLOTS = 10;
 
-/** What SQS accepts for one event source. */
+/** The largest maximum concurrency of an SQS event source. */
 const EVENT_SOURCE_MAX_CONCURRENCY = 1_000;
 
-/** What a handler keeps of its function's time to record that a job was too slow: a tenth, 1 to 30 seconds. */
+/** The part of a function's timeout that is reserved for recording a job's timeout: a tenth, 1 to 30 seconds. */
 const MARGIN = { share: 0.1, minMs: 1_000, maxMs: 30_000 } as const;
 
 /**
- * An update hands a resource's old properties over with the new ones, in one event of 256 KB, which has an envelope: a declaration that takes
- * more than half of it could be deployed once, and never be changed. (Lambda takes 1 MB by now; that CloudFormation sends so much is written nowhere.)
+ * The largest declaration, in bytes. CloudFormation sends a resource's old and new properties in one event of 256 KB. A
+ * declaration of more than half of that could be deployed once and never changed. (Lambda accepts 1 MB now, but no
+ * documentation says that CloudFormation sends as much.)
  */
 const PROPERTIES_MAX_BYTES = 120_000;
-/** `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters, and what is around it. */
+/**
+ * The bytes of `https://sqs.<region>.amazonaws.com/<account>/<name>`, with a generated name of up to 80 characters, and
+ * its delimiters.
+ */
 const QUEUE_URL_BYTES = 150;
 
 /** The handlers of all fleets that have one, by fleet. */
@@ -38,7 +42,7 @@ export type FleetInputs = Readonly<Record<string, FleetProps>>;
 
 /**
  * The handlers of these fleets.
- * @throws ConfigurationError for one that cannot do the work
+ * @throws ConfigurationError for a handler that cannot run jobs
  */
 export function handlersOf(fleets: FleetInputs): Handlers {
   return new Map(
@@ -50,11 +54,11 @@ export function handlersOf(fleets: FleetInputs): Handlers {
 }
 
 /**
- * The pool as `resolveConfiguration` takes it. A fleet with a handler gets its slots; a type that names no timeout
- * gets the longest that the functions of all its fleets can keep.
- * @param scheduler - stands for whoever declares it
- * @param place - where it is deployed
- * @throws ConfigurationError for a fleet that its handler cannot serve.
+ * The input of `resolveConfiguration`. A fleet with a handler gets its slots. A type without a timeout gets the longest
+ * that the functions of all its fleets can keep.
+ * @param scheduler - identifies the scheduler that declares the pool
+ * @param place - its account and Region
+ * @throws ConfigurationError for a fleet that its handler cannot serve
  */
 export function poolInput(
   declaration: Omit<PoolInput, 'fleets'>,
@@ -65,7 +69,7 @@ export function poolInput(
 ): PoolInput {
   const keptMs = new Map<string, number>();
   const inputs: [string, FleetInput][] = Object.entries(fleets).map(([fleet, props]) => {
-    // Fields that nobody knows stay in, to be refused.
+    // Unknown fields stay in, and are refused later.
     const { handler, handlerTimeout, visibilityTimeout, ...served } = props;
     const { batchSize, maxConcurrency, provisionedPollers, ...input } = served;
     refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots, batchSize } });
@@ -90,9 +94,7 @@ export function poolInput(
   return { ...declaration, types, fleets: Object.fromEntries(inputs) };
 }
 
-/**
- * @throws ConfigurationError for a type that may take longer than a function of its fleets lives.
- */
+/** @throws ConfigurationError for a type whose timeout is not below that of a function of its fleets */
 export function checkTimeouts(pool: PoolConfiguration, handlers: Handlers): void {
   for (const { fleet, types } of pool.fleets) {
     const handler = handlers.get(fleet);
@@ -104,15 +106,15 @@ export function checkTimeouts(pool: PoolConfiguration, handlers: Handlers): void
         `types.${type}.timeoutMs`,
         timeoutMs,
         `must be below the timeout of the function of fleet ${fleet} (${functionTimeoutMs} ms)`,
-        "Lower it, or raise the function's timeout: a job that is cut off cannot say why.",
+        "Lower it, or raise the function's timeout: a job that is cut off cannot record its error.",
       );
     }
   }
 }
 
 /**
- * Once any type is declared, fleets take declared ones only: a misspelt one would deploy, and leave the right one to
- * nobody.
+ * As soon as types are declared, fleets may name only these. Otherwise a misspelt type would deploy, and the intended one
+ * would have no worker.
  * @throws ConfigurationError for a type that is not declared
  */
 export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared: readonly string[]): void {
@@ -123,7 +125,7 @@ export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared
       `fleets.${fleet}.types[${at}]`,
       type,
       `names no declared type (${namesShown(declared)})`,
-      `${didYouMean(type, declared)}Declare it in types, or before with addJobType.`,
+      `${didYouMean(type, declared)}Declare it in types, or call addJobType first.`,
     );
   }
 }
@@ -132,24 +134,24 @@ const NAMES_SHOWN = 20;
 const namesShown = (names: readonly string[]): string =>
   `${names.slice(0, NAMES_SHOWN).join(', ')}${names.length > NAMES_SHOWN ? `, and ${names.length - NAMES_SHOWN} more` : ''}`;
 
-/** Those whose messages must not be lost, and the dead letters behind them. */
+/** The queues whose messages must not be lost, and their dead-letter queues. */
 const OWN_QUEUES = 4;
 
 /**
- * @throws ConfigurationError if the declaration, with the addresses that are known only when deployed, may be too large to
- * be handed over.
+ * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for a
+ * CloudFormation event
  */
 export function checkDeclaration(pool: PoolConfiguration, encodedPool: string, encodedSchedules = ''): void {
   const names = pool.fleets.reduce((bytes, { fleet }) => bytes + Buffer.byteLength(JSON.stringify(fleet)), 0);
   const queues = names + (pool.fleets.length + OWN_QUEUES) * QUEUE_URL_BYTES;
-  // It is handed over as a text within a text.
+  // It is sent as a text within a text.
   const schedules = Buffer.byteLength(JSON.stringify(encodedSchedules));
   const bytes = encodedPool.length + queues + schedules;
   if (bytes <= PROPERTIES_MAX_BYTES) return;
   throw new ConfigurationError(
     '',
     bytes,
-    `is too large for a deployment, which hands over at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
+    `is too large for a deployment, which can send at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
       `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}`,
     'Set weights with operator controls, let versatile fleets take several types each, or split the work into several schedulers.',
   );
@@ -161,13 +163,13 @@ function readSlots(fleet: string, props: FleetProps): number {
     throw new ConfigurationError(
       `fleets.${fleet}.slots`,
       slots,
-      'must be a number where a handler does the work: functions do not register slots',
-      'Set it to the jobs that may run at once.',
+      'must be a number for a fleet with a handler: functions do not register slots',
+      'Set it to the number of jobs that may run at once.',
     );
   }
-  // A message tells of as many jobs as one pass has for the fleet, which may be one.
+  // A message names the jobs of one pass for the fleet, which may be a single one.
   const { batchSize = 1 } = props;
-  // What is none is refused with the pool.
+  // An invalid size is refused with the pool.
   const isSize = Number.isInteger(batchSize) && batchSize >= 1;
   const invocations = isSize ? Math.ceil(slots / batchSize) : 0;
   if (invocations > EVENT_SOURCE_MAX_CONCURRENCY) {
@@ -175,13 +177,13 @@ function readSlots(fleet: string, props: FleetProps): number {
       `fleets.${fleet}.slots`,
       slots,
       `may need ${invocations} invocations at once, and an event source has at most ${EVENT_SOURCE_MAX_CONCURRENCY}`,
-      'Split the fleet; or name a batchSize, if its jobs come close together and an invocation may run so many of them.',
+      'Split the fleet, or raise batchSize if an invocation may run several jobs.',
     );
   }
   return slots;
 }
 
-/** The pool accepts none, for a fleet that is shut down for a while; a stack that deploys one is a mistake. */
+/** The pool accepts zero slots, for a fleet that is shut down for a while. In a stack, zero is a mistake. */
 function checkSlots(fleet: string, slots: number | null | undefined): void {
   if (slots === undefined || slots === null || (Number.isInteger(slots) && slots >= 1)) return;
   throw new ConfigurationError(
@@ -199,7 +201,7 @@ function checkVisibility(fleet: string, visibility: Duration | undefined, timeou
     `fleets.${fleet}.visibilityTimeout`,
     visibility.toHumanString(),
     `must not be below the timeout of the fleet's function (${timeout.toHumanString()})`,
-    'Leave it out for 20 seconds more than that.',
+    'Leave it out: the default is 20 seconds more than that.',
   );
 }
 
@@ -208,9 +210,9 @@ function refuseWithoutHandler(
   props: Pick<FleetProps, 'batchSize' | 'maxConcurrency' | 'provisionedPollers'>,
 ): void {
   const says = {
-    batchSize: 'how many jobs one invocation takes',
+    batchSize: 'how many jobs one invocation runs',
     maxConcurrency: 'how many invocations run at once',
-    provisionedPollers: 'what polls for the handler',
+    provisionedPollers: 'how many pollers the handler has',
   };
   for (const field of ['batchSize', 'maxConcurrency', 'provisionedPollers'] as const) {
     if (props[field] === undefined) continue;
@@ -223,17 +225,17 @@ function refuseWithoutHandler(
   }
 }
 
-/** Whose jobs a function of this app runs. */
+/** The scheduler of each function in this app. */
 const schedulerOf = new WeakMap<IFunction, object>();
 
 const whatRuns = ({ own, function: named }: Handler): IFunction => own ?? named;
 
-/** From now on these functions work for this scheduler alone. */
+/** Reserves these functions for this scheduler. */
 export function claimHandlers(handlers: Handlers, scheduler: object): void {
   for (const handler of handlers.values()) schedulerOf.set(whatRuns(handler), scheduler);
 }
 
-/** Its environment says which scheduler, and which of its fleets, a function works for. */
+/** A function's environment names one scheduler and one of its fleets, so it cannot serve two. */
 function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, scheduler: object): void {
   const runs = whatRuns(handler);
   const other = [...handlers].find(([name, each]) => name !== fleet && whatRuns(each) === runs);
@@ -242,23 +244,23 @@ function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, 
   throw new ConfigurationError(
     `fleets.${fleet}.handler`,
     handler.function.node.path,
-    `is the handler of ${other === undefined ? 'another scheduler' : `fleet ${other[0]}`} too, and a function works for one fleet`,
-    'Deploy the code as a function of its own for each fleet.',
+    `is also the handler of ${other === undefined ? 'another scheduler' : `fleet ${other[0]}`}, but a function can serve only one fleet`,
+    'Deploy the code as a separate function for each fleet.',
   );
 }
 
-/** Lambda receives from queues of its own Region only, and the rights to the table are those of one account. */
+/** Lambda receives only from queues of its own Region, and the rights on the table are those of one account. */
 function checkHandlerPlace(fleet: string, { function: lambda }: Handler, place: ResourceEnvironment): void {
   checkPlace(`fleets.${fleet}.handler`, lambda.env, place, {
-    why: 'could not take its jobs',
+    why: 'could not receive its jobs',
     wayOut: (what) => `Deploy the function in the scheduler's ${what}, or a scheduler in the function's.`,
   });
 }
 
 /**
- * What a scheduler is given must be where it is: its functions ask for their table there, rules are made where their bus is, and services use the
- * keys of their own Region.
- * @throws ConfigurationError for what is known to be elsewhere
+ * The given resources must be in the scheduler's account and Region: its functions look for their table there, rules are
+ * created at their bus, and services use keys of their own Region.
+ * @throws ConfigurationError for a resource that is known to be elsewhere
  */
 export function checkPlaces(
   { table, eventBus, encryptionKey }: SchedulerProps,
@@ -269,7 +271,7 @@ export function checkPlaces(
     const [, , , region = '', account = ''] = arn.split(':');
     checkPlace('table.existing.tableArn', { region, account }, place, {
       value: arn,
-      why: 'its functions would look for it in their own',
+      why: 'the scheduler’s functions would look for it in their own',
       wayOut: (what) =>
         `Deploy the scheduler in the table's ${what}, or restore the table in the scheduler's.`,
     });
@@ -277,16 +279,16 @@ export function checkPlaces(
   if (eventBus !== undefined) checkBusPlace('eventBus', eventBus.env, place);
   if (encryptionKey === undefined) return;
   checkPlace('encryptionKey', { ...encryptionKey.env, account: place.account }, place, {
-    why: 'services use the keys of their own',
-    wayOut: () => 'Give a key of the Region, or a replica of a multi-Region key there.',
+    why: 'services use keys of their own Region',
+    wayOut: () => 'Use a key of that Region, or a replica of a multi-Region key there.',
   });
 }
 
-/** @throws ConfigurationError for a bus where no rule of this stack can be made */
+/** @throws ConfigurationError for a bus of another account or Region, where this stack cannot create rules */
 export function checkBusPlace(field: string, its: ResourceEnvironment, place: ResourceEnvironment): void {
   checkPlace(field, its, place, {
-    why: 'could not have its rule there',
-    wayOut: (what) => `Send its events on, by a rule there, to a bus in the scheduler's ${what}.`,
+    why: 'a rule cannot be created there',
+    wayOut: (what) => `Forward its events, by a rule there, to a bus in the scheduler's ${what}.`,
   });
 }
 
@@ -312,13 +314,13 @@ function checkPlace(
     throw new ConfigurationError(
       field,
       value ?? its[part],
-      `is of another ${what} than the scheduler (${ours[part]}), and ${why}`,
+      `is in another ${what} than the scheduler (${ours[part]}), and ${why}`,
       wayOut(what),
     );
   }
 }
 
-/** What Lambda accepts for SQS. */
+/** Lambda's limits of provisioned pollers for SQS. */
 const POLLERS = { min: 2, minimumMax: 200, maximumMax: 2_000 } as const;
 
 function checkPollers(fleet: string, pollers: FleetProps['provisionedPollers']): void {
@@ -330,7 +332,7 @@ function checkPollers(fleet: string, pollers: FleetProps['provisionedPollers']):
       `fleets.${fleet}.provisionedPollers.${field}`,
       value,
       `must be a whole number from ${min} to ${max}`,
-      'Leave provisionedPollers out for those that Lambda shares.',
+      'Leave provisionedPollers out to use Lambda’s shared pollers.',
     );
   };
   check('minimumPollers', minimumPollers, POLLERS.min, POLLERS.minimumMax);
@@ -348,7 +350,7 @@ function checkConcurrency(
     throw new ConfigurationError(
       field,
       maxConcurrency,
-      'cannot stand beside provisionedPollers: Lambda takes either pollers or a bound',
+      'cannot be combined with provisionedPollers: Lambda accepts only one of the two',
       'Leave one of them out.',
     );
   }
@@ -359,7 +361,7 @@ function checkConcurrency(
     field,
     maxConcurrency,
     `must be a whole number from ${min} to ${max}`,
-    'Leave it out: the slots bound what runs at once.',
+    'Leave it out: the slots limit the jobs that run at once.',
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * Values of other kinds than TypeScript would accept. Who writes an app in JavaScript is told by the name of the field, not by what
- * breaks inside of the library, or is left out in silence.
+ * Checks of values that TypeScript would refuse. An app in JavaScript gets an error that names the field, instead of a
+ * failure inside aws-cdk-lib or a value that is silently ignored.
  */
 
 import { type Duration, Token } from 'aws-cdk-lib';
@@ -8,7 +8,7 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { nearest } from '../lib/core/spelling.ts';
 
-/** Its own file checks it, and what it is about. */
+/** For a field that another file checks. */
 export const checkedElsewhere: Check = () => {};
 
 const isFilled = (value: unknown): value is string => typeof value === 'string' && value !== '';
@@ -18,7 +18,10 @@ export const checkText: Check = (field, value) => {
   throw new ConfigurationError(field, value, 'must be a text that is not empty', 'Write it in quotes.');
 };
 
-/** Something of the library that is known by a member which all of its kind have, whoever has made it: two copies of the library do not know each other's classes. */
+/**
+ * Checks for an object of aws-cdk-lib by a member that all of its kind have. Classes do not help, because two copies of
+ * the library have different ones.
+ */
 export const having =
   (member: string, what: string): Check =>
   (field, value) => {
@@ -27,7 +30,7 @@ export const having =
       field,
       value,
       `must be ${what}`,
-      'Give the construct itself, not its name or ARN: there is a static method from… for one that is deployed elsewhere.',
+      'Give the construct itself, not its name or ARN. For a resource of another app, use the static from… method of its class.',
     );
   };
 
@@ -47,7 +50,10 @@ export const listOf =
     for (const [at, each] of value.entries()) check(`${field}[${at}]`, each);
   };
 
-/** What the library takes as it is: later versions of it may know other fields, so a name is refused only where it is a misspelt one. */
+/**
+ * Checks an object that goes to aws-cdk-lib. Later versions may have more fields, so an unknown name is refused only if
+ * it looks misspelt.
+ */
 export const libraryObjectOf =
   (checks: Readonly<Record<string, Check>>): Check =>
   (field, value) => {
@@ -61,25 +67,25 @@ export const libraryObjectOf =
     objectOf(checks)(field, Object.fromEntries(meant));
   };
 
-/** Names whose values the library checks. */
+/** Names of fields whose values aws-cdk-lib checks. */
 export const libraryNames = <Name extends string>(
   names: Readonly<Record<Name, true>>,
 ): Readonly<Record<Name, Check>> =>
   Object.fromEntries(Object.keys(names).map((name) => [name, checkedElsewhere])) as Record<Name, Check>;
 
-/** The library calls what comes in the place of a field by its name and a number: `systemLogLevel`, `systemLogLevelV2`. */
+/** aws-cdk-lib names the successor of a field by a number: `systemLogLevel`, `systemLogLevelV2`. */
 const isNext = (name: string, known: readonly string[]): boolean => {
   const first = name.replace(/V\d+$/, '');
   return first !== name && known.some((each) => each.replace(/V\d+$/, '') === first);
 };
 
-/** Names of what is there that nobody knows. */
+/** Names in the value that are not known. */
 export const unknownTo = (checks: Readonly<Record<string, Check>>, value: object): readonly string[] =>
   Object.entries(value).flatMap(([name, each]) =>
     each === undefined || Object.hasOwn(checks, name) ? [] : [name],
   );
 
-/** Values by any name. */
+/** Checks each value of an object. */
 export const recordOf =
   (check: Check): Check =>
   (field, value) => {
@@ -96,7 +102,7 @@ interface Bounds {
   readonly most?: Duration;
 }
 
-/** Times of what AWS counts in seconds. */
+/** Checks a duration in whole seconds, which AWS counts in. */
 export const durationWithin =
   ({ least, most }: Bounds): Check =>
   (field, value) => {

@@ -1,11 +1,11 @@
-/** Says aloud what an app may not know that it has asked for: how long a job may take, and what metrics cost. */
+/** Warnings about effects that an app may not expect: how long a job may take, and what metrics cost. */
 import { Annotations } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { FinerScope } from '../lib/metrics/names.ts';
 import type { PoolDeclaration } from './pool.ts';
 
-/** A warning for each type whose time follows from a timeout that a function has only because nobody set one. */
+/** Warns for each type whose timeout follows from Lambda's default timeout of a function. */
 export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): void {
   for (const { type, timeoutMs } of pool.configuration.types) {
     if (pool.timeoutMsOf(type) !== undefined) continue;
@@ -14,7 +14,7 @@ export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): voi
     if (silent !== undefined) {
       Annotations.of(scheduler).addWarningV2(
         `fairlead:undeclared-timeout:${type}`,
-        `A job of type ${type} may take ${timeoutMs} ms: the function of fleet ${silent.fleet} has no timeout of its own, so it has Lambda's 3 seconds. Set the function's timeout, use WorkerFunction (5 minutes), or declare types.${type}.timeoutMs.`,
+        `A job of type ${type} may take ${timeoutMs} ms: the function of fleet ${silent.fleet} has no timeout, so Lambda's default of 3 seconds applies. Set the function's timeout, use WorkerFunction (5 minutes), or declare types.${type}.timeoutMs.`,
       );
     } else if (serving.every(({ fleet }) => !pool.handlers.has(fleet))) {
       Annotations.of(scheduler).addInfo(
@@ -24,13 +24,13 @@ export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): voi
   }
 }
 
-/** Beyond this they cost more than many a scheduler. As many types as a dashboard draws. */
+/** More names than this cost more than many a scheduler. A dashboard draws as many types. */
 const NAMES_QUIET = 20;
-/** Of one type, tier or fleet in use, at most; and dollars a month of each, as CloudWatch lists it. */
+/** The most metrics of one type, tier or fleet in use, and CloudWatch's price for each, in dollars a month. */
 const METRICS_OF_NAME = 7;
 const METRIC_MONTH = 0.3;
 
-/** A warning where metrics are told by so many types, tiers or fleets that their number decides what they cost. */
+/** Warns if metrics are written by so many types, tiers or fleets that their number decides the cost. */
 export function warnOfMetrics(
   scheduler: Construct,
   { types, tiers, fleets }: PoolConfiguration,
@@ -43,7 +43,7 @@ export function warnOfMetrics(
     const most = Math.round(count * METRICS_OF_NAME * METRIC_MONTH);
     Annotations.of(scheduler).addWarningV2(
       `fairlead:metrics-by-${scope}`,
-      `Metrics are told by ${scope}, as metricsBy, a metric that was asked for by ${scope}, or the dashboard wants it: CloudWatch bills up to $${most} a month for ${count} ${scope}s in use. Leave that out, or acknowledge this warning.`,
+      `Metrics are written by ${scope}, because of metricsBy, a metric by ${scope}, or the dashboard. CloudWatch bills up to $${most} a month for ${count} ${scope}s in use. Remove that use, or acknowledge this warning.`,
     );
   }
 }

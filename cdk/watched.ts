@@ -1,4 +1,4 @@
-/** What alarms and dashboards look at. */
+/** The parts of a scheduler that alarms and dashboards use. */
 import { Duration } from 'aws-cdk-lib';
 import {
   MathExpression,
@@ -11,7 +11,7 @@ import type { IQueue } from 'aws-cdk-lib/aws-sqs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { SchedulerMetrics } from './metrics.ts';
 
-/** A scheduler of this app, all of whose parts are known once everything is declared. */
+/** A scheduler of this app. All its parts are known once everything is declared. */
 export interface WatchedScheduler extends SchedulerMetrics {
   readonly configuration: PoolConfiguration;
   readonly ingestQueue: IQueue;
@@ -19,11 +19,11 @@ export interface WatchedScheduler extends SchedulerMetrics {
   readonly ingestFunction: IFunction;
   readonly dispatchFunction: IFunction;
   readonly deadLetterQueues: Readonly<Record<string, IQueue>>;
-  /** Of the rule that invokes the dispatch function each minute. */
+  /** The name of the rule that invokes the dispatch function each minute. */
   readonly tickRuleName: string;
-  /** By name, once everything is declared. */
+  /** The fleets by name, once everything is declared. */
   readonly fleets: Readonly<Record<string, WatchedFleet>>;
-  /** Calls back when everything is declared. */
+  /** Calls `effect` when everything is declared. */
   whenSettled(effect: () => void): void;
 }
 
@@ -32,7 +32,7 @@ export interface WatchedFleet {
   metricQueueAge(options?: MetricOptions): Metric;
 }
 
-/** Messages in these dead-letter queues. */
+/** The number of messages in these dead-letter queues. */
 export function deadLettersIn(queues: readonly IQueue[], options?: MathExpressionOptions): MathExpression {
   const metrics = queues.map(
     (queue, index) =>
@@ -42,7 +42,7 @@ export function deadLettersIn(queues: readonly IQueue[], options?: MathExpressio
     label: 'Dead letters',
     period: Duration.minutes(1),
     ...options,
-    // A queue that nobody has used for some hours tells nothing.
+    // CloudWatch has no data of a queue that was not used for some hours.
     expression: metrics.map(([name]) => `FILL(${name}, 0)`).join(' + '),
     usingMetrics: Object.fromEntries(metrics),
   });

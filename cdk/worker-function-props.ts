@@ -1,4 +1,4 @@
-/** What a worker function may be told: the library's own names, its bundling's, and ours. */
+/** The props of a `WorkerFunction`: those of the CDK's `NodejsFunction`, of its bundling, and our own. */
 
 import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import type { VersionOptions } from 'aws-cdk-lib/aws-lambda';
@@ -17,26 +17,26 @@ import {
 } from './values.ts';
 
 export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> {
-  /** The file whose `handler` is one that `worker()` of fairlead/worker made. */
+  /** The file that exports `handler`, which `worker()` of fairlead/worker made. Required. */
   readonly entry: string;
   /**
-   * Packages with machine code that the file imports, such as `sharp`: they travel beside the bundle.
+   * Packages with native code that the file imports, such as `sharp`. They are packed beside the bundle.
    * @default - none
    */
   readonly nativeModules?: readonly string[];
   /**
-   * Where it will run, for its native modules.
-   * @default - `host` with AWS_ENDPOINT_URL set, as for a local emulator; else `lambda`
+   * The platform for which native modules are packed.
+   * @default - `host` if AWS_ENDPOINT_URL is set, as for a local emulator; otherwise `lambda`
    */
   readonly platform?: Platform;
   /**
-   * A folder below whose `node_modules`, or its parents', native modules are installed.
-   * @default - the current one
+   * The folder where the native modules are installed: in its `node_modules`, or in that of a parent folder.
+   * @default - the current folder
    */
   readonly installedIn?: string;
 }
 
-/** Where functions stand in a network. */
+/** Checks a `SubnetSelection`. */
 export const checkSubnets = libraryObjectOf({
   subnetType: oneOf(SubnetType, 'a SubnetType'),
   availabilityZones: listOf(checkText),
@@ -102,7 +102,7 @@ const VERSION_NAMES = libraryNames({
   retryAttempts: true,
 } satisfies Readonly<Record<keyof VersionOptions, true>>);
 
-/** Complete, as this version of the library has it. */
+/** Complete for this version of aws-cdk-lib. */
 const LIBRARY_NAMES = libraryNames({
   adotInstrumentation: true,
   allowAllIpv6Outbound: true,
@@ -177,13 +177,13 @@ const PROPS: Readonly<Record<keyof WorkerFunctionProps, Check>> = {
   installedIn: checkText,
 };
 
-/** @throws ConfigurationError for a property that is misspelt, and for one of our own that is missing or cannot be so */
+/** @throws ConfigurationError for a misspelt prop, and for one of our own that is missing or impossible */
 export function checkWorkerFunction(props: WorkerFunctionProps): void {
   libraryObjectOf(PROPS)('', props);
   checkText('entry', props.entry);
 }
 
-/** Names that this version of the library does not know: a later one may. */
+/** Props that this version of aws-cdk-lib does not have. A later version may have them. */
 export const unknownNames = ({ bundling = {}, ...props }: WorkerFunctionProps): readonly string[] => [
   ...unknownTo(PROPS, props),
   ...unknownTo(BUNDLING_NAMES, bundling).map((name) => `bundling.${name}`),

@@ -1,4 +1,4 @@
-/** A worker function with everything set that it needs to do well: for whoever does not want to think about it. */
+/** A worker function with all recommended settings. */
 import { Annotations, Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { Architecture, LoggingFormat, SystemLogLevel } from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -10,19 +10,20 @@ import { bundlingWithNativeModules, defaultPlatform } from './native-modules.ts'
 import { placeOfProject } from './project.ts';
 import { checkWorkerFunction, unknownNames, type WorkerFunctionProps } from './worker-function-props.ts';
 
-/** Its jobs have half a minute less: the function records that a job was too slow before it ends. */
+/** The jobs get half a minute less, so that the function can record a timeout before it ends. */
 const TIMEOUT = Duration.minutes(5);
 const MEMORY_MB = 1_024;
 
 /**
- * A function for a fleet: Node.js 24 on arm64, one file with everything in it, 5 minutes, 1,024 MB, logs as JSON that are
- * kept for two weeks, without Lambda's own lines of invocations that end well, and a role that may write these. Whatever is given wins.
+ * A Lambda function for a fleet. By default it has Node.js 24 on arm64, a bundle of one file, a timeout of 5 minutes,
+ * 1,024 MB, JSON logs that are kept for two weeks, no platform log lines for successful invocations, and a role that may
+ * write only these logs. Every prop that you give replaces its default.
  *
  * @example
  * new WorkerFunction(this, 'Images', { entry: 'images.ts', nativeModules: ['sharp'] });
  */
 export class WorkerFunction extends NodejsFunction {
-  /** @throws ConfigurationError for a property that is misspelt */
+  /** @throws ConfigurationError for a misspelt prop */
   constructor(scope: Construct, id: string, props: WorkerFunctionProps) {
     checkWorkerFunction(props);
     const { nativeModules = [], platform = defaultPlatform(), installedIn = process.cwd(), ...given } = props;
@@ -30,14 +31,15 @@ export class WorkerFunction extends NodejsFunction {
     checkEsbuild(scope);
     const logGroup =
       given.logGroup ?? (given.logRetention === undefined ? ownLogs(scope, `${id}Logs`) : undefined);
-    // The library's own role may write the logs of the whole account; what a durable function needs is known to the library.
+    // The CDK's default role may write to all logs of the account. Durable functions need more rights, which the CDK
+    // knows.
     const isOwnRole = logGroup !== undefined && given.role === undefined && given.durableConfig === undefined;
     super(scope, id, {
       runtime: RUNTIME,
       timeout: TIMEOUT,
       memorySize: MEMORY_MB,
       loggingFormat: LoggingFormat.JSON,
-      // Lambda's own lines of each invocation would be half of what is logged; of those that fail, they stay.
+      // Lambda's own lines for each invocation would be half of the log. Those of failed invocations stay.
       ...(given.loggingFormat === LoggingFormat.TEXT || given.systemLogLevel !== undefined
         ? {}
         : { systemLogLevelV2: SystemLogLevel.WARN }),
@@ -65,7 +67,7 @@ export class WorkerFunction extends NodejsFunction {
     if (unknown.length > 0) {
       Annotations.of(this).addWarningV2(
         'fairlead:unknown-property',
-        `WorkerFunction does not know ${unknown.join(', ')}: unless the aws-cdk-lib of this app does, it is left out. See WorkerFunctionProps for what there is.`,
+        `WorkerFunction does not know ${unknown.join(', ')}, which is ignored unless the aws-cdk-lib of this app knows it. WorkerFunctionProps lists all props.`,
       );
     }
   }

@@ -51,30 +51,30 @@ export function documentOf(result: Result): string {
 
 <!-- Written by \`npm run docs:cost\` from cost-and-speed.json; measured by \`npm run bench:cloud -- --save\`. -->
 
-What a million jobs cost, and how soon they start, in a model of the cloud around the real code of every role: what a user pays
-by default, handlers aside, at list prices. It is a model: nothing here was measured in an account.
+This page shows what a million jobs cost and how soon they start. The figures come from a model of the cloud around the real code of every role, with the
+defaults, at list prices, and without your handlers. Nothing here was measured in an account.
 
 ![What a million jobs cost, by line of the bill](cost-and-speed.svg)
 
 ${markdownTable([ROW_HEAD, ...rows.map(rowCells)])}
 
-Write and read units are for each job. *Start* is from the request to the first line of the handler; in a saturated pool that
-is the wait in the backlog, so look at it where slots are free.
+Write and read units are for each job. *Start* is the time from the request to the first line of the handler. In a saturated pool it is the wait in the
+backlog, so compare it in rows with free slots.
 ${rate}
 
 ## The bill
 
-Dollars for a million jobs. A job that is retried, parked or moved costs more than one that is not; these are means.
+Dollars for a million jobs. These are means: a job that is retried, parked or moved costs more than others.
 
 ${markdownTable([billHead('load'), ...rows.map((row) => billCells(nameOf(row), row.bill))])}
 
-${BILL_LINES.map((line) => LINE_NAMES[line]).join('; ')}. Reads of the stream by Lambda are free.
-Metrics are billed by the hour in which they are written to, however many jobs there are: beside few jobs they are dear, and
-\`POWERTOOLS_METRICS_DISABLED\` takes them out ([metrics](metrics.md)).
+The columns are: ${BILL_LINES.map((line) => LINE_NAMES[line]).join('; ')}. Reads of the stream by Lambda are free.
+Metrics are billed by the hour in which they are written, for any number of jobs, so their share is large if jobs are few.
+\`POWERTOOLS_METRICS_DISABLED\` turns them off ([metrics](metrics.md)).
 
 ## An idle month
 
-Ten types, three fleets, nothing to do: ${dollars(idle.dollarsPerMonth)}. Most of it is what Lambda's pollers ask of
+Ten types, three fleets, nothing to do: ${dollars(idle.dollarsPerMonth)}. Most of it pays for the requests of Lambda's pollers to
 empty queues. ${other.name[0]?.toUpperCase()}${other.name.slice(1)}, it is ${dollars(other.dollarsPerMonth)}.
 
 ${markdownTable([billHead('month'), billCells('idle', idle.bill)])}
@@ -82,24 +82,24 @@ ${markdownTable([billHead('month'), billCells('idle', idle.bill)])}
 ## What the model assumes
 
 ${markdownTable([
-  ['what', 'is taken to be', 'source'],
+  ['subject', 'assumption', 'source'],
   ...MODEL.map(({ what, is, source }) => [what, is, source] as const),
 ]).replace('| --- | --: | --: |', '| --- | --- | --- |')}
 
-Prices stand in \`bench/metering/prices.ts\`. Free tiers, taxes, data transfer and your own alarms are not in the figures.
+The prices are in \`bench/metering/prices.ts\`. The figures exclude free tiers, taxes, data transfer and your own alarms.
 
 ## Measure it yourself
 
 \`\`\`sh
 npm run bench:cloud -- --only load=1/s,keys=50      # some rows
 npm run bench:cloud -- --only load=half,keys=10000  # any row of the matrix
-npm run bench:cloud -- --batch 1                    # with functions that take one job at a time
-npm run bench:cloud -- --only load=20/s,shards=4 --rate 30 --producers 100  # another load, from as many processes
+npm run bench:cloud -- --batch 1                    # functions with one job per invocation
+npm run bench:cloud -- --only load=20/s,shards=4 --rate 30 --producers 100  # another load, from a number of processes
 npm run bench:cloud -- --json                       # for machines
-npm run bench:cloud -- --save                       # all rows, and this page anew
+npm run bench:cloud -- --save                       # all rows; writes this page again
 \`\`\`
 
-Runs are seeded: the same code gives the same figures. Rows last from some seconds to a minute of processor time.
+Runs are seeded: the same code gives the same figures. A row takes from some seconds to a minute of processor time.
 `;
 }
 

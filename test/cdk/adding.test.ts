@@ -71,9 +71,9 @@ describe('what is added later', () => {
       /^fleets\.more\.types\[0\]: names no declared type \(render\), got "rendre"\. Did you mean "render"\?/,
     );
     expect(() => scheduler.addFleet('gpu', { types: ['render'] })).toThrow(
-      /^fleets\.gpu: is declared already/,
+      /^fleets\.gpu: is already declared/,
     );
-    expect(() => scheduler.addJobType('render')).toThrow(/^types\.render: is declared already/);
+    expect(() => scheduler.addJobType('render')).toThrow(/^types\.render: is already declared/);
     expect(scheduler.configuration).toBe(before);
     expect(scheduler.node.findChild('Fleets').node.children.map(({ node }) => node.id)).toEqual(['gpu']);
   });
@@ -210,7 +210,7 @@ describe('handlers', () => {
     Annotations.fromStack(stack).hasWarning(
       '/Test/Theirs',
       Match.stringLikeRegexp(
-        'fleet gpu is not made in this app.*FAIRLEAD_TABLE, FAIRLEAD_FLEET, FAIRLEAD_WAKE_QUEUE',
+        'fleet gpu is not created in this app.*FAIRLEAD_TABLE, FAIRLEAD_FLEET, FAIRLEAD_WAKE_QUEUE',
       ),
     );
   });
@@ -229,7 +229,7 @@ describe('handlers', () => {
     const warnings = Annotations.fromStack(stack).findWarning('/Test/Jobs', Match.anyValue());
     expect(warnings.map(({ entry }) => entry.data)).toEqual([
       expect.stringMatching(
-        /^A job of type short may take 2000 ms: the function of fleet gpu has no timeout of its own/,
+        /^A job of type short may take 2000 ms: the function of fleet gpu has no timeout/,
       ),
     ]);
   });

@@ -201,7 +201,7 @@ describe('a worker function in an app in JavaScript is told of', () => {
     new WorkerFunction(stack, 'Work', later as WorkerFunctionProps);
     Annotations.fromStack(stack).hasWarning(
       '/Test/Work',
-      'WorkerFunction does not know systemLogLevelV3, quantum, bundling.wasmModules: unless the aws-cdk-lib of this app does, it is left out. See WorkerFunctionProps for what there is. [ack: fairlead:unknown-property]',
+      'WorkerFunction does not know systemLogLevelV3, quantum, bundling.wasmModules, which is ignored unless the aws-cdk-lib of this app knows it. WorkerFunctionProps lists all props. [ack: fairlead:unknown-property]',
     );
   });
 });

@@ -103,7 +103,7 @@ describe('an event of a business', () => {
         .map(([id, { Properties }]) => `${id} ${JSON.stringify(Properties.Targets[0].InputTransformer)}`);
     };
     expect(namesOf(one, two)).toEqual(expect.arrayContaining([...namesOf(two), ...namesOf(one)]));
-    expect(() => namesOf(two, two)).toThrow(/job: is made of the same events already, got "resize"/);
+    expect(() => namesOf(two, two)).toThrow(/job: is already made from the same events, got "resize"/);
   });
 
   it('let no other rule send to the queue, nor use its key, whatever feature flags an app has', () => {
@@ -135,7 +135,7 @@ describe('an event of a business', () => {
       'arn:aws:events:eu-central-1:111122223333:event-bus/a',
     );
     expect(() => scheduler.on(PATTERN, { type: 'resize' } as never, bus)).toThrow(
-      /^bus: is of another Region than the scheduler \(eu-west-1\).*"eu-central-1"/,
+      /^bus: is in another Region than the scheduler \(eu-west-1\).*"eu-central-1"/,
     );
   });
 
@@ -151,7 +151,7 @@ describe('an event of a business', () => {
     '%j is refused as a place',
     (path) => {
       expect(() => rulesOf({ type: 'resize', fairnessKey: path as string })).toThrow(
-        /job\.fairnessKey: must be a place/,
+        /job\.fairnessKey: must be a path/,
       );
     },
   );

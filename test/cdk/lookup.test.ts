@@ -192,7 +192,7 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
     [{ wakeFunctionArn: arn('sqs', 'orders-wake') }, /^wakeFunctionArn: must be/],
     [
       { wakeFunctionArn: 'arn:aws:lambda:eu-west-2:111122223333:function:orders-dispatch:wake' },
-      /^wakeFunctionArn: is of another account or Region/,
+      /^wakeFunctionArn: is in another account or Region/,
     ],
     [{ wakeQueueArn: undefined }, /^wakeQueueArn: must be .*got undefined/],
     [{ encryptionKeyArn: arn('kms', 'alias/jobs') }, /^encryptionKeyArn: must be the ARN of a key of KMS/],
@@ -200,20 +200,20 @@ describe('a scheduler that is looked up', { timeout: SYNTH_MS }, () => {
     [{ fleetQueueArns: [arn('sqs', 'gpu')] }, /^fleetQueueArns: must be an object/],
     [{ deadLetterQueueArns: arn('sqs', 'dead') }, /^deadLetterQueueArns: must be a list/],
     [{ deadLetterQueueArns: [ATTRIBUTES.busArn] }, /^deadLetterQueueArns\[0\]: must be the ARN of a queue/],
-    [{ sources: [''] }, /^sources\[0\]: is the source of no event/],
+    [{ sources: [''] }, /^sources\[0\]: cannot be the source of an event/],
     [{ sources: [5] }, /^sources\[0\]: must be a text/],
     [{ wakeQueueARN: 'x' }, /^wakeQueueARN: is not a known field.*Did you mean "wakeQueueArn"/],
     [
       { fleetQueueArns: { gpu: ATTRIBUTES.wakeQueueArn } },
-      /^fleetQueueArns\.gpu: is the ARN of wakeQueueArn too/,
+      /^fleetQueueArns\.gpu: is also the ARN of wakeQueueArn/,
     ],
     [
       { deadLetterQueueArns: [arn('sqs', 'gpu')] },
-      /^deadLetterQueueArns\[0\]: is the ARN of fleetQueueArns\.gpu too/,
+      /^deadLetterQueueArns\[0\]: is also the ARN of fleetQueueArns\.gpu/,
     ],
     [
       { wakeQueueArn: elsewhere },
-      /^wakeQueueArn: is of another account or Region than tableArn \(eu-west-1:111122223333\)/,
+      /^wakeQueueArn: is in another account or Region than tableArn \(eu-west-1:111122223333\)/,
     ],
   ])('refuses parts that are something else: %j', (change, message) => {
     const attempt = (): unknown => lookedUp(change as Partial<SchedulerAttributes>);

@@ -349,7 +349,7 @@ describe('a producer of another account', () => {
         for (const account of others.slice(200)) scheduler.grants.putEvents(account);
         scheduler.grants.putEvents(last as AccountPrincipal);
       }).toThrow(
-        /^grantee: does not fit into the policy of the bus: .* 102\d\d characters, .*10240.*OrganizationPrincipal/,
+        /^grantee: does not fit into the policy of the bus, .* 102\d\d characters; .*10240.*OrganizationPrincipal/,
       );
     });
     const [[, policy] = []] = resourcesOf(made, 'AWS::Events::EventBusPolicy');

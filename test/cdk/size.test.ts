@@ -156,7 +156,7 @@ describe('a declaration that is accepted', () => {
         new Scheduler(stack, 'Jobs', propsOf(weights, schedules));
         made = Template.fromStack(stack);
       } catch (error) {
-        expect(String(error)).toMatch(/is too large for a deployment, which hands over at most 120000 bytes/);
+        expect(String(error)).toMatch(/is too large for a deployment, which can send at most 120000 bytes/);
         return;
       }
       const properties = resourcesOf(made, 'Custom::FairleadDeclaration').map(
@@ -174,7 +174,7 @@ describe('metrics that cost by the number of names', () => {
     const made = new Scheduler(stack, 'Jobs', { fleets: { all: { types: names } } });
     ask(made);
     return Annotations.fromStack(stack)
-      .findWarning('*', Match.stringLikeRegexp('Metrics are told by'))
+      .findWarning('*', Match.stringLikeRegexp('Metrics are written by'))
       .map(({ entry }) => String(entry.data));
   };
 

@@ -57,7 +57,7 @@ describe('schedulers of one bus', { timeout: SYNTH_MS }, () => {
     const withSources = (sources: string[] | undefined) => (sources === undefined ? {} : { sources });
     new Scheduler(stack, 'Print', { eventBus, ...withSources(first) });
     const refusal = refusalOf(() => new Scheduler(stack, 'Mail', { eventBus, ...withSources(second) }));
-    expect(refusal.message).toContain(`${prop}: is taken from the same bus by Test/Print`);
+    expect(refusal.message).toContain(`${prop}: is accepted from the same bus by Test/Print`);
     if (value !== undefined) expect(refusal.message).toContain(`"${value}"`);
   });
 
@@ -96,7 +96,7 @@ describe('schedulers of one bus', { timeout: SYNTH_MS }, () => {
 
   it('cannot be told of a source without a name', () => {
     expect(refusalOf(() => new Scheduler(emptyStack(), 'Jobs', { sources: ['orders', ''] })).message).toMatch(
-      /^sources\[1\]: is the source of no event/,
+      /^sources\[1\]: cannot be the source of an event/,
     );
   });
 

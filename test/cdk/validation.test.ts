@@ -83,12 +83,12 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a function of an old Node.js',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: aFunction(stack, Runtime.NODEJS_20_X) } } }),
-    /^fleets\.pdf\.handler: runs Node\.js 20, and workers need 22 or later.*got "nodejs20\.x"/,
+    /^fleets\.pdf\.handler: runs Node\.js 20, but workers need 22 or later.*got "nodejs20\.x"/,
   ],
   [
     'a function of another language',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: aFunction(stack, Runtime.PYTHON_3_13) } } }),
-    /^fleets\.pdf\.handler: is no runtime of Node\.js/,
+    /^fleets\.pdf\.handler: is not a runtime of Node\.js/,
   ],
   ...(['WARN', 'ERROR', 'FATAL'] as const).map((level): (typeof mistakes)[number] => [
     `a function whose metrics Lambda would drop from its log, at the level ${level}`,
@@ -110,12 +110,12 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a function of another app whose timeout nobody says',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: referredFunction(stack) } } }),
-    /^fleets\.pdf\.handlerTimeout: must be there for a function that this app only refers to/,
+    /^fleets\.pdf\.handlerTimeout: is required for a function that this app does not create/,
   ],
   [
     'the time of a handler that is not there',
     () => ({ fleets: { pdf: { types: ['a'], handlerTimeout: Duration.minutes(1) } } }),
-    /^fleets\.pdf\.handlerTimeout: says how long the handler may run, but the fleet has none/,
+    /^fleets\.pdf\.handlerTimeout: says how long the handler may run, but the fleet has no handler/,
   ],
   [
     'another time than its function has',
@@ -124,24 +124,24 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
         pdf: { types: ['a'], handler: workerFunction(stack, 'Pdf'), handlerTimeout: Duration.minutes(14) },
       },
     }),
-    /^fleets\.pdf\.handlerTimeout: is not the timeout of the function, which is ended after .*got "14 minutes"/,
+    /^fleets\.pdf\.handlerTimeout: is not the timeout of the function, which Lambda ends after .*got "14 minutes"/,
   ],
   [
     'a longer time than a function has',
     (stack) => ({
       fleets: { pdf: { types: ['a'], handler: referredFunction(stack), handlerTimeout: Duration.hours(1) } },
     }),
-    /^fleets\.pdf\.handlerTimeout: is longer than a function may run, which is 15 minutes, got "1 hour"/,
+    /^fleets\.pdf\.handlerTimeout: is longer than 15 minutes, the longest timeout of a function, got "1 hour"/,
   ],
   [
     'a function of another Region',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: functionIn(stack, 'eu-west-2', ACCOUNT) } } }),
-    /^fleets\.pdf\.handler: is of another Region than the scheduler \(eu-west-1\), .*got "eu-west-2"/,
+    /^fleets\.pdf\.handler: is in another Region than the scheduler \(eu-west-1\), .*got "eu-west-2"/,
   ],
   [
     'a function of another account',
     (stack) => ({ fleets: { pdf: { types: ['a'], handler: functionIn(stack, REGION, '444455556666') } } }),
-    /^fleets\.pdf\.handler: is of another account than the scheduler \(111122223333\), .*got "444455556666"/,
+    /^fleets\.pdf\.handler: is in another account than the scheduler \(111122223333\), .*got "444455556666"/,
   ],
   [
     'a function that works for another scheduler',
@@ -150,7 +150,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
       new Scheduler(stack, 'Other', { fleets: { doc: { types: ['b'], handler } } });
       return { fleets: { pdf: { types: ['a'], handler } } };
     },
-    /^fleets\.pdf\.handler: is the handler of another scheduler too, and a function works for one fleet/,
+    /^fleets\.pdf\.handler: is also the handler of another scheduler, but a function can serve only one fleet/,
   ],
   [
     'pollers where nothing is polled for',
@@ -181,7 +181,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
         },
       },
     }),
-    /^fleets\.pdf\.maxConcurrency: cannot stand beside provisionedPollers/,
+    /^fleets\.pdf\.maxConcurrency: cannot be combined with provisionedPollers/,
   ],
   [
     'more pollers than Lambda has',
@@ -206,12 +206,12 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
       });
       return { fleets: { one: { types: ['a'], handler }, two: { types: ['b'], handler: live } } };
     },
-    /^fleets\.one\.handler: is the handler of fleet two too/,
+    /^fleets\.one\.handler: is also the handler of fleet two/,
   ],
   [
     'a table in several regions',
     () => ({ table: { replicas: [{ region: 'eu-west-1' }] } }) as unknown as SchedulerProps,
-    /^table\.replicas: cannot be: .*the last write wins/,
+    /^table\.replicas: is not supported: .*the last write wins/,
   ],
   [
     'more jobs than a table takes',
@@ -221,7 +221,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'the scheduler’s own source',
     (stack) => ({ eventBus: new EventBus(stack, 'Shared') as IEventBus, sources: ['orders', 'fairlead'] }),
-    /^sources\[1\]: is the source of what schedulers tell themselves/,
+    /^sources\[1\]: is the source of the scheduler’s own events/,
   ],
   [
     'a dispatcher with too little reserved to run a tick',
@@ -255,7 +255,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a handler without a number of slots',
     (stack) => ({ fleets: { pdf: { types: ['a'], slots: null, handler: workerFunction(stack, 'Pdf') } } }),
-    /^fleets\.pdf\.slots: must be a number where a handler does the work/,
+    /^fleets\.pdf\.slots: must be a number for a fleet with a handler/,
   ],
   [
     'more slots than an event source has invocations',
@@ -305,7 +305,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
       const handler = workerFunction(stack, 'Both');
       return { fleets: { one: { types: ['a'], handler }, two: { types: ['b'], handler } } };
     },
-    /^fleets\.one\.handler: is the handler of fleet two too/,
+    /^fleets\.one\.handler: is also the handler of fleet two/,
   ],
   [
     'a large ingest batch without a window',
@@ -315,17 +315,17 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a fleet whose name no construct can have',
     () => ({ fleets: { constructor: { types: ['a'] } } }) as unknown as SchedulerProps,
-    /^fleets\.constructor: is what every object of JavaScript has, and no construct can be named by it, got "constructor"/,
+    /^fleets\.constructor: is a property of every JavaScript object, so a construct cannot have it as its id, got "constructor"/,
   ],
   [
     'a type of its own fleet whose name no construct can have',
     () => ({ types: { toString: {} } }) as unknown as SchedulerProps,
-    /^fleets\.toString: is what every object of JavaScript has/,
+    /^fleets\.toString: is a property of every JavaScript object/,
   ],
   [
     'fleets whose constructs would be one',
     () => ({ fleets: { 'a/b': { types: ['x'] }, 'a--b': { types: ['y'] } } }),
-    /^fleets\.a--b: is the same as fleet "a\/b" in ids of constructs/,
+    /^fleets\.a--b: has the same construct id as fleet "a\/b"/,
   ],
   [
     'a fleet that is nothing',
@@ -355,7 +355,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a table that is there, with the stream of another one',
     () => ({ table: { existing: { tableArn: `${STREAM.split('/stream')[0]}2`, streamArn: STREAM } } }),
-    /^table\.existing\.streamArn: is not of the table .*table\/jobs2/,
+    /^table\.existing\.streamArn: is not a stream of the table .*table\/jobs2/,
   ],
   [
     'a table that is there, without its stream',
@@ -375,7 +375,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
         `a table of ${place}`,
         () => ({ table: { existing: { tableArn, streamArn } } }),
         new RegExp(
-          `^table\\.existing\\.tableArn: is of another ${than.replaceAll(/[()]/g, '\\$&')}.*got "${tableArn}".*restore the table`,
+          `^table\\.existing\\.tableArn: is in another ${than.replaceAll(/[()]/g, '\\$&')}.*got "${tableArn}".*restore the table`,
         ),
       ],
       [
@@ -383,21 +383,21 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
         (stack) => ({
           eventBus: EventBus.fromEventBusArn(stack, 'Theirs', `arn:aws:events:${place}:event-bus/theirs`),
         }),
-        new RegExp(`^eventBus: is of another ${than.replaceAll(/[()]/g, '\\$&')}.*Send its events on`),
+        new RegExp(`^eventBus: is in another ${than.replaceAll(/[()]/g, '\\$&')}.*Forward its events`),
       ],
     ];
   }),
   [
     'more sources than the pattern of a rule takes',
     () => ({ sources: Array.from({ length: 90 }, (_, n) => `com.example.producer-${n}`) }),
-    /^sources: makes a pattern that is too long: EventBridge takes 2048 characters of one, got 2\d\d\d.*share a source/,
+    /^sources: makes a pattern that is too long: EventBridge allows 2048 characters, got 2\d\d\d.*share a source/,
   ],
   [
     'a key of another Region',
     (stack) => ({
       encryptionKey: Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-central-1:111122223333:key/1') as IKey,
     }),
-    /^encryptionKey: is of another Region than the scheduler \(eu-west-1\).*multi-Region/,
+    /^encryptionKey: is in another Region than the scheduler \(eu-west-1\).*multi-Region/,
   ],
   [
     'how a table is made that is there',
@@ -407,7 +407,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
         deletionProtection: true,
       },
     }),
-    /^table\.deletionProtection: is for a table that this stack makes/,
+    /^table\.deletionProtection: is for a table that this stack creates/,
   ],
   [
     'what becomes of a table that is not this stack’s',
@@ -415,7 +415,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
       table: { existing: { tableArn: STREAM.split('/stream')[0] ?? '', streamArn: STREAM } },
       removalPolicy: RemovalPolicy.DESTROY,
     }),
-    /^removalPolicy: is for a table that this stack makes/,
+    /^removalPolicy: is for a table that this stack creates/,
   ],
   [
     'a log group of no function',
@@ -430,7 +430,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'subnets of no network',
     () => ({ vpcSubnets: { subnetGroupName: 'private' } }),
-    /^vpcSubnets: says where in a network the functions stand, but there is none/,
+    /^vpcSubnets: has no effect without vpc/,
   ],
   [
     'more fleets than a deployment can hand over',
@@ -439,7 +439,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
         Array.from({ length: 1_000 }, (_, n) => [`f${n}`.padEnd(100, 'x'), { types: [`t${n}`] }]),
       ),
     }),
-    /is too large for a deployment, which hands over at most 120000 bytes: .*1000 fleets with their queues \d+, schedules/,
+    /is too large for a deployment, which can send at most 120000 bytes: .*1000 fleets with their queues \d+, schedules/,
   ],
 ];
 
@@ -483,7 +483,7 @@ describe('a declaration that cannot work', () => {
   it('refuses to work for a fleet that is not there', () => {
     const scheduler = new Scheduler(emptyStack(), 'Jobs', { fleets: { pdf: { types: ['a'] } } });
     expect(() => scheduler.workerEnvironment('gpu')).toThrow(
-      /names no fleet of this scheduler \("pdf"\), got "gpu"/,
+      /is not a fleet of this scheduler \("pdf"\), got "gpu"/,
     );
   });
 });

@@ -97,8 +97,8 @@ describe('alarms and the dashboard', { timeout: SYNTH_MS }, () => {
     const twice = new Scheduler(emptyStack(), 'Jobs');
     twice.alarms();
     twice.dashboard();
-    expect(() => twice.alarms()).toThrow(/^alarms\(\): was called before/);
-    expect(() => twice.dashboard()).toThrow(/^dashboard\(\): was called before/);
+    expect(() => twice.alarms()).toThrow(/^alarms\(\): was already called/);
+    expect(() => twice.dashboard()).toThrow(/^dashboard\(\): was already called/);
   });
 });
 
@@ -120,7 +120,7 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
       const by: readonly MetricScope[] = METRICS[name].by;
       if (!by.includes(scope)) {
         expect(() => methodOf(scheduler, name)(options)).toThrow(
-          new RegExp(`^${METRICS[name].name} is not told by ${scope}`),
+          new RegExp(`^${METRICS[name].name} is not written by ${scope}`),
         );
         return;
       }
@@ -136,7 +136,7 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
       expect(() => scheduler.metric(name as 'running')).toThrow(
         expect.objectContaining({
           name: 'ConfigurationError',
-          message: expect.stringMatching(/^name: is no metric/),
+          message: expect.stringMatching(/^name: is not a metric/),
         }),
       );
     },
@@ -150,7 +150,7 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
 
   it('are told by one thing each, and not asked for by two', () => {
     expect(() => scheduler.metricStarted({ type: 'index', tier: 'default' })).toThrow(
-      /^JobsStarted is told by type, or by tier: ask for one of them, not for type and tier$/,
+      /^JobsStarted is written by type, or by tier: choose one of them, not type and tier$/,
     );
   });
 
@@ -177,7 +177,7 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
     expect(byIn(said)).toEqual(['tier,type']);
     expect(said.scheduler.schedulerEnvironment()).toMatchObject({ FAIRLEAD_METRICS_BY: 'tier,type' });
     expect(() => new Scheduler(emptyStack(), 'Jobs', { metricsBy: ['partition' as 'type'] })).toThrow(
-      /^metricsBy\[0\]: is one of type, tier, fleet, got "partition"/,
+      /^metricsBy\[0\]: must be one of type, tier, fleet, got "partition"/,
     );
   });
 
@@ -225,9 +225,12 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
   });
 
   it.each([
-    ['started', /^metrics\[0\]: is one of submitted, claimed, .*, got "started".*all others are told anyway/],
-    ['JobsRunning', /^metrics\[0\]: is one of .*, got "JobsRunning"/],
-    ['freeslot', /^metrics\[0\]: is one of .*, got "freeslot".*Did you mean "freeSlots"\?/],
+    [
+      'started',
+      /^metrics\[0\]: must be one of submitted, claimed, .*, got "started".*all other metrics are always written/,
+    ],
+    ['JobsRunning', /^metrics\[0\]: must be one of .*, got "JobsRunning"/],
+    ['freeslot', /^metrics\[0\]: must be one of .*, got "freeslot".*Did you mean "freeSlots"\?/],
   ])('on request are none that is called %s', (name, message) => {
     expect(() => new Scheduler(emptyStack(), 'Jobs', { metrics: [name as 'running'] })).toThrow(message);
   });
@@ -348,26 +351,31 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
       'the event source of the stream is disabled, or may not read it',
       'StreamUnread',
       { started: 1 },
-      /event source is enabled and may read.*fairlead outcomes publish/,
+      /enable its event source.*rights.*fairlead outcomes publish/,
     ],
     [
       'events wait to become jobs',
       'IngestAge',
       { value: 120 },
-      /event source.*enabled.*raise ingestConcurrency/,
+      /enable the event source.*raise ingestConcurrency/,
     ],
-    ['the event source of the wake queue is disabled', 'WakeAge', { value: 1_800 }, /event source.*enabled/],
+    [
+      'the event source of the wake queue is disabled',
+      'WakeAge',
+      { value: 1_800 },
+      /enable the event source/,
+    ],
     ['the ingest function fails', 'FunctionErrors', { ingest: 1 }, /logs say why/],
     ['the dispatch function fails', 'FunctionErrors', { dispatch: 1 }, /logs say why/],
-    ['ingest finds no concurrency', 'FunctionThrottles', { ingest: 1 }, /quota raised/],
-    ['dispatchers find no concurrency', 'FunctionThrottles', { dispatch: 1 }, /quota raised/],
+    ['ingest finds no concurrency', 'FunctionThrottles', { ingest: 1 }, /higher quota/],
+    ['dispatchers find no concurrency', 'FunctionThrottles', { dispatch: 1 }, /higher quota/],
     ['nothing ticks, and nothing else is to do', 'NoTick', { empty: 3 }, /enable the rule/],
     ['nothing ticks, though wakes invoke the function', 'NoTick', { received: 9 }, /enable the rule/],
     ['a worker function ends in each invocation', 'WorkerFunctions', { m0: 1 }, /Errors.*log/],
     ['a worker function finds no concurrency', 'WorkerFunctions', { m1: 1 }, /Throttles/],
     ['Lambda takes a worker for a loop', 'WorkerFunctions', { m2: 1 }, /RecursiveInvocationsDropped/],
     ['another worker function ends', 'WorkerFunctions', { m3: 1 }, /Errors/],
-    ['the event source of a fleet is disabled', 'FleetQueueAge', { m0: 1_800 }, /event source is enabled/],
+    ['the event source of a fleet is disabled', 'FleetQueueAge', { m0: 1_800 }, /enable its event source/],
     ['the processes of a fleet are gone', 'FleetQueueAge', { m2: 1_800 }, /fairlead fleets/],
     ['workers hang', 'NothingFinishes', { running: 4 }, /workers hang/],
     [
@@ -378,7 +386,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     ],
     ['a key is hot', 'ThrottledHotKeys', { t0: 1 }, /docs\/scale.md/],
     ['the account has no more for a table', 'ThrottledQuota', { t1: 1 }, /quota/],
-    ['the table has no more', 'ThrottledTableLimit', { t3: 1 }, /most that somebody has set/],
+    ['the table has no more', 'ThrottledTableLimit', { t3: 1 }, /raise the maximum/],
   ] as const;
 
   it.each(TABLE)('when %s, %s rings, and says what to do', (_, name, values, remedy) => {
