@@ -1,4 +1,4 @@
-/** The composition root of the commands that talk to a deployed scheduler. */
+/** Builds what the commands need to reach a deployed scheduler, from the environment. */
 
 import { parseEnv } from 'node:util';
 import { EnvironmentError, MisconfiguredError } from '../core/errors.ts';
@@ -11,35 +11,38 @@ import type { Connection } from './perform.ts';
 import type { ConnectQueues } from './queues.ts';
 import { readText } from './usage.ts';
 
-/** What a dispatcher works with, and how to close it. */
+/** The parts of a dispatcher, and a way to close their connections. */
 export interface DispatcherConnection {
   readonly parts: Pick<
     ResidentOptions,
     'store' | 'queue' | 'configuration' | 'deployed' | 'clock' | 'random'
   >;
-  /** By what its metrics go: the name of the table. */
+  /** The name of the table, which names the scheduler in metrics. */
   readonly scheduler: string;
-  /** From now on they hear of what is written. */
+  /** Counts the store's writes in these metrics from now on. */
   readonly meterTo: (metrics: Metrics) => void;
   readonly close: () => void;
 }
 
-/** `unreadable` hears of items that cannot be read. */
+/** `unreadable` is called with items that cannot be read. */
 export type ConnectDispatcher = (
   envFile: string | undefined,
   unreadable: (item: UnreadableItem) => void,
 ) => Promise<DispatcherConnection>;
 
-/** Reaches the scheduler that the environment names. What the environment sets already wins over the file, as in Node. */
+/**
+ * A client for the scheduler that the environment names. Variables that are set already win over the file, as in
+ * Node.
+ */
 export async function connect(envFile: string | undefined): Promise<Connection> {
   loadEnvironment(envFile);
-  // Here, not above: the SDK takes longer to load than most other commands take.
+  // Imported here because the SDK takes longer to load than most other commands take.
   const { SchedulerClient } = await import('../client/aws.ts');
   const client = SchedulerClient.fromEnvironment();
   return { client, close: () => client.destroy() };
 }
 
-/** A membership lasts 20 s: a request that hangs is given up, and tried again, while there is time for another one. */
+/** A dispatcher's membership lasts 20 s. The timeouts leave time for another try within it. */
 const REQUESTS = {
   maxAttempts: 3,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_500, throwOnRequestTimeout: true },
@@ -49,12 +52,12 @@ function requiredSetting(name: string): string {
   const value = process.env[name];
   if (value !== undefined && value !== '') return value;
   throw new EnvironmentError(
-    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what \`fairlead env\` prints`,
+    `${name} is not set: give the process the environment that schedulerEnvironment() of the Scheduler construct returns, or that \`fairlead env\` prints`,
     { setting: name },
   );
 }
 
-/** The same, for whoever makes passes: the environment that `schedulerEnvironment()` of the construct answers. */
+/** Connects a dispatcher, with the environment that `schedulerEnvironment()` of the construct returns. */
 export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) => {
   loadEnvironment(envFile);
   const table = requiredSetting('FAIRLEAD_TABLE');
@@ -95,8 +98,8 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
     return {
       parts: { ...parts, store, clock: systemClock, random: Math.random },
       scheduler: table,
-      meterTo: (told) => {
-        metrics = told;
+      meterTo: (given) => {
+        metrics = given;
       },
       close,
     };
@@ -106,7 +109,7 @@ export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) 
   }
 };
 
-/** For whoever publishes outcomes: the environment of the dispatch function. */
+/** Connects `outcomes publish`, with the environment of the dispatch function. */
 export const connectPublisher: ConnectPublisher = async (envFile, unreadable) => {
   loadEnvironment(envFile);
   const table = requiredSetting('FAIRLEAD_TABLE');
@@ -130,7 +133,7 @@ export const connectPublisher: ConnectPublisher = async (envFile, unreadable) =>
   };
 };
 
-/** For whoever looks after dead letters: the queues are those that the table's declaration names. */
+/** Connects `queues`, whose queues the declaration in the table names. */
 export const connectQueues: ConnectQueues = async (envFile) => {
   loadEnvironment(envFile);
   const table = requiredSetting('FAIRLEAD_TABLE');
@@ -167,7 +170,7 @@ export const connectQueues: ConnectQueues = async (envFile) => {
   }
 };
 
-/** @throws MisconfiguredError */
+/** Reads a stack's outputs. @throws MisconfiguredError if CloudFormation refuses */
 export const readStack: ReadStack = async (stack) => {
   const { CloudFormationClient, DescribeStacksCommand } = await import('@aws-sdk/client-cloudformation');
   const client = new CloudFormationClient(REQUESTS);

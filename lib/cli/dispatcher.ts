@@ -1,4 +1,4 @@
-/** `fairlead dispatcher`: makes passes until it is told to end. */
+/** `fairlead dispatcher`: runs passes in this process until it gets a signal. */
 import { randomUUID } from 'node:crypto';
 import nodeModule from 'node:module';
 import { hostname } from 'node:os';
@@ -10,15 +10,15 @@ import type { ConnectDispatcher } from './connect.ts';
 import { printable } from './report.ts';
 import { durationMsOf, UsageError } from './usage.ts';
 
-/** What the command works with. */
-export interface Watchman {
+/** The command's surroundings. */
+export interface DispatcherHost {
   readonly connectDispatcher: ConnectDispatcher;
-  /** The process is told to end. */
+  /** Aborts when the process is to end. */
   readonly signal?: AbortSignal | undefined;
   readonly out: (text: string) => void;
-  /** Beside the output: what went wrong and is tried again. */
+  /** Prints warnings to the error output: problems that are tried again. */
   readonly note: (text: string) => void;
-  /** It ended for another reason than the signal. */
+  /** Called if it ended for another reason than the signal. */
   readonly partly: () => void;
 }
 
@@ -32,31 +32,32 @@ interface Options {
 }
 
 /** Adds the command to the program. */
-export function addDispatcher(program: Command, watchman: Watchman): void {
+export function addDispatcher(program: Command, host: DispatcherHost): void {
   program
     .command('dispatcher')
     .description(
-      'Run passes in this process, beside the functions, until SIGTERM or SIGINT. See docs/scale.md.',
+      'Run passes in this process, in addition to the functions, until SIGTERM or SIGINT. See docs/scale.md.',
     )
-    .option('--name <name>', "unique among those that live; the host's name and a random part unless given")
-    .option('--poll <duration>', 'how often to look for letters, in each partition that it leads', '250ms')
-    .option('--pass-every <duration>', 'a pass at least so often; 1s, say, where no function runs', '1m')
-    .option('--json', 'print one JSON object a line')
-    .option('--metrics', 'print metrics too, as CloudWatch takes them from a log; see docs/metrics.md')
-    .option('-f, --env-file <file>', 'take FAIRLEAD_* and AWS_* settings that are not set from this file')
+    .option('--name <name>', 'unique among running dispatchers (default: host name and a random part)')
+    .option('--poll <duration>', 'how often to read letters, in each partition that it leads', '250ms')
+    .option('--pass-every <duration>', 'run a pass at least this often; 1s if there are no functions', '1m')
+    .option('--json', 'print one JSON object per line')
+    .option('--metrics', 'also print metrics, for CloudWatch to read from the log; see docs/metrics.md')
+    .option('-f, --env-file <file>', 'file with FAIRLEAD_* and AWS_* settings; set variables win over it')
     .addHelpText(
       'after',
-      '\nExit codes: 0 told to end; 1 another dispatcher of its name has begun, or the table refuses it; 2 a setting is wrong.',
+      '\nExit codes: 0 ended by a signal; 1 another dispatcher of this name has started,\nor the table refuses it; 2 a setting is wrong.',
     )
-    .action((options: Options) => dispatcher(options, watchman));
+    .action((options: Options) => dispatcher(options, host));
 }
 
-async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
-  const { signal = new AbortController().signal } = watchman;
+async function dispatcher(options: Options, host: DispatcherHost): Promise<void> {
+  const { signal = new AbortController().signal } = host;
   const pollMs = durationMsOf('--poll', options.poll);
   const passEveryMs = durationMsOf('--pass-every', options.passEvery);
   let log: Log | undefined;
-  // Here, not above: other commands make no passes. Beside the connection: what is due waits for whoever begins again.
+  // Imported here because other commands run no passes; while it connects, because due jobs wait for a dispatcher
+  // that restarts.
   const loading = Promise.all([
     import('../dispatch/resident/resident.ts'),
     import('../runtime/vitals.ts'),
@@ -64,58 +65,60 @@ async function dispatcher(options: Options, watchman: Watchman): Promise<void> {
     import('../runtime/emf.ts'),
     import('../metrics/names.ts'),
   ]);
-  const { parts, scheduler, meterTo, close } = await watchman.connectDispatcher(options.envFile, (item) =>
+  const { parts, scheduler, meterTo, close } = await host.connectDispatcher(options.envFile, (item) =>
     log?.warn('an item cannot be read', { ...item }),
   );
   log =
     options.json === true
-      ? jsonLog((line) => watchman.out(`${line}\n`))
-      : linesForPeople(watchman, parts.clock.nowMs);
+      ? jsonLog((line) => host.out(`${line}\n`))
+      : linesForPeople(host, parts.clock.nowMs);
   const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf, namesIn }, names] =
     await loading;
-  // At its end it may be killed.
+  // Now, because the process may be killed at its end.
   nodeModule.flushCompileCache?.();
   const ended = new AbortController();
-  let telling: Promise<void> | undefined;
+  let writing: Promise<void> | undefined;
   try {
-    const told =
+    const output =
       options.metrics === true
         ? processMetrics(
             scheduler,
             parts.clock,
-            (line) => watchman.out(`${line}\n`),
+            (line) => host.out(`${line}\n`),
             askedMetricsOf({ ...process.env, [names.METRICS_TOLD]: metricsNamed(names, namesIn) }),
           )
         : undefined;
-    if (told !== undefined) meterTo(told.metrics);
-    telling = told?.tellUntil(ended.signal);
+    if (output !== undefined) meterTo(output.metrics);
+    writing = output?.tellUntil(ended.signal);
     const { end } = await runDispatcher({
       ...parts,
       log,
-      metrics: told?.metrics,
+      metrics: output?.metrics,
       dispatcherId: options.name ?? `${hostname()}/${randomUUID()}`,
       pollMs,
       passEveryMs,
       vitals: processVitals().measure,
       signal,
     });
-    if (end !== 'stopped') watchman.partly();
+    if (end !== 'stopped') host.partly();
   } finally {
     ended.abort();
-    await telling;
+    await writing;
     close();
   }
 }
 
-/** Such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader`. */
-function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
+/**
+ * A log for people, with lines such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader`.
+ */
+function linesForPeople({ out, note }: DispatcherHost, nowMs: () => number): Log {
   const entry =
     (write: (text: string) => void): Log['info'] =>
     (message, fields = {}) => {
       const time = new Date(nowMs()).toISOString().slice(11, 19);
-      // The same in every line.
-      const { incarnation: _incarnation, ...said } = fields;
-      const words = Object.entries(said)
+      // The incarnation is the same in every line.
+      const { incarnation: _incarnation, ...shown } = fields;
+      const words = Object.entries(shown)
         .filter(([, value]) => value !== undefined)
         .map(([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`);
       write(`${time} ${printable([message, words.join(', ')].filter((part) => part !== '').join(': '))}\n`);
@@ -124,8 +127,9 @@ function linesForPeople({ out, note }: Watchman, nowMs: () => number): Log {
 }
 
 /**
- * What is told of what is told on request. Who asks for metrics without saying which may look at any of them, by alarms that would be blind.
- * @throws UsageError
+ * The metrics on request to print. If the environment names none, all of them are printed: alarms on any that is left
+ * out would see nothing.
+ * @throws UsageError if the environment names an unknown metric
  */
 function metricsNamed(
   { METRICS, METRICS_ON_REQUEST, METRICS_TOLD }: typeof import('../metrics/names.ts'),
@@ -135,7 +139,7 @@ function metricsNamed(
   for (const name of named) {
     if (Object.hasOwn(METRICS, name)) continue;
     throw new UsageError(
-      `${METRICS_TOLD}: ${JSON.stringify(name)} is no metric; ${didYouMean(name, METRICS_ON_REQUEST)}name some of ${METRICS_ON_REQUEST.join(', ')}`,
+      `${METRICS_TOLD}: ${JSON.stringify(name)} is not a metric; ${didYouMean(name, METRICS_ON_REQUEST)}name some of ${METRICS_ON_REQUEST.join(', ')}`,
     );
   }
   return (named.length === 0 ? METRICS_ON_REQUEST : named).join(',');

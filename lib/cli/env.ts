@@ -1,10 +1,10 @@
-/** `fairlead env`: from the outputs of a deployment to the environment of clients, commands and workers. */
+/** `fairlead env`: turns the outputs of a deployment into the environment of clients, commands and workers. */
 import { type Command, Option } from 'commander';
 import { didYouMean } from '../core/spelling.ts';
 import { type Printing, say } from './perform.ts';
 import { jsonFrom, readText, UsageError } from './usage.ts';
 
-/** Outputs by name, of one stack. */
+/** The outputs of one stack, by name. */
 export type Outputs = Readonly<Record<string, string>>;
 
 /** A stack's outputs, and the region that it was found in. */
@@ -15,16 +15,16 @@ export interface StackFound {
 
 export type ReadStack = (stack: string) => Promise<StackFound>;
 
-/** What the command works with. */
+/** The command's surroundings. */
 export interface EnvWriter {
   readonly readStack: ReadStack;
   readonly out: (text: string) => void;
 }
 
-/** The output that names the fleets, as a JSON array: beside what is to be set. */
+/** The output that names the fleets, as a JSON array. It is checked, not printed. */
 const FLEETS = 'FleetNames';
 
-/** By the output's name, as the construct gives it, what is to be set. */
+/** For each output of the construct, the variable that gets its value. */
 const VARIABLES = {
   TableName: 'FAIRLEAD_TABLE',
   BusName: 'FAIRLEAD_BUS',
@@ -32,15 +32,15 @@ const VARIABLES = {
   WakeFunctionArn: 'FAIRLEAD_WAKE_FUNCTION',
   [FLEETS]: FLEETS,
 } as const;
-/** Without the others there is no scheduler. */
+/** Variables that a scheduler may lack. */
 const OPTIONAL: readonly string[] = ['FAIRLEAD_WAKE_FUNCTION', FLEETS];
 
 type OutputName = keyof typeof VARIABLES;
 
-/** The CDK puts the construct's path before a name, and eight digits behind it. */
+/** The CDK puts the construct's path before the name of an output, and eight digits behind it. */
 const OUTPUT = new RegExp(`^(.*?)(${Object.keys(VARIABLES).join('|')})(?:[0-9A-F]{8})?$`);
 
-/** The schedulers that outputs tell of: by the construct's path, what is known of each. */
+/** The schedulers in a stack's outputs, by the construct's path. */
 function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
   const found = new Map<string, Record<string, string>>();
   for (const [name, value] of Object.entries(outputs)) {
@@ -54,13 +54,13 @@ function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
   return new Map([...found].filter(([, known]) => needed.every((name) => name in known)));
 }
 
-/** @throws UsageError where they tell of no scheduler, or of several and none was named */
+/** @throws UsageError if the outputs belong to no scheduler, or to several and none was named */
 export function environmentIn(where: string, outputs: Outputs, scheduler: string | undefined): Outputs {
   const schedulers = schedulersIn(outputs);
   if (schedulers.size === 0) {
     const has = Object.keys(outputs).join(', ') || 'none';
     throw new UsageError(
-      `${where}: tells of no scheduler (outputs: ${has}); deploy it again with this version of the construct`,
+      `${where}: the outputs belong to no scheduler (outputs: ${has}); deploy it again with this version of the construct`,
     );
   }
   if (scheduler !== undefined) {
@@ -68,7 +68,8 @@ export function environmentIn(where: string, outputs: Outputs, scheduler: string
     if (named !== undefined) return named;
     throw new UsageError(`--scheduler: ${where} has no ${scheduler}; it has: ${namesOf(schedulers)}`);
   }
-  // Several names for one scheduler, such as those that its owner has added, of which one may say more than another.
+  // One scheduler may have outputs under several paths, such as those that its owner has added; one path may have
+  // more of them than another.
   const tables = new Map<string | undefined, Outputs>();
   for (const each of schedulers.values())
     tables.set(each.FAIRLEAD_TABLE, { ...tables.get(each.FAIRLEAD_TABLE), ...each });
@@ -80,7 +81,7 @@ export function environmentIn(where: string, outputs: Outputs, scheduler: string
 const namesOf = (schedulers: ReadonlyMap<string, Outputs>): string =>
   [...schedulers.keys()].filter((path) => path !== '').join(', ');
 
-/** What `cdk deploy --outputs-file` writes: outputs by stack. */
+/** The outputs in a file that `cdk deploy --outputs-file` wrote, which holds them by stack. */
 export function outputsIn(file: string, stack: string | undefined): Outputs {
   const content = jsonFrom('--outputs', readText('--outputs', file));
   const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -136,12 +137,12 @@ async function environment(options: Options, readStack: ReadStack): Promise<Outp
   };
 }
 
-/** @throws UsageError where the scheduler has no fleet of this name */
+/** @throws UsageError if the scheduler has no fleet of this name */
 function checkFleet(fleet: string, fleets: string): void {
   const names: unknown = jsonFrom(`the output ${FLEETS}`, fleets);
   if (!Array.isArray(names) || names.includes(fleet)) return;
   throw new UsageError(
-    `--fleet: no fleet is called ${JSON.stringify(fleet)}. ${didYouMean(fleet, names.map(String))}The scheduler has: ${names.join(', ')}`,
+    `--fleet: no fleet has the name ${JSON.stringify(fleet)}. ${didYouMean(fleet, names.map(String))}The scheduler has: ${names.join(', ')}`,
   );
 }
 
@@ -149,17 +150,16 @@ function checkFleet(fleet: string, fleets: string): void {
 export function addEnv(program: Command, { readStack, out }: EnvWriter): void {
   program
     .command('env')
-    .description('Print the environment that clients, commands and workers of a deployed scheduler need.')
-    .option('--stack <name>', 'the CloudFormation stack that it was deployed with')
-    .option('--outputs <file>', 'what `cdk deploy --outputs-file` wrote, instead of asking CloudFormation')
-    .option('--scheduler <id>', 'the id of the construct, where the stack has several')
-    .option('--fleet <fleet>', 'for a worker of this fleet')
-    .addOption(new Option('--format <format>', 'how').choices(['dotenv', 'shell']).default('dotenv'))
-    .option('--json', 'print one JSON document')
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 done; 1 CloudFormation cannot be asked; 2 there is no such scheduler.',
+    .description('Print the environment that clients, commands and workers need to reach a scheduler.')
+    .option('--stack <name>', 'the CloudFormation stack of the scheduler')
+    .option('--outputs <file>', 'the file that `cdk deploy --outputs-file` wrote, instead of --stack')
+    .option('--scheduler <id>', 'the id of the construct, if the stack has several schedulers')
+    .option('--fleet <fleet>', 'print the environment of a worker of this fleet')
+    .addOption(
+      new Option('--format <format>', 'output format').choices(['dotenv', 'shell']).default('dotenv'),
     )
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', '\nExit codes: 0 done; 1 CloudFormation cannot be read; 2 no such scheduler.')
     .action(async (options: Options) => {
       const found = await environment(options, readStack);
       say({ out }, options, { data: { environment: found }, text: formatted(found, options.format) });

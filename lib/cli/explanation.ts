@@ -5,33 +5,34 @@ import type { LiveWaitsFor } from '../operate/live-waits.ts';
 import { duration, instant, number, printable } from './report.ts';
 import { errorText } from './views.ts';
 
-/** Ids of those that come first which are named; the others are counted. */
+/** How many jobs or keys ahead of a job are named; the others are counted. */
 const NAMED_MAX = 5;
 
-/** What is heard of a running job's worker, and when it is given up without more. */
-function heardText({ heardAtMs, givenUpAtMs }: NonNullable<LiveExplanation['runs']>, nowMs: number): string {
+/** When a running job's worker was last heard, and when it is given up if it stays silent. */
+function heartbeatText(
+  { heardAtMs, givenUpAtMs }: NonNullable<LiveExplanation['runs']>,
+  nowMs: number,
+): string {
   const when = `${instant(givenUpAtMs)}, in ${duration(givenUpAtMs - nowMs)}`;
-  const since = heardAtMs === undefined ? undefined : `not heard of since ${instant(heardAtMs)}`;
-  if (givenUpAtMs <= nowMs) return `${since ?? 'nothing is heard of it any more'}: the next look gives it up`;
+  const since = heardAtMs === undefined ? undefined : `no heartbeat since ${instant(heardAtMs)}`;
+  if (givenUpAtMs <= nowMs) return `${since ?? 'its time is up'}: the next check gives it up`;
   if (heardAtMs === undefined || since === undefined)
-    return `if nothing is heard of it, it is given up at ${when}`;
-  // Heartbeats come several times in a lease: half of it without one is silence.
+    return `unless it ends before, it is given up at ${when}`;
+  // Heartbeats come several times in a lease, so half a lease without one means silence.
   return nowMs - heardAtMs > (givenUpAtMs - heardAtMs) / 2
     ? `${since}, given up at ${when}`
-    : `last heard of ${duration(nowMs - heardAtMs)} ago; if it falls silent, it is given up at ${when}`;
+    : `last heartbeat ${duration(nowMs - heardAtMs)} ago; without another, it is given up at ${when}`;
 }
 
-/** Where an attempt takes longer than its type's do, and has not said how far it is. */
-function ordinaryText(
+/** A warning, if an attempt takes longer than attempts of its type usually do. */
+function overdueText(
   { startedAtMs, ordinarilyWithinMs, progress, heardAtMs }: NonNullable<LiveExplanation['runs']>,
   nowMs: number,
 ): readonly string[] {
   if (ordinarilyWithinMs === undefined || nowMs - startedAtMs <= ordinarilyWithinMs) return [];
-  const silent = progress === undefined ? 'its handler has said nothing so far, and ' : '';
+  const silent = progress === undefined ? 'its handler has reported no progress, and ' : '';
   const what = heardAtMs === undefined ? 'it may be lost, or stuck' : 'it may be stuck';
-  return [
-    `${silent}attempts of its type are ordinarily over within ${duration(ordinarilyWithinMs)}: ${what}`,
-  ];
+  return [`${silent}attempts of its type usually end within ${duration(ordinarilyWithinMs)}: ${what}`];
 }
 
 /** Why a job is not running, in sentences. */
@@ -47,8 +48,8 @@ export function explanationText(explanation: LiveExplanation): string {
     lines.push(
       `it runs on ${printable(workerId)} of fleet ${fleet}, for ${duration(explainedAtMs - startedAtMs)}`,
       ...(progress === undefined ? [] : [`progress: ${printable(JSON.stringify(progress))}`]),
-      heardText(explanation.runs, explainedAtMs),
-      ...ordinaryText(explanation.runs, explainedAtMs),
+      heartbeatText(explanation.runs, explainedAtMs),
+      ...overdueText(explanation.runs, explainedAtMs),
     );
   }
   if (job.cancelRequestedAtMs !== undefined && job.state === 'running') {
@@ -62,7 +63,7 @@ export function explanationText(explanation: LiveExplanation): string {
   }
   if (explanation.position !== undefined) {
     const before = `${explanation.positionIsLeast ? 'at least ' : ''}${number(explanation.position)}`;
-    lines.push(`in its own line, ${before} come before it`);
+    lines.push(`${before} jobs of its own line come before it`);
   }
   if (explanation.keysBefore.length > 0) lines.push(sharesText(explanation.keysBefore));
   if (explanation.score !== undefined) {
@@ -70,26 +71,24 @@ export function explanationText(explanation: LiveExplanation): string {
     const parts = `priority ${number(priority)}, age ${number(Math.round(age))}, rarity ${number(rarity)}, on demand ${number(Math.round(onDemand))}`;
     lines.push(`score ${number(Math.round(total))} (${parts})`);
   }
-  lines.push(...startsText(explanation));
+  lines.push(...startText(explanation));
   if (job.error !== undefined && job.state !== 'succeeded')
     lines.push(`last error: ${printable(errorText(job))}`);
-  if (explanation.partial) lines.push('the backlog is long: others may come first that were not read');
+  if (explanation.partial) lines.push('the backlog is long: jobs that were not read may come first');
   return lines.join('\n');
 }
 
-/** Beyond this the least that is promised tells a person nothing. */
+/** A guarantee beyond this is of no use to a person, and is not shown. */
 const BOUND_SHOWN_MS = 24 * 3_600_000;
 
-/** When it starts: what is promised, where that helps, and what is likely. */
-function startsText(explanation: LiveExplanation): readonly string[] {
+/** When the job starts: the likely time, and the guaranteed one. */
+function startText(explanation: LiveExplanation): readonly string[] {
   const { latestStartAtMs, estimatedStartAtMs, explainedAtMs, partial } = explanation;
   const lines: string[] = [];
   if (estimatedStartAtMs !== undefined && explanation.waitsFor.length > 0) {
     const about = duration(Math.max(0, estimatedStartAtMs - explainedAtMs));
     const when = partial ? `not before ${about} from now` : `in about ${about}`;
-    lines.push(
-      `it starts ${when} (${instant(estimatedStartAtMs)}): an estimate, from what such jobs took so far`,
-    );
+    lines.push(`it starts ${when} (${instant(estimatedStartAtMs)}): an estimate from past durations`);
   }
   if (latestStartAtMs !== undefined && latestStartAtMs - explainedAtMs < BOUND_SHOWN_MS) {
     const bound = duration(Math.max(0, latestStartAtMs - explainedAtMs));
@@ -109,32 +108,32 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
       return capText(waits);
     case 'noSlot':
       return waits.fleets.length === 0
-        ? `a fleet: none takes the type ${printable(waits.type)}`
+        ? `a fleet: none runs the type ${printable(waits.type)}`
         : `a free slot: ${waits.fleets.map((fleet) => slotText(fleet, explanation)).join('; ')}`;
     case 'conflict':
       return `job ${waits.holder}, which holds ${printable(waits.conflictKey)}`;
     case 'move':
-      return `its move from partition ${waits.partition} to ${waits.home}, where its key lives by now: the next pass makes it`;
+      return `its move from partition ${waits.partition} to ${waits.home}, where its key belongs now: the next pass moves it`;
     case 'carry':
-      return `its move out of the line of a conflict group that its type had before declaration ${waits.declared}: the next passes make it`;
+      return `its move out of the line of a conflict group that its type had before declaration ${waits.declared}: one of the next passes moves it`;
     case 'handover':
       return handoverText(waits);
     case 'otherTurn':
-      return `${printable(waits.conflictKey)}, which partition ${waits.partition} has in turn for ${duration(waits.untilMs - explainedAtMs)}`;
+      return `${printable(waits.conflictKey)}, which is reserved for partition ${waits.partition} for ${duration(waits.untilMs - explainedAtMs)}`;
     case 'unknownType':
       return `a type that this pool does not have any more: ${printable(waits.type)}`;
     case 'turn':
-      return turnText(waits.before);
+      return earlierJobsText(waits.before);
     case 'pass':
       return 'the next pass, which starts it';
     case 'promotion':
-      return `its place in line: due for ${duration(explainedAtMs - waits.dueSinceMs)}, the soonest due jobs go first, and there are many`;
+      return `a pass that moves it into its line: it has been due for ${duration(explainedAtMs - waits.dueSinceMs)}, and many jobs were due earlier`;
     case 'announcement':
-      return `the announcement of its line: whoever put it was stopped on the way; the next job of ${printable(waits.fairnessKey)} makes up for it`;
+      return `the announcement of its line, whose submitter stopped too early: the stream, or the next job of ${printable(waits.fairnessKey)}, announces it`;
     case 'index':
       return 'the index, which does not show it yet';
     case 'worker':
-      return `a worker of fleet ${waits.fleet}, which was told ${duration(explainedAtMs - waits.sinceMs)} ago`;
+      return `a worker of fleet ${waits.fleet}, whose queue got it ${duration(explainedAtMs - waits.sinceMs)} ago`;
   }
 }
 
@@ -152,18 +151,17 @@ function handoverText({
 }: Extract<LiveWaitsFor, { readonly why: 'handover' }>): string {
   switch (holds) {
     case 'declaration':
-      return `partition ${partition}, which has not come to the newest declaration`;
+      return `partition ${partition}, which has not applied the newest declaration yet`;
     case 'cap':
-      return `jobs in partition ${partition} that began before the last deployment: they take what ${printable(name)} allows`;
+      return `jobs in partition ${partition} that started before the last deployment: they use up the cap of ${printable(name)}`;
     case 'conflict':
-      return `a job in partition ${partition} that began before the last deployment, and holds ${printable(name)}`;
+      return `a job in partition ${partition} that started before the last deployment, and holds ${printable(name)}`;
   }
 }
 
-/** Partitions are counted from 0, as in the names of lines. */
 function splitText(split: Extract<LiveWaitsFor, { readonly why: 'cap' }>['split']): string {
   if (split === undefined) return '';
-  return `, the share of partition ${split.partition} in the pool's ${split.cap}, which ${split.partitions} partitions divide`;
+  return `, the share of partition ${split.partition} in the pool's ${split.cap}, which is divided among ${split.partitions} partitions`;
 }
 
 function slotText(fleet: string, { fleets }: LiveExplanation): string {
@@ -173,14 +171,14 @@ function slotText(fleet: string, { fleets }: LiveExplanation): string {
   if (found.workers === 0) return `${fleet} has no live worker`;
   const { maxConcurrency: cap } = found;
   if (cap !== undefined && found.busy >= cap)
-    return `${fleet} may run ${cap} at once here, and runs ${found.busy}`;
+    return `${fleet} may run ${cap} jobs at once here, and runs ${found.busy}`;
   return `${fleet} has ${found.busy} of ${found.slots} busy`;
 }
 
-function turnText(before: readonly string[]): string {
-  if (before.length === 0) return 'its turn: others come first';
+function earlierJobsText(before: readonly string[]): string {
+  if (before.length === 0) return 'jobs that come first';
   const others = before.length > NAMED_MAX ? ` and ${before.length - NAMED_MAX} more` : '';
-  return `its turn: first come ${before.slice(0, NAMED_MAX).join(', ')}${others}`;
+  return `jobs that come first: ${before.slice(0, NAMED_MAX).join(', ')}${others}`;
 }
 
 function sharesText(keysBefore: LiveExplanation['keysBefore']): string {

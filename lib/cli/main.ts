@@ -1,10 +1,11 @@
 #!/usr/bin/env node
-/** Only looks at Node.js, before anything is loaded that an older one does not know. */
+/** Checks the version of Node.js before it loads code that older versions cannot parse. */
 const LEAST_NODE = 22;
 const { node } = process.versions;
 
 if (Number(node.split('.')[0]) >= LEAST_NODE) {
-  // Keeps what was compiled for the next call, in a folder for temporary files: half of the time that a command takes to begin.
+  // Keeps compiled code for the next call, in a folder for temporary files, which halves the time that a command
+  // takes to start.
   const { default: nodeModule } = await import('node:module');
   nodeModule.enableCompileCache?.();
   await import('./start.ts');

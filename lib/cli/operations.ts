@@ -1,4 +1,4 @@
-/** The commands that talk to a deployed scheduler: one for each verb of the client. */
+/** The commands that submit, inspect and operate: one for each verb of the client. */
 import type { Command } from 'commander';
 import type { OverrideChange } from '../client/client.ts';
 import type { DeadLetterFilter } from '../client/dead-letters.ts';
@@ -44,34 +44,34 @@ import {
 
 /** Adds the commands to the program. */
 export function addOperations(program: Command, operator: Operator): void {
-  const jobs = program.command('jobs').description('Submit, look at and steer jobs.');
+  const jobs = program.command('jobs').description('Submit, inspect and change jobs.');
   addProducing(jobs, operator);
-  addLooking(jobs, operator);
-  addSteering(jobs, operator);
+  addInspecting(jobs, operator);
+  addChanging(jobs, operator);
   addViews(program, operator);
   addDeadLetters(program, operator);
   addRejections(program, operator);
   addControls(program, operator);
 }
 
-/** What a command has that a job's history tells of. */
-interface Acting extends Common {
+/** Options of commands that a job's history records. */
+interface ActorOptions extends Common {
   readonly as?: string;
 }
 
-const acting = (command: Command): Command =>
-  common(command).option('--as <name>', "who asks, for the job's history; user@host unless given");
+const withActor = (command: Command): Command =>
+  common(command).option('--as <name>', "your name in the job's history (default: user@host)");
 
-function scoped(command: Command): Command {
+function withScope(command: Command): Command {
   return command
-    .option('--pool', 'everything')
+    .option('--pool', 'the whole pool')
     .option('--tier <tier>', 'a tier')
     .option('--type <type>', 'a job type')
     .option('--fleet <fleet>', 'a fleet')
     .option('--key <key>', 'a fairness key');
 }
 
-/** Options of a job that is submitted. */
+/** Options that describe a job to submit. */
 interface RequestOptions extends Common {
   readonly payload?: string;
   readonly payloadFile?: string;
@@ -84,16 +84,16 @@ interface RequestOptions extends Common {
   readonly idempotencyKey?: string;
 }
 
-function describing(command: Command): Command {
+function withRequestOptions(command: Command): Command {
   return command
-    .option('--payload <json>', 'what the handler gets')
+    .option('--payload <json>', "the handler's input")
     .option('--payload-file <file>', 'the same from a file; - is the standard input')
     .option('--priority <number>', '0 to 10')
-    .option('--key <key>', 'fairness key: whose share it counts against')
-    .option('--resource <id>', 'with the conflict group of its type: never two at once')
-    .option('--label <text>', 'what people who look at it are to read')
-    .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
-    .option('--idempotency-key <key>', 'submitted twice, it makes one job');
+    .option('--key <key>', 'fairness key: whose share the job is charged to')
+    .option('--resource <id>', 'jobs on one resource never overlap, within a conflict group')
+    .option('--label <text>', 'text for people who look at the job')
+    .option('--run-at <instant>', 'start no earlier than this, such as 2027-01-31T08:00:00Z')
+    .option('--idempotency-key <key>', 'submissions with the same key make one job');
 }
 
 function requestOf(type: string, options: RequestOptions): SubmitRequest {
@@ -115,7 +115,7 @@ function requestOf(type: string, options: RequestOptions): SubmitRequest {
     resourceId: resource,
     label,
     runAt,
-    // The client says which modes there are.
+    // The client checks the mode.
     mode: mode as SubmitRequest['mode'],
     idempotencyKey,
   };
@@ -132,14 +132,14 @@ function requestsIn(file: string): readonly SubmitRequest[] {
 function addProducing(jobs: Command, operator: Operator): void {
   const { signal } = operator;
   common(
-    describing(
+    withRequestOptions(
       jobs
         .command('submit')
-        .description('Submit a job, or those in a file, and return at once.')
+        .description('Submit a job, or the jobs in a file, and return at once.')
         .argument('[type]', 'the job type'),
     )
       .option('--mode <mode>', 'queued or onDemand')
-      .option('--file <file>', 'an array of jobs as JSON, instead of a type; - is the standard input'),
+      .option('--file <file>', 'a JSON array of jobs, instead of a type; - is the standard input'),
   ).action((type: string | undefined, options: RequestOptions & { readonly file?: string }) => {
     const { file } = options;
     if (file !== undefined && type !== undefined) throw new UsageError('give a type or --file, not both');
@@ -154,7 +154,7 @@ function addProducing(jobs: Command, operator: Operator): void {
         return { data: { requests: data }, text: (width) => submittedText(entries, width) };
       });
     }
-    if (type === undefined) throw new UsageError('give a type, or --file with many jobs');
+    if (type === undefined) throw new UsageError('give a type, or --file with a list of jobs');
     const request = requestOf(type, options);
     return perform(operator, options, async (client) => {
       const result = await client.submit(request, { signal });
@@ -163,24 +163,24 @@ function addProducing(jobs: Command, operator: Operator): void {
     });
   });
   common(
-    describing(
+    withRequestOptions(
       jobs
         .command('run')
-        .description('Submit a job on demand, wait for its end, and print its result.')
+        .description('Submit an onDemand job, wait for its end, and print its result.')
         .argument('<type>', 'the job type'),
     )
       .option('--timeout <duration>', 'how long to wait, such as 30s', '5m')
-      .option('--cancel-on-exit', 'cancel the job if this command gives up'),
+      .option('--cancel-on-exit', 'cancel the job if this command gives up waiting'),
   ).action(
     (type: string, options: RequestOptions & { readonly timeout: string; readonly cancelOnExit?: true }) => {
       const timeoutMs = timeoutMsOf(options.timeout);
       const request = requestOf(type, options);
       return perform(operator, options, async (client) => {
         const dieWithWaiter = options.cancelOnExit === true;
-        const onProgress = noting(operator, options, ({ id, state }: Job) =>
+        const onProgress = progressNoter(operator, options, ({ id, state }: Job) =>
           isTerminal(state)
             ? undefined
-            : `job ${id} is ${state}: waiting for its end, ${duration(timeoutMs)} at most`,
+            : `job ${id} is ${state}: waiting for its end, at most ${duration(timeoutMs)}`,
         );
         const job = await client.run(request, { signal, timeoutMs, dieWithWaiter, onProgress });
         return { data: { job }, text: JSON.stringify(job.result ?? null, undefined, 2) };
@@ -189,7 +189,7 @@ function addProducing(jobs: Command, operator: Operator): void {
   );
 }
 
-function addLooking(jobs: Command, operator: Operator): void {
+function addInspecting(jobs: Command, operator: Operator): void {
   const { signal } = operator;
   common(jobs.command('get').description('Show a job.').argument('<id>')).action(
     (id: string, options: Common) =>
@@ -201,12 +201,12 @@ function addLooking(jobs: Command, operator: Operator): void {
   common(
     jobs
       .command('list')
-      .description('List jobs of one state. Succeeded and cancelled jobs are found by their ids only.')
+      .description('List jobs of one state. Succeeded and cancelled jobs can only be read by their ids.')
       .option('--state <state>', 'scheduled, pending, claimed, running or failed', 'pending')
       .option('--type <type>', 'only this job type')
       .option('--key <key>', 'only this fairness key')
       .option('--mode <mode>', 'only queued, or only onDemand')
-      .option('--limit <number>', 'at most so many', LIMIT),
+      .option('--limit <number>', 'at most this many', LIMIT),
   ).action(
     (
       options: Common & {
@@ -220,18 +220,18 @@ function addLooking(jobs: Command, operator: Operator): void {
       const limit = limitOf(options.limit);
       return perform(operator, options, async (client) => {
         const filter = {
-          // The client says which states and modes there are.
+          // The client checks the state and the mode.
           state: options.state as ListedState,
           type: options.type,
           fairnessKey: options.key,
           mode: options.mode as SubmitRequest['mode'],
         };
-        const { values, more } = await upTo(limit, client.list(filter, { signal }));
+        const { values, more } = await firstValues(limit, client.list(filter, { signal }));
         return { data: { jobs: values, more }, text: (width) => jobsText(values, more, width) };
       });
     },
   );
-  common(jobs.command('explain').description('Say why a job is not running.').argument('<id>')).action(
+  common(jobs.command('explain').description('Explain why a job is not running.').argument('<id>')).action(
     (id: string, options: Common) =>
       perform(operator, options, async (client) => {
         const explanation = await client.explain(id, { signal });
@@ -241,7 +241,7 @@ function addLooking(jobs: Command, operator: Operator): void {
   common(
     jobs
       .command('history')
-      .description('Say what became of a job: attempts, losses, moves, and what operators did.')
+      .description("Show a job's history: attempts, lost workers, changes of time, actions of operators.")
       .argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
@@ -251,47 +251,48 @@ function addLooking(jobs: Command, operator: Operator): void {
   );
 }
 
-function addSteering(jobs: Command, operator: Operator): void {
+function addChanging(jobs: Command, operator: Operator): void {
   const { signal } = operator;
-  const as = (options: Acting) => ({ signal, actor: options.as ?? operator.actor() });
-  acting(
+  const as = (options: ActorOptions) => ({ signal, actor: options.as ?? operator.actor() });
+  withActor(
     jobs
       .command('cancel')
-      .description('End a job: at once while nobody runs it, else by asking its worker.')
+      .description('Cancel a job: at once if it is not running, otherwise by asking its worker to stop.')
       .argument('<id>'),
-  ).action((id: string, options: Acting) =>
+  ).action((id: string, options: ActorOptions) =>
     perform(operator, options, async (client) => {
       const result = await client.cancel(id, as(options));
       if (result.outcome === 'ended' && result.job.state !== 'cancelled') operator.partly();
-      const said = {
+      const outcome = {
         cancelled: 'it will not run',
         requested: 'its worker was asked to stop',
         ended: `too late: it is ${result.job.state}`,
       }[result.outcome];
-      return { data: result, text: `${id} ${said}` };
+      return { data: result, text: `${id} ${outcome}` };
     }),
   );
-  acting(
+  withActor(
     jobs
       .command('retime')
-      .description('Move a job that waits to another time; one that is past means now.')
+      .description('Move a waiting job to another time; a time in the past means now.')
       .argument('<id>')
-      .option('--run-at <instant>', 'not before, such as 2027-01-31T08:00:00Z')
-      .option('--in <duration>', 'the same from now on, such as 90m; 0s is now'),
-  ).action((id: string, options: Acting & InstantOptions) => {
+      .option('--run-at <instant>', 'start no earlier than this, such as 2027-01-31T08:00:00Z')
+      .option('--in <duration>', 'the same, counted from now, such as 90m; 0s is now'),
+  ).action((id: string, options: ActorOptions & InstantOptions) => {
     const runAt = instantFrom(options, operator.nowMs());
     return perform(operator, options, async (client) => {
       const job = await client.retime(id, { runAt }, as(options));
-      const said = job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
-      return { data: { job }, text: `${id} ${said}` };
+      const outcome =
+        job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
+      return { data: { job }, text: `${id} ${outcome}` };
     });
   });
-  acting(
+  withActor(
     jobs
       .command('retry')
-      .description('Try a failed job again, as a new job. Asked twice, it is the same new job.')
+      .description('Try a failed job again, as a new job. Repeated, it shows the same new job.')
       .argument('<id>'),
-  ).action((id: string, options: Acting) =>
+  ).action((id: string, options: ActorOptions) =>
     perform(operator, options, async (client) => {
       const result = await client.retry(id, as(options));
       return {
@@ -307,14 +308,14 @@ function addViews(program: Command, operator: Operator): void {
   common(
     program
       .command('keys')
-      .description('Show fairness keys with jobs, in the order of their turn, and what they were charged.')
-      .option('--limit <number>', 'at most so many', LIMIT)
-      .option('--count <number>', 'count the waiting jobs of a key up to this', '100'),
+      .description('Show fairness keys with jobs and costs; the key that is served next comes first.')
+      .option('--limit <number>', 'at most this many', LIMIT)
+      .option('--count <number>', 'count at most so many waiting jobs of a key', '100'),
   ).action((options: Common & { readonly limit: string; readonly count: string }) => {
     const limit = limitOf(options.limit);
     const countUpTo = numberOf('--count', options.count);
     return perform(operator, options, async (client) => {
-      const { values, more } = await upTo(limit, client.keys({ signal, countUpTo }));
+      const { values, more } = await firstValues(limit, client.keys({ signal, countUpTo }));
       return { data: { keys: values, more }, text: (width) => keysText(values, more, width) };
     });
   });
@@ -326,9 +327,7 @@ function addViews(program: Command, operator: Operator): void {
       }),
   );
   common(
-    program
-      .command('types')
-      .description('Show job types, their terms, and what was learned of how long their attempts take.'),
+    program.command('types').description('Show job types, their terms, and how long their attempts take.'),
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
       const types = await client.types({ signal });
@@ -338,7 +337,7 @@ function addViews(program: Command, operator: Operator): void {
   common(
     program
       .command('dispatchers')
-      .description('Show who makes the passes: dispatchers that run on, and each partition with what waits.'),
+      .description('Show dispatchers, and for each partition its leader and its waiting jobs.'),
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
       const view = await client.dispatchers({ signal });
@@ -351,7 +350,7 @@ function addViews(program: Command, operator: Operator): void {
   common(
     program
       .command('declaration')
-      .description('Show what is declared, and how far waiting jobs were moved to where it wants them.'),
+      .description('Show the declaration, and how far each partition has applied it.'),
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
       const declaration = await client.declaration({ signal });
@@ -360,7 +359,7 @@ function addViews(program: Command, operator: Operator): void {
   );
 }
 
-/** An event has no more entries. */
+/** The most entries of one event. */
 const REJECTIONS_OF_EVENT = REQUEST_LIMITS.jobsPerEvent;
 
 interface DeadLetterOptions extends Common {
@@ -372,14 +371,14 @@ interface DeadLetterOptions extends Common {
   readonly limit: string;
 }
 
-function filtering(command: Command): Command {
+function withDeadLetterFilter(command: Command): Command {
   return command
     .option('--type <type>', 'only this job type')
     .option('--key <key>', 'only this fairness key')
-    .option('--error <name>', 'only those that failed with this error')
+    .option('--error <name>', 'only jobs that failed with this error')
     .option('--after <instant>', 'failed at or after')
     .option('--before <instant>', 'failed before')
-    .option('--limit <number>', 'at most so many', LIMIT);
+    .option('--limit <number>', 'at most this many', LIMIT);
 }
 
 const filterOf = ({ type, key, error, after, before }: DeadLetterOptions): DeadLetterFilter => ({
@@ -395,31 +394,36 @@ function addDeadLetters(program: Command, operator: Operator): void {
   const deadLetters = refusingOthers(
     program
       .command('dead-letters')
-      .description('Look at failed jobs that nobody has dealt with, and try them again.'),
+      .description('Show failed jobs that were not dealt with, and try them again.'),
   );
   common(
-    filtering(deadLetters.command('list', { isDefault: true }).description('List them, latest first.')),
+    withDeadLetterFilter(
+      deadLetters.command('list', { isDefault: true }).description('List them, latest first.'),
+    ),
   ).action((options: DeadLetterOptions) => {
     const limit = limitOf(options.limit);
     return perform(operator, options, async (client) => {
-      const { values, more } = await upTo(limit, client.deadLetters(filterOf(options), { signal }));
+      const { values, more } = await firstValues(limit, client.deadLetters(filterOf(options), { signal }));
       return { data: { deadLetters: values, more }, text: (width) => jobsText(values, more, width) };
     });
   });
-  acting(
-    filtering(
+  withActor(
+    withDeadLetterFilter(
       deadLetters
         .command('redrive')
-        .description('Try them again, latest first, each as a new job. Name a filter, or --all.'),
-    ).option('--all', 'whatever failed'),
-  ).action((options: DeadLetterOptions & Acting & { readonly all?: true }) => {
+        .description('Try them again, latest first, each as a new job. Needs a filter, or --all.'),
+    ).option('--all', 'all dead letters'),
+  ).action((options: DeadLetterOptions & ActorOptions & { readonly all?: true }) => {
     const actor = options.as ?? operator.actor();
     const limit = limitOf(options.limit);
     const filter = filterOf(options);
     const isFiltered = Object.values(filter).some((value) => value !== undefined);
-    if (isFiltered === (options.all === true)) throw new UsageError('name a filter, or --all, and not both');
+    if (isFiltered === (options.all === true)) throw new UsageError('give a filter, or --all, but not both');
     return perform(operator, options, async (client) => {
-      const { values } = await upTo(limit, client.redriveDeadLetters(filter, { signal, limit, actor }));
+      const { values } = await firstValues(
+        limit,
+        client.redriveDeadLetters(filter, { signal, limit, actor }),
+      );
       const more = values.length === limit;
       return { data: { redriven: values, more }, text: (width) => redrivenText(values, more, width) };
     });
@@ -427,7 +431,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
   common(
     deadLetters
       .command('unreadable')
-      .description('List items of the table that cannot be read: each was taken out of its line.'),
+      .description('List items of the table that cannot be read; each was taken out of its line.'),
   ).action((options: Common) =>
     perform(operator, options, async (client) => {
       const unreadable = await client.unreadable({ signal });
@@ -440,30 +444,30 @@ function addRejections(program: Command, operator: Operator): void {
   const { signal } = operator;
   const rejections = program
     .command('rejections')
-    .description('Look at entries of events that were refused, for 30 days.');
+    .description('Show refused entries of events, of the last 30 days.');
   common(
     rejections
       .command('list')
       .description('List them, latest first.')
-      .option('--limit <number>', 'at most so many', LIMIT),
+      .option('--limit <number>', 'at most this many', LIMIT),
   ).action((options: Common & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(operator, options, async (client) => {
-      const { values, more } = await upTo(limit, client.rejections({}, { signal }));
+      const { values, more } = await firstValues(limit, client.rejections({}, { signal }));
       return { data: { rejections: values, more }, text: (width) => rejectionsText(values, more, width) };
     });
   });
   common(
     rejections
       .command('show')
-      .description('Show all that is kept of one event: what was wrong with which entry, and what was sent.')
-      .argument('<event>', 'its id'),
+      .description('Show the refused entries of one event: the reasons, and what was sent.')
+      .argument('<event>', 'the id of the event'),
   ).action((eventId: string, options: Common) =>
     perform(operator, options, async (client) => {
-      const { values } = await upTo(REJECTIONS_OF_EVENT, client.rejections({ eventId }, { signal }));
+      const { values } = await firstValues(REJECTIONS_OF_EVENT, client.rejections({ eventId }, { signal }));
       if (values.length === 0)
         throw new UsageError(
-          `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` names the events`,
+          `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` shows the events`,
         );
       return { data: { rejections: values }, text: rejectionText(values) };
     }),
@@ -473,7 +477,7 @@ function addRejections(program: Command, operator: Operator): void {
 function addControls(program: Command, operator: Operator): void {
   const { signal } = operator;
   common(
-    scoped(program.command('pause').description('Admit no more jobs of a scope; what runs goes on.')),
+    withScope(program.command('pause').description('Start no more jobs of a scope; running ones continue.')),
   ).action((options: Common & ScopeOptions) => {
     const scope = scopeOf(options);
     return perform(operator, options, async (client) => {
@@ -481,7 +485,7 @@ function addControls(program: Command, operator: Operator): void {
       return { data: { control }, text: controlText(control) };
     });
   });
-  common(scoped(program.command('resume').description('End a pause.'))).action(
+  common(withScope(program.command('resume').description('End a pause.'))).action(
     (options: Common & ScopeOptions) => {
       const scope = scopeOf(options);
       return perform(operator, options, async (client) => {
@@ -491,21 +495,24 @@ function addControls(program: Command, operator: Operator): void {
     },
   );
   common(
-    scoped(
+    withScope(
       program.command('drain').description('Pause a scope, and wait until none of its jobs runs.'),
     ).option('--timeout <duration>', 'how long to wait, such as 30s', '15m'),
   ).action((options: Common & ScopeOptions & { readonly timeout: string }) => {
     const scope = scopeOf(options);
     const timeoutMs = timeoutMsOf(options.timeout);
     return perform(operator, options, async (client) => {
-      const onProgress = noting(
+      const onProgress = progressNoter(
         operator,
         options,
         (running: number) =>
-          `waiting for the end of ${running} ${running === 1 ? 'job' : 'jobs'}, ${duration(timeoutMs)} at most`,
+          `waiting for ${running} running ${running === 1 ? 'job' : 'jobs'} to end, at most ${duration(timeoutMs)}`,
       );
       await client.drain(scope, { signal, timeoutMs, onProgress });
-      return { data: { drained: true }, text: 'drained: none runs, and it stays paused until it is resumed' };
+      return {
+        data: { drained: true },
+        text: 'drained: no job runs, and the scope stays paused until it is resumed',
+      };
     });
   });
   addOverrides(program, operator);
@@ -514,7 +521,7 @@ function addControls(program: Command, operator: Operator): void {
 function addOverrides(program: Command, operator: Operator): void {
   const { signal } = operator;
   const override = refusingOthers(
-    program.command('override').description('Put caps and weights over the configured ones.'),
+    program.command('override').description('Override configured caps and weights.'),
   );
   common(
     override.command('list', { isDefault: true }).description('Show pauses and overrides in force.'),
@@ -525,26 +532,26 @@ function addOverrides(program: Command, operator: Operator): void {
     }),
   );
   const change = (name: string, description: string): Command =>
-    common(scoped(override.command(name).description(description)));
+    common(withScope(override.command(name).description(description)));
   change('set', 'Set a cap, or the weight of a key, from the next pass on.')
-    .option('--max-concurrency <number>', 'running jobs of the scope')
-    .option('--weight <number>', 'share of a key')
+    .option('--max-concurrency <number>', 'how many jobs of the scope may run at once')
+    .option('--weight <number>', 'weight of a key in the fair sharing')
     .action(
       (options: Common & ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string }) => {
         const scope = scopeOf(options);
         const { maxConcurrency, weight } = options;
-        return overridden(operator, options, scope, {
+        return performOverride(operator, options, scope, {
           maxConcurrency:
             maxConcurrency === undefined ? undefined : numberOf('--max-concurrency', maxConcurrency),
           weight: weight === undefined ? undefined : numberOf('--weight', weight),
         });
       },
     );
-  change('clear', 'Go back to what is configured. A pause stays.').action(
+  change('clear', 'Go back to the configured cap and weight. A pause stays.').action(
     (options: Common & ScopeOptions) => {
       const scope = scopeOf(options);
       const isKey = options.key !== undefined;
-      return overridden(operator, options, scope, {
+      return performOverride(operator, options, scope, {
         maxConcurrency: null,
         ...(isKey ? { weight: null } : {}),
       });
@@ -552,7 +559,7 @@ function addOverrides(program: Command, operator: Operator): void {
   );
 }
 
-function overridden(
+function performOverride(
   operator: Operator,
   options: Common,
   scope: ReturnType<typeof scopeOf>,
@@ -564,8 +571,8 @@ function overridden(
   });
 }
 
-/** Says beside the output what a command waits for, when that has changed; not to machines. */
-function noting<Progress>(
+/** Prints what a command waits for to the error output, each time it changes. With `--json` nothing is printed. */
+function progressNoter<Progress>(
   { note }: Operator,
   { json }: Common,
   textOf: (progress: Progress) => string | undefined,
@@ -578,8 +585,8 @@ function noting<Progress>(
   };
 }
 
-/** The first of them, and whether there are others. */
-async function upTo<Value>(
+/** The first values, and whether there are more. */
+async function firstValues<Value>(
   limit: number,
   values: AsyncIterable<Value>,
 ): Promise<{ readonly values: readonly Value[]; readonly more: boolean }> {

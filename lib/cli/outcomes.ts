@@ -1,4 +1,7 @@
-/** `fairlead outcomes publish`: tells the bus once more what became of jobs, such as after a consumer has lost events. */
+/**
+ * `fairlead outcomes publish`: publishes the outcome events of jobs again, for example after a consumer has lost
+ * events.
+ */
 import { type Command, Option } from 'commander';
 import { publishOutcomes } from '../dispatch/outcomes.ts';
 import type { EventBus } from '../events/contract.ts';
@@ -6,14 +9,14 @@ import type { EndedFilter, EndedJobs } from '../store/contract/ended.ts';
 import { type Common, finding, printing, say } from './perform.ts';
 import { instantMsOf } from './usage.ts';
 
-/** What the command works with, and how to close it. */
+/** The command's connections, and a way to close them. */
 export interface PublisherConnection {
   readonly ended: EndedJobs;
   readonly events: EventBus;
   readonly close: () => void;
 }
 
-/** `unreadable` hears of items that cannot be read. */
+/** `unreadable` is called for each item that cannot be read. */
 export type ConnectPublisher = (
   envFile: string | undefined,
   unreadable: (message: string) => void,
@@ -34,17 +37,17 @@ interface Options extends Common {
   readonly dryRun?: true;
 }
 
-/** Of one request to the bus after the other; several requests each. */
+/** How many jobs are published at a time. */
 const BATCH = 100;
-/** While the table is read, how far it has come is said so often. */
-const NOTE_EACH_MS = 5_000;
+/** How often the progress is printed while the table is read. */
+const NOTE_EVERY_MS = 5_000;
 
 async function publish(options: Options, publisher: Publisher): Promise<void> {
   const { type, state } = options;
   const sinceMs = instantMsOf('--since', options.since);
   const untilMs = options.until === undefined ? publisher.nowMs() : instantMsOf('--until', options.until);
   const { ended, events, close } = await publisher.connectPublisher(options.envFile, (message) =>
-    publisher.note(`passed over: ${message}\n`),
+    publisher.note(`skipped: ${message}\n`),
   );
   let outcomes = 0;
   let notedAtMs = publisher.nowMs();
@@ -54,7 +57,7 @@ async function publish(options: Options, publisher: Publisher): Promise<void> {
         const batch = jobs.slice(from, from + BATCH);
         outcomes += options.dryRun === true ? batch.length : await publishOutcomes(events, batch);
       }
-      if (options.json === true || publisher.nowMs() - notedAtMs < NOTE_EACH_MS) continue;
+      if (options.json === true || publisher.nowMs() - notedAtMs < NOTE_EVERY_MS) continue;
       notedAtMs = publisher.nowMs();
       publisher.note(`reading the table: ${outcomes} outcome events so far\n`);
     }
@@ -70,16 +73,16 @@ async function publish(options: Options, publisher: Publisher): Promise<void> {
 export function addOutcomes(program: Command, publisher: Publisher): void {
   const command = program
     .command('outcomes')
-    .description('The events that tell what became of jobs.')
+    .description('The outcome events of jobs.')
     .command('publish')
     .description(
-      'Publish them once more, each with the id and version that it had. Reads the whole table: a read unit for each 8 KB.',
+      'Publish outcome events again, with the same ids and versions. Reads the whole table: one read unit per 8 KB.',
     )
-    .requiredOption('--since <instant>', 'of jobs that ended then or later, such as 2027-01-31T08:00:00Z')
-    .option('--until <instant>', 'and before this one; now unless given')
+    .requiredOption('--since <instant>', 'jobs that ended then or later, such as 2027-01-31T08:00:00Z')
+    .option('--until <instant>', 'jobs that ended before this (default: now)')
     .option('--type <type>', 'only this job type')
-    .addOption(new Option('--state <state>', 'only these').choices(['succeeded', 'failed', 'cancelled']))
-    .option('--dry-run', 'only count them');
+    .addOption(new Option('--state <state>', 'only this state').choices(['succeeded', 'failed', 'cancelled']))
+    .option('--dry-run', 'count the events without publishing them');
   finding(printing(command))
     .addHelpText('after', '\nExit codes: 0 done; 1 the table or the bus refuses it; 2 an option is wrong.')
     .action((options: Options) => publish(options, publisher));

@@ -1,4 +1,4 @@
-/** What the commands that talk to a deployed scheduler have in common: their options, their documents, and how they end. */
+/** The common part of commands that talk to a deployed scheduler: options, JSON output and exit codes. */
 import type { Command } from 'commander';
 import type { CancelResult, StoreClient } from '../client/client.ts';
 import type { FiringsOf } from '../client/firings.ts';
@@ -13,33 +13,33 @@ import type { QueueView } from '../queue/contract.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import { WIDTH } from './report.ts';
 
-/** A client, and how to close it. */
+/** A client, and a way to close its connections. */
 export interface Connection {
   readonly client: StoreClient;
   readonly close: () => void;
 }
 
-/** What these commands work with. */
+/** The surroundings of these commands. */
 export interface Operator {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
-  /** The user has had enough. */
+  /** Aborts when the user interrupts the command. */
   readonly signal?: AbortSignal | undefined;
   /** Epoch milliseconds. */
   readonly nowMs: () => number;
-  /** Who asks, unless a command says otherwise. */
+  /** The name for the history of jobs, unless `--as` gives one. */
   readonly actor: () => string;
   readonly out: (text: string) => void;
-  /** Beside the output: what a command waits for. */
+  /** Prints to the error output, for example what the command waits for. */
   readonly note: (text: string) => void;
-  /** The command did what it could, and not all went well. */
+  /** Called if a command did what it could, but some of it failed: the exit code is 1. */
   readonly partly: () => void;
-  /** Of the terminal, in letters; undefined: it does not say. */
+  /** The width of the terminal in columns; undefined if it is not known. */
   readonly columns?: number | undefined;
 }
 
 /**
- * The one shape of what `--json` prints: an object that calls each thing by its name, the same in every command. A list has `more`
- * beside it where there may be others; an error is `{ error: { name, message } }`.
+ * The shape of all `--json` output: one object, in which each thing has the same name in every command. A list is
+ * accompanied by `more`, which is true if it was cut; an error is `{ error: { name, message } }`.
  */
 export interface Document {
   readonly job?: Job;
@@ -83,55 +83,57 @@ export interface Document {
   readonly more?: boolean;
 }
 
-/** How a command says what it found. */
+/** The options of output. */
 export interface Printing {
   readonly json?: true;
   readonly wide?: true;
 }
 
-/** What every command has that talks to a deployed scheduler. */
+/** The options of every command that talks to a deployed scheduler. */
 export interface Common extends Printing {
   readonly envFile?: string;
 }
 
-/** The options of `Printing`. */
+/** Adds the options of `Printing`. */
 export const printing = (command: Command): Command =>
   command
     .option('--json', 'print one JSON document')
-    .option('--wide', 'cut nothing, however wide the terminal is');
+    .option('--wide', 'do not cut columns to the width of the terminal');
 
-/** Where to find the scheduler. */
+/** Adds the option that names the scheduler. */
 export const finding = (command: Command): Command =>
   command.option(
     '-f, --env-file <file>',
-    'take FAIRLEAD_* and AWS_* settings that are not set from this file',
+    'file with FAIRLEAD_* and AWS_* settings; set variables win over it',
   );
 
 const EXIT_CODES = `
-Exit codes: 0 done; 1 what was asked for failed; 2 the command or an argument is wrong, nothing was changed;
-3 no such job or schedule; 4 the time was up; 130 interrupted.`;
+Exit codes: 0 done; 1 it failed; 2 an argument is wrong, nothing was changed;
+3 no such job or schedule; 4 it timed out; 130 interrupted.`;
 
 export const common = (command: Command): Command =>
   finding(printing(command)).addHelpText('after', EXIT_CODES);
 
-/** What a command says: data for machines, text for people, as wide as it may be. */
+/** The output of a command. */
 export interface Said {
+  /** Printed with `--json`. */
   readonly data: Document;
+  /** Printed otherwise. The width is in columns. */
   readonly text: string | ((width: number) => string);
 }
 
-/** Prints it. */
+/** Prints a command's output. */
 export function say(
   { out, columns = WIDTH }: Pick<Operator, 'out' | 'columns'>,
   { json, wide }: Printing,
   { data, text }: Said,
 ): void {
   const width = wide === true ? Number.POSITIVE_INFINITY : columns;
-  const told = json === true ? JSON.stringify(data) : typeof text === 'string' ? text : text(width);
-  out(`${told}\n`);
+  const output = json === true ? JSON.stringify(data) : typeof text === 'string' ? text : text(width);
+  out(`${output}\n`);
 }
 
-/** Connects, does the work, says it, and closes. */
+/** Connects, does the work, prints its output, and closes. */
 export async function perform(
   operator: Operator,
   options: Common,

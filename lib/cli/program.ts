@@ -1,4 +1,4 @@
-/** The command line: what it understands, what it prints, how it ends. */
+/** The command line: its commands, its output and its exit codes. */
 
 import { createRequire } from 'node:module';
 import { hostname, userInfo } from 'node:os';
@@ -24,34 +24,34 @@ import { addSchedules } from './schedules.ts';
 import { EXIT, spoken } from './spoken.ts';
 import { readText, UsageError } from './usage.ts';
 
-/** Where a command writes. */
+/** The output streams of a command. */
 export interface Terminal {
   readonly out: (text: string) => void;
   readonly error: (text: string) => void;
-  /** How wide it is, in letters; undefined: it does not say. */
+  /** The width in columns; undefined if it is not known. */
   readonly columns?: number | undefined;
 }
 
-/** How a command reaches what is outside. */
+/** The connections of commands to the outside. */
 export interface Surroundings {
   readonly connect: (envFile: string | undefined) => Promise<Connection>;
   readonly connectDispatcher?: ConnectDispatcher | undefined;
   readonly connectPublisher?: ConnectPublisher | undefined;
   readonly connectQueues?: ConnectQueues | undefined;
-  /** Asks CloudFormation, unless given. */
+  /** @default - asks CloudFormation */
   readonly readStack?: ReadStack | undefined;
-  /** The user has had enough. */
+  /** Aborts when the user interrupts the command. */
   readonly signal?: AbortSignal | undefined;
-  /** Epoch milliseconds; the machine's clock unless given. */
+  /** Epoch milliseconds. @default - the machine's clock */
   readonly nowMs?: (() => number) | undefined;
-  /** Who runs the command; the machine's user and name unless given. */
+  /** The name of the user, for the history of jobs. @default - the machine's user and name */
   readonly actor?: (() => string) | undefined;
 }
 
 /**
  * Runs a command.
- * @param words Without the interpreter and the script.
- * @returns The exit code, one of `EXIT`.
+ * @param words - the arguments, without the interpreter and the script
+ * @returns the exit code, one of `EXIT`
  */
 export async function runProgram(
   words: readonly string[],
@@ -61,23 +61,23 @@ export async function runProgram(
   let code: number = EXIT.done;
   const asJson = words.includes('--json');
   let asked: Command | undefined;
-  // With `--json` what commander would say is part of the one document.
-  let said = '';
-  const told: Terminal = asJson
+  // With `--json`, the text that commander prints becomes part of the JSON document.
+  let help = '';
+  const parserOutput: Terminal = asJson
     ? {
         ...terminal,
         out: (text) => {
-          said += text;
+          help += text;
         },
         error: () => undefined,
       }
     : terminal;
-  const program = programFor(told, terminal, surroundings, () => {
+  const program = programFor(parserOutput, terminal, surroundings, () => {
     code = EXIT.failed;
   });
   program.hook('preAction', (_, command) => {
     asked = command;
-    // What is common to commands may stand before the verb.
+    // Options that all commands have may also stand before the command.
     for (const option of program.options) {
       const name = option.attributeName();
       const value: unknown = program.getOptionValue(name);
@@ -96,7 +96,7 @@ export async function runProgram(
     if (!asJson) {
       if (text !== undefined) terminal.error(`fairlead: ${text}\n`);
     } else if (end !== EXIT.done) terminal.error(`${JSON.stringify({ error: data })}\n`);
-    else terminal.out(`${JSON.stringify({ [isVersion(error) ? 'version' : 'help']: said.trimEnd() })}\n`);
+    else terminal.out(`${JSON.stringify({ [isVersion(error) ? 'version' : 'help']: help.trimEnd() })}\n`);
     return end;
   }
 }
@@ -106,7 +106,7 @@ const isVersion = (error: unknown): boolean =>
 
 const COMPLETE = 'complete';
 
-/** In the place of the command that only describes it: what shells ask at each key is loaded for nothing else. */
+/** Replaces the command that only shows up in the help. Its module is loaded for no other command. */
 async function addCompletion(program: Command): Promise<void> {
   const { default: complete } = await import('@bomb.sh/tab/commander');
   const commands = program.commands as Command[];
@@ -117,7 +117,7 @@ async function addCompletion(program: Command): Promise<void> {
   complete(program);
 }
 
-/** As far as there is room for it in a job's history. */
+/** The user and host, cut to what fits into a job's history. */
 function userAtHost(): string {
   const whole = `${userName()}@${hostname()}`.toWellFormed();
   return Buffer.from(whole)
@@ -130,30 +130,30 @@ function userName(): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container the process's number may belong to no user.
+    // In a container the user id may belong to no user.
     return String(process.getuid?.() ?? 'unknown');
   }
 }
 
-/** From its own description, wherever it is installed. */
+/** The version in the package's own description. */
 const packageVersion = (): string => {
   const { version } = createRequire(import.meta.url)('fairlead/package.json') as { readonly version: string };
   return version;
 };
 
-/** All commands. Exported for what must hold for each of them. */
+/** All commands. Exported for tests that check each of them. `parserOutput` gets help and usage errors. */
 export function programFor(
-  told: Terminal,
+  parserOutput: Terminal,
   { out, error: note, columns }: Terminal,
   surroundings: Surroundings,
   partly: () => void,
 ): Command {
   const program = finding(printing(new Command('fairlead')))
-    .description('Jobs in fair order on DynamoDB, SQS, EventBridge and Lambda.')
+    .description('Fair job scheduling on DynamoDB, SQS, EventBridge and Lambda.')
     .version(packageVersion(), '--version', 'print the version of this package')
     // Commander would end the process; the caller does that.
     .exitOverride()
-    .configureOutput({ writeOut: told.out, writeErr: told.error });
+    .configureOutput({ writeOut: parserOutput.out, writeErr: parserOutput.error });
   const operator = {
     ...surroundings,
     nowMs: surroundings.nowMs ?? Date.now,
@@ -176,7 +176,7 @@ export function programFor(
   addSimulate(program, operator);
   program
     .command(COMPLETE)
-    .description('Print a script that completes commands and options: source <(fairlead complete bash).')
+    .description('Print a completion script for a shell: source <(fairlead complete bash).')
     .argument('<shell>', 'bash, zsh, fish or powershell');
   return program;
 }
@@ -185,23 +185,23 @@ function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns
   printing(
     program
       .command('simulate')
-      .description('Run a scenario file under virtual time, and show what would happen.')
-      .argument('<file>', 'a scenario: see docs/simulate.md')
+      .description('Run a scenario file under virtual time, and show the result.')
+      .argument('<file>', 'a scenario file; see docs/simulate.md')
       .option('--case <id>', 'run only this case'),
   )
-    .addHelpText('after', '\nExit codes: 0 done, 2 the file or the options are wrong, 1 anything else.')
+    .addHelpText('after', '\nExit codes: 0 done; 2 the file or an option is wrong; 1 any other failure.')
     .action(async (file: string, options: Printing & { readonly case?: string }) => {
-      // Here, not above: it brings the whole scheduler with it, which other commands would load in vain.
+      // Imported here because it loads the whole scheduler, which other commands do not need.
       const { asData, asText, simulate } = await import('./simulate.ts');
-      const simulation = await inFile(file, () =>
+      const simulation = await withFileName(file, () =>
         simulate(parseScenarioText(readText('file', file)), options.case),
       );
       say(terminal, options, { data: asData(simulation), text: (width) => asText(simulation, width) });
     });
 }
 
-/** Gives an error about a file the file's name. */
-async function inFile<Value>(file: string, run: () => Promise<Value>): Promise<Value> {
+/** Puts the file's name before an error about its content. */
+async function withFileName<Value>(file: string, run: () => Promise<Value>): Promise<Value> {
   try {
     return await run();
   } catch (error) {

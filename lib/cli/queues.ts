@@ -1,11 +1,11 @@
-/** `fairlead queues`: the two queues whose messages must not be lost, and the dead letters behind them. */
+/** `fairlead queues`: the dead letters of the two queues whose messages must not be lost. */
 import type { Command } from 'commander';
 import type { DeadLetterQueues, QueueView } from '../queue/contract.ts';
 import { type Common, common, type Operator, type Said, say } from './perform.ts';
 import { amount, instant, printable, table, whole } from './report.ts';
 import { LIMIT, limitOf, refusingOthers, UsageError } from './usage.ts';
 
-/** What the commands work with, and how to close it. */
+/** The commands' connections, and a way to close them. */
 export interface QueuesConnection {
   readonly queues: DeadLetterQueues;
   readonly close: () => void;
@@ -17,7 +17,7 @@ export interface QueueKeeper extends Pick<Operator, 'out' | 'columns'> {
   readonly connectQueues: ConnectQueues;
 }
 
-/** Of a dead letter, what is shown to people; `--wide` and `--json` show all. */
+/** How many characters of a dead letter are shown to people; `--wide` and `--json` show all. */
 const BODY_SHOWN = 160;
 
 /** Adds the commands to the program. */
@@ -36,7 +36,7 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
   const group = refusingOthers(
     program
       .command('queues')
-      .description('Look at what could not become a job, or be told to the bus, and try it again.'),
+      .description('Show and resend messages that became no job, or did not reach the bus.'),
   );
   common(
     group.command('list', { isDefault: true }).description('Show the queues and their dead letters.'),
@@ -49,18 +49,18 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
   common(
     group
       .command('redrive')
-      .description('Send dead letters back to where they belong: events become jobs, outcomes go to the bus.')
+      .description('Send dead letters back to their queue: events become jobs, outcomes go to the bus.')
       .argument('<queue>', 'ingest or outcomes')
-      .option('--limit <number>', 'at most so many', LIMIT),
+      .option('--limit <number>', 'at most this many', LIMIT),
   ).action((name: string, options: Common & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(options, async (queues) => {
-      const { sentBack, kept } = await queues.redrive(namedIn(queues, name), limit);
+      const { sentBack, kept } = await queues.redrive(existingQueue(queues, name), limit);
       const more = sentBack + kept === limit ? '; there may be more: raise --limit' : '';
       const stay =
         kept === 0
           ? ''
-          : `; ${kept} stay: events that are no requests, and of which only a rule makes something. Put them on their bus again (queues list --json shows them), then purge`;
+          : `; ${kept} stay, because they are no job requests: only a rule of the bus turns them into jobs. Put them on their bus again (queues list --json shows them), then purge`;
       return {
         data: { queue: name, sentBack, kept },
         text: `${sentBack} sent back to ${name}${more}${stay}`,
@@ -72,13 +72,13 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
       .command('purge')
       .description('Delete all dead letters of a queue for good.')
       .argument('<queue>', 'ingest or outcomes')
-      .option('--yes', 'they are not wanted any more'),
+      .option('--yes', 'confirm the deletion'),
   ).action((name: string, options: Common & { readonly yes?: true }) =>
     perform(options, async (queues) => {
-      const { deadLetters } = await queues.look(namedIn(queues, name));
+      const { deadLetters } = await queues.look(existingQueue(queues, name));
       if (options.yes !== true) {
         throw new UsageError(
-          `purge: would delete ${deadLetters} dead letters of ${name} for good; look at them with fairlead queues list, and repeat it with --yes`,
+          `purge: would delete ${deadLetters} dead letters of ${name} for good; look at them with fairlead queues list, and repeat the command with --yes`,
         );
       }
       await queues.purge(name);
@@ -90,10 +90,10 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
   );
 }
 
-function namedIn(queues: DeadLetterQueues, name: string): string {
+function existingQueue(queues: DeadLetterQueues, name: string): string {
   if (queues.names.includes(name)) return name;
   throw new UsageError(
-    `there is no queue ${JSON.stringify(name)} with dead letters; there are: ${queues.names.join(', ') || 'none'}`,
+    `${JSON.stringify(name)} is not a queue with dead letters; there are: ${queues.names.join(', ') || 'none'}`,
   );
 }
 
@@ -106,7 +106,7 @@ function queuesText(views: readonly QueueView[], width: number): string {
   const letters = views.flatMap(({ queue, shown }) =>
     shown.map(({ sentAtMs, reason, body }) => {
       const cut = body.length > most ? `${body.slice(0, most)}…` : body;
-      return `${queue}, sent ${instant(sentAtMs)}: ${printable(reason ?? 'was not taken in as many deliveries as it had')}\n  ${printable(cut)}`;
+      return `${queue}, sent ${instant(sentAtMs)}: ${printable(reason ?? 'was not processed in as many deliveries as the queue allows')}\n  ${printable(cut)}`;
     }),
   );
   return [table(COLUMNS, rows, width), ...letters].join('\n');

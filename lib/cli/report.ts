@@ -1,4 +1,4 @@
-/** Results as a person reads them: tables, and a line of text for each group over time. */
+/** Output for people: tables, and a chart with one line of text for each group. */
 import Table from 'cli-table3';
 import stringWidth from 'string-width';
 import type { Run } from '../simulate/fairness.ts';
@@ -6,39 +6,45 @@ import type { Run } from '../simulate/fairness.ts';
 const BARS = '▁▂▃▄▅▆▇█';
 const CHART_WIDTH = 60;
 const CHART_NAME_MAX = 24;
-/** What stands beside names and bars: a blank, two borders, and how many ran at most. */
+/** The width of a chart's line beside names and bars: a blank, two borders, and the maximum. */
 const CHART_FRAME = 16;
-/** Of a simulation's tables, and of its chart. */
+/** The most rows of a simulation's tables and of its chart. */
 export const MOST_ROWS = 40;
 
-/** How wide a terminal is that does not say. */
+/** The width of a terminal whose width is not known. */
 export const WIDTH = 80;
 
-/** A column, and what becomes of it where the terminal has no room. */
+/** A column of a table, and how it gives way if the terminal is too narrow. */
 export interface Column {
   readonly name: string;
-  /** The lower, the sooner it gets room; 0 always does. */
+  /** Columns of a lower rank are kept first; columns of rank 0 are always shown. */
   readonly rank: number;
-  /** Numbers, durations and the like stand at the right, and are never cut. */
+  /** Whether it is aligned right and never cut, as numbers and durations are. */
   readonly isNumber?: boolean;
-  /** A text is cut to this before a column is left out: an id is of use as a whole only. */
+  /**
+   * The least width to which text is cut before the column is left out. Infinite for ids, which are of no use when
+   * cut.
+   */
   readonly least: number;
 }
 
-/** A text is cut to this, unless its column says otherwise; and anything to the least, where nothing can be left out. */
-const CUT_TO = 12;
-const CUT_TO_LEAST = 4;
+/** The least width of a text column by default. */
+const TEXT_WIDTH_LEAST = 12;
+/** The least width of any column, if none can be left out. */
+const CELL_WIDTH_LEAST = 4;
 
-export const words = (name: string, rank = 0, least = CUT_TO): Column => ({ name, rank, least });
+export const words = (name: string, rank = 0, least = TEXT_WIDTH_LEAST): Column => ({ name, rank, least });
 export const whole = (name: string, rank = 0): Column => words(name, rank, Number.POSITIVE_INFINITY);
 export const amount = (name: string, rank = 0): Column => ({
   ...whole(name, rank),
   isNumber: true,
 });
 
-/** What the frame takes of a line: a border and two blanks for each column, and the last border. */
-const FRAME = 3;
-/** A table with a header that is no wider than the terminal. What is cut ends with …, and what is left out is named. */
+/** Width of a table's frame per column: a border and two blanks. One more border ends the line. */
+const FRAME_WIDTH = 3;
+/**
+ * A table that is no wider than the terminal. Cut texts end with …, and columns that are left out are named below it.
+ */
 export function table(
   columns: readonly Column[],
   rows: readonly (readonly unknown[])[],
@@ -55,11 +61,11 @@ export function table(
     head: shown.map((at) => columns[at]?.name ?? ''),
     style: { head: [], border: [], compact: true },
     colAligns: shown.map((at) => (columns[at]?.isNumber === true ? 'right' : 'left')),
-    colWidths: widths.map((own) => own + FRAME - 1),
+    colWidths: widths.map((own) => own + FRAME_WIDTH - 1),
   });
-  // What is cut anyway need not be measured as a whole.
+  // A text that will be cut need not be measured as a whole.
   for (const row of cells)
-    drawn.push(shown.map((at, place) => (row[at] ?? '').slice(0, 8 * ((widths[place] ?? 0) + 1))));
+    drawn.push(shown.map((at, index) => (row[at] ?? '').slice(0, 8 * ((widths[index] ?? 0) + 1))));
   const hidden = columns.filter((_, at) => !shown.includes(at)).map(({ name }) => name);
   return [
     drawn.toString(),
@@ -70,19 +76,19 @@ export function table(
   ].join('\n');
 }
 
-/** Which columns there is room for, by their places, and how wide each is. */
+/** The indexes of the columns that fit, and their widths. */
 function layout(
   columns: readonly Column[],
   natural: readonly number[],
   width: number,
 ): { readonly shown: readonly number[]; readonly widths: readonly number[] } {
   const rankAt = (at: number): number => columns[at]?.rank ?? 0;
-  const least = (at: number): number => Math.min(natural[at] ?? 0, columns[at]?.least ?? CUT_TO);
+  const least = (at: number): number => Math.min(natural[at] ?? 0, columns[at]?.least ?? TEXT_WIDTH_LEAST);
   const byRank = columns.map((_, at) => at).sort((one, other) => rankAt(one) - rankAt(other));
   const shown: number[] = [];
   let spare = width - 1;
   for (const at of byRank) {
-    const taken = least(at) + FRAME;
+    const taken = least(at) + FRAME_WIDTH;
     if (rankAt(at) > 0 && taken > spare) continue;
     shown.push(at);
     spare -= taken;
@@ -90,22 +96,22 @@ function layout(
   shown.sort((one, other) => one - other);
   const widths = shown.map(least);
   while (spare > 0) {
-    const growing = shown.flatMap((at, place) => ((widths[place] ?? 0) < (natural[at] ?? 0) ? [place] : []));
+    const growing = shown.flatMap((at, index) => ((widths[index] ?? 0) < (natural[at] ?? 0) ? [index] : []));
     const [first, ...others] = growing;
     if (first === undefined) break;
-    // Unbounded, each is as wide as its longest cell.
+    // Without a limit, each column is as wide as its longest cell.
     if (spare === Number.POSITIVE_INFINITY) return { shown, widths: shown.map((at) => natural[at] ?? 0) };
     const narrowest = others.reduce(
-      (best, place) => ((widths[place] ?? 0) < (widths[best] ?? 0) ? place : best),
+      (best, index) => ((widths[index] ?? 0) < (widths[best] ?? 0) ? index : best),
       first,
     );
     widths[narrowest] = (widths[narrowest] ?? 0) + 1;
     spare -= 1;
   }
-  // Nothing more can be left out: the widest is cut, whatever it is.
+  // No other column can be left out: the widest one is cut, numbers included.
   while (spare < 0) {
     const widest = widths.indexOf(Math.max(...widths));
-    if ((widths[widest] ?? 0) <= CUT_TO_LEAST) break;
+    if ((widths[widest] ?? 0) <= CELL_WIDTH_LEAST) break;
     widths[widest] = (widths[widest] ?? 0) - 1;
     spare += 1;
   }
@@ -118,31 +124,33 @@ function cell(value: unknown): string {
   return typeof value === 'string' ? printable(value) : JSON.stringify(value);
 }
 
-/** Short, without a false precision. */
+/** A number in at most nine digits. */
 export function number(value: number): string {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(9)));
 }
 
-/** Names come from files: what could steer a terminal is shown, not sent. */
+/**
+ * Text without control characters, which come from users and could steer a terminal: their codes are shown instead.
+ */
 export function printable(text: string): string {
   if (text === '') return '(empty)';
   return text.replace(/\p{Cc}|\p{Cf}/gu, (sign) => `\\u{${sign.codePointAt(0)?.toString(16)}}`);
 }
 
-/** Names with what they stand for, a line each. */
+/** One line for each name and value. */
 export function fields(rows: readonly (readonly [name: string, value: unknown])[]): readonly string[] {
   const width = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value ?? '-'))}`);
 }
 
-/** An instant of which nothing is lost. */
+/** An instant with milliseconds. */
 export const instant = (atMs: number | undefined): string =>
   atMs === undefined ? '-' : new Date(atMs).toISOString();
 
-/** For a table: without the milliseconds. */
+/** An instant without milliseconds, for tables. */
 export const shortly = (atMs: number | undefined): string => instant(atMs).replace(/\.\d{3}Z$/, 'Z');
 
-/** Milliseconds as a person says them. */
+/** Milliseconds in a unit that people read. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${number(Math.round(ms))} ms`;
   if (ms < 60_000) return `${number(Math.round(ms / 10) / 100)} s`;
@@ -150,9 +158,7 @@ export function duration(ms: number): string {
   return `${number(Math.round(ms / 36_000) / 100)} h`;
 }
 
-/**
- * One line of text per group: how many of its jobs run, as bars, all groups on one scale; a dot where jobs only wait.
- */
+/** One line for each group: bars show how many of its jobs run, all on one scale; a dot shows that jobs only wait. */
 export function chart(runs: readonly Run[], untilMs: number, width: number): string {
   const horizonMs = horizonOf(runs, untilMs);
   const groups = new Map<string, Run[]>();
@@ -172,26 +178,26 @@ export function chart(runs: readonly Run[], untilMs: number, width: number): str
     const cells = running.map((level, index) =>
       level > 0 ? bar(level, most) : waits[index] === true ? '·' : ' ',
     );
-    return `${padded(printable(name), nameWidth)} │${cells.join('')}│ most ${number(round(Math.max(0, ...running)))}`;
+    return `${fitTo(printable(name), nameWidth)} │${cells.join('')}│ most ${number(round(Math.max(0, ...running)))}`;
   });
   const rest = names.length > shown.length ? [`… and ${names.length - shown.length} more`] : [];
   return [
     ...drawn,
     ...rest,
     `${''.padEnd(nameWidth)}  0${duration(horizonMs).padStart(columns - 1)}`,
-    'bars: jobs that run; dots: jobs that wait',
+    'bars: running jobs; dots: waiting jobs',
   ].join('\n');
 }
 
-/** As wide as told: shorter with blanks, longer cut. */
-function padded(text: string, width: number): string {
+/** Text padded or cut to a width. */
+function fitTo(text: string, width: number): string {
   if (stringWidth(text) <= width) return text + ' '.repeat(width - stringWidth(text));
   let cut = text.slice(0, width);
   while (stringWidth(cut) > width - 1) cut = cut.slice(0, -1);
-  return padded(`${cut}…`, width);
+  return fitTo(`${cut}…`, width);
 }
 
-/** Up to the end of the last run, but not beyond the scenario's. */
+/** The end of the last run, or of the scenario if that is earlier. */
 function horizonOf(runs: readonly Run[], untilMs: number): number {
   let lastMs = 1;
   for (const { readyAtMs, startMs, endMs } of runs) {
@@ -208,7 +214,7 @@ function bar(level: number, most: number): string {
   return BARS.charAt(Math.min(BARS.length - 1, Math.ceil((level / most) * BARS.length) - 1));
 }
 
-/** How many run on average in each column, and whether any waits in it. */
+/** For each column, how many jobs run on average, and whether any waits. */
 function sample(
   runs: readonly Run[],
   horizonMs: number,

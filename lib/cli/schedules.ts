@@ -1,4 +1,4 @@
-/** The commands about schedules. `next` of an expression needs no deployed scheduler. */
+/** The commands for schedules. `next` with an expression needs no deployed scheduler. */
 import type { Command } from 'commander';
 import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
@@ -9,11 +9,11 @@ import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError }
 
 /** Adds the commands to the program. */
 export function addSchedules(program: Command, operator: Operator): void {
-  const schedules = program.command('schedules').description('Make, look at and steer recurring work.');
+  const schedules = program.command('schedules').description('Create, inspect and change recurring jobs.');
   addPut(schedules, operator);
   addNext(schedules, operator);
-  addLooking(schedules, operator);
-  addSteering(schedules, operator);
+  addInspecting(schedules, operator);
+  addChanging(schedules, operator);
 }
 
 interface PutOptions extends Common, TimeOptions {
@@ -34,24 +34,24 @@ interface PutOptions extends Common, TimeOptions {
 
 function addPut(schedules: Command, operator: Operator): void {
   common(
-    timing(
+    withTimeOptions(
       schedules
         .command('put')
-        .description('Make a schedule, or change it from its next firing on.')
+        .description('Create a schedule, or change it from its next firing on.')
         .argument('<id>')
-        .option('--file <file>', 'all of it as JSON, in place of other options; - is the standard input')
-        .option('--type <type>', 'of its jobs')
-        .option('--payload <json>', 'what the handler gets')
-        .option('--payload-template <json>', 'the same, with {{scheduledAt}} and the like')
+        .option('--file <file>', 'the whole schedule as JSON, instead of options; - is the standard input')
+        .option('--type <type>', 'the type of its jobs')
+        .option('--payload <json>', "the handler's input")
+        .option('--payload-template <json>', 'the same, with placeholders such as {{scheduledAt}}')
         .option('--priority <number>', '0 to 10')
-        .option('--key <key>', 'fairness key: whose share its jobs count against')
-        .option('--resource <id>', 'with the conflict group of its type: never two at once')
+        .option('--key <key>', 'fairness key: whose share its jobs are charged to')
+        .option('--resource <id>', 'jobs on one resource never overlap, within a conflict group')
         .option('--mode <mode>', 'queued or onDemand')
-        .option('--misfire <policy>', 'firings that were missed: skip, once, or all')
-        .option('--misfire-grace <duration>', 'later than this, a firing was missed')
-        .option('--misfire-max <number>', 'missed firings that all makes up for')
-        .option('--if-running <policy>', 'while its last job has not ended: allow, skip, queue, or replace')
-        .option('--max-failures <number>', 'pause it after so many failed jobs in a row'),
+        .option('--misfire <policy>', 'what to do with missed firings: skip, once, or all')
+        .option('--misfire-grace <duration>', 'a firing counts as missed if it is noticed later than this')
+        .option('--misfire-max <number>', 'the most missed firings that `all` makes up for')
+        .option('--if-running <policy>', 'if its last job has not ended: allow, skip, queue, or replace')
+        .option('--max-failures <number>', 'stop the schedule after so many failed jobs in a row'),
     ),
   ).action((id: string, options: PutOptions) => {
     const { signal } = operator;
@@ -81,21 +81,21 @@ function requestOf(options: PutOptions): ScheduleRequest {
     ifRunning: options.ifRunning,
     maxFailures: maxFailures === undefined ? undefined : numberOf('--max-failures', maxFailures),
   };
-  const said = Object.entries(given).filter(([, value]) => value !== undefined);
-  if (file === undefined) return Object.fromEntries(said) as unknown as ScheduleRequest;
-  if (said.length > 0)
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  if (file === undefined) return Object.fromEntries(set) as unknown as ScheduleRequest;
+  if (set.length > 0)
     throw new UsageError(
-      `--file: holds all of the schedule; put ${said.map(([name]) => name).join(', ')} into it`,
+      `--file: holds the whole schedule; put ${set.map(([name]) => name).join(', ')} into it`,
     );
   return jsonFrom('--file', readText('--file', file)) as ScheduleRequest;
 }
 
-function addLooking(schedules: Command, operator: Operator): void {
+function addInspecting(schedules: Command, operator: Operator): void {
   common(
     schedules
       .command('list')
-      .description('Schedules, with their next firing.')
-      .option('--limit <number>', 'at most so many', LIMIT),
+      .description('List schedules with their next firing.')
+      .option('--limit <number>', 'at most this many', LIMIT),
   ).action((options: Common & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(operator, options, async (client) => {
@@ -112,7 +112,7 @@ function addLooking(schedules: Command, operator: Operator): void {
   common(
     schedules
       .command('get')
-      .description('A schedule, what its last firings became, and why it does not fire.')
+      .description('Show a schedule, its last firings, and why it does not fire.')
       .argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
@@ -122,12 +122,12 @@ function addLooking(schedules: Command, operator: Operator): void {
   );
 }
 
-function addSteering(schedules: Command, operator: Operator): void {
+function addChanging(schedules: Command, operator: Operator): void {
   for (const verb of ['pause', 'resume'] as const) {
     common(
       schedules
         .command(verb)
-        .description(verb === 'pause' ? 'Stop a schedule.' : 'Let a schedule go on with its next firing.')
+        .description(verb === 'pause' ? 'Pause a schedule.' : 'Resume a schedule with its next firing.')
         .argument('<id>'),
     ).action((id: string, options: Common) =>
       perform(operator, options, async (client) => {
@@ -137,7 +137,7 @@ function addSteering(schedules: Command, operator: Operator): void {
     );
   }
   common(
-    schedules.command('delete').description('Remove a schedule; its jobs go on.').argument('<id>'),
+    schedules.command('delete').description('Remove a schedule; its jobs continue.').argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
       await client.schedules.delete(id, { signal: operator.signal });
@@ -147,7 +147,7 @@ function addSteering(schedules: Command, operator: Operator): void {
   common(
     schedules
       .command('run-now')
-      .description("Make a schedule's job now, beside its firings.")
+      .description("Make a schedule's job now, in addition to its firings.")
       .argument('<id>'),
   ).action((id: string, options: Common) =>
     perform(operator, options, async (client) => {
@@ -157,7 +157,7 @@ function addSteering(schedules: Command, operator: Operator): void {
   );
 }
 
-/** How a command says when something fires. */
+/** Options that describe when a schedule fires. */
 interface TimeOptions {
   readonly cron?: string;
   readonly every?: string;
@@ -172,25 +172,25 @@ interface TimeOptions {
   readonly seconds?: boolean;
 }
 
-function timing(command: Command): Command {
+function withTimeOptions(command: Command): Command {
   return command
-    .option('--cron <pattern>', 'five fields from minutes, six from seconds, or @daily and the like')
+    .option('--cron <pattern>', 'five fields from minutes, six from seconds, or a name such as @daily')
     .option('--every <duration>', 'elapsed time between firings, such as 30s, 5m, 1h or 1d')
-    .option('--zone <zone>', 'IANA name, such as Europe/Berlin; UTC unless given')
-    .option('--gap <policy>', 'a local time that is skipped: next, or skip')
-    .option('--overlap <policy>', 'a local time that comes twice: once, or twice')
-    .option('--start <instant>', 'not before, such as 2027-01-31T08:00:00Z')
-    .option('--end <instant>', 'not at or after')
-    .option('--jitter <duration>', 'each firing is later by a part of this')
+    .option('--zone <zone>', 'IANA time zone, such as Europe/Berlin (default: UTC)')
+    .option('--gap <policy>', 'for a local time that a clock change skips: next, or skip')
+    .option('--overlap <policy>', 'for a local time that occurs twice: once, or twice')
+    .option('--start <instant>', 'no firings before this, such as 2027-01-31T08:00:00Z')
+    .option('--end <instant>', 'no firings at or after this')
+    .option('--jitter <duration>', 'each firing is delayed by a part of this')
     .option(
       '--blackout <json>',
       'a time without firings, such as {"from":"22:00","until":"06:00","days":["fri"]}; may be repeated',
       (text: string, before: readonly unknown[] = []) => [...before, jsonFrom('--blackout', text)],
     )
-    .option('--no-seconds', 'refuse a pattern with a field for seconds');
+    .option('--no-seconds', 'refuse a pattern with a seconds field');
 }
 
-/** What was said, as it is checked with everything else. */
+/** The options that were given. The request's own rule checks them. */
 function timesOf(options: TimeOptions): TimeRequest {
   const { cron, every, zone, gap, overlap, start, end, jitter, blackout, seconds } = options;
   const given = {
@@ -216,14 +216,14 @@ interface NextOptions extends TimeOptions, Common {
 
 function addNext(schedules: Command, operator: Operator): void {
   common(
-    timing(
+    withTimeOptions(
       schedules
         .command('next')
-        .description('Show when a schedule fires, or an expression that nobody has deployed.')
+        .description('Show when a schedule fires, or when an expression would.')
         .argument('[id]', 'a schedule; without one, an expression: --cron or --every')
-        .option('--as <id>', 'of the schedule that an expression is meant for: its jitter follows from it')
-        .option('--from <instant>', 'firings after this instant; now unless given')
-        .option('--count <number>', 'how many', '10'),
+        .option('--as <id>', 'a schedule id for the expression, which decides its delay by jitter')
+        .option('--from <instant>', 'firings after this instant (default: now)')
+        .option('--count <number>', 'how many firings', '10'),
     ),
   ).action(async (id: string | undefined, options: NextOptions) => {
     const count = numberOf('--count', options.count);
@@ -256,9 +256,9 @@ const dataOf = ({ firings, policies, jitterMs, state }: FiringsOf) => ({
   ...(state === undefined ? {} : { state }),
 });
 
-/** Of a pattern with its zone, such as `30 2 * * * Europe/Berlin`. */
+/** The least width of a pattern with its zone, such as `30 2 * * * Europe/Berlin`. */
 const WHEN_LETTERS = 24;
-/** Of `2027-01-31T08:00:00Z`, and a sign that more follows. */
+/** The least width of a firing: `2027-01-31T08:00:00Z`, and a sign that more follows. */
 const INSTANT_LETTERS = 21;
 
 const MARKS: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
@@ -267,7 +267,7 @@ const MARKS: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
   second: 'second of two',
 };
 
-/** Firings as a person reads them, and what the policies about clock changes would do. */
+/** A table of firings, and the effect of each policy at clock changes. */
 export function firingsText(
   { zone, firings, policies, jitterMs = 0, state }: FiringsOf,
   width: number,
@@ -287,17 +287,17 @@ export function firingsText(
     ...latest,
     ...(isChanged ? [whole('clock change')] : []),
   ];
-  const told = policies.map(({ local, what }) => `  ${local}: ${what}`);
+  const lines = policies.map(({ local, what }) => `  ${local}: ${what}`);
   const changes =
-    told.length === 0
+    lines.length === 0
       ? 'No clock change moves a firing in this time.'
-      : `What each policy does where the clock changes in this time:\n${told.join('\n')}`;
+      : `The effect of each policy at clock changes in this time:\n${lines.join('\n')}`;
   const later =
     jitterMs === 0
       ? ''
-      : `\nA schedule fires later than this by up to ${duration(jitterMs)}, always as much: it follows from its id. Name that: --as <id>.`;
+      : `\nA schedule fires up to ${duration(jitterMs)} later than this. Its id decides by how much: give it with --as <id>.`;
   const stopped =
-    state === undefined ? '' : `\nIt is ${state}: it fires at none of these until it is resumed.`;
+    state === undefined ? '' : `\nIt is ${state}: it will not fire at these times unless it is resumed.`;
   return `${table(columns, rows, width)}\n${changes}${later}${stopped}`;
 }
 
@@ -325,7 +325,7 @@ function schedulesText(schedules: readonly ScheduleView[], more: boolean, width:
   return `${table(columns, rows, width)}${more ? '\n… and more: raise --limit' : ''}`;
 }
 
-/** Everything about one schedule. */
+/** All fields of one schedule. */
 function scheduleText(schedule: ScheduleView, width: number): string {
   const rows: (readonly [string, unknown])[] = [
     ['schedule', schedule.id],
@@ -348,7 +348,7 @@ function scheduleText(schedule: ScheduleView, width: number): string {
   ]);
   const columns = [
     words('firing', 0, INSTANT_LETTERS),
-    words('what became of it'),
+    words('outcome'),
     whole('job', 1),
     words('state', 3),
     amount('started late by', 2),

@@ -1,4 +1,4 @@
-/** `fairlead simulate FILE`: what the product, or its core, would do with a scenario, under virtual time. */
+/** `fairlead simulate FILE`: runs a scenario on the scheduler, or on its core, under virtual time. */
 
 import { z } from 'zod';
 import { ConfigurationError, ValidationError } from '../core/errors.ts';
@@ -29,28 +29,28 @@ import {
   words,
 } from './report.ts';
 
-/** What one case gave: data, and the same for a person. */
+/** The result of one case, as data and as text. */
 export interface Simulated {
   readonly id: string;
   readonly result: Readonly<Record<string, unknown>>;
-  /** Made when it is asked for: tables and charts take longer than many a case. */
+  /** A function, because tables and charts take longer than many a case. */
   readonly text: (width: number) => string;
 }
 
-/** What a file gave. `results` are in the file's order. */
+/** The results of a file's cases, in the file's order. */
 export interface Simulation {
   readonly schema: string;
   readonly results: readonly Simulated[];
 }
 
-/** Checks a case; what it answers runs it. */
-type Prepare = (scenario: unknown, path: string) => () => Ran | Promise<Ran>;
-type Ran = Omit<Simulated, 'id'>;
+/** Checks a case, and returns a function that runs it. */
+type Prepare = (scenario: unknown, path: string) => () => CaseOutput | Promise<CaseOutput>;
+type CaseOutput = Omit<Simulated, 'id'>;
 
 interface Format {
   /** The field that holds the cases. */
   readonly list: 'cases' | 'scenarios';
-  /** What a file may have beside them. */
+  /** Fields that a file may have beside its cases. */
   readonly remarks: Readonly<Record<string, z.ZodType>>;
   readonly prepare: Prepare;
 }
@@ -64,8 +64,8 @@ const FORMATS: ReadonlyMap<string, Format> = new Map<string, Format>([
 ]);
 
 /**
- * Runs the cases of a file, or the one that is asked for. All cases are checked first, those too that do not run.
- * @throws ValidationError with the path of the first field that is wrong.
+ * Runs the cases of a file, or only the case `only`. All cases are checked first, also those that do not run.
+ * @throws ValidationError - it names the path of the first field that is wrong
  */
 export async function simulate(file: unknown, only?: string): Promise<Simulation> {
   const { schema } = check(z.looseObject({ schema: z.string() }), file, '');
@@ -84,7 +84,7 @@ export async function simulate(file: unknown, only?: string): Promise<Simulation
   const ids = check(list, cases, format.list).map(({ id }) => id);
   refuseDuplicates(ids, format.list, 'id');
   if (only !== undefined && !ids.includes(only)) {
-    throw new ValidationError('', `no case is called ${JSON.stringify(only)}`);
+    throw new ValidationError('', `no case has the id ${JSON.stringify(only)}`);
   }
   const prepared = check(list, cases, format.list).map((scenario, index) => {
     const path = pathOf([format.list, index]);
@@ -92,12 +92,12 @@ export async function simulate(file: unknown, only?: string): Promise<Simulation
   });
   const results: Simulated[] = [];
   for (const { id, path, run } of prepared) {
-    if (only === undefined || id === only) results.push({ id, ...(await placed(path, run)) });
+    if (only === undefined || id === only) results.push({ id, ...(await runAtPath(path, run)) });
   }
   return { schema, results };
 }
 
-/** The `--json` output's shape. */
+/** The output with `--json`. */
 export function asData({ schema, results }: Simulation): {
   readonly schema: string;
   readonly results: readonly Readonly<Record<string, unknown>>[];
@@ -105,16 +105,16 @@ export function asData({ schema, results }: Simulation): {
   return { schema, results: results.map(({ id, result }) => ({ id, ...result })) };
 }
 
-/** The output for a person. */
+/** The output for people. */
 export function asText({ results }: Simulation, width: number): string {
   return results.map(({ id, text }) => `■ ${printable(id)}\n${text(width)}`).join('\n\n');
 }
 
-async function placed(path: string, run: () => Ran | Promise<Ran>): Promise<Ran> {
+async function runAtPath(path: string, run: () => CaseOutput | Promise<CaseOutput>): Promise<CaseOutput> {
   try {
     return await run();
   } catch (error) {
-    // A rule of the core that no schema can see, such as a position outside its ring.
+    // A rule of the core that the schema does not check, such as a position outside of the ring.
     if (error instanceof ConfigurationError) {
       throw new ValidationError(`${path}.input.${error.field}`, error.message.slice(error.field.length + 2));
     }
@@ -205,10 +205,10 @@ function partitions(scenario: unknown, path: string): ReturnType<Prepare> {
 function fieldsText(result: Readonly<Record<string, unknown>>, width: number): string {
   return Object.entries(result)
     .map(([name, value]) => {
-      if (!Array.isArray(value) || value.length === 0) return `${name}: ${plain(value)}`;
+      if (!Array.isArray(value) || value.length === 0) return `${name}: ${valueText(value)}`;
       return `${name}:\n${table(
         [amount(''), words('')],
-        value.map((entry, index) => [index + 1, plain(entry)]),
+        value.map((entry, index) => [index + 1, valueText(entry)]),
         width,
         MOST_ROWS,
       )}`;
@@ -216,13 +216,13 @@ function fieldsText(result: Readonly<Record<string, unknown>>, width: number): s
     .join('\n');
 }
 
-function plain(value: unknown): string {
+function valueText(value: unknown): string {
   if (typeof value === 'number') return number(value);
   if (typeof value === 'string') return printable(value);
-  if (Array.isArray(value)) return value.map(plain).join('  ');
+  if (Array.isArray(value)) return value.map(valueText).join('  ');
   if (typeof value !== 'object' || value === null) return String(value);
   return Object.entries(value)
-    .map(([name, field]) => `${printable(name)} ${plain(field)}`)
+    .map(([name, field]) => `${printable(name)} ${valueText(field)}`)
     .join(', ');
 }
 

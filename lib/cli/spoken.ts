@@ -1,4 +1,4 @@
-/** How errors are said at a shell, and how a command ends with each. */
+/** How errors are printed at a shell, and the exit code for each. */
 
 import { type Command, CommanderError } from 'commander';
 import {
@@ -23,21 +23,21 @@ import { MalformedItemError } from '../store/contract/errors.ts';
 import { printable } from './report.ts';
 import { UsageError } from './usage.ts';
 
-/** How a command ends. */
+/** Exit codes. */
 export const EXIT = {
   done: 0,
-  /** What was asked for failed, or something is wrong with the program or its surroundings. */
+  /** The command failed, or something is wrong with the program or its environment. */
   failed: 1,
-  /** Something is wrong with what it was asked: an unknown option, a file that is no scenario. */
+  /** The command line is wrong: an unknown option, a file that is not a scenario. */
   refused: 2,
   notFound: 3,
   timedOut: 4,
-  /** As a shell says of a command that its user interrupted. */
+  /** The code that shells use for a command that its user interrupted. */
   interrupted: 130,
 } as const;
 
-/** Errors that speak for themselves, in one line, and how a command ends with each. */
-const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] = [
+/** Errors whose message is printed in one line without a stack, and their exit codes. */
+const EXIT_CODES: readonly (readonly [new (...parts: never[]) => Error, number])[] = [
   [UsageError, EXIT.refused],
   [ValidationError, EXIT.refused],
   [EnvironmentError, EXIT.refused],
@@ -56,29 +56,29 @@ const SPOKEN: readonly (readonly [new (...parts: never[]) => Error, number])[] =
   [MalformedItemError, EXIT.failed],
 ];
 
-/** What a command says of an error, and how it ends. */
+/** An error as it is printed, and the exit code. */
 export interface SpokenError {
   readonly code: number;
-  /** For people; undefined: it was said already. */
+  /** For people; undefined if commander has printed it already. */
   readonly text: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
 /**
- * An error in the words of the shell. One that nobody foresaw comes with its stack.
- * @param command - the one that was asked for, as far as it was found
+ * An error in the words of the command line. An unexpected error is printed with its stack.
+ * @param command - the command that ran, if it was found
  */
 export function spoken(error: unknown, command: Command | undefined): SpokenError {
   if (error instanceof CommanderError) {
     const code = error.exitCode === 0 ? EXIT.done : EXIT.refused;
     return { code, text: undefined, data: errorData(usageErrorOf(error)) };
   }
-  const [, code] = SPOKEN.find(([kind]) => error instanceof kind) ?? [];
+  const [, code] = EXIT_CODES.find(([kind]) => error instanceof kind) ?? [];
   if (!(error instanceof Error) || code === undefined) {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     return { code: EXIT.failed, text, data: { name: 'Error', message: text } };
   }
-  const message = atShell(error, command);
+  const message = shellMessage(error, command);
   return { code, text: oneLine(message), data: { ...errorData(error), message } };
 }
 
@@ -93,10 +93,12 @@ export function errorData(error: Error): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Programs hear of arguments, methods and signals; people at a shell of options, commands and keys. */
-function atShell(error: Error, command: Command | undefined): string {
+/**
+ * The message of an error, with options, commands and keys in place of a program's arguments, methods and signals.
+ */
+function shellMessage(error: Error, command: Command | undefined): string {
   if (error instanceof EnvironmentError && error.setting !== undefined)
-    return `${error.setting} is not set; write the settings into a file with \`fairlead env --stack STACK > .env\`, and name that with -f .env`;
+    return `${error.setting} is not set; write the settings into a file with \`fairlead env --stack STACK > .env\`, and give that file with -f .env`;
   if (error instanceof AbortError) return `interrupted; ${interruptedText(error)}`;
   if (error instanceof ValidationError) return validationText(error, command);
   return error.message;
@@ -107,11 +109,11 @@ function interruptedText({ mayHaveChanged, jobId, cancel }: AbortError): string 
   if (jobId === undefined) return 'a change that was under way may have been made';
   if (cancel === 'cancelled') return `job ${jobId} was cancelled, and will not run`;
   if (cancel === 'requested') return `the worker of job ${jobId} was asked to stop`;
-  return `job ${jobId} goes on: \`fairlead jobs cancel ${jobId}\` ends it`;
+  return `job ${jobId} continues: \`fairlead jobs cancel ${jobId}\` cancels it`;
 }
 
-/** What options are called that fill an argument of another name. */
-const OPTIONS: Readonly<Record<string, string>> = {
+/** The options whose names differ from those of the arguments that they fill. */
+const OPTION_NAMES: Readonly<Record<string, string>> = {
   fairnessKey: 'key',
   resourceId: 'resource',
   countUpTo: 'count',
@@ -123,7 +125,7 @@ const OPTIONS: Readonly<Record<string, string>> = {
   blackouts: 'blackout',
 };
 
-/** The same problem of the option, or the argument, that it was made from. What stands in a file keeps its name there. */
+/** Names the option or argument from which the wrong value came. Fields of a file keep their names. */
 function validationText(error: ValidationError, command: Command | undefined): string {
   const { field, message } = error;
   const given = command?.opts() ?? {};
@@ -131,7 +133,7 @@ function validationText(error: ValidationError, command: Command | undefined): s
   const [, argument = '', rest = ''] =
     /^(?:(?:filter|options|change|scope)\.)?([^.[]*)(.*)$/s.exec(field) ?? [];
   if (command === undefined || given.file !== undefined || argument === '') return message;
-  const name = OPTIONS[argument] ?? argument;
+  const name = OPTION_NAMES[argument] ?? argument;
   const long = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   const options = [`${long}-file`, long].filter((each) =>
     command.options.some((option) => option.long === `--${each}`),
@@ -141,18 +143,18 @@ function validationText(error: ValidationError, command: Command | undefined): s
   const option = options.find(isGiven) ?? options.at(-1);
   const at = rest === '' ? '' : ` ${rest.replace(/^\./, '')}`;
   if (option !== undefined) return `--${option}${at}: ${reason}`;
-  const place = command.registeredArguments.map((each) => each.name());
-  const placed = place.find((each) => each === argument || argument.toLowerCase().endsWith(each)) ?? argument;
+  const names = command.registeredArguments.map((each) => each.name());
+  const placed = names.find((each) => each === argument || argument.toLowerCase().endsWith(each)) ?? argument;
   return `${placed}${at}: ${reason}`;
 }
 
-/** Of a command that is missing, commander only shows the help. */
+/** The error that commander reports. If a command is missing, commander only prints the help. */
 const usageErrorOf = ({ code, message }: CommanderError): UsageError =>
   new UsageError(
     code === 'commander.help'
-      ? 'a command is missing; fairlead --help names those there are'
+      ? 'a command is missing; fairlead --help lists them'
       : message.replace(/^error: /, ''),
   );
 
-/** Messages quote what others wrote. */
+/** Messages may quote text of others, with line breaks and control characters. */
 const oneLine = (message: string): string => printable(message.replace(/\s*[\r\n]+\s*/g, ' '));

@@ -1,25 +1,25 @@
-/** The command line as a process: its words, its streams, its signals. */
+/** The command line as a process: its arguments, output streams and signals. */
 import { connect, connectDispatcher } from './connect.ts';
 import { runProgram } from './program.ts';
 import { EXIT } from './spoken.ts';
 
-let isTold = false;
+let hasReported = false;
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // A reader that has seen enough, such as `head`, is no failure.
+  // A reader that closes the pipe, such as `head`, is no failure.
   if (error.code === 'EPIPE') return;
   process.exitCode = EXIT.failed;
-  if (isTold) return;
-  isTold = true;
+  if (hasReported) return;
+  hasReported = true;
   process.stderr.write(
-    `fairlead: the output could not be written (${error.message}); print it somewhere else. What the command changes is changed all the same.\n`,
+    `fairlead: the output could not be written (${error.message}); print it somewhere else. Changes that the command makes are made all the same.\n`,
   );
 });
-// Nobody can be told of it; the exit code still says how the command ended.
+// Errors of the error output cannot be printed; the exit code still says how the command ended.
 process.stderr.on('error', () => undefined);
 
 const interrupted = new AbortController();
 
-// An exit code, not process.exit: what was printed into a pipe must arrive.
+// Sets the exit code instead of calling process.exit, so that output in a pipe arrives.
 const code = await runProgram(
   process.argv.slice(2),
   {
@@ -29,7 +29,7 @@ const code = await runProgram(
   },
   {
     connect: (envFile) => {
-      // Only what waits for others can be told to stop. Once: who asks a second time will not wait.
+      // Only commands that wait can be stopped. The handler runs once, so a second signal ends the process.
       process.once('SIGINT', () => interrupted.abort());
       return connect(envFile);
     },
@@ -40,5 +40,5 @@ const code = await runProgram(
     signal: interrupted.signal,
   },
 );
-// Output that could not be written may have set it before.
+// An output error may have set the exit code before.
 process.exitCode ??= code;

@@ -1,4 +1,6 @@
-/** From the words of the command line to what the client's verbs take. What the client checks itself is left to it. */
+/**
+ * Turns command-line arguments into arguments of the client's verbs. The client's own checks are not repeated here.
+ */
 import { readFileSync, statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { z } from 'zod';
@@ -6,26 +8,27 @@ import { CLIENT_LIMITS } from '../client/arguments.ts';
 import type { Scope } from '../core/scope.ts';
 import { didYouMean } from '../core/spelling.ts';
 
-/** The command was asked for in a way that cannot be meant. It ends with exit code 2. */
+/** The command line is wrong. The command ends with exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** Files beyond this are refused unread. */
+/** Larger files are refused without being read. */
 const FILE_BYTES_MAX = 64 * 1024 * 1024;
 const STDIN = '-';
 
-/** A number as people write it; `5x`, `0x10` and nothing at all are none. */
+/** A number in decimal notation; `5x`, `0x10` and the empty text are refused. */
 export function numberOf(option: string, text: string): number {
   if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
   throw new UsageError(`${option}: must be a number, such as 5, not ${JSON.stringify(text)}`);
 }
 
-/** The most that one command lists or changes. */
+/** The largest `--limit`. */
 const LIMIT_MAX = 10_000;
+/** The default of `--limit`. */
 export const LIMIT = '100';
 
-/** How many are asked for. */
+/** The value of `--limit`. */
 export function limitOf(text: string): number {
   const limit = numberOf('--limit', text);
   if (Number.isInteger(limit) && limit >= 1 && limit <= LIMIT_MAX) return limit;
@@ -34,31 +37,33 @@ export function limitOf(text: string): number {
 
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** Milliseconds, from `500ms`, `30s`, `5m` or `1.5h`. */
+/** Milliseconds of a duration such as `500ms`, `30s`, `5m` or `1.5h`. */
 export function durationMsOf(option: string, text: string): number {
   const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
   const unitMs = UNITS_MS[unit];
   if (amount === undefined || unitMs === undefined) {
     throw new UsageError(
-      `${option}: must be a number with its unit, such as 30s, 5m or 1h, not ${JSON.stringify(text)}`,
+      `${option}: must be a number with a unit, such as 30s, 5m or 1h, not ${JSON.stringify(text)}`,
     );
   }
   return Number(amount) * unitMs;
 }
 
-/** What a command waits at most, as the client takes it. */
+/** The value of `--timeout` in milliseconds. */
 export function timeoutMsOf(text: string): number {
   const ms = durationMsOf('--timeout', text);
   if (ms > 0 && ms <= CLIENT_LIMITS.timeoutMs) return ms;
-  throw new UsageError(`--timeout: must be more than nothing, and at most 24h, not ${JSON.stringify(text)}`);
+  throw new UsageError(`--timeout: must be above 0 and at most 24h, not ${JSON.stringify(text)}`);
 }
 
-/** The last instant of a year with four digits. */
+/** The last instant whose year has four digits. */
 const LAST_MS = Date.UTC(10_000, 0) - 1;
 
 const INSTANT = z.iso.datetime({ offset: true });
 
-/** Epoch milliseconds of an instant with its zone. A date that there is not, such as 30 February, is none. */
+/**
+ * Epoch milliseconds of an ISO 8601 instant with a zone. Dates that do not exist, such as 30 February, are refused.
+ */
 export function instantMsOf(option: string, text: string): number {
   if (INSTANT.safeParse(text).success) return Date.parse(text);
   throw new UsageError(
@@ -66,13 +71,13 @@ export function instantMsOf(option: string, text: string): number {
   );
 }
 
-/** How a command names an instant. */
+/** Two ways to name an instant. */
 export interface InstantOptions {
   readonly runAt?: string;
   readonly in?: string;
 }
 
-/** The one instant that was named, as the client takes it: by itself, or from now on. */
+/** The instant that `--run-at` or `--in` names, in ISO 8601. */
 export function instantFrom(options: InstantOptions, nowMs: number): string {
   const { runAt, in: delay } = options;
   if (runAt !== undefined && delay === undefined) return runAt;
@@ -81,28 +86,28 @@ export function instantFrom(options: InstantOptions, nowMs: number): string {
   }
   const atMs = nowMs + durationMsOf('--in', delay);
   if (atMs <= LAST_MS) return new Date(atMs).toISOString();
-  throw new UsageError(`--in: ends after the year 9999: ${JSON.stringify(delay)}`);
+  throw new UsageError(`--in: ${JSON.stringify(delay)} from now is after the year 9999`);
 }
 
-/** JSON that was typed or read. */
+/** Parses JSON from an option or a file. */
 export function jsonFrom(option: string, text: string): unknown {
   try {
-    // A byte order mark is no part of JSON, but editors write it.
+    // Editors may write a byte order mark, which is not JSON.
     return JSON.parse(text.replace(/^\uFEFF/, ''));
   } catch (cause) {
     throw new UsageError(`${option}: is not JSON (${messageOf(cause)})`, { cause });
   }
 }
 
-/** Why a file cannot be read, for the mistakes that people make. */
+/** Explanations of common reasons why a file cannot be read. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory; name a file',
   ENOENT: 'there is no such file',
   ENOTDIR: 'there is no such file',
-  EACCES: 'this user may not read it',
+  EACCES: 'this user is not allowed to read it',
 };
 
-/** A file's text; `-` is the standard input. */
+/** Reads a file; `-` is the standard input. */
 export function readText(option: string, path: string): string {
   try {
     if (path !== STDIN && statSync(path).size > FILE_BYTES_MAX) {
@@ -117,7 +122,7 @@ export function readText(option: string, path: string): string {
   }
 }
 
-/** How a command names its scope. */
+/** Five ways to name a scope. */
 export interface ScopeOptions {
   readonly pool?: true;
   readonly tier?: string;
@@ -126,7 +131,7 @@ export interface ScopeOptions {
   readonly key?: string;
 }
 
-/** The one scope that was named. */
+/** The one scope that the options name. */
 export function scopeOf(options: ScopeOptions): Scope {
   const scopes: Scope[] = [];
   if (options.pool === true) scopes.push('pool');
@@ -141,7 +146,7 @@ export function scopeOf(options: ScopeOptions): Scope {
   return scope;
 }
 
-/** A word that is no command of a group would be taken for an argument of its default one. */
+/** Refuses unknown subcommands of a group, which would be taken for arguments of its default command. */
 export function refusingOthers(group: Command): Command {
   return group.hook('preSubcommand', () => {
     const names = ['help', ...group.commands.map((command) => command.name())];

@@ -25,14 +25,14 @@ import {
 export const errorText = (job: MovingJob): string =>
   job.error === undefined ? '-' : `${job.error.name}: ${job.error.message}`;
 
-/** As long as a job's id: an id is not cut, a reason may be. */
+/** The least width of a column with ids or reasons: an id's length. Ids are not cut, reasons may be. */
 const ID_LETTERS = 32;
-/** Of an event, as the bus names it. */
+/** The least width of an event's id on the bus. */
 const EVENT_LETTERS = 36;
-/** Of an error, as much as tells it from others. */
+/** The least width of an error, which is enough to tell errors apart. */
 const ERROR_LETTERS = 24;
 
-/** A table of jobs, and whether there are others. */
+/** A table of jobs, and whether there are more. */
 export function jobsText(jobs: readonly Job[], more: boolean, width: number): string {
   if (jobs.length === 0) return 'no such jobs';
   const rows = jobs.map((job) => [
@@ -58,18 +58,18 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
   return withMore(table(columns, rows, width), more);
 }
 
-/** Items that cannot be read, and why. */
+/** The items that cannot be read, with the reasons. */
 export function unreadableText(items: readonly UnreadableItem[]): string {
-  if (items.length === 0) return 'every item that was met can be read';
+  if (items.length === 0) return 'all items that were read are readable';
   return items
     .map(({ seenAtMs, line, reason }) => {
       const from = line === undefined ? '' : `, and taken out of ${printable(line)}`;
-      return `met at ${instant(seenAtMs)}${from}\n  ${printable(reason)}`;
+      return `found at ${instant(seenAtMs)}${from}\n  ${printable(reason)}`;
     })
     .join('\n');
 }
 
-/** Entries of events that were refused, a row each. */
+/** A table of refused entries of events. */
 export function rejectionsText(rejections: readonly Rejection[], more: boolean, width: number): string {
   if (rejections.length === 0) return 'nothing was refused in the last 30 days';
   const rows = rejections.map(({ rejectedAtMs, sourceId, position, field, reason }) => [
@@ -89,7 +89,7 @@ export function rejectionsText(rejections: readonly Rejection[], more: boolean, 
   return withMore(table(columns, rows, width), more);
 }
 
-/** All that is kept of what was refused of an event. */
+/** All fields of the refused entries of one event. */
 export function rejectionText(rejections: readonly Rejection[]): string {
   return rejections
     .map(({ sourceId, position, field, reason, rejectedAtMs, detail }) =>
@@ -111,9 +111,9 @@ function timeOf(jobs: readonly Job[]): string {
 }
 
 const withMore = (text: string, more: boolean): string =>
-  more ? `${text}\n… and more: raise --limit, or narrow it` : text;
+  more ? `${text}\n… and more: raise --limit, or use a filter` : text;
 
-/** Everything about one job. */
+/** All fields of one job. */
 export function jobText(job: Job): string {
   const rows: (readonly [string, unknown])[] = [
     ['job', job.id],
@@ -142,7 +142,7 @@ export function jobText(job: Job): string {
   return fields(rows.filter(([, value]) => value !== undefined && value !== '-')).join('\n');
 }
 
-/** What became of a job, a line for each event; below an attempt that failed, where its error came from. */
+/** A job's history, one line for each event; the stack of a failed attempt's error stands below it. */
 export function historyText({ jobId, state, events, dropped }: JobHistory): string {
   const { attempts, losses, others } = dropped;
   const gone = attempts + others;
@@ -152,7 +152,7 @@ export function historyText({ jobId, state, events, dropped }: JobHistory): stri
       `${instant(timeOfEvent(event))}  ${eventText(event)}`,
       ...(at === 0 && gone > 0
         ? [
-            `… ${gone} events are not kept: ${attempts} attempts, ${losses} of them lost, and ${others} others`,
+            `… ${gone} events were dropped: ${attempts} attempts, ${losses} of them lost, and ${others} others`,
           ]
         : []),
     ]),
@@ -175,9 +175,9 @@ function eventText(event: JobEvent): string {
     case 'moved':
       return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
     case 'notClaimed':
-      return `handed on: nobody claimed it for the place that was reserved (${event.claimId})`;
+      return `passed on: its reservation was not claimed (${event.claimId})`;
     case 'givenBack':
-      return `handed on: its claim ${event.claimId} was given back, as the fleet ${printable(event.fleet)} is not declared any more`;
+      return `passed on: its claim ${event.claimId} was given back, because fleet ${printable(event.fleet)} is not declared any more`;
     case 'cancelled':
       return event.from === 'running'
         ? `its worker was asked to stop${byText(event.by)}`
@@ -199,7 +199,7 @@ function attemptText(attempt: JobAttempt): string {
   const then =
     next === undefined
       ? ''
-      : `; again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'anew' : 'from its checkpoint, if it left one'}`;
+      : `; tried again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'from the start' : 'from its checkpoint, if it left one'}`;
   const stack = (attempt.error?.stack ?? '').split('\n').filter((line) => line !== '');
   return [
     `attempt ${attempt.attempt} ${on}: ${OUTCOMES[outcome]}${after}${why}${then}`,
@@ -218,15 +218,15 @@ const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
   released: 'its worker ended in order, and gave it back',
 };
 
-/** What became of each request. */
+/** A table of the outcomes of submitted jobs. */
 export function submittedText(entries: readonly SubmitEntry[], width: number): string {
   const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
-  return table([amount('request'), words('outcome'), words('job, or why not', 0, ID_LETTERS)], rows, width);
+  return table([amount('request'), words('outcome'), words('job, or reason', 0, ID_LETTERS)], rows, width);
 }
 
 function outcomeOf(entry: SubmitEntry): readonly string[] {
   if (entry.kind !== 'accepted') return [entry.kind, entry.error.message];
-  return [entry.repeated ? 'was there' : 'accepted', entry.jobId];
+  return [entry.repeated ? 'existed' : 'accepted', entry.jobId];
 }
 
 export function redrivenText(entries: readonly RedriveEntry[], more: boolean, width: number): string {
@@ -241,7 +241,7 @@ export function redrivenText(entries: readonly RedriveEntry[], more: boolean, wi
     whole('dead letter', 1),
     words('type', 2),
     words('outcome'),
-    words('new job, or why not', 0, ID_LETTERS),
+    words('new job, or reason', 0, ID_LETTERS),
   ];
   return withMore(table(columns, rows, width), more);
 }
@@ -284,7 +284,7 @@ export function declarationText(declaration: DeclarationView, width: number): st
     ['types', types.join(', ')],
     ['tiers', tiers.join(', ')],
     ['fleets', fleets.join(', ')],
-    ['declared once', formerTypes.join(', ') || 'none'],
+    ['former types', formerTypes.join(', ') || 'none'],
   ];
   const rows = partitions.map(({ partition, told, carriedVersion, moved, isDone, isHandingOver }) => [
     partition,
@@ -298,8 +298,8 @@ export function declarationText(declaration: DeclarationView, width: number): st
     table(
       [
         amount('partition'),
-        amount('told of', 2),
-        amount('carried over to', 3),
+        amount('notified of', 2),
+        amount('applied', 3),
         amount('jobs moved', 1),
         words('state'),
       ],
@@ -316,8 +316,8 @@ export function typesText(types: readonly TypeView[], width: number): string {
     duration(timeoutMs),
     onWorkerLost,
     samples,
-    spanOf(meanMs),
-    spanOf(ordinarilyWithinMs),
+    durationText(meanMs),
+    durationText(ordinarilyWithinMs),
   ]);
   const columns = [
     words('type'),
@@ -348,7 +348,7 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number, width: n
       worker.occupants.length,
       worker.load === undefined ? undefined : `${number(worker.load.lagMs)} ms`,
       worker.load === undefined ? undefined : `${number(worker.load.memoryMb)} MiB`,
-      spanOf(leaseInForceMs(worker)),
+      durationText(leaseInForceMs(worker)),
       duration(Math.max(0, worker.expiresAtMs - nowMs)),
     ]),
   );
@@ -377,15 +377,16 @@ const WORKER_COLUMNS: readonly Column[] = [
   amount('expires in', 2),
 ];
 
-const counted = (waiting: { readonly jobs: number; readonly isLeast: boolean } | undefined) =>
+const countText = (waiting: { readonly jobs: number; readonly isLeast: boolean } | undefined) =>
   waiting === undefined ? undefined : `${waiting.jobs}${waiting.isLeast ? ' or more' : ''}`;
 
-const spanOf = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : duration(ms));
+const durationText = (ms: number | undefined): string | undefined =>
+  ms === undefined ? undefined : duration(ms);
 
-const listed = (partitions: readonly number[]): string =>
+const partitionsText = (partitions: readonly number[]): string =>
   partitions.length === 0 ? '-' : partitions.join(', ');
 
-/** Who makes the passes. */
+/** Tables of the dispatchers and of the partitions. */
 export function dispatchersText(
   { residents, partitions }: DispatchersView,
   nowMs: number,
@@ -393,12 +394,12 @@ export function dispatchersText(
 ): string {
   const running = residents.map(({ dispatcherId, leads, standsBy, load, expiresAtMs }) => [
     dispatcherId,
-    listed(leads),
-    listed(standsBy),
-    counted(load?.waiting),
-    spanOf(load?.waitedMs),
+    partitionsText(leads),
+    partitionsText(standsBy),
+    countText(load?.waiting),
+    durationText(load?.waitedMs),
     load === undefined ? undefined : `${number(Math.round(load.busy * 1_000) / 10)} %`,
-    spanOf(load?.eventLoopLagMs),
+    durationText(load?.eventLoopLagMs),
     load?.memoryBytes === undefined ? undefined : `${Math.round(load.memoryBytes / 1024 / 1024)} MB`,
     duration(Math.max(0, expiresAtMs - nowMs)),
   ]);
@@ -407,12 +408,12 @@ export function dispatchersText(
     ledBy,
     leader,
     untilMs === undefined ? undefined : duration(Math.max(0, untilMs - nowMs)),
-    counted(depth),
-    spanOf(waitedMs),
+    countText(depth),
+    durationText(waitedMs),
   ]);
   return [
     running.length === 0
-      ? 'no dispatcher runs on: functions make the passes'
+      ? 'no long-running dispatcher: functions run the passes'
       : table(DISPATCHER_COLUMNS, running, width),
     table(PARTITION_COLUMNS, led, width),
   ].join('\n');

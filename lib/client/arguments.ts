@@ -1,4 +1,7 @@
-/** What the client's verbs accept, and how a wrong argument is named. Jobs to submit have their own rule: dispatch/request.ts. */
+/**
+ * Checks of the arguments of the client's verbs. A job to submit is checked by the same rule as an event, in
+ * lib/submit/request.ts.
+ */
 
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
@@ -13,20 +16,20 @@ import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
 import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
 import { jsonOf } from './json.ts';
 
-/** Bounds on what a call may ask for. */
+/** Bounds of the arguments. */
 export const CLIENT_LIMITS = {
-  /** Requests of one `submitMany`. */
+  /** Requests in one `submitMany`. */
   requests: 10_000,
   jobIdBytes: JOB_ID_BYTES_MAX,
   timeoutMs: 24 * 3_600_000,
-  /** Jobs of a key that are counted. */
+  /** How many jobs of one fairness key and line are counted at most. */
   countUpTo: 10_000,
   maxConcurrency: 1_000_000,
   weight: 1_000_000,
-  /** Dead letters of one redrive. */
+  /** Dead letters in one redrive. */
   redrive: 10_000,
   errorNameChars: 128,
-  /** Of whoever asks for something, for the job's history. */
+  /** The name of the person or program that makes a change, kept in the job's history. */
   actorBytes: ACTOR_BYTES_MAX,
 } as const;
 
@@ -52,8 +55,8 @@ const instant = z.iso.datetime({
 
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
-const only = { signal };
-const acting = {
+const signalOnly = { signal };
+const actorFields = {
   signal,
   actor: text(CLIENT_LIMITS.actorBytes).min(1, 'must not be empty; leave it out').optional(),
 };
@@ -65,15 +68,15 @@ const deadLetterFilter = z.strictObject({
   failedBefore: instant.optional(),
 });
 
-/** Shapes by what they are called in an error's field. */
+/** Shapes, named as the field of an error names them. */
 export const SHAPES = {
   jobId,
   traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
-  options: z.strictObject(only).optional(),
-  actorOptions: z.strictObject(acting).optional(),
+  options: z.strictObject(signalOnly).optional(),
+  actorOptions: z.strictObject(actorFields).optional(),
   runOptions: z
     .strictObject({
-      ...only,
+      ...signalOnly,
       timeoutMs,
       dieWithWaiter: z.boolean().optional(),
       onProgress: z.custom<(job: Job) => void>(isFunction, 'must be a function').optional(),
@@ -88,14 +91,14 @@ export const SHAPES = {
     mode: z.enum(JOB_MODES).optional(),
   }),
   keysOptions: z
-    .strictObject({ ...only, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
+    .strictObject({ ...signalOnly, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
     .optional(),
   deadLetterFilter,
   rejectionFilter: z.strictObject({
     eventId: text(EVENT_ID_BYTES_MAX).min(1, 'must not be empty').optional(),
   }),
   redriveOptions: z
-    .strictObject({ ...acting, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
+    .strictObject({ ...actorFields, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
     .optional(),
   scope: z.union(
     [
@@ -109,13 +112,13 @@ export const SHAPES = {
   ),
   drainOptions: z
     .strictObject({
-      ...only,
+      ...signalOnly,
       timeoutMs,
       onProgress: z.custom<(running: number) => void>(isFunction, 'must be a function').optional(),
     })
     .optional(),
   nextOptions: z
-    .strictObject({ ...only, from: instant.optional(), count: wholeNumber(1, 1_000).optional() })
+    .strictObject({ ...signalOnly, from: instant.optional(), count: wholeNumber(1, 1_000).optional() })
     .optional(),
   override: z
     .strictObject({
@@ -124,7 +127,7 @@ export const SHAPES = {
     })
     .refine(
       (change) => change.maxConcurrency !== undefined || change.weight !== undefined,
-      'must name maxConcurrency or weight; null takes an override away',
+      'must name maxConcurrency or weight; null removes an override',
     ),
 } as const;
 
@@ -142,8 +145,8 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /**
- * The argument, if it is what it should be.
- * @throws ValidationError which names the field
+ * The argument, if it has the right shape.
+ * @throws ValidationError - it names the field
  */
 export function checked<Shape extends z.ZodType>(
   shape: Shape,
@@ -165,17 +168,25 @@ export function checked<Shape extends z.ZodType>(
     );
   } catch (error) {
     if (error instanceof ValidationError) throw error;
-    // A getter, or a proxy, that throws.
+    // A getter or a proxy threw.
     throw new ValidationError(field, `cannot be read: ${String(error)}`, { cause: error });
   }
 }
 
-function mustBeKnown(kind: string, value: string | undefined, known: readonly string[], field: string): void {
+function requireKnown(
+  kind: string,
+  value: string | undefined,
+  known: readonly string[],
+  field: string,
+): void {
   if (value === undefined || known.includes(value)) return;
-  throw new ValidationError(field, `no ${kind} is called ${show(value)}; this pool has: ${known.join(', ')}`);
+  throw new ValidationError(
+    field,
+    `no ${kind} has the name ${show(value)}; this pool has: ${known.join(', ')}`,
+  );
 }
 
-/** A type that is named must be one of the pool's, or have been one: jobs of it may wait still. */
+/** Refuses a type that the pool neither has nor had; jobs of a former type may still wait. */
 export function checkType(
   type: string | undefined,
   configuration: PoolConfiguration,
@@ -184,24 +195,24 @@ export function checkType(
 ): void {
   if (type !== undefined && formerTypes.includes(type)) return;
   const types = configuration.types.map((each) => each.type);
-  mustBeKnown('job type', type, types, field);
+  requireKnown('job type', type, types, field);
 }
 
-/** A scope that exists in the pool. */
+/** The argument, if it is a scope that exists in the pool. @throws ValidationError */
 export function checkedScope(value: unknown, configuration: PoolConfiguration): Scope {
   const scope: Scope = checked(SHAPES.scope, value, 'scope');
   if (scope === 'pool') return scope;
   if ('type' in scope) checkType(scope.type, configuration, 'scope.type');
   const tiers = configuration.tiers.map((each) => each.tier);
-  if ('tier' in scope) mustBeKnown('tier', scope.tier, tiers, 'scope.tier');
+  if ('tier' in scope) requireKnown('tier', scope.tier, tiers, 'scope.tier');
   const fleets = configuration.fleets.map((each) => each.fleet);
-  if ('fleet' in scope) mustBeKnown('fleet', scope.fleet, fleets, 'scope.fleet');
+  if ('fleet' in scope) requireKnown('fleet', scope.fleet, fleets, 'scope.fleet');
   return scope;
 }
 
 /**
- * One job to submit, by the same rule as events.
- * @throws ValidationError which names the field, such as `payload` or `runAt`
+ * One job to submit, checked by the same rule as events.
+ * @throws ValidationError - it names the field, such as `payload` or `runAt`
  */
 export function checkedRequest(value: unknown, configuration: PoolConfiguration): JobRequest {
   const request = jsonOf(value);
@@ -211,6 +222,6 @@ export function checkedRequest(value: unknown, configuration: PoolConfiguration)
     throw new ValidationError(refusal.field.replace(/^jobs\[0\]\.?/, ''), refusal.reason);
   }
   const [first] = accepted;
-  if (first === undefined) throw new ValidationError('', 'is no job');
+  if (first === undefined) throw new ValidationError('', 'is not a job');
   return first.request;
 }

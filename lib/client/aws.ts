@@ -1,6 +1,4 @@
-/**
- * `fairlead/client`: the client on DynamoDB, SQS and Lambda. The package's entry: what its verbs take, answer and throw is named here.
- */
+/** `fairlead/client`: the client on DynamoDB, SQS and Lambda, with the types of its arguments, results and errors. */
 
 import { ConfigurationError, EnvironmentError, ValidationError } from '../core/errors.ts';
 
@@ -85,49 +83,49 @@ export type { FiringsOf, ListedFiring } from './firings.ts';
 export type { FiringView, NextOptions, PutResult, ScheduleView } from './schedules.ts';
 export type { RunOptions, SubmitEntry, SubmitRequest, SubmitResult } from './submissions.ts';
 
-/** How AWS is reached. What is not given comes from the environment, as with any AWS SDK client. */
+/** How to reach AWS. Settings that are left out come from the environment, as with any AWS SDK client. */
 export interface AwsSettings {
   readonly region?: string | undefined;
   readonly endpoint?: string | undefined;
   readonly credentials?: DynamoDBClientConfig['credentials'];
   /**
-   * Tries of one request, the first included.
+   * How often one request is tried, the first try included: 1 to 100.
    * @default 3, or AWS_MAX_ATTEMPTS
    */
   readonly maxAttempts?: number | undefined;
   /**
-   * How long one try may take before it counts as unanswered, in milliseconds.
+   * How long one try may take, in milliseconds, before it counts as unanswered: 1 to 600,000.
    * @default 5,000
    */
   readonly requestTimeoutMs?: number | undefined;
 }
 
-/** How a client works. */
+/** Settings of a client. */
 export interface ClientSettings extends AwsSettings {
   /**
-   * Whether jobs that are submitted while little goes on start sooner, because the dispatch function is invoked while they are stored:
-   * in some 0.2 instead of 0.35 seconds where all is idle. A process that submits more than one job a second
-   * does so with none of them, but for a reserve of four. A million cost about $0.2 and what the invocations last; by messages to the wake
-   * queue, where no `wakeFunctionArn` is known or allowed, $1.2 more.
+   * Whether the dispatch function is invoked while jobs are being stored, so that they start sooner if little else is
+   * going on: after about 0.2 instead of 0.35 seconds in an idle scheduler. A process that submits more than one job
+   * a second notifies it of the first four only. A million invocations cost about $0.2 plus their duration; if no
+   * `wakeFunctionArn` is known or allowed, messages to the wake queue are used, for $1.2 more.
    * @default true
    */
   readonly promptStart?: boolean | undefined;
   /**
-   * The trace that a submission is part of (a W3C `traceparent`, or none), where the request does not say so: asked with
-   * each. What it answers wrongly is refused, with a `ValidationError`.
-   * @default - as the environment says: X-Ray's `_X_AMZN_TRACE_ID`, else `TRACEPARENT`; what is malformed there is passed over
+   * Gives the trace (a W3C `traceparent`, or none) of submissions whose request has none. It is called for each. A
+   * malformed trace is refused with a `ValidationError`.
+   * @default - the environment's: X-Ray's `_X_AMZN_TRACE_ID`, else `TRACEPARENT`; malformed values are ignored
    */
   readonly traceparent?: (() => string | undefined) | undefined;
 }
 
 export interface SchedulerClientOptions extends ClientSettings {
-  /** The scheduler's table: `FAIRLEAD_TABLE`. */
+  /** The name of the scheduler's table: `FAIRLEAD_TABLE`. */
   readonly table: string;
-  /** `FAIRLEAD_WAKE_QUEUE`. */
+  /** The URL of the queue that wakes dispatchers: `FAIRLEAD_WAKE_QUEUE`. */
   readonly wakeQueueUrl: string;
   /**
-   * The alias by which the dispatch function is told of jobs: `FAIRLEAD_WAKE_FUNCTION`.
-   * @default - it is told by the wake queue
+   * The ARN of the alias by which the dispatch function is invoked: `FAIRLEAD_WAKE_FUNCTION`.
+   * @default - messages to the wake queue are used instead
    */
   readonly wakeFunctionArn?: string | undefined;
 }
@@ -135,12 +133,11 @@ export interface SchedulerClientOptions extends ClientSettings {
 const REQUEST_TIMEOUT_MS = 5_000;
 const ATTEMPTS_MAX = 100;
 
-/** A variable of the environment that the construct writes. */
 function required(environment: Readonly<Record<string, string | undefined>>, name: string): string {
   const value = environment[name];
   if (value !== undefined && value !== '') return value;
   throw new EnvironmentError(
-    `${name} is not set: give the process what schedulerEnvironment() of the Scheduler construct answers, or what \`fairlead env\` prints`,
+    `${name} is not set: give the process the environment that schedulerEnvironment() of the Scheduler construct returns, or that \`fairlead env\` prints`,
     { setting: name },
   );
 }
@@ -148,13 +145,18 @@ function required(environment: Readonly<Record<string, string | undefined>>, nam
 const REQUEST_TIMEOUT_MAX_MS = 10 * 60_000;
 const TEXT_BYTES_MAX = 2_048;
 
-const text = textWithin(TEXT_BYTES_MAX, 'Leave it out, and the environment says it.');
+const text = textWithin(TEXT_BYTES_MAX, 'Leave it out to use the environment.');
 const SETTING_CHECKS: Readonly<Record<keyof ClientSettings, Check>> = {
   region: text,
   endpoint: text,
   credentials: (field, value) => {
     if (typeof value === 'function' || (typeof value === 'object' && value !== null)) return;
-    throw new ConfigurationError(field, value, 'must be credentials, or a function of them', 'Leave it out.');
+    throw new ConfigurationError(
+      field,
+      value,
+      'must be credentials, or a function that returns them',
+      'Leave it out.',
+    );
   },
   maxAttempts: wholeWithin(1, ATTEMPTS_MAX, 'Leave it out for 3.'),
   requestTimeoutMs: numberWithin(1, REQUEST_TIMEOUT_MAX_MS, `Leave it out for ${REQUEST_TIMEOUT_MS}.`),
@@ -162,18 +164,21 @@ const SETTING_CHECKS: Readonly<Record<keyof ClientSettings, Check>> = {
   traceparent: isFunction,
 };
 
-const given = textWithin(TEXT_BYTES_MAX, 'schedulerEnvironment() of the Scheduler construct answers it.');
+const requiredText = textWithin(
+  TEXT_BYTES_MAX,
+  'schedulerEnvironment() of the Scheduler construct returns it.',
+);
 const OPTION_CHECKS: Readonly<Record<keyof SchedulerClientOptions, Check>> = {
   ...SETTING_CHECKS,
-  table: given,
-  wakeQueueUrl: given,
+  table: requiredText,
+  wakeQueueUrl: requiredText,
   wakeFunctionArn: (field, value) => {
     if (typeof value === 'string' && isAliasArn(value)) return;
     throw new ConfigurationError(field, value, 'must be the ARN of an alias of a function', 'Leave it out.');
   },
 };
 
-/** @throws ValidationError - it names the field, what stood there and the way out */
+/** Checks settings. @throws ValidationError - it names the field, its value and the way out */
 function requireSettings(checks: Readonly<Record<string, Check>>, settings: unknown): void {
   try {
     objectOf(checks)('', settings);
@@ -185,7 +190,7 @@ function requireSettings(checks: Readonly<Record<string, Check>>, settings: unkn
 }
 
 /**
- * Submits, waits, looks and operates: one object for a process, safe to share.
+ * Submits jobs, waits for them, inspects and operates the scheduler. Create one per process; it may be shared.
  *
  * @example
  * const client = SchedulerClient.fromEnvironment();
@@ -195,9 +200,8 @@ function requireSettings(checks: Readonly<Record<string, Check>>, settings: unkn
 export class SchedulerClient extends StoreClient {
   readonly #destroy: () => void;
 
-  /** What the scheduler declares is read from its table, with the first call. @throws ValidationError */
+  /** The scheduler's declaration is read from its table with the first call. @throws ValidationError */
   constructor(options: SchedulerClientOptions) {
-    // Without these two there is nothing to ask.
     const { table = '', wakeQueueUrl = '' } = options ?? {};
     requireSettings(OPTION_CHECKS, { ...options, table, wakeQueueUrl });
     const { region, endpoint, credentials, maxAttempts } = options;
@@ -239,9 +243,10 @@ export class SchedulerClient extends StoreClient {
   }
 
   /**
-   * A client for the scheduler that the environment names: `FAIRLEAD_TABLE`, `FAIRLEAD_WAKE_QUEUE` and, if it is there,
-   * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct answers them.
-   * @throws EnvironmentError, ValidationError
+   * A client for the scheduler that the environment names by `FAIRLEAD_TABLE`, `FAIRLEAD_WAKE_QUEUE` and, optionally,
+   * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct returns them.
+   * @throws EnvironmentError - one of the first two is not set
+   * @throws ValidationError - a setting is wrong
    */
   static fromEnvironment(
     settings: ClientSettings = {},

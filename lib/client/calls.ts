@@ -1,14 +1,14 @@
-/** What the client's calls have in common: their options, and the signals that end them. */
+/** The options and abort signals of the client's calls. */
 
 import { checked } from './arguments.ts';
 import { AbortError } from './errors.ts';
 
 export interface CallOptions {
-  /** Ends the wait for an answer with `AbortError`. */
+  /** Ends the call with an `AbortError`. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Options, none if there are none. */
+/** The checked options; an empty object if none were given. */
 export function optionsOf<Shape extends Parameters<typeof checked>[0]>(
   shape: Shape,
   options: unknown,
@@ -16,7 +16,7 @@ export function optionsOf<Shape extends Parameters<typeof checked>[0]>(
   return (checked(shape, options, 'options') ?? {}) as NonNullable<ReturnType<typeof checked<Shape>>>;
 }
 
-/** What a call does while it is waited for: one that only looks leaves nothing in doubt. */
+/** Whether a call only reads or may change something, which decides what its `AbortError` says. */
 export type Doing = 'look' | 'change';
 
 const aborted = (signal: AbortSignal, doing: Doing): AbortError =>
@@ -26,7 +26,10 @@ export function stopIfAborted(signal: AbortSignal | undefined, doing: Doing = 'l
   if (signal?.aborted === true) throw aborted(signal, doing);
 }
 
-/** Waits for the work, but not longer than the signal allows. Nothing is begun under a signal that is aborted. */
+/**
+ * Runs the work, and throws an `AbortError` if the signal aborts first. Under an aborted signal the work does not
+ * begin.
+ */
 export async function within<Value>(
   signal: AbortSignal | undefined,
   work: () => Promise<Value>,

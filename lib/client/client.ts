@@ -44,9 +44,9 @@ import {
   type SubmitResult,
 } from './submissions.ts';
 
-/** Who asks, beside it: the job's history tells. */
+/** Options of calls that the job's history records. */
 export interface ActorOptions extends CallOptions {
-  /** Such as a user's name: 1 to 128 bytes. */
+  /** The name of the person or program that makes the change, 1 to 128 bytes, which the job's history shows. */
   readonly actor?: string | undefined;
 }
 
@@ -55,35 +55,38 @@ export interface ListFilter extends JobFilter {
 }
 
 export interface CancelResult {
-  /** `cancelled`: it will not run. `requested`: its worker is told, and decides by finishing. `ended`: too late. */
+  /**
+   * `cancelled`: the job will not run. `requested`: its worker was asked to stop, and the job ends as the worker
+   * reports. `ended`: the job had ended before.
+   */
   readonly outcome: 'cancelled' | 'requested' | 'ended';
   readonly job: Job;
 }
 
 export interface RetimeChange {
-  /** ISO 8601 with a zone: not before this instant; one that is past means now. */
+  /** ISO 8601 with a zone: the job starts no earlier than this. A time in the past means now. */
   readonly runAt: string;
 }
 
 export interface OverrideChange {
-  /** Running jobs of the scope: 1 to 1,000,000; null goes back to the configured cap. */
+  /** How many jobs of the scope may run at once: 1 to 1,000,000. Null removes the override of the cap. */
   readonly maxConcurrency?: number | null | undefined;
-  /** Of a fairness key: more than 0; null goes back to the configured weight. */
+  /** The weight of a fairness key in the fair sharing: above 0, at most 1,000,000. Null removes the override. */
   readonly weight?: number | null | undefined;
 }
 
 export interface DrainCallOptions extends CallOptions {
   /**
-   * How long to wait, in milliseconds: more than 0, a day at most.
+   * How long to wait, in milliseconds: above 0, at most 24 hours.
    * @default 900,000
    */
   readonly timeoutMs?: number | undefined;
-  /** Hears how many jobs of the scope hold capacity, each time that was looked up. */
+  /** Called with the number of the scope's jobs that still hold capacity, each time it was read. */
   readonly onProgress?: ((running: number) => void) | undefined;
 }
 
 export interface RejectionFilter {
-  /** Only entries of this event. */
+  /** Only entries of the event with this id. */
   readonly eventId?: string | undefined;
 }
 
@@ -127,16 +130,17 @@ export class StoreClient {
 
   /**
    * Submits one job and returns as soon as it is stored.
-   * @throws ValidationError, ConflictError
+   * @throws ValidationError - the request is wrong
+   * @throws ConflictError - the idempotency key belongs to a job with other content
    */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
     return this.#submissions.submit(request, options);
   }
 
   /**
-   * Submits up to 10,000 jobs, in batches. Answers what became of each, in their order: one that is refused, or meets
-   * trouble, never spoils the others.
-   * @throws ValidationError for what is no array of 1 to 10,000
+   * Submits up to 10,000 jobs, in batches. Returns one outcome for each request, in the same order; a request that is
+   * refused or fails does not affect the others.
+   * @throws ValidationError - the argument is not an array of 1 to 10,000 requests
    */
   async submitMany(
     requests: readonly SubmitRequest[],
@@ -146,8 +150,8 @@ export class StoreClient {
   }
 
   /**
-   * Submits a job on demand, waits for its end, and answers it: the handler's result is its `result`.
-   * An abort while the job is being stored is noticed as soon as the store has answered, so that it is known what to cancel.
+   * Submits an `onDemand` job, waits for its end, and returns it; the handler's result is its `result`. An abort
+   * while the job is being stored takes effect once the store has answered, so that it is known which job to cancel.
    * @throws ValidationError, ConflictError, JobFailedError, JobCancelledError, WaitTimeoutError, AbortError
    */
   async run(request: Omit<SubmitRequest, 'mode'>, options?: RunOptions): Promise<Job> {
@@ -155,7 +159,7 @@ export class StoreClient {
   }
 
   /**
-   * A job as it is now.
+   * Reads a job. The record of a job that has ended is kept for 7 days.
    * @throws NotFoundError
    */
   async get(jobId: string, options?: CallOptions): Promise<Job> {
@@ -167,7 +171,7 @@ export class StoreClient {
   }
 
   /**
-   * Ends a job that should not happen: at once while nobody runs it, else by asking its worker.
+   * Cancels a job: at once if it is not running, otherwise by asking its worker to stop.
    * @throws NotFoundError
    */
   async cancel(jobId: string, options?: ActorOptions): Promise<CancelResult> {
@@ -179,9 +183,10 @@ export class StoreClient {
   }
 
   /**
-   * Moves a job that waits to another time, as often as wanted: the last move counts. Answers the job as it is then,
-   * `scheduled` or `pending`. Its age counts from its new time; a job that is ready and stays so keeps its place.
-   * @throws NotFoundError, JobStateError if a worker was told of it, runs it, or has ended it
+   * Moves a waiting job to another time. It may be moved any number of times; the last move counts. Returns the job,
+   * which is then `scheduled` or `pending`. Its age counts from its new time; a job that is ready and stays ready
+   * keeps its rank.
+   * @throws NotFoundError, JobStateError if a worker was sent the job or runs it, or if it has ended
    */
   async retime(jobId: string, change: RetimeChange, options?: ActorOptions): Promise<Job> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
@@ -199,15 +204,17 @@ export class StoreClient {
         throw new JobStateError(
           outcome.job,
           isTerminal(outcome.job.state)
-            ? 'only jobs that wait are moved: submit a new one'
-            : 'only jobs that wait are moved, and a worker has this one: cancel it, and submit it for its new time',
+            ? 'only waiting jobs can be moved: submit a new one'
+            : 'only waiting jobs can be moved, and a worker has this one: cancel it, and submit it again for its new time',
         );
     }
   }
 
   /**
-   * Tries a failed job again, as a new queued job from its beginning. Asked twice, it answers the same new job.
-   * @throws NotFoundError, JobStateError if it has not failed, its type is gone, or its record cannot be read
+   * Tries a failed job again, as a new queued job that starts from the beginning. A repeated call returns the same
+   * new job.
+   * @throws NotFoundError, JobStateError if it has not failed, its type is not declared any more, or its record
+   * cannot be read
    */
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
@@ -223,24 +230,25 @@ export class StoreClient {
         throw new JobStateError(
           outcome.job,
           isTerminal(outcome.job.state)
-            ? 'only failed jobs are tried again: submit a new one'
-            : 'only failed jobs are tried again, and this one has not ended',
+            ? 'only failed jobs can be tried again: submit a new one'
+            : 'only failed jobs can be tried again, and this one has not ended',
         );
       case 'unreadable':
         throw new JobStateError(outcome.job, `its record cannot be read: ${outcome.job.unreadable}`);
       case 'unknownType':
         throw new JobStateError(
           outcome.job,
-          `no worker takes its type ${JSON.stringify(outcome.job.type)} any more`,
+          `no worker runs its type ${JSON.stringify(outcome.job.type)} any more`,
         );
     }
   }
 
-  // Looking
+  // Inspecting
 
   /**
-   * What became of a job, in order: its attempts with their workers and errors, losses and what followed, moves, and what
-   * operators did, with who. Of a job with many, the oldest give way, and are counted. As long as its record is kept.
+   * The history of a job, in order: its attempts with their workers and errors, lost workers and what followed,
+   * changes of its time, and the actions of operators with their names. At most 20 entries are kept; the oldest are
+   * dropped and counted. The history is kept as long as the job's record.
    * @throws NotFoundError
    */
   async history(jobId: string, options?: CallOptions): Promise<JobHistory> {
@@ -248,7 +256,8 @@ export class StoreClient {
   }
 
   /**
-   * What a job waits for: its time, others of its line, another key, a cap, a slot, a worker, a conflict, a pause.
+   * Why a job is not running: its time, jobs before it in its line, another key's share, a cap, a slot, a worker, a
+   * conflict, a pause.
    * @throws NotFoundError
    */
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
@@ -264,9 +273,10 @@ export class StoreClient {
   }
 
   /**
-   * Jobs of one state: `scheduled` by their time, `pending` line by line, `failed` (dead letters) latest first, all three
-   * from an index that may lag behind by about a second; `claimed` and `running` exactly. Succeeded and cancelled jobs
-   * stand in no line: get them by their ids. Pages are read as they are asked for.
+   * Jobs of one state. `scheduled` jobs are sorted by their time, `pending` ones are listed line by line, and
+   * `failed` ones (dead letters) latest first; all three are read from an index that may lag behind by about a
+   * second. `claimed` and `running` jobs are exact. Succeeded and cancelled jobs are not in any line: get them by
+   * their ids. Pages are read as they are needed.
    */
   list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -274,15 +284,19 @@ export class StoreClient {
     return eachWithin(signal, this.#listed(state, rest));
   }
 
-  /** Failed jobs that nobody has dealt with, latest first. */
+  /**
+   * Dead letters, which are failed jobs that were not dealt with yet: latest first, from an index that may lag behind
+   * by about a second.
+   */
   deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     return eachWithin(signal, this.#deadLetters(filter));
   }
 
   /**
-   * Entries of events that were refused, each with its reason and what was sent, as far as that is kept: latest first, from an index
-   * that may lag behind by about a second; those of one event exactly, in the event's order. Kept for 30 days.
+   * Refused entries of events, each with the reason and the text that was sent, as far as it is kept. They are listed
+   * latest first, from an index that may lag behind by about a second; those of one event are exact, and in the
+   * event's order. Kept for 30 days.
    */
   rejections(filter: RejectionFilter = {}, options?: CallOptions): AsyncIterableIterator<Rejection> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -290,7 +304,7 @@ export class StoreClient {
     return eachWithin(signal, rejectionsIn(this.#parts.store, eventId));
   }
 
-  /** Items of the table that cannot be read, with what is wrong and what to do; 1,000 of each partition at most. */
+  /** Items of the table that cannot be read, with the reason and a way out; at most 1,000 of each partition. */
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(
@@ -306,25 +320,31 @@ export class StoreClient {
     );
   }
 
-  /** Keys with backlog, tier by tier in the order of their turn, with their costs; then those that only have jobs in flight. */
+  /**
+   * Fairness keys with backlog, tier by tier, the key that is served next first, with their costs; then keys that
+   * only have jobs in flight. `countUpTo`: count at most so many waiting jobs of a key, 0 to 10,000.
+   * @default 100
+   */
   keys(options?: CallOptions & { readonly countUpTo?: number | undefined }): AsyncIterableIterator<KeyView> {
     const { signal, countUpTo = COUNT_UP_TO } = optionsOf(SHAPES.keysOptions, options);
     return eachWithin(signal, this.#keys(countUpTo));
   }
 
-  /** Every fleet with its slots, what is busy, and its workers. */
+  /** Every fleet with its slots, how many of them are busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => readFleets(await this.#contexts.latest()), 'look');
   }
 
-  /** Every type with its terms, and what its attempts have taught of how long they take. */
+  /** Every type with its terms, and the learned duration of its attempts. */
   async types(options?: CallOptions): Promise<readonly TypeView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(signal, async () => readTypes(await this.#contexts.latest()), 'look');
   }
 
-  /** What is declared, under which version, and how far jobs that wait were moved to where it wants them. */
+  /**
+   * The declaration with its version, and for each partition how many waiting jobs were moved to where it wants them.
+   */
   async declaration(options?: CallOptions): Promise<DeclarationView> {
     const { signal } = optionsOf(SHAPES.options, options);
     return within(
@@ -338,8 +358,9 @@ export class StoreClient {
   }
 
   /**
-   * Dispatchers that run on, with what they lead, stand by for, and how busy they are; and each partition, with who makes
-   * its passes, since when, and how much waits there, counted up to 100 jobs of each line from an index that may lag.
+   * Long-running dispatchers, with the partitions that they lead or stand by for, and their load. Then each
+   * partition, with its leader, until when it leads, and how many jobs wait there: at most 100 of each line are
+   * counted, from an index that may lag.
    */
   async dispatchers(options?: CallOptions): Promise<DispatchersView> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -352,11 +373,12 @@ export class StoreClient {
     return within(signal, async () => readControls(await this.#contexts.latest()), 'look');
   }
 
-  // Operating
+  // Changing
 
   /**
-   * Tries dead letters again, latest first, each as a new job; `{}` means all of them. Begins as it is iterated, ends
-   * after `limit` (1,000 unless given, 10,000 at most).
+   * Tries dead letters again, latest first, each as a new job; the filter `{}` selects all of them. It starts when it
+   * is iterated, and ends after `limit` dead letters: 1 to 10,000.
+   * @default 1,000
    */
   redriveDeadLetters(
     filter: DeadLetterFilter,
@@ -367,23 +389,26 @@ export class StoreClient {
   }
 
   /**
-   * Admits no more jobs of the scope; what runs goes on. Answers the scope's control.
-   * @throws ConflictError if somebody else ended a pause of it in the same moment; `resume` and `override` likewise
+   * Starts no more jobs of the scope; running ones continue. Returns the scope's control.
+   * @throws ConflictError - another operator changed the scope at the same time; `resume` and `override` throw it too
    */
   async pause(scope: Scope, options?: CallOptions): Promise<Control> {
     return this.#control(scope, { paused: true }, options);
   }
 
-  /** Ends a pause. Caps and weights stay overridden. */
+  /** Ends a pause. Overridden caps and weights stay. */
   async resume(scope: Scope, options?: CallOptions): Promise<Control> {
     return this.#control(scope, { paused: false }, options);
   }
 
-  /** Puts a cap or a key's weight over the configured one, from the next pass on. */
+  /**
+   * Overrides a cap, or the weight of a fairness key, from the next pass on.
+   * @throws ValidationError, ConflictError
+   */
   async override(scope: Scope, change: OverrideChange, options?: CallOptions): Promise<Control> {
     const { weight, maxConcurrency } = checked(SHAPES.override, change, 'change');
     const { signal } = optionsOf(SHAPES.options, options);
-    const named = await within(signal, () => this.#scopeOf(scope), 'look');
+    const named = await within(signal, () => this.#knownScope(scope), 'look');
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
       throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
@@ -391,12 +416,13 @@ export class StoreClient {
   }
 
   /**
-   * Pauses a scope and waits until, for certain, none of its jobs holds capacity. The pause stays.
-   * @throws WaitTimeoutError with how many still run, ConflictError if somebody else resumed it in the same moment
+   * Pauses a scope and waits until it is certain that none of its jobs holds capacity. The pause stays.
+   * @throws WaitTimeoutError - with the number of jobs that still run
+   * @throws ConflictError - another operator resumed the scope at the same time
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
-    const named = await within(signal, () => this.#scopeOf(scope), 'look');
+    const named = await within(signal, () => this.#knownScope(scope), 'look');
     const outcome = await within(signal, () =>
       this.#contexts.everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
     );
@@ -419,7 +445,7 @@ export class StoreClient {
     yield* listKeys(await this.#contexts.latest(), countUpTo);
   }
 
-  async #scopeOf(scope: unknown): Promise<Scope> {
+  async #knownScope(scope: unknown): Promise<Scope> {
     const { configuration } = await this.#contexts.latest();
     return checkedScope(scope, configuration);
   }

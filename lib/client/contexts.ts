@@ -1,4 +1,4 @@
-/** What a client works with, and what its verbs work by: the declaration as it is now, or was a moment ago. */
+/** The parts of a client, and the context that its verbs work in, with a declaration that is recent enough. */
 
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { MisconfiguredError } from '../core/errors.ts';
@@ -11,19 +11,20 @@ import type { JobStore } from '../store/contract/verbs.ts';
 import type { AnnouncedLines } from '../submit/submit.ts';
 import { checked, SHAPES } from './arguments.ts';
 
-/** What a client works with. */
+/** The parts of a client. */
 export interface ClientParts {
   readonly store: JobStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
-  /** What is declared; or, in its stead, where that is read. */
+  /** The configuration to use if `declarations` is not given. */
   readonly configuration?: PoolConfiguration | undefined;
+  /** The source of the configuration as it was deployed. */
   readonly declarations?: Declarations | undefined;
   readonly clock: Clock;
-  /** Ids of jobs without an idempotency key: 32 hexadecimal digits. */
+  /** Makes ids for jobs without an idempotency key: 32 hexadecimal digits. */
   readonly newId: () => string;
-  /** Whether dispatchers are told of jobs while these are stored, see `ClientSettings`. @default true */
+  /** Whether dispatchers are notified of jobs while these are stored, see `ClientSettings`. @default true */
   readonly promptStart?: boolean | undefined;
-  /** The trace that a submission is part of, where it does not say so itself: asked with each. */
+  /** Gives the trace of a submission whose request has none. Called for each. */
   readonly traceparent?: (() => string | undefined) | undefined;
 }
 
@@ -35,7 +36,7 @@ export class ClientContexts {
     this.#parts = parts;
   }
 
-  /** What its verbs work with: by what is declared, as it was at most so long ago. */
+  /** The context, with a declaration that was read at most `maxAgeMs` ago. */
   async current(maxAgeMs?: number): Promise<OperateContext> {
     const { store, queue, configuration: given, declarations, clock } = this.#parts;
     const declared = await declarations?.current(maxAgeMs);
@@ -54,20 +55,25 @@ export class ClientContexts {
     };
   }
 
-  /** The trace that the caller is part of, where the client was told how to learn of it. */
+  /**
+   * The trace that the caller is part of, if the client has a way to find it.
+   * @throws ValidationError if it is malformed
+   */
   ambientTrace(): string | undefined {
     return checked(SHAPES.traceparent, this.#parts.traceparent?.(), 'traceparent');
   }
 
-  /** For who looks at what is there, or changes it: by what was declared a second ago. */
+  /**
+   * The context of verbs that inspect or change what exists, with a declaration that is about a second old at most.
+   */
   latest(): Promise<OperateContext> {
     // planted: stale-looks
     return this.current(DECLARATION_AGAIN_MS);
   }
 
   /**
-   * What is done in every partition. Where there are others than before when it was done, it is done again: a new partition
-   * takes controls over as they were when it came to its declaration, and may have missed this one.
+   * Runs `work` for all partitions. It runs again if partitions were added meanwhile: a new partition copies the
+   * controls that exist when it is declared, and may have missed this one.
    */
   async everywhere<T>(work: (context: OperateContext) => Promise<T>): Promise<T> {
     for (;;) {

@@ -1,4 +1,4 @@
-/** Failed jobs that nobody has dealt with, and what becomes of those that are tried again. */
+/** Dead letters, which are failed jobs that were not dealt with yet, and their redrive. */
 import type { Job } from '../core/job.ts';
 import { redriveJob } from '../operate/redrive.ts';
 import { checked, SHAPES } from './arguments.ts';
@@ -7,7 +7,7 @@ import type { ClientContexts } from './contexts.ts';
 export interface DeadLetterFilter {
   readonly type?: string | undefined;
   readonly fairnessKey?: string | undefined;
-  /** The name of the error that the last attempt ended with. */
+  /** The name of the error that ended the last attempt. */
   readonly errorName?: string | undefined;
   /** ISO 8601 with a zone; the instant itself is included. */
   readonly failedAfter?: string | undefined;
@@ -16,23 +16,23 @@ export interface DeadLetterFilter {
 }
 
 export interface RetryResult {
-  /** Of the new job. */
+  /** The id of the new job. */
   readonly jobId: string;
-  /** It was made before. */
+  /** Whether an earlier call made the new job. */
   readonly repeated: boolean;
 }
 
-/** What became of one dead letter. */
+/** The outcome for one dead letter. */
 export type RedriveEntry = {
   readonly deadLetterId: string;
   readonly type: string;
 } & (
   | ({ readonly kind: 'redriven' } & RetryResult)
-  /** It is no dead letter any more, or no worker takes its type. */
+  /** The job is not a dead letter any more, or no worker runs its type. */
   | { readonly kind: 'skipped'; readonly reason: string }
 );
 
-/** Of failed jobs, those that the filter means. @throws ValidationError for the filter */
+/** The failed jobs that match the filter. @throws ValidationError for the filter */
 export function deadLettersOf(
   filter: DeadLetterFilter,
   failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey'>) => AsyncIterable<Job>,
@@ -51,7 +51,7 @@ export function deadLettersOf(
   });
 }
 
-/** Tries dead letters again, each as a new job, at most `limit` of them. */
+/** Tries dead letters again, each as a new job; at most `limit` of them. */
 export async function* redriveEach(
   contexts: ClientContexts,
   deadLetters: AsyncIterable<Job>,
@@ -77,7 +77,7 @@ export async function* redriveEach(
         yield { ...named, kind: 'skipped', reason: `its record cannot be read: ${outcome.job.unreadable}` };
         break;
       case 'unknownType':
-        yield { ...named, kind: 'skipped', reason: 'no worker takes its type any more' };
+        yield { ...named, kind: 'skipped', reason: 'no worker runs its type any more' };
         break;
     }
     left -= 1;

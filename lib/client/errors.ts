@@ -1,28 +1,31 @@
 /**
- * Errors of the client's verbs. `name` is stable: tell errors apart by it. Errors that all parts share (`ValidationError`,
- * `ThrottledError`, `UnavailableError`, `MisconfiguredError`, `RefusedError`) pass through.
+ * Errors of the client's verbs. `name` is stable: use it to tell errors apart. Verbs also throw the errors of
+ * lib/core/errors.ts (`ValidationError`, `ThrottledError`, `UnavailableError`, `MisconfiguredError`, `RefusedError`).
  */
 import type { Job, JobState } from '../core/job.ts';
 
-/** Nothing has this id: no job, or no schedule. `fairlead jobs list` and `fairlead schedules list` show those that there are. */
+/** No job, or no schedule, has this id. `fairlead jobs list` and `fairlead schedules list` show those that exist. */
 export class NotFoundError extends Error {
   override readonly name = 'NotFoundError';
   readonly jobId: string | undefined;
   readonly scheduleId: string | undefined;
 
-  /** @param of - one of the two */
+  /** @param of - one of the two ids */
   constructor({ jobId, scheduleId }: { readonly jobId?: string; readonly scheduleId?: string }) {
     super(
       jobId !== undefined
         ? `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days; check the id and the table`
-        : `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` names those there are`,
+        : `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` shows those that exist`,
     );
     this.jobId = jobId;
     this.scheduleId = scheduleId;
   }
 }
 
-/** The same thing belongs to another job or to a deployment, or another person has changed it in the same moment. Theirs stands. */
+/**
+ * The idempotency key belongs to another job, the schedule belongs to a deployment, or another operator made a change
+ * at the same time. That job, schedule or change stands.
+ */
 export class ConflictError extends Error {
   override readonly name = 'ConflictError';
   /** The job that has the idempotency key. */
@@ -45,19 +48,19 @@ export class ConflictError extends Error {
 
 export const keyTaken = (jobId: string): ConflictError =>
   new ConflictError(
-    `the idempotency key is taken by job ${jobId}, which has other content; use a key of its own for each piece of work`,
+    `the idempotency key belongs to job ${jobId}, which has other content; use a different key for each piece of work`,
     { jobId },
   );
 
 export const controlChanged = (scope: string): ConflictError =>
   new ConflictError(
-    `another operator changed ${scope} at the same time, and their change stands; look at it (controls, or fairlead override), and ask again if you still want yours`,
+    `another operator changed ${scope} at the same time, and that change stands; look at it (\`fairlead override list\`, or client.controls), and repeat yours if you still want it`,
     { scope },
   );
 
 export const scheduleDeclared = (scheduleId: string): ConflictError =>
   new ConflictError(
-    `schedule ${scheduleId} is declared by a deployment: change it there, pause it, or give another one a name of its own`,
+    `schedule ${scheduleId} is declared by a deployment: change it there, pause it, or use another id`,
     { scheduleId },
   );
 
@@ -74,7 +77,7 @@ export class JobStateError extends Error {
   }
 }
 
-/** The job that was waited for has failed for good. `cause` is what its last attempt ended with. */
+/** The job that `run` waited for has failed for good. `cause` is the error of its last attempt. */
 export class JobFailedError extends Error {
   override readonly name = 'JobFailedError';
   readonly job: Job;
@@ -88,7 +91,7 @@ export class JobFailedError extends Error {
   }
 }
 
-/** The job that was waited for was cancelled. */
+/** The job that `run` waited for was cancelled. */
 export class JobCancelledError extends Error {
   override readonly name = 'JobCancelledError';
   readonly job: Job;
@@ -99,15 +102,15 @@ export class JobCancelledError extends Error {
   }
 }
 
-/** What became of a job that is waited for no more. */
+/** Says whether the job that `run` stopped waiting for continues. */
 const cancelText = (cancel: 'cancelled' | 'requested' | undefined): string =>
   cancel === 'cancelled'
     ? 'it was cancelled and will not run'
     : cancel === 'requested'
       ? 'its worker was asked to stop'
-      : 'it goes on: wait longer, or cancel it';
+      : 'it continues: wait longer, or cancel it';
 
-/** The time was up before what was waited for had come: a job's end, or the end of the jobs of a scope that is drained. */
+/** The time was up before the job ended that `run` waited for, or before the jobs of a drained scope ended. */
 export class WaitTimeoutError extends Error {
   override readonly name = 'WaitTimeoutError';
   readonly timeoutMs: number;
@@ -115,9 +118,9 @@ export class WaitTimeoutError extends Error {
   readonly jobId: string | undefined;
   /** That job's state as it was last read; undefined if it was never read. */
   readonly state: JobState | undefined;
-  /** The outcome of the request to cancel that job; undefined if the job goes on. */
+  /** The outcome of the request to cancel that job; undefined if the job continues. */
   readonly cancel: 'cancelled' | 'requested' | undefined;
-  /** The scope that is drained, such as `type/resize`. It stays paused. */
+  /** The scope to drain, such as `type/resize`. It stays paused. */
   readonly scope: string | undefined;
   /** How many jobs of that scope still held capacity. */
   readonly running: number | undefined;
@@ -162,11 +165,11 @@ export const drainTimedOut = (scope: string, running: number, timeoutMs: number)
 /** The caller's signal was aborted. `cause` is the signal's reason. */
 export class AbortError extends Error {
   override readonly name = 'AbortError';
-  /** Whether a change was under way, which may have been made. False of a call that only reads. */
+  /** Whether a change was under way that may have been made. False for a call that only reads. */
   readonly mayHaveChanged: boolean;
-  /** Of `run`: the job that was waited for; undefined: nothing was submitted. */
+  /** The job that `run` waited for; undefined for other verbs, and if no job was submitted. */
   readonly jobId: string | undefined;
-  /** What became of the request to cancel that job; undefined if it goes on. */
+  /** The outcome of the request to cancel that job; undefined if the job continues. */
   readonly cancel: 'cancelled' | 'requested' | undefined;
 
   constructor(

@@ -1,4 +1,6 @@
-/** `fairlead/events`: what stands on the bus, as types, as names for rules, and as JSON Schemas for other languages. */
+/**
+ * `fairlead/events`: the events on the bus, as types, as names for rules, and as JSON Schemas for other languages.
+ */
 import { z } from 'zod';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../events/contract.ts';
 import type { Rejection } from '../store/contract/records.ts';
@@ -16,13 +18,15 @@ const requested = z.union([
 ]);
 
 const error = z.object({
-  name: z.string().describe('Stable, for rules'),
+  name: z.string().describe('The name of the error, stable, so that rules can match it'),
   message: z.string(),
 }) satisfies z.ZodType<JobOutcomeDetail['error']>;
 
 const outcomeShape = {
   id: z.string(),
-  version: z.int().describe('With the id it tells repeated deliveries apart'),
+  version: z
+    .int()
+    .describe('With the id it identifies an outcome, so that repeated deliveries can be recognised'),
   type: z.string(),
   state: z.enum(['succeeded', 'failed', 'cancelled']),
   fairnessKey: z.string(),
@@ -38,23 +42,23 @@ const outcomeShape = {
   omitted: z
     .array(z.string())
     .optional()
-    .describe('What would have made the event too large: read it from the job'),
+    .describe('Fields that are left out because the event would be too large: read them from the job'),
 } satisfies Readonly<Record<keyof JobOutcomeDetail, z.ZodType>>;
 
-/** Later versions may say more: what reads them passes over what it does not know. */
+/** Later versions may add fields: readers ignore fields that they do not know. */
 const outcome = z.looseObject(outcomeShape) satisfies z.ZodType<JobOutcomeDetail>;
 
 const rejected = z.looseObject({
   sourceId: z.string(),
-  position: z.int().describe('The place of the entry in an event of many'),
+  position: z.int().describe('The index of the entry in an event with several entries'),
   field: z.string(),
   reason: z.string(),
-  detail: z.string().describe('What was sent, cut to a bounded size'),
+  detail: z.string().describe('The entry as it was sent, cut to a bounded size'),
   rejectedAtMs: instantMs,
   expiresAtMs: instantMs,
 }) satisfies z.ZodType<Rejection>;
 
-/** What the `detail` of each kind of event holds, for whoever validates it with zod. */
+/** Zod schemas for the `detail` of each kind of event. */
 export const EVENT_DETAILS = { requested, outcome, rejected } as const;
 
 export type EventKind = keyof typeof EVENT_DETAILS;
@@ -65,7 +69,9 @@ const DETAIL_TYPES: Readonly<Record<EventKind, readonly string[]>> = {
   rejected: [DETAIL_TYPE.rejected],
 };
 
-/** The JSON Schema (draft 2020-12) of an event's `detail`; the package has them as files in `fairlead/schemas/`. */
+/**
+ * The JSON Schema (draft 2020-12) of an event's `detail`. The package also has them as files in `fairlead/schemas/`.
+ */
 export function eventSchema(kind: EventKind): Readonly<Record<string, unknown>> {
   const schema = z.toJSONSchema(EVENT_DETAILS[kind], {
     io: kind === 'requested' ? 'input' : 'output',

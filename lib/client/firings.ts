@@ -1,4 +1,7 @@
-/** When an expression fires, and what its policies about clock changes do: for whoever tries it before it is deployed. */
+/**
+ * Lists when an expression fires, and the effect of its policies at clock changes, so that it can be tried before it
+ * is deployed.
+ */
 import { ValidationError } from '../core/errors.ts';
 import { rulesOf, type ScheduleSpec } from '../core/recurring.ts';
 import { firesOf, jitterOf, LAST_FIRING_MS, localIso } from '../core/schedule.ts';
@@ -13,15 +16,18 @@ export interface ListedFiring {
   /** The same instant in the schedule's zone, with its offset. */
   readonly local: string;
   /**
-   * `moved`: its local time is skipped where clocks are set forward, and this is the first valid one after it. `first`, `second`:
-   * its local time comes twice where clocks are set back.
+   * `moved`: the local time is skipped because clocks are set forward, and this is the first valid time after it.
+   * `first` and `second`: the local time occurs twice because clocks are set back.
    */
   readonly change?: 'moved' | 'first' | 'second' | undefined;
-  /** With jitter whose part is not known: the latest that it may be, ISO 8601, in UTC. */
+  /**
+   * The latest time of the firing, ISO 8601 in UTC, if the schedule's id, which decides its delay within the jitter,
+   * is not known.
+   */
   readonly latest?: string | undefined;
 }
 
-/** An instant near a clock change, and which policy fires at it. */
+/** An instant near a clock change, and the policy under which the expression fires at it. */
 export interface PolicyAt {
   readonly utc: string;
   readonly local: string;
@@ -32,26 +38,29 @@ export interface PolicyAt {
 export interface FiringsOf {
   readonly zone: string;
   readonly firings: readonly ListedFiring[];
-  /** Local times near clock changes, from the first to the last firing, and which policy fires at them. */
+  /**
+   * Instants near clock changes, from the first to the last firing, with the policy under which the expression fires
+   * at them.
+   */
   readonly policies: readonly PolicyAt[];
   /**
-   * Of an expression with jitter and without an id: a schedule fires later than `firings` by up to this, in ms. How much follows from
-   * its id. Where that is known, firings have it in them.
+   * How much later than `firings` a schedule of this expression may fire, in ms. Left out if the expression has no
+   * jitter, or the schedule's id is known: the delay follows from the id, and `firings` then include it.
    */
   readonly jitterMs?: number;
-  /** Of a schedule that fires none of these until somebody resumes or changes it: what it is. */
+  /** Why a schedule will fire none of these until it is resumed or changed. */
   readonly state?: 'paused' | 'stopped' | 'ended';
 }
 
-/** As a person would write it, if there is such an instant. */
+/** The instant in ISO 8601, if a `Date` can represent it. */
 const instantText = (atMs: number): string =>
   Math.abs(atMs) <= 8_640_000_000_000_000 ? new Date(atMs).toISOString() : String(atMs);
 
 /**
  * The firings of an expression after an instant.
  *
- * @param id - of the schedule that it is meant for, from which its place in the jitter window follows
- * @throws ValidationError which names the field
+ * @param id - the schedule's id, if known: its delay within the jitter follows from it
+ * @throws ValidationError - it names the field
  */
 export function firingsOf(request: TimeRequest, fromMs: number, count: number, id?: string): FiringsOf {
   checkFrom(fromMs);
@@ -77,8 +86,8 @@ export function firingsOf(request: TimeRequest, fromMs: number, count: number, i
 }
 
 /**
- * The firings of a schedule that is there.
- * @throws ValidationError which names the field
+ * The firings of an existing schedule.
+ * @throws ValidationError - it names the field
  */
 export function firingsOfSchedule(
   id: string,
@@ -97,7 +106,7 @@ function checkFrom(fromMs: number, about = ''): void {
   );
 }
 
-interface Wanted {
+interface FiringsQuery {
   readonly anchorMs: number;
   readonly fromMs: number;
   readonly count: number;
@@ -110,14 +119,14 @@ const POLICIES = [
   { gap: 'skip', overlap: 'twice' },
 ] as const;
 
-function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: Wanted): FiringsOf {
+function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: FiringsQuery): FiringsOf {
   const fires = firesOf(rulesOf(spec as ScheduleSpec, anchorMs), readCron);
   const instants: number[] = [];
   for (let atMs = fires.next(fromMs); atMs !== undefined && instants.length < count; atMs = fires.next(atMs))
     instants.push(atMs);
   const isCron = spec.when.kind === 'cron';
   const lastMs = instants.at(-1) ?? fromMs;
-  const [plain = ALL, next = ALL, twice = ALL] = isCron
+  const [plain = NO_INSTANTS, next = NO_INSTANTS, twice = NO_INSTANTS] = isCron
     ? POLICIES.map((policy) =>
         firedBetween({ ...spec, ...policy }, anchorMs, fromMs, lastMs, 2 * count + 100),
       )
@@ -131,7 +140,7 @@ function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: Wanted
     if (!plain.has(atMs) && next.has(atMs)) return 'moved';
     return walls.has(localIso(zone, atMs).slice(0, 19)) ? 'first' : undefined;
   };
-  const told = [...new Set([...plain, ...next, ...twice])].sort((one, other) => one - other);
+  const candidates = [...new Set([...plain, ...next, ...twice])].sort((one, other) => one - other);
   const shown = (atMs: number) => ({
     utc: new Date(atMs + jitterMs).toISOString(),
     local: localIso(zone, atMs + jitterMs),
@@ -142,22 +151,22 @@ function firingsBy(spec: TimeSpec, { anchorMs, fromMs, count, jitterMs }: Wanted
       const change = changeOf(atMs);
       return { ...shown(atMs), ...(change === undefined ? {} : { change }) };
     }),
-    policies: told.flatMap((atMs) => {
+    policies: candidates.flatMap((atMs) => {
       const change = changeOf(atMs);
-      return change === undefined ? [] : [{ ...shown(atMs), change, what: TOLD[change] }];
+      return change === undefined ? [] : [{ ...shown(atMs), change, what: POLICY_TEXTS[change] }];
     }),
   };
 }
 
-const ALL: ReadonlySet<number> = new Set();
+const NO_INSTANTS: ReadonlySet<number> = new Set();
 
-const TOLD: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
-  moved: 'gap next fires here, in place of a local time that is skipped; gap skip does not',
-  first: 'comes twice; overlap once and twice fire here, the first time',
-  second: 'comes twice; overlap twice fires here, the second time, too; overlap once does not',
+const POLICY_TEXTS: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
+  moved: 'gap next fires here, in place of a local time that is skipped; gap skip does not fire',
+  first: 'occurs twice; overlap once and overlap twice fire here, the first time',
+  second: 'occurs twice; overlap twice also fires here, the second time; overlap once does not',
 };
 
-/** All that fires in (fromMs, untilMs], up to a number that no list of so many firings needs. */
+/** The firings in (fromMs, untilMs], at most `most` of them, which is more than any list of firings needs. */
 function firedBetween(
   spec: TimeSpec,
   anchorMs: number,

@@ -1,19 +1,25 @@
-/** From whatever a caller hands over to JSON of the client's own: nobody can change it later. */
+/** Copies a caller's values as JSON, so that later changes by the caller have no effect. */
 import { show, ValidationError } from '../core/errors.ts';
 import type { Json } from '../core/job.ts';
 import { withArticle } from '../core/spelling.ts';
 import { REQUEST_LIMITS } from '../submit/request.ts';
 
-/** Every value takes a byte at least, so more of them than bytes are too many; the request's other fields get some room. */
+/**
+ * Most values in one request. Every value takes at least a byte, so more values than bytes are too many; 1,000 are
+ * for the request's other fields.
+ */
 const VALUES_MAX = REQUEST_LIMITS.payloadBytes + 1_000;
-/** The request itself is a level, and one more lets the request's own rule name the payload. */
+/**
+ * Most levels in one request: the payload's, one for the request itself, and one so that the request's own rule names
+ * the payload.
+ */
 const LEVELS_MAX = REQUEST_LIMITS.payloadLevels + 2;
 const FIELD_CHARS_MAX = 200;
 
 /**
- * A copy as JSON would carry it. Properties that are `undefined` are left out, as `JSON.stringify` does; whatever else
- * JSON would change or lose is refused by name.
- * @throws ValidationError
+ * A copy as JSON would carry it. Properties that are `undefined` are left out, as by `JSON.stringify`; any other
+ * value that JSON would change or lose is refused.
+ * @throws ValidationError - it names the field
  */
 export function jsonOf(value: unknown): Json {
   let values = 0;
@@ -21,14 +27,14 @@ export function jsonOf(value: unknown): Json {
     values += 1;
     if (values > VALUES_MAX) {
       throw new ValidationError(
-        topOf(at),
+        topField(at),
         `has more than ${VALUES_MAX} values, or contains itself; store it elsewhere and send a reference`,
       );
     }
     if (level > LEVELS_MAX) {
       throw new ValidationError(
-        topOf(at),
-        `is too deep: at most ${REQUEST_LIMITS.payloadLevels} arrays and objects within each other are accepted; send it as text`,
+        topField(at),
+        `is too deep: arrays and objects may be nested ${REQUEST_LIMITS.payloadLevels} levels at most; send it as text`,
       );
     }
     switch (typeof part) {
@@ -37,14 +43,17 @@ export function jsonOf(value: unknown): Json {
         return part;
       case 'number':
         if (Number.isFinite(part)) return part;
-        throw new ValidationError(cut(at), `${part} is no JSON number; send null or text instead`);
+        throw new ValidationError(shortField(at), `${part} is not a JSON number; send null or text instead`);
       case 'object': {
         if (part === null) return null;
         if (Array.isArray(part)) {
           return Array.from(part, (entry: unknown, index) => copy(entry, `${at}[${index}]`, level + 1));
         }
         if (!isPlain(part)) {
-          throw new ValidationError(cut(at), `${nameOf(part)} is no JSON; send plain data, such as its text`);
+          throw new ValidationError(
+            shortField(at),
+            `${nameOf(part)} is not JSON; send plain data, such as its text`,
+          );
         }
         const entries = Object.entries(part).filter(([, entry]) => entry !== undefined);
         return Object.fromEntries(
@@ -52,23 +61,26 @@ export function jsonOf(value: unknown): Json {
         );
       }
       default:
-        throw new ValidationError(cut(at), `${show(part)} is no JSON; leave it out, or send plain data`);
+        throw new ValidationError(
+          shortField(at),
+          `${show(part)} is not JSON; leave it out, or send plain data`,
+        );
     }
   };
   try {
     return copy(value, '', 0);
   } catch (error) {
     if (error instanceof ValidationError) throw error;
-    // A getter, or a proxy, that throws.
+    // A getter or a proxy threw.
     throw new ValidationError('', `cannot be read: ${String(error)}`, { cause: error });
   }
 }
 
-/** Names are the caller's words: kept only as far as they tell which field it was. */
-const cut = (at: string): string => at.slice(0, FIELD_CHARS_MAX);
+/** Field names come from the caller, so they may be very long. */
+const shortField = (at: string): string => at.slice(0, FIELD_CHARS_MAX);
 
-/** The request's own field in which something stands. */
-const topOf = (at: string): string => cut(/^[^.[]*/.exec(at)?.[0] ?? '');
+/** The field of the request that contains `at`. */
+const topField = (at: string): string => shortField(/^[^.[]*/.exec(at)?.[0] ?? '');
 
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);

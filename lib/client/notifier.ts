@@ -1,11 +1,13 @@
 /**
- * Tells the dispatcher of jobs while they are being stored, so that they need not wait for the stream where nothing else goes on.
- * Where much is submitted, passes follow each other anyway, and each message would cost more than it gains: so a process has a few of them
- * in reserve, and gets one back with each second in which it submits nothing.
+ * Notifies the dispatcher of jobs while they are being stored, so that they need not wait for the stream if little
+ * else is going on. Under load, passes follow each other anyway, and each message would cost more than it gains. So a
+ * process has a reserve of a few messages, and regains one with each second in which it submits nothing.
  *
- * A function is told by a message, or by an invocation. A leader looks for letters several times a second: a letter is cheaper, and sooner
- * there than a message. It is left only where the leader asks for letters, because little goes on there.
+ * If no dispatcher leads the partition, a message or an invocation wakes one. A leading dispatcher reads letters
+ * several times a second: a letter is cheaper and arrives sooner than a message. It is left only while the leader
+ * asks for letters, which it does while little is going on.
  */
+
 import type { Job } from '../core/job.ts';
 import { isLedBy } from '../dispatch/pass/load.ts';
 import { type JobQueue, WAKE_JOBS_MAX } from '../queue/contract.ts';
@@ -14,20 +16,27 @@ import type { LeadStore } from '../store/contract/leading.ts';
 import type { Leader } from '../store/contract/records.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 
-/** Messages that a process which submitted nothing for a while may send at once, */
+/** How many messages a process that submitted nothing for a while may send at once. */
 const RESERVE = 4;
-/** and how long it is to be silent until it may send one more. */
-const EACH_MS = 1_000;
-/** Where a leader asks for letters, so soon after the one before: it wants none where more than that come. */
-const EACH_LETTER_MS = 20;
-/** A submit whose jobs are stored waits no longer than this for what tells of them, and gives it up then. */
-const PATIENCE_MS = 1_000;
-/** How long it is believed that a dispatcher leads a partition, and that none does: the stream tells of jobs meanwhile. */
+/** How long a process must submit nothing to regain one message. */
+const REGAIN_MS = 1_000;
+/**
+ * How long a process must submit nothing to regain one letter, which counts if every partition has a leader. A leader
+ * that gets letters more often stops asking for them.
+ */
+const REGAIN_LETTER_MS = 20;
+/** How long a submit whose jobs are stored still waits for its notifications. Then it gives them up. */
+const NOTIFY_WAIT_MAX_MS = 1_000;
+/** How long a partition counts as led after a look that found a leader. A leader sees new jobs in the stream. */
 const LED_FOR_MS = 5_000;
+/** How long a partition counts as not led after a look that found no leader. */
 const NOT_LED_FOR_MS = 60_000;
-/** After the first look, another one soon: a partition that begins to be busy is led soon. */
-const FIRST_FOR_MS = 2_000;
-/** Where a letter could not be left, messages are sent for so long. */
+/**
+ * How long a partition counts as not led after the first look at it. This is short, because a partition that starts to be
+ * busy soon has a leader.
+ */
+const FIRST_LOOK_FOR_MS = 2_000;
+/** How long wakes are sent instead of letters after a letter could not be left. */
 const REFUSED_FOR_MS = 10 * 60_000;
 
 export interface NotifierParts {
@@ -36,95 +45,99 @@ export interface NotifierParts {
   readonly clock: Clock;
 }
 
-/** What was seen of a partition's leader. */
-interface Seen {
+/** The last look at a partition's leader. */
+interface LeaderLook {
   readonly isLed: boolean;
-  /** The leader asks for letters. */
+  /** Whether the leader asks for letters. */
   readonly wantsLetters: boolean;
-  /** Until when that is believed. */
+  /** When the look stops counting, by the monotonic clock. */
   readonly untilMonotonicMs: number;
 }
 
-const NOTHING_SEEN = { isLed: false, wantsLetters: false } as const;
+const NO_LEADER = { isLed: false, wantsLetters: false } as const;
 
 export class DispatcherNotifier {
   #left = RESERVE;
   #countedAtMonotonicMs: number | undefined;
-  /** By partition. */
-  readonly #seen = new Map<number, Seen>();
+  /** Looks by partition. */
+  readonly #looks = new Map<number, LeaderLook>();
 
   /**
-   * Stores jobs, and tells of those that may start at once. A message that is lost, or not taken, costs time: the stream tells, too. Nothing is
-   * left running: a function that submits may be frozen as soon as it has answered.
+   * Stores jobs, and meanwhile notifies dispatchers of those that may start at once. A notification that is lost
+   * costs only time, because the stream reports the jobs too. It returns once all notifications have ended, since a
+   * function that submits may be frozen as soon as it has answered.
    */
   async notifyWhile<T>(parts: NotifierParts, jobs: readonly Job[], store: () => Promise<T>): Promise<T> {
     const { clock } = parts;
     const pending = jobs.filter(({ state }) => state === 'pending');
-    const beside: Promise<unknown>[] = [];
+    const notifying: Promise<unknown>[] = [];
     const byPartition = [...Map.groupBy(pending, ({ partition }) => partition)]
       .map(([partition, ofPartition]) => ({
         partition,
         ofPartition,
-        ...this.#look(parts, partition, beside),
+        ...this.#look(parts, partition, notifying),
       }))
       .filter(({ isLed, wantsLetters }) => !isLed || wantsLetters);
-    const eachMs = byPartition.every(({ isLed }) => isLed) ? EACH_LETTER_MS : EACH_MS;
+    const eachMs = byPartition.every(({ isLed }) => isLed) ? REGAIN_LETTER_MS : REGAIN_MS;
     const givenUp = new AbortController();
-    if (byPartition.length > 0 && this.#take(clock, byPartition.length, eachMs))
+    if (byPartition.length > 0 && this.#takeFromReserve(clock, byPartition.length, eachMs))
       for (const { partition, ofPartition, isLed } of byPartition) {
         const ids = ofPartition.slice(0, WAKE_JOBS_MAX).map(({ id }) => id);
-        beside.push(
+        notifying.push(
           isLed
             ? this.#leaveLetter(parts, partition, ids, givenUp.signal)
             : parts.queue.sendWake({ partition, jobIds: ids, signal: givenUp.signal }),
         );
       }
-    const told = Promise.allSettled(beside);
+    const notified = Promise.allSettled(notifying);
     try {
       return await store();
     } finally {
       const done = new AbortController();
-      const patience = clock.sleep(PATIENCE_MS, done.signal).then(() => givenUp.abort());
-      await told;
+      const patience = clock.sleep(NOTIFY_WAIT_MAX_MS, done.signal).then(() => givenUp.abort());
+      await notified;
       done.abort();
       await patience;
     }
   }
 
-  /** Whether a partition is led, as it was seen last; if that is long ago, it is looked at for the next time, beside what goes on. */
+  /**
+   * Whether a partition is led, as of the last look. If that is too old, another look is added to `notifying`; its
+   * result counts from the next call on.
+   */
   #look(
     { store, clock }: NotifierParts,
     partition: number,
-    beside: Promise<unknown>[],
-  ): Pick<Seen, 'isLed' | 'wantsLetters'> {
-    const known = this.#seen.get(partition);
+    notifying: Promise<unknown>[],
+  ): Pick<LeaderLook, 'isLed' | 'wantsLetters'> {
+    const known = this.#looks.get(partition);
     const nowMonotonicMs = clock.monotonicMs();
     if (known !== undefined && nowMonotonicMs < known.untilMonotonicMs) return known;
-    // While it is looked at, what was seen before is believed.
-    this.#seen.set(partition, {
-      ...NOTHING_SEEN,
+    // The last result counts until this look ends.
+    this.#looks.set(partition, {
+      ...NO_LEADER,
       ...known,
       untilMonotonicMs: nowMonotonicMs + NOT_LED_FOR_MS,
     });
-    beside.push(
+    notifying.push(
       store.readLeader(partition).then(
-        (leader) => this.#note(clock, partition, leader, known === undefined),
-        () => this.#forget(clock, partition, NOT_LED_FOR_MS),
+        (leader) => this.#keepLook(clock, partition, leader, known === undefined),
+        () => this.#countAsNotLed(clock, partition, NOT_LED_FOR_MS),
       ),
     );
-    return known ?? NOTHING_SEEN;
+    return known ?? NO_LEADER;
   }
 
-  #note(clock: Clock, partition: number, leader: Leader | undefined, isFirst: boolean): void {
+  #keepLook(clock: Clock, partition: number, leader: Leader | undefined, isFirst: boolean): void {
     const isLed = isLedBy(leader, undefined, clock.nowMs());
     const wantsLetters = isLed && leader?.wantsLetters === true;
-    const forMs = isLed ? LED_FOR_MS : isFirst ? FIRST_FOR_MS : NOT_LED_FOR_MS;
-    this.#seen.set(partition, { isLed, wantsLetters, untilMonotonicMs: clock.monotonicMs() + forMs });
+    const forMs = isLed ? LED_FOR_MS : isFirst ? FIRST_LOOK_FOR_MS : NOT_LED_FOR_MS;
+    this.#looks.set(partition, { isLed, wantsLetters, untilMonotonicMs: clock.monotonicMs() + forMs });
   }
 
-  /** Takes it for so long that no dispatcher leads it. */
-  #forget({ monotonicMs }: Clock, partition: number, forMs: number): void {
-    this.#seen.set(partition, { ...NOTHING_SEEN, untilMonotonicMs: monotonicMs() + forMs });
+  /** Counts the partition as not led for `forMs`. */
+  #countAsNotLed({ monotonicMs }: Clock, partition: number, forMs: number): void {
+    this.#looks.set(partition, { ...NO_LEADER, untilMonotonicMs: monotonicMs() + forMs });
   }
 
   async #leaveLetter(
@@ -136,14 +149,17 @@ export class DispatcherNotifier {
     try {
       await store.putLetter({ partition, letter: { jobIds }, nowMs: clock.nowMs() });
     } catch {
-      // A role may be allowed to wake by messages only.
-      this.#forget(clock, partition, REFUSED_FOR_MS);
+      // The role may only be allowed to send messages.
+      this.#countAsNotLed(clock, partition, REFUSED_FOR_MS);
       await queue.sendWake({ partition, jobIds, signal });
     }
   }
 
-  /** So many messages, if there are as many left; one more after so much silence. Where there are not, what silence had given is gone. */
-  #take({ monotonicMs }: Clock, count: number, eachMs: number): boolean {
+  /**
+   * Takes `count` messages from the reserve, which regains one per `eachMs` of silence. If fewer are left, none is
+   * sent and the rest is lost.
+   */
+  #takeFromReserve({ monotonicMs }: Clock, count: number, eachMs: number): boolean {
     const nowMs = monotonicMs();
     const sinceMs = nowMs - (this.#countedAtMonotonicMs ?? nowMs);
     const left = Math.min(RESERVE, this.#left + sinceMs / eachMs);

@@ -1,4 +1,4 @@
-/** The client's verbs about recurring work: `client.schedules`. */
+/** `client.schedules`: the client's verbs for recurring work. */
 import { ValidationError } from '../core/errors.ts';
 import type { JobState, Json } from '../core/job.ts';
 import type { FiringEntry, ScheduleRecord, ScheduleSpec } from '../core/recurring.ts';
@@ -23,45 +23,46 @@ import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import { jsonOf } from './json.ts';
 
-/** What became of a firing, or of several in a row. */
+/** The outcome of a firing, or of several in a row. */
 export interface FiringView {
-  /** When it was due by its times, jitter not included. */
+  /** When it was due by the schedule's times, jitter not included; epoch ms. */
   readonly atMs: number;
-  /** Of several: when the last one was. */
+  /** If the entry stands for several firings: when the last one was due. */
   readonly untilMs?: number | undefined;
   /**
-   * `made`: a job. `manual`: a job, because somebody asked for it. `missed`: none, because it was noticed too late. `running`: none,
-   * because the job before had not ended. `paused`: none, because the schedule was stopped. `blackout`: none, because it was in one.
+   * `made`: a job was made. `manual`: `runNow` made a job. `missed`: no job, because the firing was noticed too late.
+   * `running`: no job, because the job before had not ended. `paused`: no job, because the schedule was stopped.
+   * `blackout`: no job, because the time was in a blackout.
    */
   readonly what: FiringEntry['what'];
   readonly jobId?: string | undefined;
-  /** As it was last seen; `gone`: its record has expired. */
+  /** The job's state when it was last seen; `gone` if its record has expired. */
   readonly jobState?: JobState | 'gone' | undefined;
-  /** How long after it was due, jitter included, the first attempt of its job started. */
+  /** How many ms after it was due, jitter included, the first attempt of its job started. */
   readonly lateMs?: number | undefined;
 }
 
-/** A schedule, and how far it is. */
+/** A schedule and its state. Times are epoch ms. */
 export interface ScheduleView {
   readonly id: string;
-  /** `paused`: somebody asked for it. `stopped`: it paused itself. `ended`: no firing is left. */
+  /** `paused`: an operator paused it. `stopped`: it stopped itself. `ended`: no firing is left. */
   readonly state: 'active' | 'paused' | 'stopped' | 'ended';
-  /** A deployment has made it, which alone changes or removes it. */
+  /** Whether a deployment declares it; then only a deployment changes or removes it. */
   readonly isDeclared: boolean;
   readonly spec: ScheduleSpec;
-  /** The last firing that made a job. */
+  /** When the last firing that made a job was due, jitter not included. */
   readonly lastMs?: number | undefined;
-  /** The next one, jitter not included. */
+  /** When the next firing is due, jitter not included. */
   readonly nextMs?: number | undefined;
-  /** When the next one's job is due. */
+  /** When the job of the next firing is due, jitter included. */
   readonly nextDueMs?: number | undefined;
-  /** A firing that waits for the end of the last job. */
+  /** The due time of a firing that waits for the end of the last job. */
   readonly queuedMs?: number | undefined;
-  /** Failed jobs in a row. */
+  /** How many jobs in a row have failed. */
   readonly failures: number;
-  /** The last ten, the oldest first. */
+  /** The last ten outcomes, the oldest first. */
   readonly firings: readonly FiringView[];
-  /** Why it does not fire, or did not, in sentences; empty: there is nothing to say. */
+  /** Sentences that say why it does not fire, or did not; empty if there is no such reason. */
   readonly why: readonly string[];
   readonly createdAtMs: number;
   readonly changedAtMs: number;
@@ -73,9 +74,9 @@ export interface PutResult {
 }
 
 export interface NextOptions extends CallOptions {
-  /** ISO 8601 with a zone: firings after it; now unless given. */
+  /** ISO 8601 with a zone: list firings after this instant. @default - now */
   readonly from?: string | undefined;
-  /** @default 10 */
+  /** How many firings to list: 1 to 1,000. @default 10 */
   readonly count?: number | undefined;
 }
 
@@ -85,53 +86,56 @@ export class ScheduleVerbs {
   readonly #context: () => Promise<OperateContext>;
   readonly #traceparent: () => string | undefined;
 
-  /** @param traceparent - the trace that a request is part of */
+  /** @param traceparent - gives the trace that a request is part of */
   constructor(context: () => Promise<OperateContext>, traceparent: () => string | undefined) {
     this.#context = context;
     this.#traceparent = traceparent;
   }
 
   /**
-   * Makes a schedule what is asked for, from its next firing on. The same request again changes nothing.
-   * @throws ValidationError, ConflictError
+   * Creates a schedule, or changes it from its next firing on. The same request again changes nothing.
+   * @throws ValidationError, ConflictError if a deployment declares it
    */
   async put(id: string, request: ScheduleRequest, options?: CallOptions): Promise<PutResult> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const asked = askedOf(checkedId, request);
+    const asked = requestAsJson(checkedId, request);
     return within(signal, async () => {
       const context = await this.#context();
-      const spec = specOf(checkedId, asked, context);
+      const spec = parsedSpec(checkedId, asked, context);
       const outcome = await putSchedule(context, checkedId, spec, false);
       if (outcome.kind === 'owned') throw scheduleDeclared(checkedId);
       return { outcome: outcome.kind, schedule: viewOf(outcome.record) };
     });
   }
 
-  /** @throws NotFoundError */
+  /** The schedule and its state. @throws NotFoundError */
   async get(id: string, options?: CallOptions): Promise<ScheduleView> {
-    return this.#found(id, options, (context, checkedId) => getSchedule(context, checkedId), 'look');
+    return this.#viewFrom(id, options, (context, checkedId) => getSchedule(context, checkedId), 'look');
   }
 
-  /** All schedules: those that fire soonest first in each partition, then those that are stopped. From the index, so it may lag. */
+  /**
+   * All schedules: in each partition those that fire soonest first, then those that are stopped. Read from an index,
+   * which may lag behind by about a second.
+   */
   list(options?: CallOptions): AsyncIterableIterator<ScheduleView> {
     const { signal } = optionsOf(SHAPES.options, options);
     return eachWithin(signal, this.#list());
   }
 
-  /** Stops a schedule: firings of that time are left out. @throws NotFoundError */
+  /** Pauses a schedule. Firings that are due until it is resumed make no jobs. @throws NotFoundError */
   async pause(id: string, options?: CallOptions): Promise<ScheduleView> {
-    return this.#found(id, options, pauseSchedule, 'change');
+    return this.#viewFrom(id, options, pauseSchedule, 'change');
   }
 
-  /** Lets it go on with its next firing, whoever stopped it. @throws NotFoundError */
+  /** Resumes a paused or stopped schedule with its next firing. @throws NotFoundError */
   async resume(id: string, options?: CallOptions): Promise<ScheduleView> {
-    return this.#found(id, options, resumeSchedule, 'change');
+    return this.#viewFrom(id, options, resumeSchedule, 'change');
   }
 
   /**
-   * Removes a schedule. Jobs that it has made go on.
-   * @throws NotFoundError, ConflictError
+   * Removes a schedule. Jobs that it has made continue.
+   * @throws NotFoundError, ConflictError if a deployment declares it
    */
   async delete(id: string, options?: CallOptions): Promise<void> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -141,7 +145,10 @@ export class ScheduleVerbs {
     if (outcome === 'owned') throw scheduleDeclared(checkedId);
   }
 
-  /** When it fires next, if nobody changes it; of one that is stopped, when it would. @throws NotFoundError */
+  /**
+   * The next firings, if the schedule is not changed. For one that is stopped: when it would fire.
+   * @throws NotFoundError
+   */
   async next(id: string, options?: NextOptions): Promise<FiringsOf> {
     const { signal, from, count = NEXT_COUNT } = optionsOf(SHAPES.nextOptions, options);
     const checkedId = idOf(id);
@@ -154,16 +161,17 @@ export class ScheduleVerbs {
         const { spec, state } = record;
         const fromMs = from === undefined ? context.nowMs() : Date.parse(from);
         const found = firingsOfSchedule(checkedId, spec, { anchorMs: state.anchorMs, fromMs, count });
-        return state.stopped === undefined ? found : { ...found, state: STATES[state.stopped] };
+        return state.stopped === undefined ? found : { ...found, state: STATE_OF_STOP[state.stopped] };
       },
       'look',
     );
   }
 
   /**
-   * Makes its job now, beside its firings, also while it is stopped. The job is part of the trace that a submission would be.
+   * Makes a job of the schedule now, in addition to its firings; a stopped schedule does so too. The job is part of
+   * the same trace as a submission would be.
    * @throws NotFoundError
-   * @throws ValidationError if its job's type is not declared any more
+   * @throws ValidationError if the type of its job is not declared any more
    */
   async runNow(id: string, options?: CallOptions): Promise<{ readonly jobId: string }> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -176,11 +184,11 @@ export class ScheduleVerbs {
     if (outcome.kind === 'missing') throw new NotFoundError({ scheduleId: checkedId });
     throw new ValidationError(
       'type',
-      `is not declared, got ${JSON.stringify(outcome.type)}: declare it, or put the schedule with another one (schedule ${checkedId})`,
+      `is not declared, got ${JSON.stringify(outcome.type)}: declare it, or put the schedule with another type (schedule ${checkedId})`,
     );
   }
 
-  async #found(
+  async #viewFrom(
     id: string,
     options: CallOptions | undefined,
     verb: (context: OperateContext, id: string) => Promise<ScheduleRecord | undefined>,
@@ -205,8 +213,11 @@ function idOf(id: unknown): string {
   return id as string;
 }
 
-/** @throws ValidationError which names the schedule, for what JSON would change or lose */
-function askedOf(id: string, request: unknown): Json {
+/**
+ * The request as JSON.
+ * @throws ValidationError which names the schedule, for values that JSON would change or lose
+ */
+function requestAsJson(id: string, request: unknown): Json {
   try {
     return jsonOf(request);
   } catch (error) {
@@ -216,13 +227,13 @@ function askedOf(id: string, request: unknown): Json {
   }
 }
 
-function specOf(id: string, asked: unknown, { configuration, nowMs }: OperateContext): ScheduleSpec {
+function parsedSpec(id: string, asked: unknown, { configuration, nowMs }: OperateContext): ScheduleSpec {
   const parsed = parseSchedule(asked, nowMs(), configuration.types);
   if ('spec' in parsed) return parsed.spec;
   throw new ValidationError(parsed.refusal.field, `${parsed.refusal.reason} (schedule ${id})`);
 }
 
-const STATES = { asked: 'paused', failures: 'stopped', type: 'stopped', ended: 'ended' } as const;
+const STATE_OF_STOP = { asked: 'paused', failures: 'stopped', type: 'stopped', ended: 'ended' } as const;
 
 function viewOf(record: ScheduleRecord): ScheduleView {
   const { spec, state } = record;
@@ -230,7 +241,7 @@ function viewOf(record: ScheduleRecord): ScheduleView {
   const isActive = stopped === undefined;
   return {
     id,
-    state: stopped === undefined ? 'active' : STATES[stopped],
+    state: stopped === undefined ? 'active' : STATE_OF_STOP[stopped],
     isDeclared,
     spec,
     ...(lastMs === undefined ? {} : { lastMs }),
@@ -241,7 +252,7 @@ function viewOf(record: ScheduleRecord): ScheduleView {
       ...entry,
       ...(entry.what === 'made' || entry.what === 'manual' ? { jobId: jobIdOfEntry(id, entry) } : {}),
     })),
-    why: whyOf(record),
+    why: reasonsOf(record),
     createdAtMs,
     changedAtMs,
   };
@@ -249,42 +260,42 @@ function viewOf(record: ScheduleRecord): ScheduleView {
 
 const iso = (atMs: number): string => new Date(atMs).toISOString();
 
-const span = ({ atMs, untilMs }: FiringEntry): string =>
+const firingsText = ({ atMs, untilMs }: FiringEntry): string =>
   untilMs === undefined ? `The firing of ${iso(atMs)}` : `The firings from ${iso(atMs)} to ${iso(untilMs)}`;
 
-/** Why it does not fire, or did not. */
-function whyOf({ spec, state }: ScheduleRecord): readonly string[] {
+/** Sentences that say why it does not fire, or did not. */
+function reasonsOf({ spec, state }: ScheduleRecord): readonly string[] {
   const { stopped, history, queuedMs, dealtMs, nextMs } = state;
   const why: string[] = [];
   if (stopped === 'asked')
-    why.push('It is paused: it fires again once it is resumed, and leaves out what is due until then.');
+    why.push('It is paused: it fires again once it is resumed, and makes no jobs for firings until then.');
   if (stopped === 'failures')
     why.push(
-      `It paused itself: ${state.failures} of its jobs in a row have failed. Resume it once that is mended.`,
+      `It stopped itself: ${state.failures} of its jobs in a row have failed. Resume it once that is fixed.`,
     );
   if (stopped === 'type')
     why.push(
-      `It stopped itself: no job type ${JSON.stringify(spec.job.type)} was declared. Resume it once one is, or put it with another.`,
+      `It stopped itself: no job type ${JSON.stringify(spec.job.type)} was declared. Resume it once the type is declared, or put it with another type.`,
     );
-  if (stopped === 'ended') why.push('It has ended: none of its times is left.');
+  if (stopped === 'ended') why.push('It has ended: it has no firing left.');
   if (queuedMs !== undefined) why.push(`The firing of ${iso(queuedMs)} waits for the end of the job before.`);
   for (const entry of history) {
     if (entry.what === 'missed')
       why.push(
-        `${span(entry)} made no job: noticed more than ${spec.misfireGraceMs} ms late, and misfire is ${spec.misfire}.`,
+        `${firingsText(entry)} made no job: noticed more than ${spec.misfireGraceMs} ms late, and misfire is ${spec.misfire}.`,
       );
     if (entry.what === 'running')
       why.push(
-        `${span(entry)} made no job: the job before had not ended, and ifRunning is ${spec.ifRunning}.`,
+        `${firingsText(entry)} made no job: the job before had not ended, and ifRunning is ${spec.ifRunning}.`,
       );
-    if (entry.what === 'paused') why.push(`${span(entry)} made no job: the schedule was paused.`);
-    if (entry.what === 'blackout') why.push(`${span(entry)} made no job: in a blackout.`);
+    if (entry.what === 'paused') why.push(`${firingsText(entry)} made no job: the schedule was paused.`);
+    if (entry.what === 'blackout') why.push(`${firingsText(entry)} made no job: in a blackout.`);
   }
-  const coming =
+  const next =
     stopped === undefined ? inBlackout(firesOf(rulesOf(spec, state.anchorMs), readCron), dealtMs) : undefined;
-  if (coming !== undefined)
+  if (next !== undefined)
     why.push(
-      `The firing of ${iso(coming.fromMs)} is in a blackout; the next one outside is ${nextMs === undefined ? 'none' : `that of ${iso(nextMs)}`}.`,
+      `The firing of ${iso(next.fromMs)} is in a blackout; the next one outside of it is ${nextMs === undefined ? 'none' : `that of ${iso(nextMs)}`}.`,
     );
   return why;
 }

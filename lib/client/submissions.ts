@@ -1,4 +1,4 @@
-/** The client's verbs that make jobs: one, many, and one whose end is waited for. */
+/** The client's verbs that make jobs: `submit`, `submitMany`, and `run`, which waits for the job's end. */
 
 import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
 import type { Job, JobMode } from '../core/job.ts';
@@ -29,22 +29,24 @@ export interface SubmitRequest {
   readonly type: string;
   /** Any JSON up to 64 KB; null if absent. */
   readonly payload?: unknown;
-  /** 0 (default) to 10. */
+  /** 0 to 10: among the jobs of one fairness key, those of a higher priority start earlier. @default 0 */
   readonly priority?: number | undefined;
-  /** `queued` unless given; `run` always submits `onDemand`. */
+  /** @default `queued`; `run` always submits `onDemand` */
   readonly mode?: JobMode | undefined;
-  /** Whose share it counts against, such as a customer. */
+  /** The key whose fair share the job is charged to, such as a customer. @default - the empty key */
   readonly fairnessKey?: string | undefined;
-  /** With the type's conflict group: jobs on one resource never run together. */
+  /**
+   * The resource that the job works on. Jobs on one resource whose types share a conflict group never run together.
+   */
   readonly resourceId?: string | undefined;
-  /** Free text for people who look at the job, of at most 256 bytes; nothing is decided by it. */
+  /** Free text for people who look at the job, at most 256 bytes. It decides nothing. */
   readonly label?: string | undefined;
-  /** ISO 8601 with a zone: not before this instant. */
+  /** ISO 8601 with a zone: the job starts no earlier than this. @default - now */
   readonly runAt?: string | undefined;
-  /** Submitted twice, it makes one job. Without one, a call that got no answer cannot be repeated safely. */
+  /** Requests with the same key make one job. Without a key, a call that got no answer cannot be repeated safely. */
   readonly idempotencyKey?: string | undefined;
   /**
-   * The trace that the job belongs to (W3C Trace Context), for its handler and its outcome event.
+   * The trace that the job belongs to (W3C Trace Context). Its handler and its outcome event get it.
    * @default - the client's own
    */
   readonly traceparent?: string | undefined;
@@ -52,47 +54,47 @@ export interface SubmitRequest {
 
 export interface SubmitResult {
   readonly jobId: string;
-  /** As it was stored, now or before. */
+  /** The job as it is stored. */
   readonly job: Job;
-  /** The same request made this job before. */
+  /** Whether an earlier, equal request made this job. */
   readonly repeated: boolean;
 }
 
-/** What became of one request of many. */
+/** The outcome of one request of many. */
 export type SubmitEntry =
   | ({ readonly kind: 'accepted' } & SubmitResult)
   | { readonly kind: 'refused'; readonly error: ValidationError | ConflictError }
-  /** Trouble with the store: it may have been stored or not. With its idempotency key it can be submitted again. */
+  /** The store failed, so the job may have been stored or not. With an idempotency key it can be submitted again. */
   | { readonly kind: 'failed'; readonly jobId: string; readonly error: Error };
 
 export interface RunOptions extends CallOptions {
   /**
-   * How long to wait for the job's end, in milliseconds: more than 0, a day at most.
+   * How long to wait for the job's end, in milliseconds: above 0, at most 24 hours.
    * @default 300,000
    */
   readonly timeoutMs?: number | undefined;
   /**
-   * Cancels the job when its last waiter gives up, by time or signal. Counted are the waiters of this client: the job
-   * goes on if one of them did not set this, and waiters of other processes are not known here. A process that is
-   * killed gives nothing up.
+   * Cancels the job when its last waiter gives up, by time or by signal. Only waiters of this client are counted: the
+   * job continues if one of them did not set this, and waiters of other processes are not known here. A process that
+   * is killed cancels nothing.
    * @default false
    */
   readonly dieWithWaiter?: boolean | undefined;
-  /** Hears of the job as soon as it is stored, and each time that it was looked up. */
+  /** Called with the job once it is stored, and after each look-up. */
   readonly onProgress?: ((job: Job) => void) | undefined;
 }
 
 const RUN_TIMEOUT_MS = 300_000;
 const SUBMIT_BATCH = 100;
-/** Who cancels a job whose last waiter is gone. */
-const GAVE_UP = 'its last waiter';
+/** The actor that the job's history names when its last waiter has given up. */
+const LAST_WAITER = 'its last waiter';
 
 export class Submissions {
   readonly #parts: ClientParts;
   readonly #contexts: ClientContexts;
   readonly #cancel: (jobId: string, actor: string) => Promise<CancelOutcome>;
   readonly #waiters = new Waiters();
-  readonly #told = new DispatcherNotifier();
+  readonly #notifier = new DispatcherNotifier();
 
   constructor(
     parts: ClientParts,
@@ -107,7 +109,7 @@ export class Submissions {
   /** See `StoreClient.submit`. */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { context, asked } = await within(signal, () => this.#asked(request), 'look');
+    const { context, asked } = await within(signal, () => this.#checkedRequest(request), 'look');
     const job = this.#jobOf(asked, context);
     const [outcome] = await within(signal, () => this.#store(context, [job]));
     return resultOf(outcome, job);
@@ -127,7 +129,7 @@ export class Submissions {
         `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}; split it`,
       );
     }
-    const entries: Entry[] = [];
+    const entries: PreparedEntry[] = [];
     for (const request of list) entries.push(await within(signal, () => this.#entryOf(request), 'look'));
     const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
     const outcomes = new Map<Job, SubmitEntry>();
@@ -155,9 +157,9 @@ export class Submissions {
       onProgress,
     } = optionsOf(SHAPES.runOptions, options);
     const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
-    const { context, asked } = await within(signal, () => this.#asked(request), 'look');
+    const { context, asked } = await within(signal, () => this.#checkedRequest(request), 'look');
     if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
-      throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or submit it');
+      throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or use submit');
     }
     stopIfAborted(signal);
     const job = this.#jobOf({ ...asked, mode: 'onDemand' }, context);
@@ -174,13 +176,13 @@ export class Submissions {
       onProgress?.(stored);
       const end = await awaitEnd(context, stored, { untilMonotonicMs, signal, onProgress });
       if (end.kind === 'missing') throw new NotFoundError({ jobId: job.id });
-      if (end.kind === 'ended') return succeeded(end.job);
-      const cancel = leave() ? await this.#cancel(job.id, GAVE_UP) : undefined;
-      // It ended while the time ran out: there is a result after all.
-      if (cancel?.kind === 'ended') return succeeded(cancel.job);
-      const asking = cancel?.kind === 'missing' ? undefined : cancel?.kind;
-      if (end.kind === 'aborted') throw new AbortError(signal?.reason, { jobId: job.id, cancel: asking });
-      throw runTimedOut({ jobId: job.id, state: end.job.state }, timeoutMs, asking, {
+      if (end.kind === 'ended') return requireSuccess(end.job);
+      const cancel = leave() ? await this.#cancel(job.id, LAST_WAITER) : undefined;
+      // The job ended while the time ran out: there is a result after all.
+      if (cancel?.kind === 'ended') return requireSuccess(cancel.job);
+      const requested = cancel?.kind === 'missing' ? undefined : cancel?.kind;
+      if (end.kind === 'aborted') throw new AbortError(signal?.reason, { jobId: job.id, cancel: requested });
+      throw runTimedOut({ jobId: job.id, state: end.job.state }, timeoutMs, requested, {
         cause: end.cause,
       });
     } finally {
@@ -188,8 +190,13 @@ export class Submissions {
     }
   }
 
-  /** What is asked for, and whom to ask. A type that nobody knows may have been declared a moment ago. */
-  async #asked(request: unknown): Promise<{ readonly context: OperateContext; readonly asked: JobRequest }> {
+  /**
+   * The checked request, and the context for it. If it does not fit the declaration, a newer one is read: its type
+   * may have just been declared.
+   */
+  async #checkedRequest(
+    request: unknown,
+  ): Promise<{ readonly context: OperateContext; readonly asked: JobRequest }> {
     const context = await this.#contexts.current();
     try {
       return { context, asked: checkedRequest(request, context.configuration) };
@@ -210,12 +217,12 @@ export class Submissions {
 
   #store(context: OperateContext, jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
     if (this.#parts.promptStart === false) return submit(context, jobs);
-    return submit(context, jobs, (store) => this.#told.notifyWhile(context, jobs, store));
+    return submit(context, jobs, (store) => this.#notifier.notifyWhile(context, jobs, store));
   }
 
-  async #entryOf(request: unknown): Promise<Entry> {
+  async #entryOf(request: unknown): Promise<PreparedEntry> {
     try {
-      const { context, asked } = await this.#asked(request);
+      const { context, asked } = await this.#checkedRequest(request);
       return { job: this.#jobOf(asked, context) };
     } catch (error) {
       if (error instanceof ValidationError) return { kind: 'refused', error };
@@ -232,7 +239,7 @@ export class Submissions {
       if (!(error instanceof RefusedError) || jobs.length === 1)
         return jobs.map((job) => failed(job, trouble));
     }
-    // One of them is refused for good: by themselves, the others do not share its end.
+    // One of the jobs is refused for good. The halves are submitted separately, so that the others are stored.
     const half = Math.ceil(jobs.length / 2);
     return [
       ...(await this.#submitBatch(jobs.slice(0, half), context)),
@@ -241,8 +248,8 @@ export class Submissions {
   }
 }
 
-/** A request that was taken, or why not. */
-type Entry = { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }>;
+/** A request that was accepted, or the reason why it was refused. */
+type PreparedEntry = { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }>;
 
 function resultOf(outcome: CreateOutcome | undefined, asked: Job): SubmitResult {
   const entry = entryFrom(outcome, asked);
@@ -261,9 +268,9 @@ function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry 
 const failed = (job: Job, error: Error): SubmitEntry => ({ kind: 'failed', jobId: job.id, error });
 
 const noAnswer = (job: Job): Error =>
-  new UnavailableError(`the store said nothing about job ${job.id}; submit it again`);
+  new UnavailableError(`the store gave no answer for job ${job.id}; submit it again`);
 
-function succeeded(job: Job): Job {
+function requireSuccess(job: Job): Job {
   if (job.state === 'failed') throw new JobFailedError(job);
   if (job.state === 'cancelled') throw new JobCancelledError(job);
   return job;

@@ -25,7 +25,7 @@ export const DECLARATION_AGAIN_MS = 1_000;
 /** How many versions a process caches. Running jobs may have been claimed under older ones. */
 const CACHED_VERSIONS_MAX = 20;
 
-/** What is declared, under which version. */
+/** One version of the declaration. */
 export interface VersionedDeclaration extends DeclaredPool {
   readonly version: number;
   readonly declaredAtMs: number;

@@ -1,4 +1,4 @@
-/** Somebody waits for a job's end. */
+/** Waits for a job's end by reading it again and again. */
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import { isTerminal, type Job } from '../core/job.ts';
 import type { Clock } from '../runtime/contract.ts';

@@ -20,7 +20,7 @@ export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonl
   for (let from = 0; from < all.length; from += most) yield all.slice(from, from + most);
 }
 
-/** Who does not know of jobs takes it for a wake as any other. */
+/** A wake's body. A receiver that ignores `jobIds` treats it as any other wake. */
 export const encodeWake = ({ partition, dueAtMs, jobIds }: WakeRequest): string =>
   JSON.stringify({ partition, dueAtMs, jobIds });
 

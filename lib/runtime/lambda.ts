@@ -63,7 +63,10 @@ export class LeanFormatter extends LogFormatter {
   }
 }
 
-/** What `POWERTOOLS_LOG_LEVEL` leaves out. Not by Powertools: there, Lambda's own level, which a function with logs as JSON always has, takes its place. */
+/**
+ * Drops entries below `POWERTOOLS_LOG_LEVEL`. Powertools would not do so: it prefers Lambda's own level, which a function
+ * with JSON logs always has.
+ */
 function quieted(log: Log, level = ''): Log {
   const levels = ['INFO', 'WARN', 'ERROR', 'CRITICAL'];
   const least = level.toUpperCase() === 'SILENT' ? levels.length : levels.indexOf(level.toUpperCase());

@@ -1,4 +1,7 @@
-/** What is asked of schedules: made, changed, looked at, stopped, removed. Whoever changes one completes what was decided before. */
+/**
+ * Use cases of schedules: create, change, read, pause, resume, run now, list, delete. A change first completes the
+ * firings that were decided before it.
+ */
 
 import { ThrottledError } from '../core/errors.ts';
 import {
@@ -295,8 +298,8 @@ export async function runNow(
       // planted: run-now-moves
       making: [firing],
       previousMs: state.lastMs,
-      // Keeps the schedule in the line of due schedules, where a pass finds and completes the firing if this process dies.
-      // Stopped schedules need it as well.
+      // Keeps the schedule in the line of due schedules, where a pass finds and completes the firing if this process
+      // dies. Stopped schedules need it as well.
       // planted: asked-for-nowhere
       dueMs: state.dueMs ?? atMs,
       ...withEntries(read, [{ atMs, what: 'manual' }]),

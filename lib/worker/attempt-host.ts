@@ -1,7 +1,7 @@
 /**
- * What a host of handlers, a function or a process, does beside them, for all attempts that it runs: it asks whether their jobs are
- * still wanted (`watchJobs`), tells them when their time is over (`deadlinesBy`), passes on how far they are (`progressOf`),
- * and counts what has started (`noteStart`).
+ * A worker's duties towards the attempts that it runs, in a function or a process: it looks up whether their jobs are
+ * still wanted (`watchJobs`), stops them when their time is over (`deadlinesBy`), reports their progress
+ * (`progressOf`) and counts the starts (`noteStart`).
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
@@ -12,7 +12,7 @@ import { PROGRESS_BYTES_MAX } from '../store/contract/bounds.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 import { AttemptError } from './errors.ts';
 
-/** How often a host asks by default. Jobs that end sooner cost nothing. */
+/** How often a worker looks up its running jobs by default. Jobs that end sooner cost no read. */
 export const WATCH_EVERY_MS = 10_000;
 
 export interface WatchOptions {
@@ -23,8 +23,8 @@ export interface WatchOptions {
 }
 
 /**
- * Watches a running job until the answered function is called. `stop` is called once at most, with an `AttemptError` as its reason:
- * `JobCancelled` or `JobSuperseded`.
+ * Watches a running job until the returned function is called. `stop` is called at most once, with an `AttemptError`
+ * whose reason is `JobCancelled` or `JobSuperseded`.
  */
 export type Watch = (job: MovingJob, stop: (reason: Error) => void) => () => void;
 
@@ -47,16 +47,13 @@ function reasonToStop(running: MovingJob, now: MovingJob | undefined): Error | u
     );
   }
   if (now.cancelRequestedAtMs === undefined) return undefined;
-  return new AttemptError(
-    'JobCancelled',
-    `the end of job ${running.id} was asked for; stop and leave things tidy`,
-  );
+  return new AttemptError('JobCancelled', `job ${running.id} was cancelled; stop and clean up`);
 }
 
-/** One host's watch over the jobs it runs. It asks nothing while none runs for longer than `everyMs`. */
+/** One worker's watch over the jobs that it runs. It reads nothing while no job has run for longer than `everyMs`. */
 export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: WatchOptions): Watch {
   const watched = new Set<Watched>();
-  let idle: AbortController | undefined;
+  let watching: AbortController | undefined;
 
   const look = async (): Promise<void> => {
     const sinceMs = clock.monotonicMs() - everyMs;
@@ -69,7 +66,7 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
         unreadable: (id) => unreadable.add(id),
       });
       for (const [at, each] of old.entries()) {
-        // While we asked it may have ended by itself. Of one that cannot be read nobody knows that it is not wanted.
+        // The attempt may have ended during the lookup. A job that cannot be read counts as still wanted.
         if (!watched.has(each) || unreadable.has(each.job.id)) continue;
         const reason = reasonToStop(each.job, jobs[at]);
         if (reason === undefined) continue;
@@ -77,11 +74,11 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
         each.stop(reason);
       }
     } catch (error) {
-      log.warn('running jobs could not be looked up; the next look will', { error: String(error) });
+      log.warn('running jobs could not be looked up; the next look-up tries again', { error: String(error) });
     }
   };
 
-  const lookOn = async (ended: AbortController): Promise<void> => {
+  const lookRepeatedly = async (ended: AbortController): Promise<void> => {
     while (!ended.signal.aborted) {
       await clock.sleep(everyMs, ended.signal);
       if (!ended.signal.aborted) await look();
@@ -91,90 +88,91 @@ export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: Watch
   const end = (each: Watched): void => {
     watched.delete(each);
     if (watched.size > 0) return;
-    // Without a reason, an error would be made for nobody.
-    idle?.abort('over');
-    idle = undefined;
+    // Given a reason, `abort` creates no error of its own.
+    watching?.abort('over');
+    watching = undefined;
   };
 
   return (job, stop) => {
     const each = { job, stop, sinceMonotonicMs: clock.monotonicMs() };
     watched.add(each);
-    if (idle === undefined) {
-      idle = new AbortController();
-      void lookOn(idle);
+    if (watching === undefined) {
+      watching = new AbortController();
+      void lookRepeatedly(watching);
     }
     return () => end(each);
   };
 }
 
-/** Calls `over` once, after so long, unless the answered function is called before. */
+/** Calls `over` once, `afterMs` later, unless the returned function is called before. */
 export type Deadlines = (afterMs: number, over: () => void) => () => void;
 
 interface Deadline {
   readonly atMonotonicMs: number;
   readonly over: () => void;
-  /** Its place among those that wait; -1 for one that does not. */
-  place: number;
+  /** Its index among the deadlines that wait; -1 once it does not wait any more. */
+  at: number;
 }
 
-/** One host's deadlines: one sleep for all of them, and none while there are no attempts. */
+/** One worker's deadlines: a single timer serves all of them, and none runs while there are no attempts. */
 export function deadlinesBy(clock: Clock): Deadlines {
-  // Not a set: one that fills and empties all the time is made anew each time, and each that has grown old before it was
-  // thrown away keeps the next ones, and all that their attempts hold, from the collector's quick rounds.
+  // An array, not a Set: a Set that keeps filling and emptying reallocates its table each time. Old tables keep newer
+  // ones, and all that their attempts hold, from the collector's quick rounds.
   const waiting: Deadline[] = [];
   let sleep: { readonly untilMonotonicMs: number; readonly end: AbortController } | undefined;
 
-  const leave = (each: Deadline): void => {
+  const remove = (each: Deadline): void => {
     const last = waiting.at(-1);
-    if (each.place === -1 || last === undefined) return;
-    waiting[each.place] = last;
-    last.place = each.place;
-    each.place = -1;
+    if (each.at === -1 || last === undefined) return;
+    waiting[each.at] = last;
+    last.at = each.at;
+    each.at = -1;
     waiting.pop();
   };
 
-  const wakeUp = (): void => {
-    // Without a reason, an error would be made for nobody.
+  const endSleep = (): void => {
+    // Given a reason, `abort` creates no error of its own.
     sleep?.end.abort('over');
     sleep = undefined;
   };
 
   const sleepUntil = async (untilMonotonicMs: number): Promise<void> => {
-    wakeUp();
+    endSleep();
     const end = new AbortController();
     sleep = { untilMonotonicMs, end };
-    // Whole milliseconds: the rest of a rounding error would be slept for ever.
+    // Whole milliseconds: a remainder from rounding would be slept for again and again.
     await clock.sleep(Math.ceil(untilMonotonicMs - clock.monotonicMs()), end.signal);
     if (end.signal.aborted) return;
     sleep = undefined;
     const nowMs = clock.monotonicMs();
     let nextMs = Infinity;
     for (const each of waiting.filter(({ atMonotonicMs }) => atMonotonicMs <= nowMs)) {
-      // One that is over may have ended another.
-      if (each.place === -1) continue;
-      leave(each);
+      // The callback of one deadline may have removed another.
+      if (each.at === -1) continue;
+      remove(each);
       each.over();
     }
     for (const each of waiting) nextMs = Math.min(nextMs, each.atMonotonicMs);
-    // What `over` has added since sleeps already, unless something is due before it.
+    // `over` may have added deadlines, which have set the timer already. It stays unless something is due earlier.
     const isInTime =
       sleep !== undefined && (sleep as { untilMonotonicMs: number }).untilMonotonicMs <= nextMs;
     if (Number.isFinite(nextMs) && !isInTime) void sleepUntil(nextMs);
   };
 
   return (afterMs, over) => {
-    const each = { atMonotonicMs: clock.monotonicMs() + afterMs, over, place: waiting.length };
+    const each = { atMonotonicMs: clock.monotonicMs() + afterMs, over, at: waiting.length };
     waiting.push(each);
     if (sleep === undefined || each.atMonotonicMs < sleep.untilMonotonicMs)
       void sleepUntil(each.atMonotonicMs);
     return () => {
-      leave(each);
-      if (waiting.length === 0) wakeUp();
+      remove(each);
+      if (waiting.length === 0) endSleep();
     };
   };
 }
 
 export interface Progress {
+  /** Reports how far a job is. Progress that is not JSON of at most 1 KB is dropped with a warning. */
   readonly say: (job: Job, said: Json) => void;
   readonly end: () => void;
 }
@@ -186,7 +184,7 @@ export interface ProgressOptions {
   readonly pass: (latest: Json, job: Job) => void;
 }
 
-/** Passes on the latest of what is said: at once, and then so often at most. */
+/** Passes on the latest progress: the first at once, later ones at most once per `everyMs`. */
 export function progressOf({ clock, log, everyMs, pass }: ProgressOptions): Progress {
   const ended = new AbortController();
   let passedAtMs = Number.NEGATIVE_INFINITY;
@@ -198,7 +196,7 @@ export function progressOf({ clock, log, everyMs, pass }: ProgressOptions): Prog
     passedAtMs = clock.monotonicMs();
     pass(said, job);
   };
-  const waitOn = async (): Promise<void> => {
+  const waitToPassOn = async (): Promise<void> => {
     isWaiting = true;
     await clock.sleep(Math.ceil(passedAtMs + everyMs - clock.monotonicMs()), ended.signal);
     isWaiting = false;
@@ -214,16 +212,16 @@ export function progressOf({ clock, log, everyMs, pass }: ProgressOptions): Prog
         });
         return;
       }
-      // Not by the timer alone: whoever keeps the event loop busy is heard, too.
+      // Checked here as well as by the timer, which is late while a handler keeps the event loop busy.
       if (clock.monotonicMs() >= passedAtMs + everyMs) return passOn(job, stored);
       waiting = { job, said: stored };
-      if (!isWaiting) void waitOn();
+      if (!isWaiting) void waitToPassOn();
     },
     end: () => ended.abort(),
   };
 }
 
-/** Small enough, or undefined. */
+/** The progress as JSON holds it; undefined if it is not JSON or is too large. */
 function storable(said: Json): Json | undefined {
   try {
     const text = JSON.stringify(said);
@@ -233,7 +231,10 @@ function storable(said: Json): Json | undefined {
   }
 }
 
-/** Counts a job that has started, and what it has waited by the clocks of whoever made it ready and of this worker. */
+/**
+ * Counts a job that has started, and how long it waited: from `readyAtMs`, by the clock of the process that made it
+ * ready, to its start by the clock of this worker.
+ */
 export function noteStart(
   metrics: Metrics | undefined,
   configuration: PoolConfiguration,

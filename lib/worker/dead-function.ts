@@ -1,7 +1,7 @@
 /**
- * A function deletes its message when it has ended. So a message that comes again though its job runs tells of a function
- * that died, or of a copy. Which of the two, the attempt's lease says: nothing outlives its function's deadline, which the
- * start wrote on the job.
+ * A function deletes its message when it has ended. So a message that is delivered again while its job runs means
+ * that the function died, or that the message is a duplicate. The attempt's lease decides which: no attempt outlives
+ * its function's deadline, which the start stored on the job.
  */
 
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
@@ -17,16 +17,16 @@ export interface DeadFunctionContext
   readonly clock: Clock;
 }
 
-/** What a message that could not start its job tells of the attempt that did. */
+/** The state of a job's attempt, as a message that could not start the job finds it. */
 export type Found =
   /** It has ended, or another claim holds the job. */
   | 'over'
-  /** It may run still. */
+  /** It may still run. */
   | 'running'
-  /** It died, and was ended: its type's policy decides what follows. */
+  /** Its function died. The attempt was ended, and the type's policy decides what follows. */
   | 'ended';
 
-/** Ends the attempt of a function that died, long before a pass would look for it. Fenced by the attempt's claim. */
+/** Ends the attempt of a function that died, long before a pass would check it. Fenced by the attempt's claim. */
 export async function endIfDead(
   context: DeadFunctionContext,
   { jobId, claimId }: DispatchMessage,
@@ -34,7 +34,7 @@ export async function endIfDead(
   const { store, clock } = context;
   const [job] = await store.lookUpJobs({ ids: [jobId] });
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
-  // Without it a process runs the job: its record decides.
+  // A job without `runUntilMs` runs in a process: its worker record decides.
   if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
   // planted: terms-of-the-dead
   const { type } = await termsOf(context, job);

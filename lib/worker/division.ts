@@ -1,15 +1,15 @@
 /**
- * How a worker's slots are divided anew when the number of partitions changes while it lives, so that they never count twice.
+ * How a worker's slots are divided anew when the number of partitions changes while it lives, so that no slot counts twice.
  *
- * A partition counts on the slots that its last read showed, and what it has reserved on them may not have started yet. So slots
- * are lowered where there are too many, and raised elsewhere only after
+ * A partition counts on the slots that its last read showed, and jobs that it reserved on them may not have started yet. So
+ * slots are lowered where there are too many, and raised in another partition only after
  *
- *  - a read shows the lowered record, at some version of the partition, and
- *  - a later read, at a later version, shows no more places of the fleet than slots. Passes that loaded an earlier version, and may have
- *    counted on the slots, can commit nothing by then; those that loaded a later one have seen the lowered record. A wake raises the version
- *    also where nothing happens.
+ *  - a read shows the lowered record, at some version of the partition summary, and
+ *  - a later read, at a later version, shows no more reserved jobs of the fleet than slots. Passes that loaded an earlier
+ *    version, and may have counted on the slots, can no longer commit; those that loaded a later one have seen the lowered
+ *    record. A wake raises the version even if nothing else happens in the partition.
  *
- * While slots are lent from or to the partition, they stay: the borrower counts on them.
+ * Slots that are lent from or to the partition are not moved: the borrower counts on them.
  */
 
 import type { WorkerIdentity } from '../store/contract/records.ts';
@@ -22,16 +22,18 @@ export interface DivisionParts {
   readonly life: WorkerIdentity;
   readonly fleet: string;
   readonly slots: number;
-  /** As they are divided at first. */
+  /** The slots of each partition at first. */
   readonly shares: ReadonlyMap<number, number>;
-  /** From the next heartbeat on the worker has so many slots in a partition. */
-  readonly tell: (partition: number, slots: number) => void;
+  /** From the next heartbeat on, the worker's record in the partition has this many slots. */
+  readonly setSlots: (partition: number, slots: number) => void;
 }
 
-/** Slots that a partition is to have no more. */
+/** Slots that were taken from a partition and are not given to another one yet. */
 interface Lowered {
   readonly units: number;
-  /** The partition's version at which a read has shown the lowered record; undefined: none has so far. */
+  /**
+   * The partition's version at the first read that showed the lowered record; undefined while no read has shown it.
+   */
   readonly version: number | undefined;
 }
 
@@ -45,22 +47,25 @@ export class Division {
     this.#shares = new Map(parts.shares);
   }
 
-  /** Slots are on their way from one partition to another. */
+  /** Whether slots are moving from one partition to another. */
   get isUnderWay(): boolean {
     return this.#lowered.size > 0;
   }
 
-  /** Partitions whose next version is waited for. */
+  /** Partitions that must reach another version before their slots can move. */
   get waitsFor(): readonly number[] {
     return [...this.#lowered.keys()];
   }
 
-  /** Whether others wait for slots that a partition had. */
+  /** Whether slots that a partition had are still to be given to others. */
   owes(partition: number): boolean {
     return this.#lowered.has(partition);
   }
 
-  /** Goes a step towards as many partitions, of which this one comes first. To be called from time to time. Answers who got some. */
+  /**
+   * Goes one step towards the division among `partitions` partitions, where `first` comes first. To be called
+   * repeatedly. Returns the partitions that got slots.
+   */
   async step(partitions: number, first: number): Promise<readonly number[]> {
     const wanted = sharesOf(this.#parts.slots, partitions, first);
     const raised: number[] = [];
@@ -86,7 +91,7 @@ export class Division {
     this.#lowered.delete(partition);
     const raised: number[] = [];
     let left = units;
-    // None has more than it is to have, and together they lack what was lowered: there is room for all of it.
+    // No partition has more than its target, and together they lack as many slots as were lowered: all of them fit.
     for (const [receiver, target] of wanted) {
       const share = this.#shares.get(receiver) ?? 0;
       const more = Math.min(left, target - share);
@@ -101,10 +106,10 @@ export class Division {
 
   #set(partition: number, share: number): void {
     this.#shares.set(partition, share);
-    this.#parts.tell(partition, share);
+    this.#parts.setSlots(partition, share);
   }
 
-  /** Whether nothing counts on the slots any more that the partition had. */
+  /** Whether no pass counts any more on the slots that the partition had. */
   async #isFree(partition: number, { units, version }: Lowered): Promise<boolean> {
     const { store, nowMs, life, fleet } = this.#parts;
     const state = await store.loadPartition({ partition, nowMs: nowMs(), withoutLedgers: true });
@@ -115,8 +120,8 @@ export class Division {
     if (own?.slots !== this.#shares.get(partition)) return false;
     if (version === undefined) this.#lowered.set(partition, { units, version: state.version });
     if (version === undefined || state.version === version || state.loans.length > 0) return false;
-    const places = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
+    const reserved = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
     const registered = ofFleet.reduce((total, worker) => total + worker.slots, 0);
-    return places.filter((entry) => entry.fleet === fleet).length <= registered;
+    return reserved.filter((entry) => entry.fleet === fleet).length <= registered;
   }
 }

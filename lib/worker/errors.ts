@@ -1,27 +1,32 @@
-/** What ends an attempt from outside its handler. */
+/** Errors that end an attempt from outside its handler. */
 
-/** Why an attempt ended that its handler did not end itself. Kept with the job as the name of its error. */
+/**
+ * The reason of an attempt's end that did not come from its handler. Stored with the job as the name of its error.
+ */
 export type AttemptReason =
   /** The attempt took longer than its type allows. */
   | 'JobTimeout'
   /** A client or an operator has cancelled the job. */
   | 'JobCancelled'
-  /** Another attempt holds the job: nothing that this one does counts. */
+  /** Another attempt holds the job, or the job has ended: nothing that this attempt does counts. */
   | 'JobSuperseded'
-  /** The job's record cannot be read in full: it is not run, and not tried again. */
+  /** The job's record cannot be read in full: it is not run, and not retried. */
   | 'JobUnreadable'
-  /** The worker has no handler for the job's type. Another attempt would find none either. */
+  /** The worker has no handler for the job's type. A retry would not find one either. */
   | 'MissingHandler'
   /** The handler's result is not JSON, or too large. */
   | 'ResultRefused'
   /** A checkpoint is not JSON, or too large. */
   | 'CheckpointRefused'
-  /** The attempt was started too late: its handler has not run, and the job is as it was before. */
+  /** The attempt started too late: its handler has not run, and the job is as it was before. */
   | 'NotBegun'
-  /** The handler goes on after it was told to stop, for the reason in `cause`: its process must end before the job may run again. */
+  /**
+   * The handler kept running after its signal was aborted for the reason in `cause`. Its process must end before the
+   * job may run again.
+   */
   | 'HandlerHung';
 
-/** Ends an attempt. As the reason of a handler's signal it says why the handler is to stop. */
+/** Ends an attempt. As the reason of a handler's signal it says why the handler has to stop. */
 export class AttemptError extends Error {
   override readonly name = 'AttemptError';
   readonly reason: AttemptReason;
@@ -32,14 +37,14 @@ export class AttemptError extends Error {
   }
 }
 
-/** Whether this is an attempt's end for one of these reasons. */
+/** Whether `error` is an `AttemptError` with one of these reasons. */
 export const isAttemptError = (error: unknown, ...reasons: readonly AttemptReason[]): error is AttemptError =>
   error instanceof AttemptError && reasons.includes(error.reason);
 
-/** The worker ends, or could not begin: the reason of the signals of its attempts. */
+/** The worker ends, or could not be registered. Its attempts' signals carry it as their reason. */
 export class WorkerStoppedError extends Error {
   override readonly name = 'WorkerStoppedError';
-  /** The worker did not end in order and counts as lost. */
+  /** Whether the worker counts as lost, because it did not end in order. */
   readonly isLoss: boolean;
 
   constructor(message: string, options: ErrorOptions & { readonly isLoss?: boolean } = {}) {

@@ -1,4 +1,7 @@
-/** The composition root of a worker process: from the environment that the Scheduler construct's `workerEnvironment` gives. */
+/**
+ * `fairlead/worker`, for a process: builds a worker from the environment variables that `workerEnvironment` of the
+ * Scheduler construct returns.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
@@ -25,36 +28,41 @@ export type { WorkerEnd, WorkerReport } from './process/options.ts';
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
 export interface FleetWorkerOptions {
-  /** Jobs that run at once. @default - one for each processor */
+  /** How many jobs run at once: 1 to 2,000. @default - one for each processor */
   readonly slots?: number | undefined;
   /**
-   * Unique among the workers that live. A name that stays the same over restarts supersedes its former life.
+   * Unique among the workers that are alive. A worker that starts with the name of another one supersedes it.
    *
    * @default - the host's name and a random part
    */
   readonly workerId?: string | undefined;
-  /** How long running jobs may go on after SIGTERM or SIGINT, in milliseconds. @default 30 s */
+  /** How long running jobs may continue after SIGTERM or SIGINT, in milliseconds: 0 to 24 hours. @default 30,000 */
   readonly shutdownMs?: number | undefined;
-  /** How often the worker says that it lives, in milliseconds: one write each. @default 5 s */
+  /**
+   * How often the worker renews its lease, with one write: 100 ms or more, and below `leaseMs` less 3 s.
+   * @default 5,000
+   */
   readonly heartbeatMs?: number | undefined;
   /**
-   * How long it counts as living without saying so, in milliseconds. 3 s before that it ends itself; jobs of a worker that
-   * died are taken over up to 5 s after it, since clocks differ. @default 15 s
+   * How long the worker counts as alive without a heartbeat, in milliseconds: 3 s to 10 min. It ends itself 3 s
+   * before that. Jobs of a worker that died are taken over up to 5 s after the lease, since clocks differ.
+   * @default 15,000
    */
   readonly leaseMs?: number | undefined;
   /**
-   * Whether it tells metrics: lines of its output, beside those of its log, which CloudWatch takes as metrics from any log
-   * group; see docs/metrics.md. @default true, unless `POWERTOOLS_METRICS_DISABLED` is `true` or `1`
+   * Whether the worker writes metrics to its standard output, beside its log. CloudWatch reads them from any log
+   * group; see docs/metrics.md.
+   * @default true, unless `POWERTOOLS_METRICS_DISABLED` is `true` or `1`
    */
   readonly metrics?: boolean | undefined;
 }
 
-/** A heartbeat that hangs must fail while there is time for another one. */
+/** A heartbeat that hangs must fail early enough for another try. */
 const STORE_REQUESTS = {
   maxAttempts: 2,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000, throwOnRequestTimeout: true },
 } as const;
-/** Longer than the longest poll. */
+/** The timeout is longer than the longest poll. */
 const QUEUE_REQUESTS = {
   maxAttempts: 3,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000, throwOnRequestTimeout: true },
@@ -67,7 +75,7 @@ function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
     throw new EnvironmentError(
-      `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
+      `${name} is not set: give the process the environment that \`scheduler.workerEnvironment(fleet)\` returns`,
       { setting: name },
     );
   }
@@ -79,14 +87,17 @@ const OPTION_CHECKS: Readonly<Record<keyof FleetWorkerOptions, Check>> = {
   metrics: isBoolean,
 };
 
-/** As with functions, whose metrics Powertools writes. */
-const isSilenced = (): boolean =>
+/** The same variable as Powertools reads in functions. */
+const areMetricsDisabled = (): boolean =>
   ['true', '1'].includes((process.env.POWERTOOLS_METRICS_DISABLED ?? '').toLowerCase());
 
-/** After no answer, this much later. */
+/** Pause between two tries to read the declaration. */
 const READ_AGAIN_MS = 2_000;
 
-/** As with its registration: where the store does not answer, a worker that has just begun waits. Undefined: it is told to end. */
+/**
+ * Reads the declaration, and tries again while the store is throttled or does not answer. Undefined if the signal
+ * ended it.
+ */
 async function readDeclaration(
   declarations: Declarations,
   signal: AbortSignal,
@@ -105,15 +116,16 @@ async function readDeclaration(
 }
 
 /**
- * Works for a fleet until SIGTERM or SIGINT, with one handler for each of its job types. The second signal ends the
- * process at once. The process's exit code is 1 when the worker ended for another reason: let its supervisor start it
- * again.
+ * Runs a worker of a fleet until SIGTERM or SIGINT, with one handler for each of its job types. A second signal ends the
+ * process at once. If the worker ends for another reason, `process.exitCode` is 1, so that a supervisor starts it again.
  *
  * ```ts
  * await runFleetWorker({ render: async (payload, { signal, checkpoint }) => render(payload, signal) }, { slots: 2 });
  * ```
  *
- * @throws ConfigurationError - the options, the environment, the fleet or the handlers do not fit
+ * @returns why the worker ended, and how many attempts had each outcome
+ * @throws ConfigurationError - the options, the fleet or the handlers do not fit
+ * @throws EnvironmentError - `FAIRLEAD_FLEET`, `FAIRLEAD_TABLE` or `FAIRLEAD_WAKE_QUEUE` is not set
  */
 export async function runFleetWorker(
   handlers: JobHandlers,
@@ -126,8 +138,8 @@ export async function runFleetWorker(
   const table = required('FAIRLEAD_TABLE');
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
   const log = jsonLog((line) => console.log(line));
-  const told =
-    (options.metrics ?? !isSilenced())
+  const output =
+    (options.metrics ?? !areMetricsDisabled())
       ? processMetrics(table, systemClock, (line) => console.log(line), askedMetricsOf(process.env))
       : undefined;
   const dynamodb = new DynamoDBClient(STORE_REQUESTS);
@@ -145,7 +157,7 @@ export async function runFleetWorker(
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
   const exit = (reason: string): void => {
-    told?.flush();
+    output?.flush();
     console.error(reason);
     process.exit(FAILED);
   };
@@ -157,7 +169,7 @@ export async function runFleetWorker(
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   const ended = new AbortController();
-  const telling = told?.tellUntil(ended.signal);
+  const writing = output?.tellUntil(ended.signal);
   try {
     const declared = await readDeclaration(declarations, shutdown.signal, log);
     if (declared === undefined) return { end: 'stopped', outcomes: {} };
@@ -173,7 +185,7 @@ export async function runFleetWorker(
       clock: systemClock,
       random: Math.random,
       log,
-      metrics: told?.metrics,
+      metrics: output?.metrics,
       fleet,
       slots: options.slots ?? availableParallelism(),
       workerId: options.workerId ?? `${hostname()}/${randomUUID()}`,
@@ -190,7 +202,7 @@ export async function runFleetWorker(
     return report;
   } finally {
     ended.abort();
-    await telling;
+    await writing;
     process.off('SIGTERM', onSignal);
     process.off('SIGINT', onSignal);
     vitals.stop();

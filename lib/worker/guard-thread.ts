@@ -1,6 +1,6 @@
 /**
- * The thread that guards a worker process: its own client of the store, its own event loop, so that nothing a handler does
- * keeps it from its work. It ends the process itself: a signal that cannot be caught needs no turn of anybody else.
+ * The thread that guards a worker process. It has its own client of the store and its own event loop, so no handler
+ * can keep it from its work. It ends the process with SIGKILL, which the busy main thread cannot hold up.
  */
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
@@ -10,27 +10,28 @@ import { jsonLog, systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { rankOf } from '../submit/submit.ts';
 import { guardHere } from './guard.ts';
-import type { GuardQuestion, GuardThreadData, GuardWord } from './thread-guard.ts';
+import type { GuardAnswer, GuardRequest, GuardThreadData } from './thread-guard.ts';
 
 const STDOUT = 1;
 const STDERR = 2;
 const LOOK_EVERY_MS = 500;
-/** As a shell tells of a SIGKILL. */
+/** The exit code that a shell reports for SIGKILL. */
 const KILLED = 137;
 
-/** Past the worker's own streams: those wait for its thread. */
+/** Writes past the worker's own streams, which need its main thread. */
 function write(to: number, line: string): void {
   try {
     writeSync(to, `${line}\n`);
   } catch {
-    // Nobody reads, or not fast enough: a line is lost, and nothing else.
+    // The pipe is closed or full: this line is lost, and nothing else.
   }
 }
 
 /**
- * Ends the process whatever its other thread does. The first process of a container is spared by the kernel, also by its own
- * SIGKILL: there the engine interrupts the busy thread. It cannot while that waits for the system; until it comes back, the
- * process lives, and so do this thread's heartbeats: nobody starts its jobs.
+ * Ends the process even if its main thread is busy. The kernel spares the first process of a container, even from its
+ * own SIGKILL: there the engine interrupts the busy thread. It cannot do so while that thread waits in a system call.
+ * Until the call returns, the process lives and this thread keeps sending heartbeats, so no other worker starts its
+ * jobs.
  */
 const kill = (reason: string): void => {
   write(STDERR, reason);
@@ -40,21 +41,21 @@ const kill = (reason: string): void => {
   session.post('Runtime.evaluate', { expression: `process.reallyExit(${KILLED})` });
 };
 
-process.on('uncaughtException', (error) => kill(`the guard of this worker has failed: ${String(error)}`));
+process.on('uncaughtException', (error) => kill(`the guard thread of this worker failed: ${String(error)}`));
 
 const port = parentPort;
 if (port === null)
-  throw new Error('guard-thread.ts runs as a thread of a worker process; use runFleetWorker');
+  throw new Error('guard-thread.ts is started by runFleetWorker, as a thread of a worker process');
 
 const { guarded, table, configuration, requests, leaseSince } = workerData as GuardThreadData;
-const say = (word: GuardWord): void => port.postMessage(word);
+const reply = (answer: GuardAnswer): void => port.postMessage(answer);
 const aborted = new AbortController();
-const early: GuardQuestion[] = [];
-let answer = (question: GuardQuestion): void => {
-  if (question.kind === 'abort') aborted.abort();
-  else early.push(question);
+const early: GuardRequest[] = [];
+let onRequest = (request: GuardRequest): void => {
+  if (request.kind === 'abort') aborted.abort();
+  else early.push(request);
 };
-port.on('message', (question: GuardQuestion) => answer(question));
+port.on('message', (request: GuardRequest) => onRequest(request));
 
 const makeGuard = guardHere({
   store: new DynamoJobStore({ client: new DynamoDBClient(requests), table, place: rankOf(configuration) }),
@@ -62,33 +63,34 @@ const makeGuard = guardHere({
   log: jsonLog((line) => write(STDOUT, line)),
   kill,
   lookEveryMs: LOOK_EVERY_MS,
-  // Rounded down: the lease seems a little older than it is. Whoever reads between the two sees an older one.
+  // Rounded down, so that the lease never seems younger than it is. A reader between the two stores sees an older
+  // lease.
   onRenewed: ({ wallMs, monotonicMs }) => {
     Atomics.store(leaseSince, 0, BigInt(Math.floor(wallMs)));
     Atomics.store(leaseSince, 1, BigInt(Math.floor(monotonicMs)));
   },
 });
-// A function, because a CommonJS module cannot wait at its top.
+// A function, because a CommonJS module has no top-level await.
 async function join(): Promise<void> {
   try {
     const guard = await makeGuard(guarded, {
-      onLost: (loss) => say({ kind: 'lost', loss }),
+      onLost: (loss) => reply({ kind: 'lost', loss }),
       signal: aborted.signal,
     });
-    if (typeof guard === 'string') say({ kind: guard });
+    if (typeof guard === 'string') reply({ kind: guard });
     else {
-      answer = (question) => {
-        if (question.kind === 'leave') void guard.leave().then(() => say({ kind: 'left' }));
-        else if (question.kind === 'serve') {
-          const { partition } = question;
-          void guard.serve(partition).then((isServed) => say({ kind: 'served', partition, isServed }));
-        } else if (question.kind !== 'abort') guard.tell(question);
+      onRequest = (request) => {
+        if (request.kind === 'leave') void guard.leave().then(() => reply({ kind: 'left' }));
+        else if (request.kind === 'serve') {
+          const { partition } = request;
+          void guard.serve(partition).then((isServed) => reply({ kind: 'served', partition, isServed }));
+        } else if (request.kind !== 'abort') guard.tell(request);
       };
-      say({ kind: 'joined' });
-      for (const question of early) answer(question);
+      reply({ kind: 'joined' });
+      for (const request of early) onRequest(request);
     }
   } catch (error) {
-    say({ kind: 'failed', error: String(error) });
+    reply({ kind: 'failed', error: String(error) });
   }
 }
 

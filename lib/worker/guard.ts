@@ -1,17 +1,17 @@
 /**
- * What guards a worker process while its handlers have its thread: it says that the worker lives, tells it when nobody
- * believes that any more, and ends the process when a handler does not end in time.
+ * Guards a worker process while its handlers keep its thread busy: it sends the heartbeats, tells the worker when its lease
+ * is lost, and ends the process when a handler does not end in time.
  *
- * The guard knows of an attempt before its handler begins, so it needs nothing of the handlers' thread while that is busy. It
- * renews the lease as long as each attempt keeps its time, so a busy handler keeps its job until then; and it ends the
- * process before it lets the lease go, so nobody else starts a job that a handler here still works at.
+ * The guard is told of an attempt before its handler begins, so it needs nothing from the handlers' thread while that is
+ * busy. It renews the lease as long as each attempt is within its time, so a busy handler keeps its job until then; and it
+ * ends the process before the lease expires, so no other worker starts a job that a handler here still works on.
  *
  * With the ages of the lease in `membership.ts`, the process is ended
  *
- *     an attempt's end + K        for a handler that is neither over nor given up by its own thread by then
- *     t + L - M + G + K'          for handlers that run on though the lease is lost; K' < M - G
+ *     an attempt's end + K        if its handler has neither ended nor been given up by its own thread by then
+ *     t + L - M + G + K'          if handlers run on although the lease is lost; K' < M - G
  *
- * The same code runs in the worker's own thread, where virtual time is wanted, and in one of its own (`guard-thread.ts`).
+ * The same code runs in the worker's own thread, for tests under virtual time, and in its own thread (`guard-thread.ts`).
  */
 import type { Json } from '../core/job.ts';
 import { hungError } from '../core/retry.ts';
@@ -29,19 +29,19 @@ import {
   type WorkerMembership,
 } from './membership.ts';
 
-/** One life of a worker, as its guard must know it. Plain data: it may be told to another thread. */
+/** One life of a worker, as its guard needs to know it. Plain data, so that it can be sent to another thread. */
 export interface GuardedLife {
   readonly life: WorkerIdentity;
   readonly fleet: string;
-  /** Its slots, by the partition that they serve. */
+  /** How many slots the worker has in each partition. */
   readonly shares: ReadonlyMap<number, number>;
   readonly heartbeatMs: number;
   readonly leaseMs: number;
 }
 
-/** What the worker tells its guard. Plain data. */
+/** Messages from the worker to its guard. Plain data, so that it can be sent to another thread. */
 export type GuardNews =
-  /** A handler is about to begin. It ends within so long, or its own thread says what becomes of it. */
+  /** A handler is about to begin. It ends within `endsInMs` of `since`, unless its own thread reports otherwise. */
   | {
       readonly kind: 'began';
       readonly claimId: string;
@@ -51,49 +51,52 @@ export type GuardNews =
       readonly endsInMs: number;
     }
   | { readonly kind: 'progress'; readonly claimId: string; readonly progress: Json }
-  /** The handler does not heed its signal: the worker ends in order, within so long. */
+  /** The handler ignores its signal. The worker ends in order, within `endsInMs` of `since`. */
   | { readonly kind: 'hung'; readonly claimId: string; readonly since: Instant; readonly endsInMs: number }
-  /** The handler has ended; what it did is being written down. */
+  /** The handler has ended; its outcome is being stored. */
   | { readonly kind: 'handled'; readonly claimId: string }
-  /** Nothing of the attempt is left. */
+  /** The attempt is over. */
   | { readonly kind: 'over'; readonly claimId: string }
-  /** Nothing new is begun from now on. */
+  /** The worker ends: it begins no more jobs. */
   | { readonly kind: 'ending' }
-  /** Nothing of the partition runs here, and it is none any more: see `WorkerMembership`. */
-  | { readonly kind: 'letGo'; readonly partition: number }
-  /** Its slots are divided anew. */
+  /** The partition does not exist any more, and no job of it runs here: see `WorkerMembership`. */
+  | { readonly kind: 'leavePartition'; readonly partition: number }
+  /** The worker has another number of slots in a partition. */
   | { readonly kind: 'share'; readonly partition: number; readonly slots: number }
-  /** The worker's thread has its turn. */
+  /** The worker's thread is not busy. */
   | { readonly kind: 'alive' }
-  /** So, and this is how it bears its work; the next word of it comes within so long, unless the thread is busy. */
+  /**
+   * The worker's thread is not busy, and its process has this load. The next such message comes within `nextInMs` of
+   * `since`, unless the thread is busy then.
+   */
   | { readonly kind: 'load'; readonly load: WorkerLoad; readonly since: Instant; readonly nextInMs: number };
 
 export interface Guard {
   /**
-   * True while nobody else can think that this worker is gone. Whoever asks when that time is over need not wait for a
-   * timer: the loss is told before the answer.
+   * True while the lease holds, so that no other worker may start the jobs of this one. A call that finds the lease
+   * over reports the loss before it returns.
    */
   readonly isTrusted: () => boolean;
   readonly tell: (news: GuardNews) => void;
   /** See `WorkerMembership`. */
   readonly serve: WorkerMembership['serve'];
-  /** Takes the worker's records away: only when no handler runs any more. */
+  /** Deletes the worker's records. To be called only when no handler runs any more. */
   readonly leave: () => Promise<void>;
-  /** Stops the heartbeats, and lets the records expire. */
+  /** Stops the heartbeats, and leaves the records to expire. */
   readonly abandon: () => void;
 }
 
 export interface GuardEvents {
   readonly onLost: (loss: Loss) => void;
-  /** Ends the attempts to register. */
+  /** Aborts the registration. */
   readonly signal: AbortSignal;
 }
 
 /**
  * Registers the worker, and guards it from then on.
  *
- * @returns `superseded` if a later life of this name is there, `aborted` if the signal ended it first
- * @throws the store's errors when waiting does not help, or did not
+ * @returns `superseded` if a newer worker of this name is registered, `aborted` if the signal ended the registration
+ * @throws the store's errors, if a repetition is of no use or the last one failed
  */
 export type GuardMaker = (
   guarded: GuardedLife,
@@ -104,11 +107,11 @@ export interface GuardParts {
   readonly store: MembershipOptions['store'] & Pick<WorkerStore, 'saveHung'>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the whole process at once, whatever its threads do. */
+  /** Ends the whole process at once, even if its threads are busy. */
   readonly kill: (reason: string) => void;
   readonly onRenewed?: MembershipOptions['onRenewed'];
   /**
-   * A timer does not go on while its machine is suspended: so often the guard looks at the clocks.
+   * How often the guard checks the clocks, since timers stop while their machine is suspended.
    *
    * @default 2 s
    */
@@ -117,18 +120,25 @@ export interface GuardParts {
 
 const LOOK_EVERY_MS = 2_000;
 
-/** So much later than the handler's own thread would have given it up: that thread is busy. */
+/**
+ * K: how long after an attempt's end the process is killed. The handler's own thread should have given it up at the
+ * end; it is busy.
+ */
 export const KILL_AFTER_MS = 1_000;
-/** That a handler hangs is written down within this, or not at all: its slots are held meanwhile, and nothing else. */
-const NOTE_MAX_MS = 2_000;
-/** So much later than the worker itself would have ended for a lost lease, and before the lease's end. */
+/** Limit for storing that a handler hung. Only the worker's slots are held meanwhile. */
+const RECORD_HUNG_MAX_MS = 2_000;
+/**
+ * K': how long after the worker itself should have ended for a lost lease the process is killed, which is still
+ * before the lease ends.
+ */
 const LOST_KILL_AFTER_MS = 250;
 /**
- * Between handlers the worker's thread is not silent for so long: what it has started, and not begun, would be held for ever.
+ * How long the worker's thread may be silent while no handler runs. A thread that is silent for longer hangs, and
+ * would hold the jobs that it has started for ever.
  */
 export const SILENCE_MAX_MS = 5 * 60_000;
 
-interface Guarded {
+interface GuardedAttempt {
   readonly jobId: string;
   readonly partition: number;
   /** Undefined once the handler has ended. */
@@ -136,15 +146,15 @@ interface Guarded {
     | {
         readonly since: Instant;
         readonly endsInMs: number;
-        /** Its own thread has said that it hangs. */
-        readonly isTold: boolean;
+        /** Whether its own thread has reported that it hangs. */
+        readonly isReportedHung: boolean;
       }
     | undefined;
   readonly progress?: Json | undefined;
 }
 
-/** Claims whose progress a record has room for: the shortest first, so that as many as can be are shown. */
-function fittingProgress(held: readonly (readonly [string, Guarded])[]): {
+/** The claims whose progress fits into a record: the shortest first, so that as many as possible are shown. */
+function fittingProgress(held: readonly (readonly [string, GuardedAttempt])[]): {
   readonly shown: ReadonlySet<string>;
   readonly leftOut: number;
 } {
@@ -163,7 +173,7 @@ function fittingProgress(held: readonly (readonly [string, Guarded])[]): {
   return { shown, leftOut: bySize.length - shown.size };
 }
 
-/** A guard in the thread that makes it. */
+/** A guard that runs in the thread that creates it. */
 export function guardHere(parts: GuardParts): GuardMaker {
   return async (guarded, events) => {
     const guard = new GuardHere(parts, guarded);
@@ -174,8 +184,8 @@ export function guardHere(parts: GuardParts): GuardMaker {
       isTrusted: membership.isTrusted,
       serve: membership.serve,
       tell: (news) => {
-        guard.hear(news);
-        if (news.kind === 'letGo') membership.letGo(news.partition);
+        guard.receive(news);
+        if (news.kind === 'leavePartition') membership.leavePartition(news.partition);
       },
       leave: () => {
         guard.end();
@@ -192,20 +202,20 @@ export function guardHere(parts: GuardParts): GuardMaker {
 class GuardHere {
   readonly #parts: GuardParts;
   readonly #guarded: GuardedLife;
-  readonly #attempts = new Map<string, Guarded>();
+  readonly #attempts = new Map<string, GuardedAttempt>();
   readonly #slotsIn: Map<number, number>;
   readonly #ended = new AbortController();
   #isEnding = false;
-  /** When the worker's thread had its turn last. */
-  #heard: Instant;
+  /** When the worker's thread was heard last. */
+  #lastHeard: Instant;
   #load: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
-  #isLeftOut = false;
+  #isProgressLeftOut = false;
 
   constructor(parts: GuardParts, guarded: GuardedLife) {
     this.#parts = parts;
     this.#guarded = guarded;
     this.#slotsIn = new Map(guarded.shares);
-    this.#heard = instantOf(parts.clock);
+    this.#lastHeard = instantOf(parts.clock);
   }
 
   register({ onLost, signal }: GuardEvents): ReturnType<typeof join> {
@@ -218,7 +228,7 @@ class GuardHere {
       life,
       fleet,
       partitions: [...shares.keys()],
-      // Once the end has begun, what is free is offered to nobody.
+      // A worker that ends offers no free slots.
       slotsOf: (partition) =>
         this.#isEnding ? this.#occupantsOf(partition).length : (this.#slotsIn.get(partition) ?? 0),
       isEnding: () => this.#isEnding,
@@ -232,12 +242,16 @@ class GuardHere {
     });
   }
 
-  hear(news: GuardNews): void {
-    this.#heard = instantOf(this.#parts.clock);
+  receive(news: GuardNews): void {
+    this.#lastHeard = instantOf(this.#parts.clock);
     switch (news.kind) {
       case 'began': {
         const { claimId, jobId, partition, since, endsInMs } = news;
-        this.#attempts.set(claimId, { jobId, partition, handling: { since, endsInMs, isTold: false } });
+        this.#attempts.set(claimId, {
+          jobId,
+          partition,
+          handling: { since, endsInMs, isReportedHung: false },
+        });
         return;
       }
       case 'progress':
@@ -245,7 +259,7 @@ class GuardHere {
         return;
       case 'hung':
         this.#change(news.claimId, {
-          handling: { since: news.since, endsInMs: news.endsInMs, isTold: true },
+          handling: { since: news.since, endsInMs: news.endsInMs, isReportedHung: true },
         });
         return;
       case 'handled':
@@ -261,7 +275,7 @@ class GuardHere {
         this.#slotsIn.set(news.partition, news.slots);
         return;
       case 'alive':
-      case 'letGo':
+      case 'leavePartition':
         return;
       case 'load':
         this.#load = news;
@@ -269,7 +283,7 @@ class GuardHere {
     }
   }
 
-  /** Apart from the heartbeats: one that hangs must not hold it up. */
+  /** Runs apart from the heartbeats, because a heartbeat that hangs must not hold it up. */
   async watch(membership: WorkerMembership): Promise<void> {
     const { clock, log, kill, lookEveryMs = LOOK_EVERY_MS } = this.#parts;
     const { life, fleet, leaseMs } = this.#guarded;
@@ -278,12 +292,12 @@ class GuardHere {
       const { inMs, reason, hung } = this.#nextEnd(membership);
       if (inMs <= 0) {
         this.end();
-        log.warn('the worker is ended by its guard', { ...life, fleet, reason });
-        if (hung !== undefined) await this.#noteHung(hung, lostEndInMs(membership, leaseMs));
-        return kill(`worker ${life.workerId} is ended by its guard: ${reason}`);
+        log.warn('the guard ends the worker', { ...life, fleet, reason });
+        if (hung !== undefined) await this.#recordHung(hung, lostEndInMs(membership, leaseMs));
+        return kill(`the guard ends worker ${life.workerId}: ${reason}`);
       }
       const lostInMs = isTrusted ? leaseMs - LEASE_MARGIN_MS - membership.ageMs() : Infinity;
-      // Whole milliseconds: the rest of a rounding error would be slept for ever.
+      // Whole milliseconds: a remainder from rounding would be slept for again and again.
       await clock.sleep(Math.ceil(Math.min(lookEveryMs, inMs, lostInMs)), this.#ended.signal);
     }
   }
@@ -292,8 +306,11 @@ class GuardHere {
     this.#ended.abort();
   }
 
-  /** Says on the job that its handler did not stop: its thread could not. While that takes time, the end of the process waits. */
-  async #noteHung(
+  /**
+   * Stores on the job that its handler hung, which its busy thread could not do. The end of the process waits for it,
+   * for at most `waitMaxMs`.
+   */
+  async #recordHung(
     { jobId, claimId, endsInMs }: NonNullable<GuardedEnd['hung']>,
     waitMaxMs: number,
   ): Promise<void> {
@@ -302,21 +319,23 @@ class GuardHere {
     const noted = store
       .saveHung({ jobId, claimId, worker: this.#guarded.life, error: hungError(endsInMs) })
       .catch((error: unknown) =>
-        log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
+        log.warn('a hung handler could not be recorded; its attempt counts as lost with its worker', {
           jobId,
           error: String(error),
         }),
       )
       .then(() => over.abort());
-    await Promise.race([noted, clock.sleep(Math.min(NOTE_MAX_MS, waitMaxMs), over.signal)]);
+    await Promise.race([noted, clock.sleep(Math.min(RECORD_HUNG_MAX_MS, waitMaxMs), over.signal)]);
   }
 
-  #change(claimId: string, changes: Partial<Guarded>): void {
+  #change(claimId: string, changes: Partial<GuardedAttempt>): void {
     const attempt = this.#attempts.get(claimId);
     if (attempt !== undefined) this.#attempts.set(claimId, { ...attempt, ...changes });
   }
 
-  /** A thread that is busy says nothing: what it is late by now is its lag. */
+  /**
+   * The worker's load. A busy thread sends nothing, so the time for which its message is overdue counts as its lag.
+   */
   #loadNow(): WorkerLoad | undefined {
     if (this.#load === undefined) return undefined;
     const { load, since, nextInMs } = this.#load;
@@ -328,13 +347,13 @@ class GuardHere {
     const held = [...this.#attempts].filter(([, attempt]) => attempt.partition === partition);
     const fitting = fittingProgress(held);
     const isLeftOut = fitting.leftOut > 0;
-    if (isLeftOut && !this.#isLeftOut) {
+    if (isLeftOut && !this.#isProgressLeftOut) {
       this.#parts.log.warn(
         `progress is left out of heartbeats: all of it has more than ${PROGRESS_TOTAL_BYTES_MAX} bytes`,
         { jobs: fitting.leftOut },
       );
     }
-    this.#isLeftOut = isLeftOut;
+    this.#isProgressLeftOut = isLeftOut;
     return held.map(([claimId, { jobId, progress }]) => ({
       claimId,
       jobId,
@@ -342,34 +361,38 @@ class GuardHere {
     }));
   }
 
-  /** What the process must be ended for, and in how many milliseconds if nothing changes. */
+  /** The first reason to end the process, and in how many milliseconds it applies if nothing changes. */
   #nextEnd(membership: WorkerMembership): GuardedEnd {
     const { clock } = this.#parts;
     const ends: GuardedEnd[] = [];
     for (const [claimId, { jobId, handling }] of this.#attempts) {
       if (handling === undefined) continue;
-      const { since, endsInMs, isTold } = handling;
+      const { since, endsInMs, isReportedHung } = handling;
       const inMs = endsInMs + KILL_AFTER_MS - sinceMs(clock, since);
-      const hung = isTold ? undefined : { jobId, claimId, endsInMs };
+      const hung = isReportedHung ? undefined : { jobId, claimId, endsInMs };
       ends.push({ inMs, reason: `the handler of job ${jobId} did not end in time`, hung });
     }
-    if (ends.length > 0) ends.push({ inMs: lostEndInMs(membership, this.#guarded.leaseMs), reason: LOST });
-    else ends.push({ inMs: SILENCE_MAX_MS - sinceMs(clock, this.#heard), reason: SILENT });
+    if (ends.length > 0)
+      ends.push({ inMs: lostEndInMs(membership, this.#guarded.leaseMs), reason: LEASE_LOST });
+    else ends.push({ inMs: SILENCE_MAX_MS - sinceMs(clock, this.#lastHeard), reason: THREAD_SILENT });
     return ends.reduce((first, end) => (end.inMs < first.inMs ? end : first));
   }
 }
 
-/** What the process must be ended for. */
+/** Why the process is to be ended, and when. */
 interface GuardedEnd {
   readonly inMs: number;
   readonly reason: string;
-  /** The attempt whose handler did not end, where its own thread has not said so. */
+  /** The attempt whose handler did not end, unless its own thread has reported that. */
   readonly hung?: { readonly jobId: string; readonly claimId: string; readonly endsInMs: number } | undefined;
 }
 
-const LOST = 'its lease is lost, and its handlers go on';
-const SILENT = `its thread was busy for ${SILENCE_MAX_MS} ms outside of any handler`;
+const LEASE_LOST = 'its lease is lost, and its handlers still run';
+const THREAD_SILENT = `its thread was busy for ${SILENCE_MAX_MS} ms outside of any handler`;
 
-/** Past its margin the lease is lost, and its age counts on: what is renewed no more grows older. */
+/**
+ * In how many milliseconds handlers that run on after a lost lease are killed. The age of a lease keeps growing after
+ * its loss.
+ */
 const lostEndInMs = ({ ageMs }: WorkerMembership, leaseMs: number): number =>
   leaseMs - LEASE_MARGIN_MS + LOSS_GRACE_MS + LOST_KILL_AFTER_MS - ageMs();

@@ -1,19 +1,21 @@
-/** What a worker author gives: read once, when the worker is made, so that what is wrong is said before any job comes. */
+/**
+ * Checks a worker author's handlers when the worker is created, so that mistakes show before the first job arrives.
+ */
 import { ConfigurationError } from '../core/errors.ts';
 import { type Check, isFunction, objectOf } from '../core/read-fields.ts';
 import type { JobHandlers } from './run-job.ts';
 
 /**
- * The handlers by their types, as they are now.
+ * A copy of the handlers by job type, without those that are undefined.
  *
- * @throws ConfigurationError - there are none, or one is no function
+ * @throws ConfigurationError - there is no handler, or one is not a function
  */
 export function readHandlers(given: unknown): JobHandlers {
   const isObject = typeof given === 'object' && given !== null && !Array.isArray(given);
   const handlers = isObject
     ? Object.fromEntries(Object.entries(given).filter(([, each]) => each !== undefined))
     : given;
-  objectOf(everyFunction(handlers))('handlers', handlers);
+  objectOf(functionChecks(handlers))('handlers', handlers);
   if (Object.keys(handlers as object).length > 0) return handlers as JobHandlers;
   throw new ConfigurationError(
     'handlers',
@@ -23,7 +25,7 @@ export function readHandlers(given: unknown): JobHandlers {
   );
 }
 
-const everyFunction = (handlers: unknown): Readonly<Record<string, Check>> =>
+const functionChecks = (handlers: unknown): Readonly<Record<string, Check>> =>
   typeof handlers === 'object' && handlers !== null
     ? Object.fromEntries(Object.keys(handlers).map((type) => [type, isFunction]))
     : {};

@@ -1,4 +1,6 @@
-/** What a Lambda worker wraps around its handlers: one invocation, a batch of messages, partial failures. */
+/**
+ * A Lambda handler around a worker's handlers: one invocation runs a batch of messages and reports those that failed.
+ */
 
 import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
@@ -13,39 +15,39 @@ import { endIfDead } from './dead-function.ts';
 import { type AttemptError, isAttemptError, WorkerStoppedError } from './errors.ts';
 import { type HostContext, type JobHandlers, runJob } from './run-job.ts';
 
-/** What a worker function needs of its surroundings. */
+/** The parts of a worker function. */
 export interface WorkerParts extends HostContext {
   readonly store: WorkerStore & Pick<SubmitStore, 'lookUpJobs'>;
   readonly metrics?: Metrics | undefined;
-  /** Begins to measure how busy the event loop is; the answer says so, from then on. */
+  /** Starts to measure how busy the event loop is. The returned function gives the use since then. */
   readonly measureLoop?: (() => () => LoopUse) | undefined;
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;
 }
 
-/** What the event loop did: milliseconds in which it computed, and their share of the time. */
+/** Use of the event loop: the milliseconds in which it computed, and their share of the time. */
 export interface LoopUse {
   readonly activeMs: number;
   readonly share: number;
 }
 
-/** Handlers that run side by side compute, instead of waiting, from here on. */
+/** From this use on, handlers that run side by side are taken to compute instead of wait. */
 const COMPUTING: LoopUse = { activeMs: 1_000, share: 0.8 };
 
-/** A function has no heartbeats: progress is a write of its own. */
+/** How often progress is stored. A function has no heartbeats, so each time is a write. */
 const PROGRESS_EVERY_MS = 5_000;
 
 export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
 
 /**
- * A Lambda handler for a fleet's queue. The jobs of one invocation run side by side, each fenced by its claim; the invocation
- * is the worker, so a message that comes again meets another worker.
+ * A Lambda handler for a fleet's queue. The jobs of one invocation run side by side, each fenced by its claim. Each
+ * invocation counts as a worker of its own, so a message that is delivered again meets another worker.
  */
 export function lambdaWorker(
   parts: () => WorkerParts | Promise<WorkerParts>,
   handlers: JobHandlers,
 ): SqsHandler {
-  let isToldOfComputing = false;
+  let hasWarned = false;
   return async (event, lambda) => {
     const given = await parts();
     const { store, configuration, typeUnder, declared, declaredAtMs, clock, random, log, metrics, exit } =
@@ -57,10 +59,13 @@ export function lambdaWorker(
     };
     const life = { since: instantOf(clock), lastsMs: lambda.getRemainingTimeInMillis() };
     const over = new AbortController();
-    /** A function that was frozen, or whose event loop was busy, may go on when nobody counts it any more. */
+    /**
+     * Ends the attempts once their lease is over: a function that was frozen, or whose event loop was busy, may run
+     * past it.
+     */
     const lookAtLease = (): void => {
       if (!over.signal.aborted && sinceMs(clock, life.since) >= life.lastsMs) {
-        over.abort(new WorkerStoppedError("the function's time is over", { isLoss: true }));
+        over.abort(new WorkerStoppedError("the function's time is up", { isLoss: true }));
       }
     };
     const watch = watchJobs({ store, clock, log });
@@ -73,7 +78,7 @@ export function lambdaWorker(
         log,
         everyMs: PROGRESS_EVERY_MS,
         pass: (latest, job) => {
-          // Nothing depends on it: whoever does not hold the job any more learns that elsewhere.
+          // A failure is only logged: an attempt that has lost its job learns so when it stores its outcome.
           store.saveProgress({ job, worker, progress: latest }).catch((error: unknown) => {
             log.warn('progress was not recorded', { jobId: job.id, error: String(error) });
           });
@@ -100,7 +105,7 @@ export function lambdaWorker(
         handlers,
         message,
       ).finally(progress.end);
-      // Nobody else says of a function that died that it did.
+      // A function that died cannot report it; the message that is delivered again does.
       if (outcome === 'superseded') await endIfDead(given, message);
     };
     let hung: AttemptError | undefined;
@@ -109,16 +114,16 @@ export function lambdaWorker(
         const ended = await Promise.allSettled(decodeDispatchMessage(body).map(run));
         const reasons: unknown[] = ended.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
         hung ??= reasons.find((reason) => isAttemptError(reason, 'HandlerHung'));
-        // It comes again with all its jobs: those that have ended are not begun again.
+        // The message is delivered again with all its jobs; those that have ended are not started again.
         if (reasons.length > 0) throw reasons[0];
       } catch (error) {
-        log.warn('message failed and will come again', { messageId, error: String(error) });
+        log.warn('message failed and will be delivered again', { messageId, error: String(error) });
         throw error;
       }
     };
     const batch = new BatchProcessor(EventType.SQS);
     const response = await processPartialResponse(event, runRecord, batch, {
-      // Thrown, every message of the batch would come again, also as an error of the function.
+      // If it threw, every message of the batch would be delivered again, and the function would count an error.
       throwOnFullBatchFailure: false,
     });
     const use = loopUse?.();
@@ -127,10 +132,10 @@ export function lambdaWorker(
       use !== undefined &&
       use.activeMs >= COMPUTING.activeMs &&
       use.share >= COMPUTING.share;
-    if (isComputing && !isToldOfComputing) {
-      isToldOfComputing = true;
+    if (isComputing && !hasWarned) {
+      hasWarned = true;
       log.warn(
-        'handlers that ran side by side computed, and held each other up; give their fleet batchSize: 1',
+        'handlers that run side by side keep the processor busy and delay each other; set batchSize: 1 for their fleet',
         {
           jobs: seen.size,
           loopShare: Math.round(100 * use.share) / 100,

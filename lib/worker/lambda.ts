@@ -1,4 +1,4 @@
-/** The composition root of a Lambda worker: from the environment that the Scheduler construct sets. */
+/** `fairlead/worker`, for a function: builds a worker from the environment that the Scheduler construct sets. */
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
@@ -13,7 +13,7 @@ import type { JobHandlers } from './run-job.ts';
 
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
-/** A request that hangs is given up, and tried again, while the invocation still has time. */
+/** Timeouts are short enough that a request that hangs is tried again within the invocation. */
 const REQUESTS = {
   maxAttempts: 4,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
@@ -23,7 +23,7 @@ function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '') {
     throw new EnvironmentError(
-      `${name} is not set: give the function to a fleet of the Scheduler construct, which sets it`,
+      `${name} is not set: make the function the handler of a fleet of the Scheduler construct, which sets it`,
       { setting: name },
     );
   }
@@ -38,11 +38,13 @@ function measureLoop(): () => LoopUse {
   };
 }
 
-/** Where the function says what it does. */
-type Told = Pick<LambdaEntry, 'log' | 'metrics'>;
+type Telemetry = Pick<LambdaEntry, 'log' | 'metrics'>;
 
-/** Read again with each cold start, and when a job comes that was claimed under a newer one. */
-async function partsFromEnvironment({ log, metrics }: Told): Promise<WorkerParts> {
+/**
+ * Built once per cold start, with the declaration of that moment. Newer terms are read when a job comes that was
+ * claimed under them.
+ */
+async function partsFromEnvironment({ log, metrics }: Telemetry): Promise<WorkerParts> {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
     table: required('FAIRLEAD_TABLE'),
@@ -69,17 +71,18 @@ async function partsFromEnvironment({ log, metrics }: Told): Promise<WorkerParts
   };
 }
 
-/** A Lambda handler with middy around it: `.use()` puts further middlewares there, as for any other function of yours. */
+/** A Lambda handler wrapped in middy: `.use()` adds middlewares, as for any other function of yours. */
 export type WorkerHandler = LambdaHandler<SQSEvent, SQSBatchResponse>;
 
 /**
- * Makes a Lambda handler of functions, one for each job type of the fleet.
+ * Makes a Lambda handler from functions, one for each job type of the fleet. The environment is read with the first
+ * invocation, which fails with an `EnvironmentError` if `FAIRLEAD_TABLE` is not set.
  *
  * ```ts
  * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
  * ```
  *
- * @throws ConfigurationError - there is no handler, or one is no function
+ * @throws ConfigurationError - there is no handler, or one is not a function
  */
 export function worker(handlers: JobHandlers): WorkerHandler {
   const read = readHandlers(handlers);

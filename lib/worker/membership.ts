@@ -1,21 +1,20 @@
 /**
- * A worker process's lease on being alive: its heartbeat record in each partition it serves.
+ * A worker process's lease: its heartbeat record in each partition that it serves.
  *
  * With lease L, clocks that differ by at most S, a grace G for handlers that were told to stop, and a margin M > G:
  *
  *     t                       the heartbeat is about to be sent
- *     t + L - M               without a newer one that was answered: lost, handlers are told to stop
+ *     t + L - M               unless a newer one was answered, the lease is lost: handlers are told to stop
  *     t + L - M + G           the process ends; if it does not, its guard ends it
- *     t + L                   the earliest instant at which anybody sees the record expired: it says L + S by the
- *                             worker's wall clock, and a reader's is at most S ahead of that
+ *     t + L                   the earliest instant at which any reader sees the record expired: it says L + S by the
+ *                             worker's wall clock, and a reader's clock is at most S ahead of that
  *
- * So whoever takes over the jobs of an expired record finds nobody running them. `t` is taken before the request: a slow
- * answer shortens the lease. What has passed since then is what the clock says that went further, the monotonic or the wall's:
- * on a machine that was suspended the one stood still. The store never moves an expiry back.
+ * So when another worker takes over the jobs of an expired record, none of them runs any more. `t` is taken before the
+ * request: a slow answer shortens the lease. The time since `t` is the larger of what the monotonic clock and the wall clock
+ * measure: on a machine that was suspended one of them stood still. The store never moves an expiry back.
  *
- * L is `leaseMs`, and what each heartbeat asks for on top: nothing, unless the store answers slowly. Then the next ones ask for
- * more, so that the record says it before the shorter lease is over; who judges goes by the record, and the worker itself by
- * what was answered last.
+ * L is `leaseMs`. While the store answers slowly, heartbeats ask for more, early enough that the record says so before the
+ * shorter lease is over. Readers go by the record, and the worker itself by the last heartbeat that was answered.
  */
 
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
@@ -27,19 +26,21 @@ import type { WorkerStore } from '../store/contract/core.ts';
 import type { WorkerIdentity, WorkerLoad, WorkerRecord } from '../store/contract/records.ts';
 import type { Applied } from '../store/contract/requests.ts';
 
-/** How long handlers are waited for when the lease is lost. */
+/** How long a worker that has lost its lease waits for its handlers. */
 export const LOSS_GRACE_MS = 2_500;
-/** Before the lease's end: the grace, and half a second for the process to end. */
+/** How long before its end a lease counts as lost: the grace, and half a second for the process to end. */
 export const LEASE_MARGIN_MS = LOSS_GRACE_MS + 500;
 
-/** A heartbeat that failed is repeated after this long, or sooner. */
-const REPEAT_MS = 1_000;
+/**
+ * A failed heartbeat or registration is repeated after this; heartbeats that are more frequent keep their interval.
+ */
+const RETRY_MS = 1_000;
 const REGISTER_TRIES_MAX = 60;
 const LEAVE_TRIES_MAX = 3;
 
-/** Why a worker is no member any more. */
+/** Why a worker has lost its lease. */
 export type Loss =
-  /** Another life of the same name has begun, or somebody took the record away. */
+  /** A newer worker of the same name has registered, or the record was deleted. */
   | 'superseded'
   /** No heartbeat was answered in time. */
   | 'unreachable';
@@ -52,51 +53,58 @@ export interface MembershipOptions {
   readonly fleet: string;
   readonly partitions: readonly number[];
   readonly slotsOf: (partition: number) => number;
-  /** Its last jobs run, and no others will. */
+  /** Whether the worker ends: it runs its last jobs and takes no others. */
   readonly isEnding: () => boolean;
   readonly occupantsOf: (partition: number) => WorkerRecord['occupants'];
-  /** How it bears its work; undefined: nobody has measured. */
+  /** The load of the process; undefined if it is not measured. */
   readonly loadOf?: (() => WorkerLoad | undefined) | undefined;
   readonly heartbeatMs: number;
   readonly leaseMs: number;
   readonly onLost: (loss: Loss) => void;
-  /** A lease of `leaseMs` counts from then: the oldest of what its partitions have answered last. */
+  /** Called with the start of a lease of `leaseMs`: the oldest among the partitions' last answered heartbeats. */
   readonly onRenewed?: ((since: Instant) => void) | undefined;
-  /** Ends the attempts to register. */
+  /** Aborts the registration. */
   readonly signal: AbortSignal;
 }
 
 /** The lease in one partition. */
 interface PartitionLease {
   readonly partition: number;
-  /** When the last heartbeat that was answered was about to be sent, and so much later as it asked for more than `leaseMs`. */
+  /** The time at which the last answered heartbeat was about to be sent, plus what it asked for beyond `leaseMs`. */
   renewed?: Instant | undefined;
-  /** The first of the heartbeats that were sent since then. */
+  /** When the first heartbeat since the last answered one was sent. */
   askedFirst?: Instant | undefined;
-  /** The furthest end that any heartbeat asked for. */
+  /** The furthest expiry that any heartbeat has asked for. */
   expiresAtMs: number;
-  /** As slow as the store counts. */
+  /** How slowly the store answers, in milliseconds: see `slownessAfter`. */
   slowMs: number;
 }
 
 export interface WorkerMembership {
   /**
-   * True while nobody else can think that this worker is gone. There is no timer for it: whoever asks when that time is over
-   * finds out, and the loss is told before the answer.
+   * True while the lease holds, so that no other worker may start the jobs of this one. No timer checks it: a call
+   * that finds the lease over reports the loss before it returns.
    */
   readonly isTrusted: () => boolean;
   /**
-   * Registers the worker in another partition, without slots of its own there: before it starts a job of that one, which would
-   * take it for dead without a record, and so that slots may be lent there. False: it could not, and starts nothing of it.
+   * Registers the worker in another partition, without slots. It must be registered before it starts a job of that
+   * partition, which would count it as lost without a record, and before slots can be lent to it there. False if that
+   * failed: then it must start no job of the partition.
    */
   readonly serve: (partition: number) => Promise<boolean>;
-  /** Renews the lease in one partition no more: only when no handler runs a job of it. It may be served again. */
-  readonly letGo: (partition: number) => void;
-  /** How old a lease of `leaseMs` is that ends when the present one does, in milliseconds: below 0 where that one is longer. */
+  /**
+   * Stops the heartbeats in one partition. To be called only when no handler runs a job of it. It may be served
+   * again.
+   */
+  readonly leavePartition: (partition: number) => void;
+  /**
+   * The age, in milliseconds, of a lease of `leaseMs` that ends when the present one does; below 0 if the present one
+   * is longer.
+   */
   readonly ageMs: () => number;
-  /** Takes the records away: only when no handler runs any more. */
+  /** Deletes the records. To be called only when no handler runs any more. */
   readonly leave: () => Promise<void>;
-  /** Stops the heartbeats, and lets the records expire. */
+  /** Stops the heartbeats, and leaves the records to expire. */
   readonly abandon: () => void;
 }
 
@@ -106,8 +114,8 @@ const isTransient = (error: unknown): boolean =>
 /**
  * Registers the worker in its partitions, and renews its records from then on.
  *
- * @returns `superseded` if a later life of this name is there, `aborted` if the signal ended it first
- * @throws the store's errors when waiting does not help, or did not
+ * @returns `superseded` if a newer worker of this name is registered, `aborted` if the signal ended the registration
+ * @throws the store's errors, if a repetition is of no use or the last one failed
  */
 export async function join(options: MembershipOptions): Promise<WorkerMembership | 'superseded' | 'aborted'> {
   const membership = new RenewedMembership(options);
@@ -119,14 +127,14 @@ class RenewedMembership implements WorkerMembership {
   readonly #options: MembershipOptions;
   readonly #ended = new AbortController();
   readonly #leases: Set<PartitionLease>;
-  /** By partition: whether it could be registered there. */
+  /** For each partition, whether the worker could be registered there. */
   readonly #served: Map<number, Promise<boolean>>;
-  /** Of partitions that were let go, or could not be registered in: a record may be there. */
-  readonly #former = new Map<number, PartitionLease>();
+  /** Leases in partitions that the worker has left, or could not register in. A record of them may exist. */
+  readonly #leftLeases = new Map<number, PartitionLease>();
 
   constructor(options: MembershipOptions) {
     this.#options = options;
-    this.#leases = new Set(options.partitions.map(leaseIn));
+    this.#leases = new Set(options.partitions.map(newLease));
     this.#served = new Map(options.partitions.map((partition) => [partition, Promise.resolve(true)]));
   }
 
@@ -136,7 +144,7 @@ class RenewedMembership implements WorkerMembership {
       await this.leave();
       return answers.includes('superseded') ? 'superseded' : 'aborted';
     }
-    for (const lease of this.#leases) void this.#beatOn(lease);
+    for (const lease of this.#leases) void this.#keepRenewing(lease);
     return 'joined';
   }
 
@@ -144,24 +152,24 @@ class RenewedMembership implements WorkerMembership {
 
   readonly isTrusted = (): boolean => {
     const { aborted } = this.#ended.signal;
-    if (!aborted && this.ageMs() >= this.#options.leaseMs - LEASE_MARGIN_MS) this.#lose('unreachable');
+    if (!aborted && this.ageMs() >= this.#options.leaseMs - LEASE_MARGIN_MS) this.#reportLoss('unreachable');
     return !this.#ended.signal.aborted;
   };
 
   readonly serve = (partition: number): Promise<boolean> => {
     const known = this.#served.get(partition);
     if (known !== undefined) return known;
-    const serving = this.#serveAlso(partition);
+    const serving = this.#registerAlso(partition);
     this.#served.set(partition, serving);
     return serving;
   };
 
-  readonly letGo = (partition: number): void => {
+  readonly leavePartition = (partition: number): void => {
     this.#served.delete(partition);
     for (const lease of this.#leases) {
       if (lease.partition !== partition) continue;
       this.#leases.delete(lease);
-      this.#former.set(partition, lease);
+      this.#leftLeases.set(partition, lease);
     }
   };
 
@@ -197,7 +205,7 @@ class RenewedMembership implements WorkerMembership {
     };
   }
 
-  /** Registers or renews; an answer renews the trust, counted from before the question. */
+  /** Registers the worker or renews its record. An answer renews the lease from the time before the request. */
   async #renew(lease: PartitionLease, verb: 'registerWorker' | 'heartbeat'): Promise<Applied> {
     const { store, clock, leaseMs, onRenewed } = this.#options;
     const asked = instantOf(clock);
@@ -206,7 +214,7 @@ class RenewedMembership implements WorkerMembership {
     // planted: short-records
     const expiresAtMs = asked.wallMs + leaseMs + extensionMs + CLOCK_SKEW_MAX_MS;
     lease.askedFirst = askedFirst;
-    // What was asked for before is not taken back: such a heartbeat would not be written.
+    // The store would refuse a heartbeat with an earlier expiry than one before.
     // planted: lease-taken-back
     lease.expiresAtMs = Math.max(lease.expiresAtMs, expiresAtMs);
     const applied = await store[verb]({ partition: lease.partition, record: this.#recordOf(lease) });
@@ -227,8 +235,8 @@ class RenewedMembership implements WorkerMembership {
       try {
         const applied = await untilAborted(this.#renew(lease, 'registerWorker'), signal);
         if (applied === undefined) return 'aborted';
-        // The record may be that of an earlier try, whose answer got lost, or of a time before: only a heartbeat tells its
-        // expiry.
+        // The record may stem from an earlier try whose answer was lost, or from before the partition was left. Only
+        // a heartbeat moves the expiry of such a record.
         // planted: repeated-registration
         return applied === 'applied' && (tries > 1 || mayBeThere)
           ? await this.#renew(lease, 'heartbeat')
@@ -237,13 +245,13 @@ class RenewedMembership implements WorkerMembership {
         if (!isTransient(error) || tries === REGISTER_TRIES_MAX) throw error;
         const { partition } = lease;
         log.warn('registration failed and is repeated', { ...life, partition, tries, error: String(error) });
-        await clock.sleep(REPEAT_MS, signal);
+        await clock.sleep(RETRY_MS, signal);
         if (signal.aborted) return 'aborted';
       }
     }
   }
 
-  #lose(loss: Loss): void {
+  #reportLoss(loss: Loss): void {
     const { log, life, fleet, onLost } = this.#options;
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
@@ -251,26 +259,29 @@ class RenewedMembership implements WorkerMembership {
     onLost(loss);
   }
 
-  /** Where the store answers slowly, the next heartbeat is under way so much sooner: it asks for more while there is time. */
+  /**
+   * The pause before the next heartbeat. While the store answers slowly it is shorter by that time, so that a
+   * heartbeat that asks for more arrives early enough.
+   */
   #pauseAfter({ slowMs }: PartitionLease): number {
     const { heartbeatMs, leaseMs } = this.#options;
     return leaseExtensionMs(leaseMs, slowMs) === 0 ? heartbeatMs : Math.max(0, heartbeatMs - slowMs);
   }
 
-  async #beatOn(lease: PartitionLease): Promise<void> {
+  async #keepRenewing(lease: PartitionLease): Promise<void> {
     const { clock, log, life, heartbeatMs } = this.#options;
     const { partition } = lease;
     let pauseMs = this.#pauseAfter(lease);
     while (!this.#ended.signal.aborted) {
       await clock.sleep(pauseMs, this.#ended.signal);
-      // Once the lease is over, its jobs may be on their way to others: no heartbeat brings them back.
+      // Once the lease is over, other workers may have its jobs: no heartbeat brings them back.
       if (!this.isTrusted() || !this.#leases.has(lease)) return;
       try {
-        if ((await this.#renew(lease, 'heartbeat')) === 'superseded') return this.#lose('superseded');
+        if ((await this.#renew(lease, 'heartbeat')) === 'superseded') return this.#reportLoss('superseded');
         pauseMs = this.#pauseAfter(lease);
       } catch (error) {
         log.warn('heartbeat failed and is repeated', { ...life, partition, error: String(error) });
-        pauseMs = Math.min(heartbeatMs, REPEAT_MS);
+        pauseMs = Math.min(heartbeatMs, RETRY_MS);
       }
     }
   }
@@ -291,13 +302,13 @@ class RenewedMembership implements WorkerMembership {
     }
   }
 
-  async #serveAlso(partition: number): Promise<boolean> {
+  async #registerAlso(partition: number): Promise<boolean> {
     const { log, life } = this.#options;
-    const lease = this.#former.get(partition) ?? leaseIn(partition);
+    const lease = this.#leftLeases.get(partition) ?? newLease(partition);
     try {
       if ((await this.#register(lease)) === 'applied' && !this.#ended.signal.aborted) {
         this.#leases.add(lease);
-        void this.#beatOn(lease);
+        void this.#keepRenewing(lease);
         return true;
       }
     } catch (error) {
@@ -307,18 +318,18 @@ class RenewedMembership implements WorkerMembership {
         error: String(error),
       });
     }
-    this.#former.set(partition, lease);
+    this.#leftLeases.set(partition, lease);
     this.#served.delete(partition);
     return false;
   }
 }
 
-const leaseIn = (partition: number): PartitionLease => ({ partition, expiresAtMs: 0, slowMs: 0 });
+const newLease = (partition: number): PartitionLease => ({ partition, expiresAtMs: 0, slowMs: 0 });
 
 /**
- * A worker's slots, divided among partitions so that they add up. Where they do not divide evenly, `offset` says which
- * partition comes first, so that many small workers do not all serve the same ones. A partition without a share may be
- * lent one.
+ * A worker's slots, divided among partitions so that they add up. If they do not divide evenly, the rest goes to the
+ * partitions from `offset` on, so that many small workers do not all serve the same ones. A partition without a share
+ * can still borrow slots.
  */
 export function sharesOf(slots: number, partitions: number, offset: number): ReadonlyMap<number, number> {
   const each = Math.floor(slots / partitions);

@@ -1,44 +1,50 @@
-/** A store that is asked again: what a long-running worker has begun or ended must be written down, or its life ends. */
+/**
+ * Repeats store calls while the store is throttled or does not answer: a long-running worker must store what its
+ * attempts began or ended.
+ */
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
 
-/** What an attempt asks of the store. */
+/** The store verbs that an attempt needs. */
 export type AttemptStore = Pick<
   WorkerStore,
   'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint' | 'saveHung'
 >;
 
-/** With the delays below, about half a minute: longer than a lease. */
+/** With the delays below these tries take about half a minute, which is longer than a lease. */
 const TRIES_MAX = 20;
 const DELAY_BASE_MS = 100;
 const DELAY_CEILING_MS = 2_000;
 
-/** A question that is repeated while the store is throttled or does not answer, until the signal says that it is of no use. */
-export type Retrying = <Question extends readonly unknown[], Answer>(
+/**
+ * Wraps a call so that it is repeated while the store is throttled or does not answer, at most 20 times, until the
+ * signal aborts.
+ */
+export type Retrying = <Arguments extends readonly unknown[], Answer>(
   verb: string,
   signal: AbortSignal,
-  ask: (...question: Question) => Promise<Answer>,
-) => (...question: Question) => Promise<Answer>;
+  call: (...given: Arguments) => Promise<Answer>,
+) => (...given: Arguments) => Promise<Answer>;
 
 export const retryingOf =
   ({ clock, random, log }: RetryParts): Retrying =>
-  (verb, signal, ask) =>
-  async (...question) => {
+  (verb, signal, call) =>
+  async (...given) => {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await ask(...question);
+        return await call(...given);
       } catch (error) {
         const isTransient = error instanceof ThrottledError || error instanceof UnavailableError;
         if (!isTransient || tries === TRIES_MAX || signal.aborted) throw error;
-        log.warn('the store is asked again', { verb, tries, error: error.message });
+        log.warn('a store request failed and is repeated', { verb, tries, error: error.message });
         const delayMs = Math.min(DELAY_CEILING_MS, DELAY_BASE_MS * 2 ** tries);
         await clock.sleep(delayMs * (0.5 + random() / 2), signal);
       }
     }
   };
 
-/** The store with each question of an attempt repeated: every verb bears that. */
+/** The store with each verb repeated; all of them may be repeated safely. */
 export function retryingStore(
   store: AttemptStore,
   retrying: Retrying,
@@ -60,8 +66,11 @@ export interface RetryParts {
 }
 
 export interface RetryEnds {
-  /** Ends the repetition of what only a worker with a lease may do. */
+  /** Ends the repetition of verbs that need the worker's lease. */
   readonly lost: AbortSignal;
-  /** Ends the repetition of what ends an attempt: an outcome counts as long as nobody has taken the attempt away. */
+  /**
+   * Ends the repetition of verbs that end an attempt. An outcome counts even after the lease, until the attempt is
+   * taken over.
+   */
   readonly over: AbortSignal;
 }

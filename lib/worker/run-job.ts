@@ -1,4 +1,7 @@
-/** One attempt of one job: start, run, finish. The same for Lambda workers and for long-running ones. */
+/**
+ * Runs one attempt of one job: starts it, calls the handler, and stores the outcome. Functions and processes use the
+ * same code.
+ */
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
@@ -25,43 +28,46 @@ import { AttemptError, type AttemptReason, isAttemptError, WorkerStoppedError } 
 import type { AttemptStore } from './retrying-store.ts';
 import { jobErrorOf } from './thrown.ts';
 
-/** What a handler is told beside its payload. */
+/** A handler's second argument, beside the payload. */
 export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
   readonly jobId: string;
-  /** The trace that the job belongs to (W3C Trace Context), as its producer gave it: begin a span under it, pass it on. */
+  /** The job's trace (W3C Trace Context), as its producer gave it. Start your spans under it and pass it on. */
   readonly traceparent?: string | undefined;
-  /** Grows with every new claim of the job: lets a store of the user's refuse a superseded attempt. */
+  /** Grows with every new claim of the job, so a store of your own can refuse writes of a superseded attempt. */
   readonly fencingToken: number;
   /**
-   * Aborts when the attempt must end. Its `reason` is an error whose `name` says why: `JobTimeout` (its type's), or
-   * `JobCancelled` (somebody asked for the job's end), `JobSuperseded` (another attempt holds the job), `WorkerStopped`
-   * (the end of the worker: a result that comes soon still counts, else the job is tried again elsewhere).
-   * Look at it, with `signal.throwIfAborted()`, right before each effect: a process that was stopped and goes on is told
-   * by that look, before any event.
+   * Aborts when the attempt must end. Its `reason` is an error that says why: an `AttemptError` whose `reason` is
+   * `JobTimeout` (the type's timeout), `JobCancelled` (a client or an operator cancelled the job) or `JobSuperseded`
+   * (another attempt holds the job); or a `WorkerStoppedError` (the worker ends: a result that comes soon still
+   * counts, otherwise the job is tried again elsewhere). Call `signal.throwIfAborted()` right before each effect: a
+   * process that was suspended notices its end by that call, before any event.
    */
   readonly signal: AbortSignal;
   /**
-   * Says how far the job is, in at most 1 KB of JSON; what is more is dropped with a warning. A process records it with its
-   * next heartbeat (where all its jobs say more than 100 KB, the longest are left out), a function on the job, at once and then
-   * every 5 s at most: a write each.
+   * Reports how far the job is, as JSON of at most 1 KB; larger progress is dropped with a warning. A process stores
+   * it with its next heartbeat (if all its jobs report more than 100 KB, the longest are left out). A function stores
+   * it on the job, at once and then at most every 5 s, with one write each time.
    */
   readonly heartbeat: (progress: Json) => void;
   /**
-   * Keeps what the next attempt may go on from, should this one not end. One write each: call it every few seconds, not
-   * for every record.
+   * Stores data from which the next attempt can continue if this one does not end. Each call is one write: call it
+   * every few seconds, not for every record.
    *
-   * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more: stop
-   * @throws AttemptError - `CheckpointRefused`: it cannot be kept: it is not JSON, or has more than 64 KB
+   * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more; stop
+   * @throws AttemptError - `CheckpointRefused`: the data are not JSON, or larger than 64 KB
    */
   readonly checkpoint: (data: Json) => Promise<void>;
   /**
-   * What the last checkpoint kept, of this attempt or an earlier one, when the attempt began. Where a worker was lost, only
-   * types with `onWorkerLost: 'resume'` are given it; others begin anew.
+   * The last checkpoint of this or an earlier attempt, as it was when this attempt began. After a lost worker only
+   * types with `onWorkerLost: 'resume'` get it; others begin from the start.
    */
   readonly lastCheckpoint?: Json | undefined;
 }
 
-/** A user's function for one job type. What it returns is the job's result; what it throws fails the attempt. */
+/**
+ * A user's function for one job type. Its return value is the job's result, at most 64 KB of JSON; an error that it
+ * throws fails the attempt.
+ */
 export type JobHandler = (payload: Json, context: JobContext) => Promise<Json | undefined> | Json | undefined;
 
 export type JobHandlers = Readonly<Record<string, JobHandler>>;
@@ -69,47 +75,51 @@ export type JobHandlers = Readonly<Record<string, JobHandler>>;
 export interface RunContext {
   readonly store: AttemptStore;
   readonly configuration: PoolConfiguration;
-  /** What a type was declared to be under a version: an attempt keeps the terms that it was claimed under. */
+  /** A type as a version of the declaration has it: an attempt keeps the terms under which it was claimed. */
   readonly typeUnder?: DeclarationState['typeUnder'] | undefined;
-  /** The version that the worker began with, and when that was declared. */
+  /** The version of the declaration that the worker started with. */
   readonly declared?: number | undefined;
+  /** When that version was declared, in epoch ms. */
   readonly declaredAtMs?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly worker: WorkerIdentity;
-  /** How long the process lives, whatever happens in it; undefined if it may run on. */
+  /** How long the process lives; undefined if it has no end. */
   readonly life?: { readonly since: Instant; readonly lastsMs: number } | undefined;
-  /** Aborts with the end of the worker: what is cut off goes back as a lost worker's, not as a failure. */
+  /**
+   * Aborts when the worker ends. An attempt that is cut off by it counts as released or as its worker's loss, not as
+   * a failure.
+   */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Aborts `signal` if the worker's lease is over by now. Asked whenever a handler looks at its own signal, since the
-   * timer that aborts it may be late.
+   * Aborts `signal` if the worker's lease is over. Called whenever a handler reads its own signal, because the timer
+   * that aborts it may be late.
    */
   readonly lookAtLease?: (() => void) | undefined;
-  /** Shared by the attempts of a host. @default - this attempt's own */
+  /** Shared by the attempts of a worker. @default - this attempt's own */
   readonly deadlines?: Deadlines | undefined;
-  /** Tells when a running job is not wanted any more. */
+  /** Reports when a running job is not wanted any more. */
   readonly watch?: Watch | undefined;
-  /** The job runs from here on: its message has done its work. */
+  /** Called when the job has started: its message may be deleted. */
   readonly onStarted?: ((job: Job) => void) | undefined;
   /**
-   * The handler is about to begin, and ends within so long, or is given up as hanging. Answers what is to be called when it
-   * has really ended.
+   * Called before the handler begins. The handler ends within `endsInMs`, or is given up as hung. The returned
+   * function is called when it has really ended.
    */
   readonly onHandling?: ((job: Job, endsInMs: number) => () => void) | undefined;
   readonly onProgress?: ((job: Job, progress: Json) => void) | undefined;
 }
 
-/** What all attempts of a host have in common: a function, or a process. */
+/** The part of the context that all attempts of one function or process share. */
 export type HostContext = Pick<
   RunContext,
   'configuration' | 'typeUnder' | 'declared' | 'declaredAtMs' | 'clock' | 'random' | 'log'
 >;
 
 /**
- * `superseded`: the message was outdated, or the attempt lost its claim; nothing of it counts. `released`: the worker
- * ended before the handler did, and gave the job back.
+ * How an attempt ended. `superseded`: the message was outdated, or the attempt lost its claim, so nothing of it
+ * counts. `released`: the worker ended before the handler did, or could not begin it, and gave the job back.
  */
 export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'released' | 'superseded';
 
@@ -119,7 +129,7 @@ const CHECKPOINT_BYTES_MAX = 64 * 1024;
 interface Storable {
   readonly what: string;
   readonly bytesMax: number;
-  /** For plain data, and for data that are too large. */
+  /** Two pieces of advice: for data that are not JSON, and for data that are too large. */
   readonly waysOut: readonly [string, string];
   readonly refused: AttemptReason;
 }
@@ -138,9 +148,8 @@ const CHECKPOINT: Storable = {
   refused: 'CheckpointRefused',
 };
 
-/** What a handler gives, as it will be stored; refuses what JSON cannot hold. */
+/** Data from a handler as JSON will store them. @throws AttemptError if they are not JSON or are too large */
 function storable(data: Json | undefined, { what, bytesMax, waysOut, refused }: Storable): Json {
-  // Most handlers answer nothing.
   if (data === undefined || data === null) return null;
   let text: string | undefined;
   try {
@@ -159,16 +168,17 @@ function storable(data: Json | undefined, { what, bytesMax, waysOut, refused }: 
   return JSON.parse(text) as Json;
 }
 
-/** How long a handler that was told to stop is waited for, unless its process ends before. */
+/** How long a handler that was told to stop may take, unless its process ends earlier. */
 export const STOP_GRACE_MS = 5_000;
 
-/** How long a handler may run, and how long it is waited for when it was told to stop. */
 interface AttemptTime {
+  /** How long the handler may run. */
   readonly timeoutMs: number;
+  /** How long it may take to end after it was told to stop. */
   readonly graceMs: number;
 }
 
-/** What the handler threw, read once: nothing else looks at the value itself. */
+/** Carries what the handler threw, after `jobErrorOf` has read it. No other code looks at the thrown value. */
 class HandlerThrew {
   readonly failure: JobError;
 
@@ -177,7 +187,7 @@ class HandlerThrew {
   }
 }
 
-const tookTooLong = (timeoutMs: number): AttemptError =>
+const timeoutError = (timeoutMs: number): AttemptError =>
   new AttemptError(
     'JobTimeout',
     `the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`,
@@ -189,8 +199,11 @@ type HandlerEnd =
   | { readonly kind: 'threw'; readonly failure: JobError };
 const LATE = { kind: 'late' } as const;
 
-/** What keeps a handler's checkpoints. One that the handler does not wait for ends no process when it fails: there are other jobs. */
-function checkpointing(
+/**
+ * A handler's `checkpoint`. A failure that the handler does not await is logged, and does not end the process: other
+ * jobs run in it.
+ */
+function checkpointOf(
   { store, worker, log }: RunContext,
   job: MovingJob,
   stop: (reason: Error) => void,
@@ -212,10 +225,10 @@ function checkpointing(
 }
 
 /**
- * Runs the handler within its time. Whatever it does after it was told to stop, the attempt ended for that reason; only
- * when the worker ends does a result that still comes count.
+ * Runs the handler within its time. An attempt that was told to stop ends for that reason, even if the handler
+ * returns afterwards; only if the worker ends does a result that still comes count.
  */
-async function attempt(
+async function runHandler(
   context: RunContext,
   handlers: JobHandlers,
   job: Job,
@@ -232,16 +245,17 @@ async function attempt(
   const { clock } = context;
   const began = instantOf(clock);
   const deadlines = context.deadlines ?? deadlinesBy(clock);
-  const { promise: first, resolve: tell } = Promise.withResolvers<HandlerEnd | typeof LATE>();
-  // Timers are late where the event loop was busy, and where the process or its machine stood still.
-  const told = new LazyAbort(() => {
+  const { promise: first, resolve: settle } = Promise.withResolvers<HandlerEnd | typeof LATE>();
+  // Timers are late if the event loop was busy, or the process or its machine was suspended: each look at the signal
+  // checks the time.
+  const abort = new LazyAbort(() => {
     context.lookAtLease?.();
-    if (told.reason === undefined && sinceMs(clock, began) >= timeoutMs) stopInTime();
+    if (abort.reason === undefined && sinceMs(clock, began) >= timeoutMs) stopInTime();
   });
-  // Who stops it says so here too: a listener of each attempt's signal would cost more than the attempt.
+  // Settles the promise as well: a listener on each attempt's signal would cost more than the attempt.
   const stop = (reason: Error): void => {
-    told.abort(reason);
-    tell(LATE);
+    abort.abort(reason);
+    settle(LATE);
   };
   const stopWithWorker = (): void => {
     const cause: unknown = context.signal?.reason;
@@ -249,8 +263,8 @@ async function attempt(
   };
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
-  const stopInTime = (): void => stop(tookTooLong(timeoutMs));
-  // What wraps a handler may give it a signal of its own.
+  const stopInTime = (): void => stop(timeoutError(timeoutMs));
+  // A wrapper of the handler may replace its signal.
   let own: AbortSignal | undefined;
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
   const running = (async () =>
@@ -263,18 +277,18 @@ async function attempt(
       traceparent: job.traceparent,
       fencingToken: job.version,
       get signal() {
-        return own ?? told.signal;
+        return own ?? abort.signal;
       },
       set signal(given) {
         own = given;
       },
       heartbeat: (progress) => context.onProgress?.(job, progress),
-      checkpoint: checkpointing(context, job, stop),
+      checkpoint: checkpointOf(context, job, stop),
       lastCheckpoint: job.checkpoint,
     }))();
   const over = (ended: HandlerEnd): HandlerEnd => {
     onHandled?.();
-    tell(ended);
+    settle(ended);
     return ended;
   };
   const settled = running.then(
@@ -291,7 +305,7 @@ async function attempt(
       endGrace = deadlines(graceMs, () => resolve(LATE));
     });
     const second = await Promise.race([settled, graceIsOver]);
-    const { reason } = told;
+    const { reason } = abort;
     if (second.kind === 'returned' && reason instanceof WorkerStoppedError)
       return storable(second.result, RESULT);
     if (second.kind !== 'late') throw reason;
@@ -303,32 +317,32 @@ async function attempt(
   }
   throw new AttemptError(
     'HandlerHung',
-    `the handler of job ${job.id} (${job.type}) ran on for ${Math.round(graceMs)} ms after its signal; make it heed the signal`,
-    { cause: told.reason },
+    `the handler of job ${job.id} (${job.type}) still ran ${Math.round(graceMs)} ms after its signal was aborted; make it stop on its signal`,
+    { cause: abort.reason },
   );
 }
 
-/** Of what a process that ends has left, for telling the handler to stop and for writing down the outcome. */
-const RESERVE = { share: 1 / 3, maxMs: 1_000 } as const;
-/** Of what is left after the timeout, for the handler that was told to stop; the rest is for the outcome. */
+/** How much of the remaining process lifetime is kept for stopping the handler and storing the outcome. */
+const END_RESERVE = { share: 1 / 3, maxMs: 1_000 } as const;
+/** The handler's share of the time after the timeout, for it to stop; the rest is for storing the outcome. */
 const GRACE_SHARE = 0.7;
 
 /**
- * The type's timeout, as far as the process lives. What the stack leaves between a type's timeout and its function's
- * may be as little as a second, so the grace takes what there is.
+ * The type's timeout, shortened to what the process has left. The stack may leave as little as a second between a
+ * type's timeout and its function's, so the grace takes what there is.
  */
 function timeFor(context: RunContext, typeTimeoutMs: number): AttemptTime {
   const { clock, life } = context;
   if (life === undefined) return { timeoutMs: typeTimeoutMs, graceMs: STOP_GRACE_MS };
   const leftMs = Math.max(0, life.lastsMs - sinceMs(clock, life.since));
-  const reserveMs = Math.min(RESERVE.maxMs, leftMs * RESERVE.share);
+  const reserveMs = Math.min(END_RESERVE.maxMs, leftMs * END_RESERVE.share);
   const timeoutMs = Math.min(typeTimeoutMs, leftMs - reserveMs);
   return { timeoutMs, graceMs: Math.min(STOP_GRACE_MS, (leftMs - timeoutMs) * GRACE_SHARE) };
 }
 
 /**
- * A function is ended from outside, at its deadline, whatever it does: only that bounds a handler that does not heed its
- * signal. So the lease of its attempts lasts until then, and this long more, for the end itself.
+ * How long the lease of a function's attempts lasts beyond the function's deadline. Lambda ends the function at its
+ * deadline, which alone bounds a handler that ignores its signal; this is the time for that end.
  */
 export const FUNCTION_END_MS = 5_000;
 
@@ -336,15 +350,19 @@ const runUntilMs = ({ life }: RunContext): number | undefined =>
   // planted: short-functions
   life === undefined ? undefined : life.since.wallMs + life.lastsMs + FUNCTION_END_MS;
 
-/** With less than this share of the time that it could have had, an attempt is not begun: it would only be cut off. */
+/**
+ * An attempt does not begin with less than this share of the time that it could have had: it would only be cut off.
+ */
 const START_SHARE_MIN = 0.5;
 
-/** Whether the start was answered so late, or stood still so long, that the process is about to end. */
+/**
+ * Whether the start was answered so late, or the process was suspended for so long, that the process is about to end.
+ */
 function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: number): boolean {
   return life !== undefined && time.timeoutMs < START_SHARE_MIN * Math.min(typeTimeoutMs, life.lastsMs);
 }
 
-/** The process may have stood still since it asked for the start: the job may be another worker's by now. */
+/** Refuses to begin if the lease has ended since the start was requested, when another worker may have the job. */
 function requireWorker({ signal, lookAtLease }: RunContext): void {
   lookAtLease?.();
   if (signal?.aborted)
@@ -352,13 +370,13 @@ function requireWorker({ signal, lookAtLease }: RunContext): void {
 }
 
 /**
- * What the type was declared to be when the job was claimed: those terms hold for the attempt, whatever was declared since, and
- * whatever this worker began with. Where that version has no such type, what the worker knows itself.
+ * The type as it was declared when the job was claimed. Those terms hold for the attempt, even if other terms were
+ * declared since or when this worker started. If that version has no such type, the worker's own configuration decides.
  *
- * @throws the store's errors, when they could not be read
+ * @throws the store's errors, if the declaration could not be read
  */
 export async function termsOf(context: TermsContext, job: MovingJob): Promise<Terms> {
-  const known = termsKnown(context, job);
+  const known = knownTerms(context, job);
   const declared = job.claim?.declared;
   if (declared === undefined || context.typeUnder === undefined) return known;
   // planted: newest-terms
@@ -367,24 +385,24 @@ export async function termsOf(context: TermsContext, job: MovingJob): Promise<Te
 
 type TermsContext = Pick<RunContext, 'configuration' | 'typeUnder'>;
 
-/** Undefined: nobody knows the type. */
 interface Terms {
+  /** Undefined if no known declaration has the type. */
   readonly type: JobTypeConfiguration | undefined;
 }
 
-const termsKnown = ({ configuration }: TermsContext, job: MovingJob): Terms => ({
+const knownTerms = ({ configuration }: TermsContext, job: MovingJob): Terms => ({
   type: typesByName(configuration).get(job.type),
 });
 
-/** For a type that the configuration does not know any more. */
+/** Timeout of a type that the configuration does not have. */
 const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
 
 /**
  * Runs the job of one message.
  *
- * @throws AttemptError - `HandlerHung`: the handler did not stop: the process must end, and the job's lease must pass
- * @throws the store's errors, when the start or the outcome could not be written, or what follows from a failure could not be
- * read: the message must come again
+ * @throws AttemptError - `HandlerHung`: the handler did not stop; the process must end, and the job's lease must pass
+ * @throws the store's errors, if the start or the outcome could not be stored, or the terms that decide about a
+ * failure could not be read; the message must be delivered again
  */
 export async function runJob(
   context: RunContext,
@@ -408,35 +426,39 @@ export async function runJob(
   try {
     terms = await termsOf(context, job);
   } catch (error) {
-    log.warn('the terms of an attempt could not be read; its time is what its function or process has left', {
-      jobId: job.id,
-      declared: job.claim?.declared,
-      error: String(error),
-    });
+    log.warn(
+      'the terms of an attempt could not be read; it may use the time that its function or process has left',
+      {
+        jobId: job.id,
+        declared: job.claim?.declared,
+        error: String(error),
+      },
+    );
   }
-  const { type } = terms ?? termsKnown(context, job);
+  const { type } = terms ?? knownTerms(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
-  // Nobody may start it elsewhere before its function ends, or its process says so. Stopped by other terms, it might have had time left.
+  // No other worker may start the job before its function ends or its process ends the attempt, so the longest time
+  // is safe. Other terms might stop the attempt too early.
   const time = timeFor(context, terms === undefined ? UNKNOWN_TYPE_TIMEOUT_MS : typeTimeoutMs);
   let ending: AttemptEnding;
   try {
     if (isTooLate(context, time, typeTimeoutMs)) {
-      throw new AttemptError('NotBegun', 'the start was answered too late: its function was about to end');
+      throw new AttemptError('NotBegun', 'the start was answered too late: the function was about to end');
     }
     if (job.unreadable !== undefined) throw new AttemptError('JobUnreadable', job.unreadable);
     requireWorker(context);
-    ending = { kind: 'succeeded', result: await attempt(context, handlers, job, time) };
+    ending = { kind: 'succeeded', result: await runHandler(context, handlers, job, time) };
   } catch (error) {
     if (isAttemptError(error, 'HandlerHung')) {
-      await noteHung(context, job, time, error);
+      await recordHung(context, job, time, error);
       throw error;
     }
-    // By other terms a job may be failed for good that was to be tried again.
+    // Wrong terms might fail a job for good that should be retried.
     terms ??= await termsOf(context, job);
     ending = endingOf(context, job, terms.type, error);
     logEnding(log, job, ending);
   }
-  const finished = await writeDown(context, job, ending);
+  const finished = await storeEnding(context, job, ending);
   if (finished.kind === 'superseded') {
     log.warn('attempt was superseded; its outcome does not count', {
       jobId: job.id,
@@ -444,11 +466,11 @@ export async function runJob(
     });
     return 'superseded';
   }
-  // A retry of a job whose end was asked for is its cancellation.
+  // An attempt of a cancelled job that would be retried ends the job as cancelled.
   return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
 }
 
-/** What has failed is a warning, and an error where no other attempt follows: with all that is known of why. */
+/** Logs an attempt that did not succeed: as a warning if it is retried, and as an error if it failed for good. */
 function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: AttemptEnding): void {
   const fields = { jobId, type, attempt: number };
   if (ending.kind === 'retry')
@@ -463,40 +485,41 @@ function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: 
 }
 
 /**
- * A handler that goes on after its time is over has failed by that: it is written down while the process lives. One that was told to stop
- * for another reason is its worker's loss.
+ * Records on the job, before the process ends, that its handler did not stop after its timeout: the attempt has
+ * failed. If the handler was told to stop for another reason, the attempt counts as lost with its worker.
  */
-async function noteHung(
+async function recordHung(
   { store, worker, log }: RunContext,
   job: Job,
   { timeoutMs }: AttemptTime,
   { cause, message }: AttemptError,
 ): Promise<void> {
   const fields = { jobId: job.id, type: job.type, attempt: job.attempt };
-  log.warn('a handler hangs; its process ends', { ...fields, error: message });
+  log.warn('a handler hangs, so its process ends', { ...fields, error: message });
   if (!isAttemptError(cause, 'JobTimeout')) return;
   try {
     const claimId = job.claim?.claimId ?? '';
     await store.saveHung({ jobId: job.id, claimId, worker, error: hungError(timeoutMs) });
   } catch (error) {
-    log.warn('that a handler hangs was not recorded; its attempt counts as lost with its worker', {
+    log.warn('a hung handler could not be recorded; its attempt counts as lost with its worker', {
       ...fields,
       error: String(error),
     });
   }
 }
 
-/** When a job comes again that met a worker of another deployment. */
+/** Delay after which a job is tried again that met a worker of another deployment. */
 const ROLLOUT_MS = 60_000;
-/** A deployment declares before it has replaced its last worker: by then it has. */
+/** Limit of a deployment's rollout: how long after a declaration workers of the version before may still run. */
 const ROLLOUT_MAX_MS = 15 * 60_000;
-/** A job is given back so often before its handler began, where that may go on for ever. */
+/** How often a job may be given back before its handler began, so that this ends some time. */
 const NOT_BEGUN_MAX = ROLLOUT_MAX_MS / ROLLOUT_MS;
 
 /**
- * Whether a worker that has the handler may be about to take this one's place, or the job's type may not be this fleet's any
- * more, which is known to who plans the job again: the job was claimed under another declaration than the worker began with, or
- * both under one so young that the worker's handlers may be older.
+ * Whether a missing handler may be due to a rollout: a worker that has the handler may be about to replace this one,
+ * or the type may have moved to another fleet, which the next plan of the job takes into account. True if the job was
+ * claimed under another declaration than the worker started with, or if that declaration is so young that the
+ * worker's code may be older.
  */
 function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job): boolean {
   if (declared === undefined) return false;
@@ -513,7 +536,7 @@ type AttemptEnding =
   /** Another attempt holds the job: there is nothing to write. */
   | { readonly kind: 'superseded' };
 
-/** What follows from an attempt that did not succeed. */
+/** How the attempt ended, given the error that ended it. */
 function endingOf(
   context: RunContext,
   job: Job,
@@ -528,16 +551,16 @@ function endingOf(
     const { isLoss, message } = error;
     return isLoss
       ? { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) }
-      : released(message, nowMs, type?.onWorkerLost !== 'resume');
+      : releasedEnding(message, nowMs, type?.onWorkerLost !== 'resume');
   }
-  const mayGiveBack = releasesOf(job) < NOT_BEGUN_MAX;
+  const mayGiveBack = countReleases(job) < NOT_BEGUN_MAX;
   if (isAttemptError(error, 'NotBegun')) {
-    if (mayGiveBack) return released(error.message, nowMs, false);
+    if (mayGiveBack) return releasedEnding(error.message, nowMs, false);
     return { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) };
   }
   const isMissing = isAttemptError(error, 'MissingHandler') && type !== undefined;
   if (isMissing && mayGiveBack && mayBeRollingOut(context, job))
-    return released(error.message, nowMs + ROLLOUT_MS, false);
+    return releasedEnding(error.message, nowMs + ROLLOUT_MS, false);
   const failure = error instanceof HandlerThrew ? error.failure : withoutStack(jobErrorOf(error));
   const isFinal = isAttemptError(error, 'MissingHandler', 'JobUnreadable');
   return type === undefined || isFinal
@@ -545,17 +568,17 @@ function endingOf(
     : afterFailure(job, failure, type.retry, random(), nowMs);
 }
 
-const released = (message: string, runAtMs: number, isFromStart: boolean): AttemptEnding => ({
+const releasedEnding = (message: string, runAtMs: number, isFromStart: boolean): AttemptEnding => ({
   kind: 'released',
   as: 'released',
   verdict: afterRelease(message, runAtMs, isFromStart),
 });
 
-/** How often workers have given the job back, as far as its history has it. */
-const releasesOf = ({ history }: Job): number =>
+/** How often workers have given the job back, as far as its history still shows. */
+const countReleases = ({ history }: Job): number =>
   (history?.entries ?? []).filter((entry) => entry.kind === 'attempt' && entry.outcome === 'released').length;
 
-async function writeDown(context: RunContext, job: Job, ending: AttemptEnding): Promise<FinishOutcome> {
+async function storeEnding(context: RunContext, job: Job, ending: AttemptEnding): Promise<FinishOutcome> {
   const { store, clock, worker } = context;
   const nowMs = clock.nowMs();
   const expiresAtMs = nowMs + TERMINAL_TTL_MS;

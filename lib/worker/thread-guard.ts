@@ -1,4 +1,4 @@
-/** The worker's side of a guard that has a thread of its own: see `guard-thread.ts`. */
+/** The worker's side of a guard that runs in its own thread: see `guard-thread.ts`. */
 
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -10,25 +10,25 @@ import { WorkerStoppedError } from './errors.ts';
 import type { Guard, GuardedLife, GuardMaker, GuardNews } from './guard.ts';
 import { LEASE_MARGIN_MS, type Loss } from './membership.ts';
 
-/** What the thread is given: it makes its own client of the store. */
+/** The data that the thread starts with. It creates its own client of the store. */
 export interface GuardThreadData {
   readonly guarded: GuardedLife;
   readonly table: string;
   readonly configuration: PoolConfiguration;
   readonly requests: Pick<DynamoDBClientConfig, 'maxAttempts' | 'requestHandler'>;
-  /** Since when the lease counts, in whole milliseconds: by the wall clock, and by the monotonic one. */
+  /** The start of the lease, in whole milliseconds: first by the wall clock, then by the monotonic one. */
   readonly leaseSince: BigInt64Array;
 }
 
-/** What the worker asks of the thread. */
-export type GuardQuestion =
+/** Messages from the worker to the thread. */
+export type GuardRequest =
   | GuardNews
   | { readonly kind: 'abort' }
   | { readonly kind: 'leave' }
   | { readonly kind: 'serve'; readonly partition: number };
 
-/** What the thread says. */
-export type GuardWord =
+/** Messages from the thread to the worker. */
+export type GuardAnswer =
   | { readonly kind: 'joined' | 'superseded' | 'aborted' | 'left' }
   | { readonly kind: 'served'; readonly partition: number; readonly isServed: boolean }
   | { readonly kind: 'failed'; readonly error: string }
@@ -36,7 +36,7 @@ export type GuardWord =
 
 export interface ThreadGuardOptions extends Pick<GuardThreadData, 'table' | 'configuration' | 'requests'> {
   readonly clock: Clock;
-  /** Ends the process: nobody guards it any more. */
+  /** Ends the process, because it is not guarded any more. */
   readonly exit: (reason: string) => void;
 }
 
@@ -45,7 +45,7 @@ const instantIn = (leaseSince: BigInt64Array): { readonly wallMs: number; readon
   monotonicMs: Number(Atomics.load(leaseSince, 1)),
 });
 
-/** A guard in a thread of its own. */
+/** A guard in its own thread. */
 export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): GuardMaker {
   return (guarded, { onLost, signal }) => {
     const leaseSince = new BigInt64Array(new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT));
@@ -53,10 +53,10 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
     const thread = new Worker(new URL(`./guard-thread${extname(import.meta.url)}`, import.meta.url), {
       workerData,
     });
-    const ask = (question: GuardQuestion): void => thread.postMessage(question);
+    const ask = (request: GuardRequest): void => thread.postMessage(request);
     const { promise: joined, resolve, reject } = Promise.withResolvers<Guard | 'superseded' | 'aborted'>();
     const left = Promise.withResolvers<void>();
-    /** Who waits for an answer, by partition. */
+    /** Calls of `serve` that wait for an answer, by partition. */
     const serving = new Map<number, PromiseWithResolvers<boolean>>();
     const served = (partition: number, isServed: boolean): void => {
       serving.get(partition)?.resolve(isServed);
@@ -100,7 +100,7 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
       abandon: end,
     };
 
-    /** Without a guard nobody says that this worker lives, nor ends it in time. */
+    /** Without its guard the worker has no heartbeats, and a handler that hangs would not be ended. */
     const fail = (why: string): void => {
       if (stage === 'over') return;
       const wasJoining = stage === 'joining';
@@ -108,31 +108,31 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
       if (wasJoining) reject(new WorkerStoppedError(why));
       else exit(why);
     };
-    thread.on('message', (word: GuardWord) => {
-      switch (word.kind) {
+    thread.on('message', (answer: GuardAnswer) => {
+      switch (answer.kind) {
         case 'joined':
           if (stage === 'joining') stage = 'guarding';
           return resolve(guard);
         case 'superseded':
         case 'aborted':
           end();
-          return resolve(word.kind);
+          return resolve(answer.kind);
         case 'failed':
-          return fail(`the worker could not be registered: ${word.error}`);
+          return fail(`the worker could not be registered: ${answer.error}`);
         case 'served':
-          return served(word.partition, word.isServed);
+          return served(answer.partition, answer.isServed);
         case 'lost':
-          return lose(word.loss);
+          return lose(answer.loss);
         case 'left':
           return end();
       }
     });
     thread.on('error', (error) =>
       fail(
-        `the thread that guards this worker has failed: ${String(error)}; if fairlead is bundled, leave it out of the bundle`,
+        `the guard thread of this worker failed: ${String(error)}; if fairlead is bundled, leave it out of the bundle`,
       ),
     );
-    thread.on('exit', () => fail('the thread that guards this worker has ended'));
+    thread.on('exit', () => fail('the guard thread of this worker ended'));
     signal.addEventListener('abort', abort);
     if (signal.aborted) abort();
     return joined;

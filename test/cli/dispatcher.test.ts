@@ -94,7 +94,7 @@ describe('fairlead dispatcher', () => {
     const { code, error } = await running(1_000, '--metrics');
     expect([code, error]).toEqual([
       2,
-      expect.stringMatching(/FAIRLEAD_METRICS: "runing" is no metric; Did you mean "running"\?/),
+      expect.stringMatching(/FAIRLEAD_METRICS: "runing" is not a metric; Did you mean "running"\?/),
     ]);
   });
 

@@ -20,7 +20,7 @@ describe('fairlead dispatchers', () => {
     await at.store.lead({ partition: 0, holder: 'function-1', nowMs: at.time.nowMs, untilMs });
     const { code, out, error } = await at.fairlead('dispatchers', '--wide');
     expect({ code, error }).toEqual({ code: 0, error: '' });
-    expect(out).toContain('no dispatcher runs on: functions make the passes');
+    expect(out).toContain('no long-running dispatcher: functions run the passes');
     expect(out).toMatch(/ 0 .* function .* function-1 .* 10 s .* 0 .* - /);
     expect(out).toMatch(/ 1 .* nobody .* - .* - .* 0 .* - /);
     await at.advance(10_000);

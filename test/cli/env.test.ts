@@ -105,7 +105,7 @@ describe('fairlead env', { timeout: 60_000 }, () => {
     const { code, out, error } = await env(outputs, '--stack', 'Orders', '--fleet', 'pfd');
     expect({ code, out }).toEqual({ code: 2, out: '' });
     expect(error).toBe(
-      'fairlead: --fleet: no fleet is called "pfd". Did you mean "pdf"? The scheduler has: pdf, big pdf\n',
+      'fairlead: --fleet: no fleet has the name "pfd". Did you mean "pdf"? The scheduler has: pdf, big pdf\n',
     );
     expect((await env(outputs, '--stack', 'Orders', '--fleet', 'big pdf')).code).toBe(0);
   });

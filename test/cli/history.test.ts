@@ -35,7 +35,7 @@ describe('fairlead jobs history', () => {
           `2027-01-15T08:00:00.000Z  submitted`,
           String.raw`\S+  moved by ann from 2027-01-15T08:00:00.000Z to 2027-01-15T09:00:00.000Z`,
           String.raw`\S+  moved by ${HERE} from 2027-01-15T09:00:00.000Z to 2027-01-15T08:00:00.000Z`,
-          String.raw`\S+  attempt 1 ${on}: failed after 2 s, Flaky: not \\u\{1b\}\[31mnow; again from \S+ on, from its checkpoint, if it left one`,
+          String.raw`\S+  attempt 1 ${on}: failed after 2 s, Flaky: not \\u\{1b\}\[31mnow; tried again from \S+ on, from its checkpoint, if it left one`,
           String.raw`    at work \(worker\.js:1:1\)`,
           String.raw`    cause: Error: no\\u\{1b\}\[31m`,
           String.raw`\S+  attempt 2 ${on}: failed after 0 ms, Broken: it broke`,
@@ -69,7 +69,7 @@ describe('fairlead jobs history', () => {
     for (let hours = 1; hours <= 25; hours += 1)
       await client.retime(jobId, { runAt: new Date(4_000_000_000_000 + hours).toISOString() });
     expect((await fairlead('jobs', 'history', jobId)).out).toContain(
-      '… 5 events are not kept: 0 attempts, 0 of them lost, and 5 others',
+      '… 5 events were dropped: 0 attempts, 0 of them lost, and 5 others',
     );
   });
 

@@ -62,7 +62,7 @@ describe('jobs submit', () => {
       '1',
     );
     expect(code).toBe(1);
-    expect(error).toMatch(/^fairlead: the idempotency key is taken by job \w+.*\n$/);
+    expect(error).toMatch(/^fairlead: the idempotency key belongs to job \w+.*\n$/);
   });
 
   it('takes many from a file, and ends with 1 if one was refused', async () => {
@@ -115,7 +115,7 @@ describe('jobs run', () => {
     const { fairlead, finish, store } = counter();
     const patient = await finish(fairlead('jobs', 'run', 'resize', '--timeout', '2s'));
     expect(patient.code).toBe(4);
-    expect(patient.error).toMatch(/had not ended after 2000 ms \(pending\); it goes on/);
+    expect(patient.error).toMatch(/had not ended after 2000 ms \(pending\); it continues/);
     expect([...store.everyJob()].map(({ state }) => state)).toEqual(['pending']);
     const owner = await finish(
       fairlead('jobs', 'run', 'resize', '--timeout', '2s', '--cancel-on-exit', '--json'),
@@ -215,7 +215,7 @@ describe('jobs get, list, cancel, retime and retry', () => {
     await startEverywhere();
     const late = await fairlead('jobs', 'retime', runs?.id ?? '', '--in', '5m');
     expect({ code: late.code, out: late.out }).toEqual({ code: 1, out: '' });
-    expect(late.error).toMatch(/^fairlead: job \S+ is running; only jobs that wait are moved.*\n$/);
+    expect(late.error).toMatch(/^fairlead: job \S+ is running; only waiting jobs can be moved.*\n$/);
     const none = await fairlead('jobs', 'retime', 'nobody', '--in', '5m', '--json');
     expect({ code: none.code, out: none.out }).toEqual({ code: 3, out: '' });
     expect(JSON.parse(none.error)).toMatchObject({ error: { name: 'NotFoundError' } });
@@ -240,7 +240,7 @@ describe('jobs get, list, cancel, retime and retry', () => {
     const [waiting] = await put(job());
     const { code, error } = await fairlead('jobs', 'retry', waiting?.id ?? '');
     expect(code).toBe(1);
-    expect(error).toMatch(/only failed jobs are tried again/);
+    expect(error).toMatch(/only failed jobs can be tried again/);
   });
 
   it('explain says why, in sentences and as data', async () => {
@@ -279,7 +279,7 @@ describe('keys and fleets', () => {
     const { fairlead, data } = counter();
     const { out } = await fairlead('declaration');
     expect(out).toMatch(/types .* resize, report/);
-    expect(out).toMatch(/told of .* carried over to .* jobs moved/);
+    expect(out).toMatch(/notified of .* applied .* jobs moved/);
     expect(await data('declaration')).toMatchObject({
       declaration: {
         fleets: ['images', 'general'],
@@ -316,7 +316,7 @@ describe('keys and fleets', () => {
     expect((await fairlead('jobs', 'explain', slow?.id ?? '')).out).not.toContain('ordinarily');
     await advance(6_000);
     expect((await fairlead('jobs', 'explain', slow?.id ?? '')).out).toMatch(
-      /has said nothing so far, and attempts of its type are ordinarily over within .* s: it may be lost/,
+      /has reported no progress, and attempts of its type usually end within .* s: it may be lost/,
     );
   });
 
@@ -344,7 +344,7 @@ describe('dead-letters unreadable', () => {
   it('lists what cannot be read, where it stood, and what to do', async () => {
     const { data, fairlead, fairleadIn, anotherClient, store } = counter();
     expect((await fairlead('dead-letters', 'unreadable')).out).toContain(
-      'every item that was met can be read',
+      'all items that were read are readable',
     );
     const item = {
       key: 'job/x job',
@@ -379,7 +379,7 @@ describe('dead-letters', () => {
     for (const words of [[], ['--all', '--type', 'resize']]) {
       const { code, error } = await fairlead('dead-letters', 'redrive', ...words);
       expect(code).toBe(2);
-      expect(error).toMatch(/name a filter, or --all/);
+      expect(error).toMatch(/give a filter, or --all/);
     }
     expect(everything()).toBe(before);
     expect((await fairlead('dead-letters', 'redrive', '--type', 'report')).out).toBe(
@@ -414,7 +414,7 @@ describe('pause, resume, drain and override', () => {
     const late = await finish(fairlead('drain', '--type', 'resize', '--timeout', '3s'));
     expect(late.code).toBe(4);
     expect(late.error).toMatch(
-      /^waiting for the end of 1 job, 3 s at most\nfairlead: type\/resize is paused, and 1 of its jobs still ran/,
+      /^waiting for 1 running job to end, at most 3 s\nfairlead: type\/resize is paused, and 1 of its jobs still ran/,
     );
     const draining = data('drain', '--type', 'resize');
     if (started !== undefined) await pass({ jobs: [await end(started)], reason: 'stream' });

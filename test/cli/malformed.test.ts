@@ -281,7 +281,7 @@ describe('wrong words', () => {
   it.each([
     [['simulate'], /missing required argument 'file'/],
     [['simulate', pathOf('timers'), '--jsno'], /unknown option '--jsno'/],
-    [['simulate', pathOf('timers'), '--case', 'Z9'], /no case is called "Z9"/],
+    [['simulate', pathOf('timers'), '--case', 'Z9'], /no case has the id "Z9"/],
     [['stimulate'], /unknown command 'stimulate'/],
     [[], /Usage: fairlead/],
   ])('%j end with exit code 2', async (words, message) => {
@@ -293,7 +293,7 @@ describe('wrong words', () => {
   it('asking for help is none of them', async () => {
     const { code, out } = await fairlead('simulate', '--help');
     expect(code).toBe(0);
-    expect(out).toContain('Exit codes: 0 done, 2 the file or the options are wrong');
+    expect(out).toContain('Exit codes: 0 done; 2 the file or an option is wrong');
   });
 
   it('end a process of its own with 2 as well', async () => {

@@ -34,7 +34,7 @@ describe('fairlead jobs explain', () => {
     const jobs = await on.put(jobIn(1), jobIn(1), jobIn(1));
     await tick();
     expect(await explained(jobs[2]?.id ?? '')).toContain(
-      "room under a cap: pool runs 2 of at most 2, the share of partition 1 in the pool's 6, which 3 partitions divide",
+      "room under a cap: pool runs 2 of at most 2, the share of partition 1 in the pool's 6, which is divided among 3 partitions",
     );
   });
 
@@ -58,7 +58,7 @@ describe('fairlead jobs explain', () => {
     await on.finish(dispatchAll(on.main, { jobs: [], reason: 'tick' }));
     const { out } = await on.fairlead('jobs', 'explain', jobs[2]?.id ?? '');
     expect(out).toMatch(
-      /resource album\/1: 2 of 2 running of type render, the share of partition [01] in the pool's 4, which 2 partitions divide/,
+      /resource album\/1: 2 of 2 running of type render, the share of partition [01] in the pool's 4, which is divided among 2 partitions/,
     );
     expect(await on.data('jobs', 'explain', jobs[2]?.id ?? '')).toMatchObject({
       explanation: {
@@ -81,7 +81,7 @@ describe('fairlead jobs explain', () => {
       untilMs: on.time.nowMs + 3_000,
     });
     expect(await explained(other?.id ?? '')).toMatch(
-      /album\/cats, which partition 1 has in turn for 3(\.0)? ?s/,
+      /album\/cats, which is reserved for partition 1 for 3(\.0)? ?s/,
     );
   });
 
@@ -89,7 +89,7 @@ describe('fairlead jobs explain', () => {
     const { on, jobIn, explained } = parted();
     const [job] = await on.put({ ...jobIn(0), partition: 4 });
     expect(await explained(job?.id ?? '')).toContain(
-      'its move from partition 4 to 0, where its key lives by now: the next pass makes it',
+      'its move from partition 4 to 0, where its key belongs now: the next pass moves it',
     );
   });
 });

@@ -70,7 +70,7 @@ describe('fairlead queues', () => {
       expect(out).toMatch(
         /ingest, sent 2026-11-28T00:00:00.000Z: NO_PERMISSIONS: not allowed\n.*Job Requested/,
       );
-      expect(out).toMatch(/was not taken in as many deliveries as it had\n {2}x{160}…/);
+      expect(out).toMatch(/was not processed in as many deliveries as the queue allows\n {2}x{160}…/);
     },
   );
 
@@ -87,7 +87,7 @@ describe('fairlead queues', () => {
     expect(sent).toEqual(['ingest {"detail-type":"Job Requested"}']);
     expect(await fairlead('redrive', 'ingest')).toMatchObject({ out: '1 sent back to ingest\n' });
     expect((await fairlead('redrive', 'outcomes')).out).toMatch(
-      /^0 sent back to outcomes; 2 stay: events that are no requests/,
+      /^0 sent back to outcomes; 2 stay, because they are no job requests/,
     );
   });
 
@@ -103,8 +103,8 @@ describe('fairlead queues', () => {
   });
 
   it.each([
-    [['redrive', 'wakes'], /there is no queue "wakes" with dead letters; there are: ingest, outcomes/],
-    [['purge', 'wakes', '--yes'], /there is no queue "wakes"/],
+    [['redrive', 'wakes'], /"wakes" is not a queue with dead letters; there are: ingest, outcomes/],
+    [['purge', 'wakes', '--yes'], /"wakes" is not a queue/],
     [['redrive', 'ingest', '--limit', '0'], /--limit: must be a whole number/],
     [['redirve', 'ingest'], /unknown command "redirve". Did you mean "redrive"/],
   ])('refuses %s', async (words, message) => {

@@ -73,7 +73,7 @@ describe('fairlead schedules next', () => {
         utc: '2026-03-29T01:00:00.000Z',
         local: '2026-03-29T03:00:00+02:00',
         change: 'moved',
-        what: 'gap next fires here, in place of a local time that is skipped; gap skip does not',
+        what: 'gap next fires here, in place of a local time that is skipped; gap skip does not fire',
       },
     ]);
     const { out: autumn } = await run(...NIGHT, ...AUTUMN);
@@ -87,9 +87,7 @@ describe('fairlead schedules next', () => {
 
   it('says how much later the schedule of an expression with jitter may fire', async () => {
     const { out } = await run(...NIGHT, '--jitter', '90s');
-    expect(out).toMatch(
-      /later than this by up to 1\.5 min, always as much: it follows from its id\. Name that: /m,
-    );
+    expect(out).toMatch(/up to 1\.5 min later than this\. Its id decides by how much: /m);
     expect(out).toMatch(/2026-01-01T01:30:00Z .*2026-01-01T01:31:30Z/);
     expect((await run(...NIGHT)).out).not.toContain('later');
     const { out: json } = await run(...NIGHT, '--jitter', '90s', '--json');
@@ -131,7 +129,9 @@ describe('fairlead schedules next', () => {
     const { out } = await run(...NIGHT, '--from', '2026-03-25T00:00:00Z');
     expect(out.match(/2026-\d\d-\d\dT\S+Z/g)).toHaveLength(10);
     expect(out).toMatch(/2026-03-29T03:00:00\+02:00 .*2026-03-29T01:00:00Z .*moved/);
-    expect(out).toContain('gap next fires here, in place of a local time that is skipped; gap skip does not');
+    expect(out).toContain(
+      'gap next fires here, in place of a local time that is skipped; gap skip does not fire',
+    );
   });
 
   it('says which local times come twice, whatever the policy', async () => {
@@ -139,7 +139,7 @@ describe('fairlead schedules next', () => {
     expect(out).toContain('first of two');
     expect(out).toContain('second of two');
     const once = await run(...NIGHT, '--from', '2026-10-23T00:00:00Z');
-    expect(once.out).toContain('overlap twice fires here, the second time, too; overlap once does not');
+    expect(once.out).toContain('overlap twice also fires here, the second time; overlap once does not');
   });
 
   it('leaves out what is in a blackout, of which there may be several', async () => {

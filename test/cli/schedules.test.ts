@@ -167,9 +167,11 @@ describe('fairlead schedules', () => {
     ]);
     expect((await fairlead('schedules', 'next', 'hourly', '--every', '2h')).code).toBe(EXIT.refused);
     expect((await fairlead('schedules', 'next', 'hourly', '--as', 'other')).code).toBe(EXIT.refused);
-    expect((await fairlead('schedules', 'next', 'hourly')).out).not.toContain('fires at none');
+    expect((await fairlead('schedules', 'next', 'hourly')).out).not.toContain('It is paused');
     await data('schedules', 'pause', 'hourly');
-    expect((await fairlead('schedules', 'next', 'hourly')).out).toContain('It is paused: it fires at none');
+    expect((await fairlead('schedules', 'next', 'hourly')).out).toContain(
+      'It is paused: it will not fire at these times',
+    );
     expect(await data('schedules', 'next', 'hourly')).toMatchObject({ state: 'paused' });
   });
 
@@ -242,7 +244,7 @@ describe('fairlead schedules', () => {
     const file = fileOf({ every: '1h', type: 'resize', blackouts: [{ from: '00:00', until: '23:00' }] });
     await desk.data('schedules', 'put', 's', '--file', file);
     expect((await desk.fairlead('schedules', 'get', 's')).out).toContain(
-      'is in a blackout; the next one outside is that of',
+      'is in a blackout; the next one outside of it is that of',
     );
   });
 });

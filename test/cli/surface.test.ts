@@ -347,13 +347,13 @@ describe('a command that waits', () => {
     const { code, error } = await at.finish(running);
     expect(code).toBe(0);
     expect(error).toMatch(
-      new RegExp(`^job ${job?.id} is pending: waiting for its end, 1\\.5 min at most\\n`),
+      new RegExp(`^job ${job?.id} is pending: waiting for its end, at most 1\\.5 min\\n`),
     );
   });
 
   it.each([
     [['--cancel-on-exit'], 'was cancelled, and will not run'],
-    [[], 'goes on: `fairlead jobs cancel '],
+    [[], 'continues: `fairlead jobs cancel '],
   ])('says, when it is interrupted, what became of its job: %j', async (words, what) => {
     const at = counter();
     const abort = new AbortController();

@@ -72,7 +72,7 @@ describe('explaining a job', () => {
     const { waitsFor, position, keysBefore } = await explained(
       scene,
       job?.id,
-      /in its own line, 3 come before it/,
+      /3 jobs of its own line come before it/,
     );
     expect(position).toBe(3);
     expect(waitsFor).toMatchObject([{ why: 'turn' }]);
@@ -90,7 +90,7 @@ describe('explaining a job', () => {
     const { position, positionIsLeast, partial } = await explained(
       scene,
       job?.id,
-      /at least 1000 come before it/,
+      /at least 1000 jobs of its own line come before it/,
     );
     expect({ position, positionIsLeast, partial }).toEqual({
       position: 1_000,
@@ -132,7 +132,7 @@ describe('explaining a job', () => {
     const scene = desk(NARROW);
     const [before] = await scene.put(scene.job({ type: 'resize' }));
     const [job] = await scene.put(scene.job({ type: 'report', priority: 10 }));
-    const { waitsFor } = await explained(scene, job?.id, /its turn/);
+    const { waitsFor } = await explained(scene, job?.id, /jobs that come first/);
     expect(waitsFor).toEqual([{ why: 'turn', before: [before?.id] }]);
   });
 
@@ -225,7 +225,11 @@ describe('explaining a job', () => {
     const [job] = await scene.put(scene.job());
     await scene.pass();
     await scene.advance(3_000);
-    const { waitsFor } = await explained(scene, job?.id, /a worker of fleet images, which was told 3 s ago/);
+    const { waitsFor } = await explained(
+      scene,
+      job?.id,
+      /a worker of fleet images, whose queue got it 3 s ago/,
+    );
     expect(waitsFor).toMatchObject([{ why: 'worker', fleet: 'images' }]);
   });
 
@@ -252,9 +256,9 @@ describe('explaining a job', () => {
       progress: { page: 3 },
       givenUpAtMs: worker.expiresAtMs,
     });
-    await explained(scene, jobId, /if nothing is heard of it, it is given up at .*, in 1 min/);
+    await explained(scene, jobId, /unless it ends before, it is given up at .*, in 1 min/);
     await scene.advance(60_000);
-    await explained(scene, jobId, /nothing is heard of it any more: the next look gives it up/);
+    await explained(scene, jobId, /its time is up: the next check gives it up/);
   });
 
   it('that runs on a worker that says nothing tells since when, and when it is given up', async () => {
@@ -269,17 +273,13 @@ describe('explaining a job', () => {
     const [received] = await scene.queue.receive('general', 1, 0, 60_000);
     await scene.store.startJob({ ...worker, ...onlyJob(received), nowMs: scene.time.nowMs });
     await scene.advance(4_000 - (scene.time.nowMs - heardAtMs));
-    await explained(
-      scene,
-      job?.id,
-      /last heard of 4 s ago; if it falls silent, it is given up at .*, in 16 s/,
-    );
+    await explained(scene, job?.id, /last heartbeat 4 s ago; without another, it is given up at .*, in 16 s/);
     await scene.advance(8_000);
-    const silent = await explained(scene, job?.id, /not heard of since .*, given up at .*, in 8 s/);
+    const silent = await explained(scene, job?.id, /no heartbeat since .*, given up at .*, in 8 s/);
     expect(silent.runs).toMatchObject({ heardAtMs, givenUpAtMs: expiresAtMs });
     await scene.advance(8_000);
     // Its lease is over: what it said last is still there.
-    const gone = await explained(scene, job?.id, /not heard of since .*: the next look gives it up/);
+    const gone = await explained(scene, job?.id, /no heartbeat since .*: the next check gives it up/);
     expect(gone.runs).toMatchObject({ heardAtMs, givenUpAtMs: expiresAtMs });
     // Another life of its name says until when this one may run.
     const next = {
@@ -289,7 +289,7 @@ describe('explaining a job', () => {
       expiresAtMs: expiresAtMs + 21_000,
     };
     await scene.store.registerWorker({ partition: 0, record: next });
-    const followed = await explained(scene, job?.id, /nothing is heard of it any more/);
+    const followed = await explained(scene, job?.id, /its time is up/);
     expect(followed.runs?.heardAtMs).toBeUndefined();
     expect(followed.runs?.givenUpAtMs).toBe(expiresAtMs);
   });

@@ -103,7 +103,7 @@ describe('waiting for a job', () => {
       state: 'pending',
       cancel: undefined,
     });
-    expect(error.message).toContain('it goes on');
+    expect(error.message).toContain('it continues');
     expect(scene.stateOf(job.id)).toBe('pending');
   });
 

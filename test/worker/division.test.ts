@@ -38,7 +38,7 @@ async function worker(
     fleet: 'images',
     slots: [...shares.values()].reduce((sum, slots) => sum + slots, 0),
     shares,
-    tell: (partition, slots) => void told.set(partition, slots),
+    setSlots: (partition, slots) => void told.set(partition, slots),
   });
   let nowMs = NOW_MS;
   const pass = async (partition: number, reserve: readonly Reservation[] = []): Promise<void> => {

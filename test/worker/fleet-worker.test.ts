@@ -34,7 +34,7 @@ describe('a worker process', () => {
         withEnvironment({ [name]: value });
         const run = runFleetWorker({ render: () => null });
         await expect(run).rejects.toThrow(
-          `${name} is not set: give the process what \`scheduler.workerEnvironment(fleet)\` answers`,
+          `${name} is not set: give the process the environment that \`scheduler.workerEnvironment(fleet)\` returns`,
         );
         await expect(run).rejects.toMatchObject({ name: 'EnvironmentError' });
       }

@@ -31,7 +31,7 @@ describe('a worker function', () => {
     vi.stubEnv('FAIRLEAD_TABLE', table);
     const invoked = worker({ resize: () => null })(NOTHING, lambda);
     await expect(invoked).rejects.toThrow(
-      'FAIRLEAD_TABLE is not set: give the function to a fleet of the Scheduler construct',
+      'FAIRLEAD_TABLE is not set: make the function the handler of a fleet of the Scheduler construct',
     );
     await expect(invoked).rejects.toMatchObject({ name: 'EnvironmentError' });
   });

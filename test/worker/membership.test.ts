@@ -289,7 +289,7 @@ describe('a partition that a worker comes to later', () => {
     const record = () => on.store.inspect(3).workers.get('w');
     expect(await on.finish(membership.serve(3))).toBe(true);
     await on.advance(2 * LEASE_MS);
-    membership.letGo(3);
+    membership.leavePartition(3);
     const before = record()?.expiresAtMs ?? 0;
     await on.advance(4 * LEASE_MS);
     expect(record()?.expiresAtMs).toBe(before);
@@ -307,7 +307,7 @@ describe('a partition that a worker comes to later', () => {
   it('may be one that it began with', async () => {
     const on = stage();
     const membership = await joined(on, [0, 1]);
-    membership.letGo(1);
+    membership.leavePartition(1);
     await on.advance(4 * LEASE_MS);
     expect(on.store.inspect(1).workers.get('w')?.expiresAtMs).toBeLessThan(on.time.nowMs);
     expect(membership.isTrusted()).toBe(true);

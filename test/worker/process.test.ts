@@ -514,7 +514,7 @@ describe('a worker process', () => {
     await on.advance(30_000);
     // Its message is not given away for nothing.
     expect(on.stateOf(job.id)).toBe('running');
-    expect(on.logged.map(({ message }) => message)).toContain('message failed and will come again');
+    expect(on.logged.map(({ message }) => message)).toContain('message failed and will be delivered again');
     isReachable = true;
     await on.advance(60_000);
     expect(on.store.inspectJob(job.id)).toMatchObject({ state: 'scheduled', workersLost: 1 });
@@ -722,9 +722,7 @@ describe('a shutdown', () => {
     await on.advance(1_000);
     worker.stop();
     await on.advance(8_000 + STOP_GRACE_MS + 1);
-    expect(worker.exits).toEqual([
-      'worker worker-1 ends (stopped): 1 of its handlers did not heed their signal',
-    ]);
+    expect(worker.exits).toEqual(['worker worker-1 ends (stopped): 1 of its handlers ignored their signal']);
     worker.kill();
     expect(recordOf(on)).toBeDefined();
     expect(on.stateOf(job?.id ?? '')).toBe('running');

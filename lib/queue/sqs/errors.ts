@@ -1,4 +1,4 @@
-/** What SQS answers, as errors of the queue contract. */
+/** Turns errors of SQS into errors of the queue contract. */
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'QueueDoesNotExist',

@@ -1,4 +1,4 @@
-/** What a worker process is at: attempts that were accepted, and what becomes of them. */
+/** The attempts of a worker process, from the message that it accepts to the outcome. */
 
 import { type Job, partitionOfClaim } from '../../core/job.ts';
 import { mayHaveRun } from '../../core/life-cycle.ts';
@@ -17,11 +17,11 @@ import type { Deletions } from './messages.ts';
 import type { WorkerReport, WorkerSettings } from './options.ts';
 import type { ServedPartitions } from './partitions.ts';
 
-/** How long the outcomes of handlers that were told to stop are waited for. */
+/** How long the worker waits for outcomes of handlers that were told to stop to be stored. */
 export const WRITES_MS = 5_000;
-/** How long the process may take to end once everything is over: its messages are deleted. */
+/** How long the process may take to end once its attempts are over, with the deletion of their messages. */
 const EXIT_MS = 5_000;
-/** A handler that says more than this how far it is, is heard this often. */
+/** How often the progress of an attempt is passed to the guard at most. */
 const PROGRESS_EVERY_MS = 500;
 
 export interface AttemptsScope {
@@ -33,8 +33,8 @@ export interface AttemptsScope {
   readonly deletions: Deletions;
 }
 
-/** Tells whoever waits that something has changed. */
-function bell(): { readonly ring: () => void; readonly next: () => Promise<void> } {
+/** Wakes all callers that wait for the next change. */
+function changeNotifier(): { readonly ring: () => void; readonly next: () => Promise<void> } {
   let waiting: (() => void)[] = [];
   return {
     ring: () => {
@@ -48,12 +48,15 @@ function bell(): { readonly ring: () => void; readonly next: () => Promise<void>
 
 export class Attempts {
   readonly #scope: AttemptsScope;
-  /** What was accepted, by claim; with the job, once it has started. */
+  /** Accepted attempts by claim, with the job once it has started. */
   readonly #occupants = new Map<string, { readonly job?: Job | undefined }>();
-  /** Jobs that have lost a worker, by claim, in the order in which they came: the first of them runs once nothing else does, and nothing beside it. */
-  readonly #apart = new Set<string>();
+  /**
+   * Claims of jobs that have lost a worker, in order of arrival. The first of them runs once no other attempt does,
+   * and alone.
+   */
+  readonly #runAlone = new Set<string>();
   readonly #outcomes: Partial<Record<RunOutcome, number>> = {};
-  readonly #changed = bell();
+  readonly #changed = changeNotifier();
   #handling = 0;
   readonly #context: Omit<RunContext, 'onStarted' | 'onHandling' | 'onProgress'>;
 
@@ -83,18 +86,20 @@ export class Attempts {
     return this.#outcomes;
   }
 
-  /** Handlers that run. */
+  /** How many handlers run. */
   get handling(): number {
     return this.#handling;
   }
 
   readonly free = (): number =>
-    this.#apart.size > 0 ? 0 : this.#scope.settings.slots - this.#occupants.size;
+    this.#runAlone.size > 0 ? 0 : this.#scope.settings.slots - this.#occupants.size;
 
-  /** An attempt outlasts its handler, unless that hangs: what is handled after the last attempt hangs. */
+  /**
+   * Whether no attempt is left. An attempt lasts longer than its handler, so a handler that still runs then is hung.
+   */
   readonly isIdle = (): boolean => this.#occupants.size === 0;
 
-  /** Whether anything of a partition was accepted, and is not over. */
+  /** Whether a job of the partition was accepted and its attempt is not over. */
   isAtWork(partition: number): boolean {
     return [...this.#occupants.keys()].some((claimId) => partitionOfClaim(claimId) === partition);
   }
@@ -104,19 +109,20 @@ export class Attempts {
 
   readonly accept = ({ jobs, receipt }: ReceivedMessage): void => {
     const [message] = jobs;
-    // Sent when the fleet had functions: its jobs are sent again one by one, when their reservations are checked.
-    if (message === undefined || jobs.length > 1) void this.#passOver(jobs, receipt);
-    // Not another attempt: a repeated start would be answered as if it were the first one.
+    // The message was sent while the fleet had functions. Its jobs are sent again one by one when their reservations
+    // are checked.
+    if (message === undefined || jobs.length > 1) void this.#discard(jobs, receipt);
+    // A duplicate must not start again: the store would answer it like the first start.
     else if (this.#occupants.has(message.claimId)) this.#scope.deletions.add(receipt);
-    // Nothing begins beside a job that runs apart.
-    else if (this.#apart.size > 0) void this.#handBack(receipt);
+    // No attempt begins beside a job that runs alone.
+    else if (this.#runAlone.size > 0) void this.#handBack(receipt);
     else if (this.#scope.guard.isTrusted()) {
       this.#occupants.set(message.claimId, {});
       void this.#run(message, receipt);
     }
   };
 
-  /** Waits until nothing is under way, at most so long, or until `early` aborts. */
+  /** Waits until no attempt is left, for at most `ms`, or until `early` aborts. */
   async untilIdle(ms: number, early?: AbortSignal | undefined): Promise<void> {
     const over = new AbortController();
     const time = this.#scope.settings.clock.sleep(ms, over.signal).then(() => over.abort());
@@ -133,13 +139,13 @@ export class Attempts {
     const { claimId } = message;
     if (!(await this.#scope.partitions.serves(partitionOfClaim(claimId)))) {
       this.#occupants.delete(claimId);
-      // Its message comes again.
+      // The message is delivered again.
       this.#changed.ring();
       return;
     }
-    if (!(await this.#mayBegin(message))) {
-      this.#leave(claimId);
-      // Others may have it at once, or it comes again.
+    if (!(await this.#waitToBegin(message))) {
+      this.#remove(claimId);
+      // A worker that ends gives the message back, so that others have it at once; otherwise it is delivered again.
       if (this.#scope.ending.begun.aborted) await this.#handBack(receipt);
       return;
     }
@@ -156,50 +162,51 @@ export class Attempts {
       const outcome = await runJob(this.#contextOf(claimId, receipt, progress), settings.handlers, message);
       this.#outcomes[outcome] = (this.#outcomes[outcome] ?? 0) + 1;
       if (outcome === 'superseded' && this.#occupants.get(claimId)?.job === undefined)
-        await this.#passOver([message], receipt);
+        await this.#discard([message], receipt);
     } catch (error) {
       log.warn('the worker has to end', { ...life, ...message, error: String(error) });
-      // Only the end of this life brings the job back.
+      // The job is taken over only after this worker has ended.
       isHung = isAttemptError(error, 'HandlerHung');
       ending.begin(isHung ? 'hung' : 'broken');
     } finally {
       progress.end();
-      // The others may end before the process does.
-      if (isHung) guard.tell({ kind: 'hung', claimId, since: instantOf(clock), endsInMs: this.#endMs() });
+      // Other attempts may end before the process does.
+      if (isHung)
+        guard.tell({ kind: 'hung', claimId, since: instantOf(clock), endsInMs: this.#processEndMs() });
       else guard.tell({ kind: 'over', claimId });
-      this.#leave(claimId);
+      this.#remove(claimId);
     }
   }
 
-  #leave(claimId: string): void {
+  #remove(claimId: string): void {
     this.#occupants.delete(claimId);
-    this.#apart.delete(claimId);
+    this.#runAlone.delete(claimId);
     this.#changed.ring();
   }
 
   /**
-   * Waits until a job may begin: one that has lost a worker may end the next one too, so nothing runs beside it, and it takes no other job along.
-   * False: the worker ends before that, or it is not known what the job is.
+   * Waits until a job may begin. A job that has lost a worker may end the next one too, so it runs alone and takes no
+   * other job along. False if the worker ends before that, or the job could not be looked up.
    */
-  async #mayBegin({ jobId, claimId, toClaim }: DispatchMessage): Promise<boolean> {
+  async #waitToBegin({ jobId, claimId, toClaim }: DispatchMessage): Promise<boolean> {
     const { settings, ending } = this.#scope;
-    // Most jobs were never begun before: their version tells, without a read.
+    // Most jobs have never begun before: their version shows it, without a read.
     if (settings.slots === 1 || (toClaim !== undefined && !mayHaveRun(toClaim))) return true;
     try {
       const [job] = await settings.store.lookUpJobs({ ids: [jobId], unreadable: () => {} });
       // planted: suspects-beside-others
       if (job === undefined || job.workersLost === 0) return true;
     } catch (error) {
-      settings.log.warn('message failed and will come again', { jobId, error: String(error) });
+      settings.log.warn('message failed and will be delivered again', { jobId, error: String(error) });
       return false;
     }
-    this.#apart.add(claimId);
-    // Another one may have waited to know what this one is.
+    this.#runAlone.add(claimId);
+    // Other jobs that must run alone wait until nothing else runs.
     this.#changed.ring();
-    const isTurn = (): boolean =>
-      this.#apart.values().next().value === claimId &&
-      [...this.#occupants.keys()].every((each) => this.#apart.has(each));
-    while (!ending.begun.aborted && !isTurn()) await untilAborted(this.changed(), ending.begun);
+    const isNext = (): boolean =>
+      this.#runAlone.values().next().value === claimId &&
+      [...this.#occupants.keys()].every((each) => this.#runAlone.has(each));
+    while (!ending.begun.aborted && !isNext()) await untilAborted(this.changed(), ending.begun);
     return !ending.begun.aborted;
   }
 
@@ -208,18 +215,21 @@ export class Attempts {
     try {
       await queue.handBack(fleet, [receipt]);
     } catch (error) {
-      log.warn('a message was not handed back and will come again', { fleet, error: String(error) });
+      log.warn('a message was not handed back and will be delivered again', { fleet, error: String(error) });
     }
   }
 
-  /** A message of an attempt that is not this worker's. Where the fleet had functions before, nobody else says of one that died that it did. */
-  async #passOver(jobs: readonly DispatchMessage[], receipt: string): Promise<void> {
+  /**
+   * Deletes a message whose attempt is not this worker's. If a function of the fleet had started the job and died,
+   * its attempt is ended first: nothing else reports that.
+   */
+  async #discard(jobs: readonly DispatchMessage[], receipt: string): Promise<void> {
     const { settings, deletions } = this.#scope;
     try {
       for (const each of jobs) await endIfDead(settings, each);
       deletions.add(receipt);
     } catch (error) {
-      settings.log.warn('message failed and will come again', { jobs, error: String(error) });
+      settings.log.warn('message failed and will be delivered again', { jobs, error: String(error) });
     }
   }
 
@@ -227,9 +237,9 @@ export class Attempts {
     const { settings, guard, deletions } = this.#scope;
     return {
       ...this.#context,
-      // From here on the job's reservation brings it back, not its message.
+      // Once the job has started, its reservation brings it back if the worker is lost, so the message may go.
       onStarted: (job) => {
-        // The start may have been answered after the lease was over: then the job is on its way to another worker.
+        // The start may have been answered after the lease was over: then another worker may get the job.
         // planted: started-after-lease
         if (!guard.isTrusted())
           throw new WorkerStoppedError('the lease ended during the start', { isLoss: true });
@@ -251,8 +261,8 @@ export class Attempts {
     };
   }
 
-  /** From the moment at which a handler hangs: what the others are given, and the process for its end. */
-  #endMs(): number {
+  /** How long the process may live on once a handler hangs: the other attempts' grace, and the process's own end. */
+  #processEndMs(): number {
     return this.#scope.settings.shutdownMs + STOP_GRACE_MS + WRITES_MS + EXIT_MS;
   }
 }

@@ -1,4 +1,4 @@
-/** How the life of a worker process ends: what begins no more, what is told to stop, and what is given up. */
+/** The steps in which a worker process ends, each an abort signal. */
 
 import { WorkerStoppedError } from '../errors.ts';
 import type { Loss } from '../membership.ts';
@@ -11,12 +11,12 @@ export class Ending {
   readonly #stopped = new AbortController();
   readonly #over = new AbortController();
 
-  /** Nothing new is begun. */
+  /** The worker takes no more jobs. */
   get begun(): AbortSignal {
     return this.#begun.signal;
   }
 
-  /** Nobody may run any longer. */
+  /** The lease is lost: no job may run here any longer. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
@@ -26,7 +26,7 @@ export class Ending {
     return this.#stopped.signal;
   }
 
-  /** What was done, and could not be written down so far, is given up. */
+  /** Outcomes that could not be stored so far are given up. */
   get over(): AbortSignal {
     return this.#over.signal;
   }
@@ -41,7 +41,7 @@ export class Ending {
   }
 
   lose(loss: Loss): void {
-    // Worse than whatever ended it so far.
+    // A lost lease overrides any earlier reason.
     this.#why = loss;
     this.#lost.abort();
     this.#begun.abort();

@@ -1,21 +1,27 @@
-/** Messages of a worker process: received while slots are free, deleted in batches once their jobs have started. */
+/**
+ * A worker process's messages: received while slots are free, and deleted in batches once their jobs have started.
+ */
 import type { ReceivedMessage } from '../../queue/contract.ts';
 import { untilAborted } from '../../runtime/abort.ts';
 import { LEASE_MARGIN_MS } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
 
 /**
- * A worker that is told to end waits for the end of its last receive: a queue may serve one that is not waited for any more, and hide the
- * message. With half of it an idle worker asks twice as often ($0.4 a month instead of $0.2); with twice, it ends as much later.
+ * Longest wait of one receive. A worker that ends waits for its last receive, because a queue may answer a receive
+ * that was abandoned, and hide the message. At half of it an idle worker asks twice as often ($0.4 a month instead of
+ * $0.2); at twice, it may take twice as long to end.
  */
 export const RECEIVE_WAIT_MAX_MS = 5_000;
-/** The shortest that does not ask all the time. */
+/** Shortest wait of one receive, so that a worker with a short lease does not ask all the time. */
 const RECEIVE_WAIT_MIN_MS = 2_000;
 const RECEIVE_MAX = 10;
-/** Longer than a start takes: then the message is deleted. */
+/**
+ * How long a received message is hidden from other workers. Longer than a start takes, after which the message is
+ * deleted.
+ */
 const HIDE_MS = 60_000;
 const RECEIVE_RETRY_MS = 2_000;
-/** Deletions wait for each other so long: a batch costs as much as one. */
+/** How long a deletion waits for others to join it: a batch costs as much as one. */
 const DELETE_AFTER_MS = 500;
 const DELETE_MAX = 10;
 
@@ -24,7 +30,10 @@ export interface Deletions {
   readonly flush: () => Promise<void>;
 }
 
-/** Deletes messages in batches. One that stays comes again, finds its job gone on, and is deleted then. */
+/**
+ * Deletes messages in batches. If that fails, the message is delivered again, its job cannot start again, and it is
+ * deleted then.
+ */
 export function deletions({ queue, clock, log, fleet }: WorkerSettings): Deletions {
   let receipts: string[] = [];
   const flush = async (): Promise<void> => {
@@ -34,7 +43,7 @@ export function deletions({ queue, clock, log, fleet }: WorkerSettings): Deletio
     try {
       await queue.delete(fleet, batch);
     } catch (error) {
-      log.warn('messages were not deleted and will come again', { fleet, error: String(error) });
+      log.warn('messages were not deleted and will be delivered again', { fleet, error: String(error) });
     }
   };
   const add = (receipt: string): void => {
@@ -45,19 +54,19 @@ export function deletions({ queue, clock, log, fleet }: WorkerSettings): Deletio
   return { add, flush };
 }
 
-/** Whoever takes messages. */
 export interface Receiver {
-  /** Slots that are free. */
+  /** How many slots are free. */
   readonly free: () => number;
-  /** Resolves when that may have changed. */
+  /** Resolves when the number of free slots may have changed. */
   readonly changed: () => Promise<void>;
   readonly accept: (received: ReceivedMessage) => void;
 }
 
 /**
- * Receives until `ending`, as many messages as there are free slots. What comes after that is handed back: others may have it at once.
+ * Receives messages until `ending`, at most as many as there are free slots. Messages that arrive after that are
+ * handed back, so that other workers have them at once.
  *
- * @param lost - ends the wait for what may come: this worker is not counted on any more
+ * @param lost - aborts the last receive: a worker without a lease starts no jobs
  */
 export async function receiveOn(
   { queue, clock, random, log, fleet, leaseMs }: WorkerSettings,
@@ -65,8 +74,8 @@ export async function receiveOn(
   ending: AbortSignal,
   lost: AbortSignal,
 ): Promise<void> {
-  // A queue may answer a receive whose process has died, and hide the message: so the wait is over before the lease is, when
-  // the jobs of this worker are sent to others.
+  // A queue may answer a receive whose process has died, and hide the message. So the wait is shorter than the lease,
+  // after which the jobs of this worker are sent to others.
   const waitMs = Math.min(RECEIVE_WAIT_MAX_MS, Math.max(RECEIVE_WAIT_MIN_MS, leaseMs - LEASE_MARGIN_MS));
   while (!ending.aborted) {
     const max = Math.min(free(), RECEIVE_MAX);

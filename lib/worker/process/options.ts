@@ -15,28 +15,31 @@ import type { HostContext, JobHandlers, RunOutcome } from '../run-job.ts';
 export interface WorkerProcessOptions extends HostContext {
   readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'loadPartition'>;
   readonly queue: JobQueue;
-  /** Hears of each start. @default - nobody does */
+  /** Counts each start. @default - starts are not counted */
   readonly metrics?: Metrics | undefined;
   readonly fleet: string;
-  /** Jobs that run at once. */
+  /** How many jobs run at once: 1 to 2,000. */
   readonly slots: number;
-  /** Unique among the workers that live; a new life of the same name supersedes the former one. */
+  /** Unique among the workers that are alive. A worker that starts with the name of another one supersedes it. */
   readonly workerId: string;
-  /** One for each job type of the fleet. */
+  /** One handler for each job type of the fleet. */
   readonly handlers: JobHandlers;
-  /** @default - the pool's */
+  /** How many partitions the worker starts with. @default - as many as the pool has */
   readonly partitions?: number | undefined;
-  /** As many partitions as there are by now: looked at once a minute. @default - those that it began with */
+  /** The present number of partitions, read once a minute. @default - the number that the worker started with */
   readonly partitionsNow?: (() => Promise<number>) | undefined;
-  /** @default 5 s */
+  /** How often the worker renews its lease, in milliseconds: below `leaseMs` less 3 s. @default 5 s */
   readonly heartbeatMs?: number | undefined;
-  /** @default 15 s */
+  /** How long the worker counts as alive without a heartbeat, in milliseconds: 3 s to 10 min. @default 15 s */
   readonly leaseMs?: number | undefined;
-  /** How often running jobs are looked up for a cancel. @default 10 s */
+  /** How often running jobs are looked up for a cancellation, in milliseconds. @default 10 s */
   readonly watchEveryMs?: number | undefined;
-  /** How long running jobs may go on after `signal`. @default 30 s */
+  /** How long running jobs may continue after `signal`, in milliseconds. @default 30 s */
   readonly shutdownMs?: number | undefined;
-  /** Measures how the process bears its work since it was last asked; with each heartbeat. @default - it is not measured */
+  /**
+   * Measures the load of the process since the last call. Called at each heartbeat interval.
+   * @default - the load is not measured
+   */
   readonly measure?: (() => WorkerLoad) | undefined;
   /** Ends the worker in order. */
   readonly signal: AbortSignal;
@@ -45,24 +48,25 @@ export interface WorkerProcessOptions extends HostContext {
   /**
    * Keeps the worker's lease, and ends the process in time.
    *
-   * @default - one in the same thread, with the same store: a handler that keeps the event loop busy stops it, too
+   * @default - a guard in the same thread and with the same store, which a handler that keeps the event loop busy
+   * holds up
    */
   readonly guard?: GuardMaker | undefined;
 }
 
 /** Why a worker ended. */
 export type WorkerEnd =
-  /** It was asked to. */
+  /** Its signal was aborted. */
   | 'stopped'
   | Loss
-  /** A handler did not heed its signal. */
+  /** A handler ignored its signal. */
   | 'hung'
-  /** What became of a job could not be written down. */
+  /** The outcome of a job could not be stored. */
   | 'broken';
 
 export interface WorkerReport {
   readonly end: WorkerEnd;
-  /** Attempts by what became of them. */
+  /** How many attempts had each outcome. */
   readonly outcomes: Readonly<Partial<Record<RunOutcome, number>>>;
 }
 
@@ -71,7 +75,7 @@ const LEASE_MS = 15_000;
 const SHUTDOWN_MS = 30_000;
 const HEARTBEAT_MIN_MS = 100;
 
-/** The options, with what was left out. */
+/** The options with defaults filled in. */
 export interface WorkerSettings extends WorkerProcessOptions {
   readonly partitions: number;
   readonly heartbeatMs: number;
@@ -80,21 +84,21 @@ export interface WorkerSettings extends WorkerProcessOptions {
   readonly shutdownMs: number;
 }
 
-/** A lease of more would hold the jobs of a worker that has died for longer than that. */
+/** The longest lease. The jobs of a worker that died stay held for as long. */
 export const LEASE_MAX_MS = 10 * 60_000;
 const SHUTDOWN_MAX_MS = 24 * 3_600_000;
 
-/** What may be said of a worker that runs on. */
+/** Checks of the options that a user may set. */
 export const WORKER_CHECKS = {
   slots: wholeWithin(1, WORKER_SLOTS_MAX, 'Run several workers for more.'),
-  workerId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a name of its own.'),
+  workerId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a generated name.'),
   shutdownMs: numberWithin(0, SHUTDOWN_MAX_MS, `Leave it out for ${SHUTDOWN_MS}.`),
   heartbeatMs: numberWithin(HEARTBEAT_MIN_MS, LEASE_MAX_MS, `Leave it out for ${HEARTBEAT_MS}.`),
   leaseMs: numberWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
 } as const;
 
 /**
- * Refuses a heartbeat that comes too late for its lease.
+ * Refuses heartbeats that are too far apart for the lease.
  *
  * @throws ConfigurationError
  */
@@ -108,11 +112,11 @@ export function requireTimelyHeartbeat({
     'heartbeatMs',
     heartbeatMs,
     `must be below leaseMs - ${LEASE_MARGIN_MS}`,
-    `That is ${mostMs}: beat more often, or lengthen the lease.`,
+    `That is ${mostMs}: send heartbeats more often, or lengthen the lease.`,
   );
 }
 
-/** @throws ConfigurationError */
+/** The options, checked, with defaults filled in. @throws ConfigurationError */
 export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
   const { slots, workerId, shutdownMs, heartbeatMs, leaseMs } = options;
   objectOf(WORKER_CHECKS)('', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });
@@ -155,7 +159,7 @@ function requireWorkable(settings: WorkerSettings): void {
     throw new ConfigurationError(
       'handlers',
       handlers,
-      `has none for ${missing.join(', ')}, which fleet ${JSON.stringify(fleet)} takes`,
+      `has none for ${missing.join(', ')}, which fleet ${JSON.stringify(fleet)} runs`,
       'Give a handler for each of its types.',
     );
   }

@@ -1,6 +1,6 @@
 /**
- * The partitions that a worker process is registered with: those that there are, and those whose jobs it is given. One that is
- * none any more is let go once it has neither slots nor jobs there.
+ * The partitions that a worker process is registered in: all partitions of the pool, and those whose jobs it gets. It
+ * leaves a partition that does not exist any more once it has neither slots nor jobs there.
  */
 import type { WorkerIdentity } from '../../store/contract/records.ts';
 import { Division } from '../division.ts';
@@ -8,19 +8,23 @@ import type { Guard } from '../guard.ts';
 import { sharesOf } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
 
-/** How often the number of partitions is looked at; and while slots are on their way: more than a heartbeat later. */
+/** How often the number of partitions is read. */
 const FOLLOW_EVERY_MS = 60_000;
-const GO_ON_AFTER_MS = 10_000;
+/** How often it is read while slots move between partitions: longer than the usual 5 s between heartbeats. */
+const SOON_MS = 10_000;
 
-/** How a worker's slots are divided among partitions at first, and which partition comes first of so many. */
+/** How a worker's slots are divided among its partitions at first. */
 export interface Shares {
   readonly shares: ReadonlyMap<number, number>;
+  /**
+   * The partition that comes first among so many. It is random, so that many small workers do not all serve the same
+   * ones.
+   */
   readonly firstOf: (partitions: number) => number;
 }
 
 export function sharesAtFirst({ slots, partitions, random }: WorkerSettings): Shares {
   const offset = random();
-  /** Many small workers do not all serve the same partitions. */
   const firstOf = (count: number): number => Math.floor(offset * count);
   return { shares: sharesOf(slots, partitions, firstOf(partitions)), firstOf };
 }
@@ -38,7 +42,7 @@ export class ServedPartitions {
     life: WorkerIdentity,
     guard: Guard,
     first: Shares,
-    /** Whether a job of a partition was accepted, and is not over. */
+    /** Whether a job of the partition was accepted and its attempt is not over. */
     isAtWork: (partition: number) => boolean,
   ) {
     this.#settings = settings;
@@ -49,14 +53,16 @@ export class ServedPartitions {
     this.#served = new Set(first.shares.keys());
   }
 
-  /** Whether the worker is registered with a partition; with one that came to be since its life began, it is first. */
+  /**
+   * Whether the worker is registered in a partition. It registers first in a partition that it does not serve yet.
+   */
   async serves(partition: number): Promise<boolean> {
     const served = this.#served;
     if (!served.has(partition) && (await this.#guard.serve(partition))) served.add(partition);
     return served.has(partition);
   }
 
-  /** Looks at the number of partitions once a minute, and divides the slots anew. */
+  /** Reads the number of partitions once a minute, and divides the slots anew. */
   async follow(begun: AbortSignal, ended: AbortSignal): Promise<void> {
     const { partitionsNow, clock, log, store, fleet, slots } = this.#settings;
     if (partitionsNow === undefined) return;
@@ -68,22 +74,22 @@ export class ServedPartitions {
       fleet,
       slots,
       shares,
-      tell: (partition, share) => this.#guard.tell({ kind: 'share', partition, slots: share }),
+      setSlots: (partition, share) => this.#guard.tell({ kind: 'share', partition, slots: share }),
     });
     let raised: readonly number[] = [];
     for (;;) {
       const isSoon = division.isUnderWay || raised.length > 0;
-      await clock.sleep(isSoon ? GO_ON_AFTER_MS : FOLLOW_EVERY_MS, ended);
+      await clock.sleep(isSoon ? SOON_MS : FOLLOW_EVERY_MS, ended);
       if (ended.aborted || begun.aborted) return;
       try {
-        // A heartbeat has told of their slots by now, and of slots that are lowered.
+        // By now a heartbeat has stored the slots that were raised or lowered.
         await wake(this.#settings, [...raised, ...division.waitsFor]);
         raised = [];
         const partitions = await partitionsNow();
         for (let partition = 0; partition < partitions; partition += 1) await this.serves(partition);
         raised = await division.step(partitions, firstOf(partitions));
-        // By that step, those that are gone have no slots.
-        if (!begun.aborted) this.#letGo((partition) => partition >= partitions && !division.owes(partition));
+        // After that step the worker has no slots in partitions that are gone.
+        if (!begun.aborted) this.#leave((partition) => partition >= partitions && !division.owes(partition));
       } catch (error) {
         log.warn('the number of partitions could not be followed; trying again', {
           ...this.#life,
@@ -93,18 +99,24 @@ export class ServedPartitions {
     }
   }
 
-  /** Whoever is given a job of such a partition later registers there again before it starts it. */
-  #letGo(isGone: (partition: number) => boolean): void {
+  /**
+   * Leaves partitions that are gone. If a job of such a partition arrives later, the worker registers there again
+   * first.
+   */
+  #leave(isGone: (partition: number) => boolean): void {
     for (const partition of this.#served) {
       // planted: let-go-at-work
       if (!isGone(partition) || this.#isAtWork(partition)) continue;
       this.#served.delete(partition);
-      this.#guard.tell({ kind: 'letGo', partition });
+      this.#guard.tell({ kind: 'leavePartition', partition });
     }
   }
 }
 
-/** There are new slots: jobs may be waiting for them. A hint; the next tick makes up for a lost one. */
+/**
+ * Wakes partitions that have new slots, because jobs may wait for them. A lost wake delays those jobs until the next
+ * tick.
+ */
 export async function wake(options: WorkerSettings, partitions: Iterable<number>): Promise<void> {
   const { queue, log } = options;
   await Promise.all(
@@ -112,7 +124,7 @@ export async function wake(options: WorkerSettings, partitions: Iterable<number>
       try {
         await queue.sendWake({ partition });
       } catch (error) {
-        log.warn('the partition was not woken; the next tick will', { partition, error: String(error) });
+        log.warn('the partition was not woken; the next tick wakes it', { partition, error: String(error) });
       }
     }),
   );

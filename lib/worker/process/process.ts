@@ -1,6 +1,6 @@
 /**
- * A long-running worker: it registers slots, takes as many messages as it has free ones, runs them, and ends in order:
- * on request, when its lease is lost, or when a handler does not heed its signal.
+ * A long-running worker: it registers its slots, receives as many messages as it has free slots, and runs their jobs.
+ * It ends in order: on request, when its lease is lost, or when a handler ignores its signal.
  */
 import { aborted, untilAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
@@ -14,16 +14,17 @@ import { deletions, RECEIVE_WAIT_MAX_MS, receiveOn } from './messages.ts';
 import { settingsOf, type WorkerProcessOptions, type WorkerReport, type WorkerSettings } from './options.ts';
 import { ServedPartitions, sharesAtFirst, wake } from './partitions.ts';
 
-/** How often the guard is told that the worker's thread has its turn. */
+/** How often the worker's thread tells the guard that it is not busy. */
 const ALIVE_EVERY_MS = 30_000;
-/** How long a worker that has lost its lease goes on trying to write down what its handlers have done. */
+/** How long a worker that has lost its lease keeps trying to store the outcomes of its handlers. */
 const OUTCOMES_MS = 60_000;
 
 /**
- * Runs a worker until it is told to end, or has to. When this resolves, no handler runs any more, or `exit` was called.
+ * Runs a worker until `signal` aborts or it has to end. When this resolves, no handler runs any more, or `exit` was
+ * called.
  *
- * @throws ConfigurationError - before anything was registered
- * @throws the store's errors - when the worker could not be registered
+ * @throws ConfigurationError - before the worker is registered
+ * @throws the store's errors - the worker could not be registered
  */
 export async function runWorker(options: WorkerProcessOptions): Promise<WorkerReport> {
   const settings = settingsOf(options);
@@ -63,18 +64,21 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   ended.abort();
   const { handling, outcomes } = attempts;
   if (handling === 0 && !ending.lost.aborted) await guard.leave();
-  // As long as handlers run, the lease is kept: it must not end before they do.
+  // While handlers run the lease is kept: it must not end before they do.
   const over = Promise.race([received, clock.sleep(RECEIVE_WAIT_MAX_MS, ending.lost)]);
   await untilAborted(Promise.all([deleted.flush(), over]), ending.lost);
   guard.abandon();
   const end = ending.why ?? 'stopped';
   log.info('worker ended', { ...life, fleet, end, outcomes });
   if (handling > 0)
-    options.exit(`worker ${workerId} ends (${end}): ${handling} of its handlers did not heed their signal`);
+    options.exit(`worker ${workerId} ends (${end}): ${handling} of its handlers ignored their signal`);
   return { end, outcomes };
 }
 
-/** Waits for what is under way; tells it to stop, and gives up what cannot be written down, when its time is over. */
+/**
+ * Waits for the attempts to end. After `shutdownMs` their handlers are told to stop, and at last outcomes that could
+ * not be stored are given up.
+ */
 async function endAttempts(attempts: Attempts, ending: Ending, shutdownMs: number): Promise<void> {
   const { lost } = ending;
   await attempts.untilIdle(shutdownMs, lost);
@@ -83,12 +87,13 @@ async function endAttempts(attempts: Attempts, ending: Ending, shutdownMs: numbe
     await attempts.untilIdle(STOP_GRACE_MS + WRITES_MS, lost);
   }
   if (lost.aborted) await attempts.untilIdle(LOSS_GRACE_MS);
-  // Nothing runs here any more. In an outage, what was done is still ours to write down: nobody could take it away.
+  // No handler runs any more. During an outage the outcomes still count, because no other process could take the jobs
+  // over.
   if (lost.aborted && attempts.handling === 0 && !attempts.isIdle()) await attempts.untilIdle(OUTCOMES_MS);
   ending.giveUp();
 }
 
-/** The guard hears of each attempt; this is for the time between them. */
+/** Tells the guard that the thread is not busy. Attempts do so as well; this covers the time between them. */
 async function tellAlive({ clock }: WorkerSettings, guard: Guard, ended: AbortSignal): Promise<void> {
   for (; !ended.aborted; await clock.sleep(ALIVE_EVERY_MS, ended)) guard.tell({ kind: 'alive' });
 }
