@@ -36,6 +36,7 @@ export const TOOLS: readonly Tool[] = [
   IMPORT_DIRECTIONS,
   DEAD_CODE,
   UNUSED_IN_PRODUCTION,
+  ['plain English', 'node', 'test/english.ts'],
   ['package', 'node', 'test/package/check.ts'],
   ['cdk-nag and cfn-lint', 'node', 'test/cdk/review.ts'],
 ];

@@ -83,8 +83,8 @@ export class Pace {
   }
 
   /**
-   * Within the first two paces of a lead it reads whatever it has found by then: the leader before it has just started what had come, so its first
-   * passes say nothing of how much goes on.
+   * Whether the lead is younger than two paces. A young lead reads its lines in every pass: the leader before it has just started
+   * the waiting jobs, so its first passes do not show how many jobs come.
    */
   #isBeginning(): boolean {
     return this.#clock.monotonicMs() < this.#startedAtMonotonicMs + 2 * PACE_MS;

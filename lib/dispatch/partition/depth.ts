@@ -27,7 +27,7 @@ export interface DepthBounds {
   readonly jobs: number;
 }
 
-/** Whoever asks waits for it. */
+/** Bounds for a caller that waits for the answer. */
 export const LOOK_BOUNDS: DepthBounds = { types: PAGE_MAX, keys: PAGE_MAX, jobs: PAGE_MAX };
 /** A dispatcher looks every half a minute, and each look is billed. */
 export const HEARTBEAT_BOUNDS: DepthBounds = { types: BESIDE_MAX, keys: BESIDE_MAX, jobs: BESIDE_MAX };

@@ -229,7 +229,7 @@ export class Admission {
     const { attendance } = recovery;
     const places = this.#entriesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
-    // What it has no room for goes before it.
+    // Everything that the last commit has no room for is committed before it.
     const unseenUntilMs = this.#mustWriteUnseen()
       ? this.#pass.context.clock.nowMs() + 2 * this.#pass.context.budget.seenWithinMs
       : undefined;
