@@ -29,7 +29,7 @@ import { systemClock } from '../lib/runtime/system.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
 import { rankOf, type SubmitContext, submit } from '../lib/submit/submit.ts';
-import { deadlinesBy } from '../lib/worker/attempt-host.ts';
+import { createDeadlines } from '../lib/worker/attempt-host.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
@@ -163,7 +163,7 @@ async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watc
   });
   const handlers = Object.fromEntries(TYPES.map((type) => [type, () => null]));
   const worker = { workerId: 'worker', incarnation: '1' };
-  const context = { store, configuration, clock, random, log, worker, deadlines: deadlinesBy(clock) };
+  const context = { store, configuration, clock, random, log, worker, deadlines: createDeadlines(clock) };
   let rounds = 0;
   const round = async (): Promise<number> => {
     rounds += 1;

@@ -11,8 +11,8 @@ import type { ClaimRequest, Commit } from '../../lib/store/contract/requests.ts'
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { Usage as StoreUsage } from '../../lib/store/table/metering.ts';
-import { isPageAlone, nextPage } from '../../lib/store/table/page.ts';
-import { isApart } from '../../lib/store/table/payload.ts';
+import { isSingleWrite, nextSummary } from '../../lib/store/table/page.ts';
+import { hasOwnItem } from '../../lib/store/table/payload.ts';
 import { dueLineName, keysLineName, ledgerPk, mailPk, partitionPk } from '../../lib/store/table/schema.ts';
 import { readyLineOf } from '../../lib/submit/submit.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
@@ -165,7 +165,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
     const { ids, conflictKeys, jobs, lines = [], afterMs } = asked;
     switch (verb) {
       case 'createJobs': {
-        const isAnyApart = (request as readonly Job[]).some(isApart);
+        const isAnyApart = (request as readonly Job[]).some(hasOwnItem);
         return { ...ONE, waves: isAnyApart ? 2 : 1, together: lengthOf(request) };
       }
       case 'startJob':
@@ -173,7 +173,7 @@ export function cloudTable(parts: CloudTableParts): JobStore {
         // The payload is read once its job is started, and marked once it has ended.
         const { jobId, job: asks } = asked;
         const known = store.inspectJob(jobId ?? asks?.id ?? '');
-        return { ...ONE, waves: known !== undefined && isApart(known) ? 2 : 1 };
+        return { ...ONE, waves: known !== undefined && hasOwnItem(known) ? 2 : 1 };
       }
       case 'promote':
       case 'unpark':
@@ -200,10 +200,10 @@ export function cloudTable(parts: CloudTableParts): JobStore {
         if (partition === undefined || commit === undefined) return ONE;
         const { page, items } = store.inspect(partition);
         if (page.version !== commit.version) return ONE;
-        const change = nextPage(page, commit, items, '');
+        const change = nextSummary(page, commit, items, '');
         const { ahead, spilled, estimates } = change;
         const before = ahead.length + spilled.length;
-        const isTransaction = !isPageAlone(change, commit);
+        const isTransaction = !isSingleWrite(change, commit);
         return { ...ONE, isTransaction, ahead: before, behind: estimates.length };
       }
       case 'park':

@@ -1,7 +1,7 @@
 /** `fairlead env`: turns the outputs of a deployment into the environment of clients, commands and workers. */
 import { type Command, Option } from 'commander';
 import { didYouMean } from '../core/spelling.ts';
-import { type Printing, say } from './perform.ts';
+import { type OutputOptions, printOutput } from './perform.ts';
 import { jsonFrom, readText, UsageError } from './usage.ts';
 
 /** The outputs of one stack, by name. */
@@ -110,7 +110,7 @@ export const formatted = (environment: Outputs, format: EnvFormat): string =>
     .map(([name, value]) => FORMATS[format](name, value))
     .join('\n');
 
-interface Options extends Printing {
+interface Options extends OutputOptions {
   readonly stack?: string;
   readonly outputs?: string;
   readonly scheduler?: string;
@@ -162,6 +162,6 @@ export function addEnv(program: Command, { readStack, out }: EnvWriter): void {
     .addHelpText('after', '\nExit codes: 0 done; 1 CloudFormation cannot be read; 2 no such scheduler.')
     .action(async (options: Options) => {
       const found = await environment(options, readStack);
-      say({ out }, options, { data: { environment: found }, text: formatted(found, options.format) });
+      printOutput({ out }, options, { data: { environment: found }, text: formatted(found, options.format) });
     });
 }

@@ -7,7 +7,7 @@ import { isTerminal, type Job } from '../core/job.ts';
 import type { ListedState } from '../operate/inspect.ts';
 import { REQUEST_LIMITS } from '../submit/request.ts';
 import { explanationText } from './explanation.ts';
-import { type Common, common, type Operator, perform } from './perform.ts';
+import { type CommonOptions, withCommonOptions, type Operator, perform } from './perform.ts';
 import { duration, instant } from './report.ts';
 import { errorData } from './spoken.ts';
 import {
@@ -55,12 +55,12 @@ export function addOperations(program: Command, operator: Operator): void {
 }
 
 /** Options of commands that a job's history records. */
-interface ActorOptions extends Common {
+interface ActorOptions extends CommonOptions {
   readonly as?: string;
 }
 
 const withActor = (command: Command): Command =>
-  common(command).option('--as <name>', "your name in the job's history (default: user@host)");
+  withCommonOptions(command).option('--as <name>', "your name in the job's history (default: user@host)");
 
 function withScope(command: Command): Command {
   return command
@@ -72,7 +72,7 @@ function withScope(command: Command): Command {
 }
 
 /** Options that describe a job to submit. */
-interface RequestOptions extends Common {
+interface RequestOptions extends CommonOptions {
   readonly payload?: string;
   readonly payloadFile?: string;
   readonly priority?: string;
@@ -131,7 +131,7 @@ function requestsIn(file: string): readonly SubmitRequest[] {
 
 function addProducing(jobs: Command, operator: Operator): void {
   const { signal } = operator;
-  common(
+  withCommonOptions(
     withRequestOptions(
       jobs
         .command('submit')
@@ -162,7 +162,7 @@ function addProducing(jobs: Command, operator: Operator): void {
       return { data: result, text: `${jobId} ${job.state}${repeated ? ' (was submitted before)' : ''}` };
     });
   });
-  common(
+  withCommonOptions(
     withRequestOptions(
       jobs
         .command('run')
@@ -191,14 +191,14 @@ function addProducing(jobs: Command, operator: Operator): void {
 
 function addInspecting(jobs: Command, operator: Operator): void {
   const { signal } = operator;
-  common(jobs.command('get').description('Show a job.').argument('<id>')).action(
-    (id: string, options: Common) =>
+  withCommonOptions(jobs.command('get').description('Show a job.').argument('<id>')).action(
+    (id: string, options: CommonOptions) =>
       perform(operator, options, async (client) => {
         const job = await client.get(id, { signal });
         return { data: { job }, text: jobText(job) };
       }),
   );
-  common(
+  withCommonOptions(
     jobs
       .command('list')
       .description('List jobs of one state. Succeeded and cancelled jobs can only be read by their ids.')
@@ -209,7 +209,7 @@ function addInspecting(jobs: Command, operator: Operator): void {
       .option('--limit <number>', 'at most this many', LIMIT),
   ).action(
     (
-      options: Common & {
+      options: CommonOptions & {
         readonly state: string;
         readonly type?: string;
         readonly key?: string;
@@ -231,19 +231,19 @@ function addInspecting(jobs: Command, operator: Operator): void {
       });
     },
   );
-  common(jobs.command('explain').description('Explain why a job is not running.').argument('<id>')).action(
-    (id: string, options: Common) =>
+  withCommonOptions(jobs.command('explain').description('Explain why a job is not running.').argument('<id>')).action(
+    (id: string, options: CommonOptions) =>
       perform(operator, options, async (client) => {
         const explanation = await client.explain(id, { signal });
         return { data: { explanation }, text: explanationText(explanation) };
       }),
   );
-  common(
+  withCommonOptions(
     jobs
       .command('history')
       .description("Show a job's history: attempts, lost workers, changes of time, actions of operators.")
       .argument('<id>'),
-  ).action((id: string, options: Common) =>
+  ).action((id: string, options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const history = await client.history(id, { signal });
       return { data: { history }, text: historyText(history) };
@@ -305,13 +305,13 @@ function addChanging(jobs: Command, operator: Operator): void {
 
 function addViews(program: Command, operator: Operator): void {
   const { signal } = operator;
-  common(
+  withCommonOptions(
     program
       .command('keys')
       .description('Show fairness keys with jobs and costs; the key that is served next comes first.')
       .option('--limit <number>', 'at most this many', LIMIT)
       .option('--count <number>', 'count at most so many waiting jobs of a key', '100'),
-  ).action((options: Common & { readonly limit: string; readonly count: string }) => {
+  ).action((options: CommonOptions & { readonly limit: string; readonly count: string }) => {
     const limit = limitOf(options.limit);
     const countUpTo = numberOf('--count', options.count);
     return perform(operator, options, async (client) => {
@@ -319,26 +319,26 @@ function addViews(program: Command, operator: Operator): void {
       return { data: { keys: values, more }, text: (width) => keysText(values, more, width) };
     });
   });
-  common(program.command('fleets').description('Show fleets, their slots and their workers.')).action(
-    (options: Common) =>
+  withCommonOptions(program.command('fleets').description('Show fleets, their slots and their workers.')).action(
+    (options: CommonOptions) =>
       perform(operator, options, async (client) => {
         const fleets = await client.fleets({ signal });
         return { data: { fleets }, text: (width) => fleetsText(fleets, operator.nowMs(), width) };
       }),
   );
-  common(
+  withCommonOptions(
     program.command('types').description('Show job types, their terms, and how long their attempts take.'),
-  ).action((options: Common) =>
+  ).action((options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const types = await client.types({ signal });
       return { data: { types }, text: (width) => typesText(types, width) };
     }),
   );
-  common(
+  withCommonOptions(
     program
       .command('dispatchers')
       .description('Show dispatchers, and for each partition its leader and its waiting jobs.'),
-  ).action((options: Common) =>
+  ).action((options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const view = await client.dispatchers({ signal });
       return {
@@ -347,11 +347,11 @@ function addViews(program: Command, operator: Operator): void {
       };
     }),
   );
-  common(
+  withCommonOptions(
     program
       .command('declaration')
       .description('Show the declaration, and how far each partition has applied it.'),
-  ).action((options: Common) =>
+  ).action((options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const declaration = await client.declaration({ signal });
       return { data: { declaration }, text: (width) => declarationText(declaration, width) };
@@ -362,7 +362,7 @@ function addViews(program: Command, operator: Operator): void {
 /** The most entries of one event. */
 const REJECTIONS_OF_EVENT = REQUEST_LIMITS.jobsPerEvent;
 
-interface DeadLetterOptions extends Common {
+interface DeadLetterOptions extends CommonOptions {
   readonly type?: string;
   readonly key?: string;
   readonly error?: string;
@@ -396,7 +396,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
       .command('dead-letters')
       .description('Show failed jobs that were not dealt with, and try them again.'),
   );
-  common(
+  withCommonOptions(
     withDeadLetterFilter(
       deadLetters.command('list', { isDefault: true }).description('List them, latest first.'),
     ),
@@ -428,11 +428,11 @@ function addDeadLetters(program: Command, operator: Operator): void {
       return { data: { redriven: values, more }, text: (width) => redrivenText(values, more, width) };
     });
   });
-  common(
+  withCommonOptions(
     deadLetters
       .command('unreadable')
       .description('List items of the table that cannot be read; each was taken out of its line.'),
-  ).action((options: Common) =>
+  ).action((options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const unreadable = await client.unreadable({ signal });
       return { data: { unreadable }, text: unreadableText(unreadable) };
@@ -445,24 +445,24 @@ function addRejections(program: Command, operator: Operator): void {
   const rejections = program
     .command('rejections')
     .description('Show refused entries of events, of the last 30 days.');
-  common(
+  withCommonOptions(
     rejections
       .command('list')
       .description('List them, latest first.')
       .option('--limit <number>', 'at most this many', LIMIT),
-  ).action((options: Common & { readonly limit: string }) => {
+  ).action((options: CommonOptions & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(operator, options, async (client) => {
       const { values, more } = await firstValues(limit, client.rejections({}, { signal }));
       return { data: { rejections: values, more }, text: (width) => rejectionsText(values, more, width) };
     });
   });
-  common(
+  withCommonOptions(
     rejections
       .command('show')
       .description('Show the refused entries of one event: the reasons, and what was sent.')
       .argument('<event>', 'the id of the event'),
-  ).action((eventId: string, options: Common) =>
+  ).action((eventId: string, options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const { values } = await firstValues(REJECTIONS_OF_EVENT, client.rejections({ eventId }, { signal }));
       if (values.length === 0)
@@ -476,17 +476,17 @@ function addRejections(program: Command, operator: Operator): void {
 
 function addControls(program: Command, operator: Operator): void {
   const { signal } = operator;
-  common(
+  withCommonOptions(
     withScope(program.command('pause').description('Start no more jobs of a scope; running ones continue.')),
-  ).action((options: Common & ScopeOptions) => {
+  ).action((options: CommonOptions & ScopeOptions) => {
     const scope = scopeOf(options);
     return perform(operator, options, async (client) => {
       const control = await client.pause(scope, { signal });
       return { data: { control }, text: controlText(control) };
     });
   });
-  common(withScope(program.command('resume').description('End a pause.'))).action(
-    (options: Common & ScopeOptions) => {
+  withCommonOptions(withScope(program.command('resume').description('End a pause.'))).action(
+    (options: CommonOptions & ScopeOptions) => {
       const scope = scopeOf(options);
       return perform(operator, options, async (client) => {
         const control = await client.resume(scope, { signal });
@@ -494,11 +494,11 @@ function addControls(program: Command, operator: Operator): void {
       });
     },
   );
-  common(
+  withCommonOptions(
     withScope(
       program.command('drain').description('Pause a scope, and wait until none of its jobs runs.'),
     ).option('--timeout <duration>', 'how long to wait, such as 30s', '15m'),
-  ).action((options: Common & ScopeOptions & { readonly timeout: string }) => {
+  ).action((options: CommonOptions & ScopeOptions & { readonly timeout: string }) => {
     const scope = scopeOf(options);
     const timeoutMs = timeoutMsOf(options.timeout);
     return perform(operator, options, async (client) => {
@@ -523,21 +523,21 @@ function addOverrides(program: Command, operator: Operator): void {
   const override = refusingOthers(
     program.command('override').description('Override configured caps and weights.'),
   );
-  common(
+  withCommonOptions(
     override.command('list', { isDefault: true }).description('Show pauses and overrides in force.'),
-  ).action((options: Common) =>
+  ).action((options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const controls = await client.controls({ signal });
       return { data: { controls }, text: controlsText(controls) };
     }),
   );
   const change = (name: string, description: string): Command =>
-    common(withScope(override.command(name).description(description)));
+    withCommonOptions(withScope(override.command(name).description(description)));
   change('set', 'Set a cap, or the weight of a key, from the next pass on.')
     .option('--max-concurrency <number>', 'how many jobs of the scope may run at once')
     .option('--weight <number>', 'weight of a key in the fair sharing')
     .action(
-      (options: Common & ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string }) => {
+      (options: CommonOptions & ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string }) => {
         const scope = scopeOf(options);
         const { maxConcurrency, weight } = options;
         return performOverride(operator, options, scope, {
@@ -548,7 +548,7 @@ function addOverrides(program: Command, operator: Operator): void {
       },
     );
   change('clear', 'Go back to the configured cap and weight. A pause stays.').action(
-    (options: Common & ScopeOptions) => {
+    (options: CommonOptions & ScopeOptions) => {
       const scope = scopeOf(options);
       const isKey = options.key !== undefined;
       return performOverride(operator, options, scope, {
@@ -561,7 +561,7 @@ function addOverrides(program: Command, operator: Operator): void {
 
 function performOverride(
   operator: Operator,
-  options: Common,
+  options: CommonOptions,
   scope: ReturnType<typeof scopeOf>,
   change: OverrideChange,
 ): Promise<void> {
@@ -574,7 +574,7 @@ function performOverride(
 /** Prints what a command waits for to the error output, each time it changes. With `--json` nothing is printed. */
 function progressNoter<Progress>(
   { note }: Operator,
-  { json }: Common,
+  { json }: CommonOptions,
   textOf: (progress: Progress) => string | undefined,
 ): (progress: Progress) => void {
   let last: string | undefined;

@@ -6,7 +6,7 @@ import { type Command, Option } from 'commander';
 import { publishOutcomes } from '../dispatch/outcomes.ts';
 import type { EventBus } from '../events/contract.ts';
 import type { EndedFilter, EndedJobs } from '../store/contract/ended.ts';
-import { type Common, finding, printing, say } from './perform.ts';
+import { type CommonOptions, withEnvFile, withOutputOptions, printOutput } from './perform.ts';
 import { instantMsOf } from './usage.ts';
 
 /** The command's connections, and a way to close them. */
@@ -29,7 +29,7 @@ export interface Publisher {
   readonly note: (text: string) => void;
 }
 
-interface Options extends Common {
+interface Options extends CommonOptions {
   readonly since: string;
   readonly until?: string;
   readonly type?: string;
@@ -66,7 +66,7 @@ async function publish(options: Options, publisher: Publisher): Promise<void> {
   }
   const dryRun = options.dryRun === true;
   const text = `${outcomes} outcome events ${dryRun ? 'would be published' : 'published'}`;
-  say(publisher, options, { data: { outcomes, dryRun }, text });
+  printOutput(publisher, options, { data: { outcomes, dryRun }, text });
 }
 
 /** Adds the commands to the program. */
@@ -83,7 +83,7 @@ export function addOutcomes(program: Command, publisher: Publisher): void {
     .option('--type <type>', 'only this job type')
     .addOption(new Option('--state <state>', 'only this state').choices(['succeeded', 'failed', 'cancelled']))
     .option('--dry-run', 'count the events without publishing them');
-  finding(printing(command))
+  withEnvFile(withOutputOptions(command))
     .addHelpText('after', '\nExit codes: 0 done; 1 the table or the bus refuses it; 2 an option is wrong.')
     .action((options: Options) => publish(options, publisher));
 }

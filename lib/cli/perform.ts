@@ -84,24 +84,24 @@ export interface Document {
 }
 
 /** The options of output. */
-export interface Printing {
+export interface OutputOptions {
   readonly json?: true;
   readonly wide?: true;
 }
 
 /** The options of every command that talks to a deployed scheduler. */
-export interface Common extends Printing {
+export interface CommonOptions extends OutputOptions {
   readonly envFile?: string;
 }
 
 /** Adds the options of `Printing`. */
-export const printing = (command: Command): Command =>
+export const withOutputOptions = (command: Command): Command =>
   command
     .option('--json', 'print one JSON document')
     .option('--wide', 'do not cut columns to the width of the terminal');
 
 /** Adds the option that names the scheduler. */
-export const finding = (command: Command): Command =>
+export const withEnvFile = (command: Command): Command =>
   command.option(
     '-f, --env-file <file>',
     'file with FAIRLEAD_* and AWS_* settings; set variables win over it',
@@ -111,11 +111,11 @@ const EXIT_CODES = `
 Exit codes: 0 done; 1 it failed; 2 an argument is wrong, nothing was changed;
 3 no such job or schedule; 4 it timed out; 130 interrupted.`;
 
-export const common = (command: Command): Command =>
-  finding(printing(command)).addHelpText('after', EXIT_CODES);
+export const withCommonOptions = (command: Command): Command =>
+  withEnvFile(withOutputOptions(command)).addHelpText('after', EXIT_CODES);
 
 /** The output of a command. */
-export interface Said {
+export interface CommandOutput {
   /** Printed with `--json`. */
   readonly data: Document;
   /** Printed otherwise. The width is in columns. */
@@ -123,10 +123,10 @@ export interface Said {
 }
 
 /** Prints a command's output. */
-export function say(
+export function printOutput(
   { out, columns = WIDTH }: Pick<Operator, 'out' | 'columns'>,
-  { json, wide }: Printing,
-  { data, text }: Said,
+  { json, wide }: OutputOptions,
+  { data, text }: CommandOutput,
 ): void {
   const width = wide === true ? Number.POSITIVE_INFINITY : columns;
   const output = json === true ? JSON.stringify(data) : typeof text === 'string' ? text : text(width);
@@ -136,12 +136,12 @@ export function say(
 /** Connects, does the work, prints its output, and closes. */
 export async function perform(
   operator: Operator,
-  options: Common,
-  work: (client: StoreClient) => Promise<Said>,
+  options: CommonOptions,
+  work: (client: StoreClient) => Promise<CommandOutput>,
 ): Promise<void> {
   const { client, close } = await operator.connect(options.envFile);
   try {
-    say(operator, options, await work(client));
+    printOutput(operator, options, await work(client));
   } finally {
     close();
   }

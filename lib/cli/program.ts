@@ -18,10 +18,10 @@ import { addDispatcher } from './dispatcher.ts';
 import { addEnv, type ReadStack } from './env.ts';
 import { addOperations } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
-import { type Connection, finding, type Printing, printing, say } from './perform.ts';
+import { type Connection, withEnvFile, type OutputOptions, withOutputOptions, printOutput } from './perform.ts';
 import { addQueues, type ConnectQueues } from './queues.ts';
 import { addSchedules } from './schedules.ts';
-import { EXIT, spoken } from './spoken.ts';
+import { EXIT, describeError } from './spoken.ts';
 import { readText, UsageError } from './usage.ts';
 
 /** The output streams of a command. */
@@ -92,7 +92,7 @@ export async function runProgram(
     await program.parseAsync([...words], { from: 'user' });
     return code;
   } catch (error) {
-    const { code: end, data, text } = spoken(error, asked);
+    const { code: end, data, text } = describeError(error, asked);
     if (!asJson) {
       if (text !== undefined) terminal.error(`fairlead: ${text}\n`);
     } else if (end !== EXIT.done) terminal.error(`${JSON.stringify({ error: data })}\n`);
@@ -148,7 +148,7 @@ export function programFor(
   surroundings: Surroundings,
   partly: () => void,
 ): Command {
-  const program = finding(printing(new Command('fairlead')))
+  const program = withEnvFile(withOutputOptions(new Command('fairlead')))
     .description('Fair job scheduling on DynamoDB, SQS, EventBridge and Lambda.')
     .version(packageVersion(), '--version', 'print the version of this package')
     // Commander would end the process; the caller does that.
@@ -182,7 +182,7 @@ export function programFor(
 }
 
 function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns'>): void {
-  printing(
+  withOutputOptions(
     program
       .command('simulate')
       .description('Run a scenario file under virtual time, and show the result.')
@@ -190,13 +190,13 @@ function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns
       .option('--case <id>', 'run only this case'),
   )
     .addHelpText('after', '\nExit codes: 0 done; 2 the file or an option is wrong; 1 any other failure.')
-    .action(async (file: string, options: Printing & { readonly case?: string }) => {
+    .action(async (file: string, options: OutputOptions & { readonly case?: string }) => {
       // Imported here because it loads the whole scheduler, which other commands do not need.
       const { asData, asText, simulate } = await import('./simulate.ts');
       const simulation = await withFileName(file, () =>
         simulate(parseScenarioText(readText('file', file)), options.case),
       );
-      say(terminal, options, { data: asData(simulation), text: (width) => asText(simulation, width) });
+      printOutput(terminal, options, { data: asData(simulation), text: (width) => asText(simulation, width) });
     });
 }
 

@@ -1,8 +1,8 @@
 /** `fairlead queues`: the dead letters of the two queues whose messages must not be lost. */
 import type { Command } from 'commander';
 import type { DeadLetterQueues, QueueView } from '../queue/contract.ts';
-import { type Common, common, type Operator, type Said, say } from './perform.ts';
-import { amount, instant, printable, table, whole } from './report.ts';
+import { type CommonOptions, withCommonOptions, type Operator, type CommandOutput, printOutput } from './perform.ts';
+import { numberColumn, instant, printable, table, uncutColumn } from './report.ts';
 import { LIMIT, limitOf, refusingOthers, UsageError } from './usage.ts';
 
 /** The commands' connections, and a way to close them. */
@@ -23,12 +23,12 @@ const BODY_SHOWN = 160;
 /** Adds the commands to the program. */
 export function addQueues(program: Command, keeper: QueueKeeper): void {
   const perform = async (
-    options: Common,
-    work: (queues: DeadLetterQueues) => Promise<Said>,
+    options: CommonOptions,
+    work: (queues: DeadLetterQueues) => Promise<CommandOutput>,
   ): Promise<void> => {
     const { queues, close } = await keeper.connectQueues(options.envFile);
     try {
-      say(keeper, options, await work(queues));
+      printOutput(keeper, options, await work(queues));
     } finally {
       close();
     }
@@ -38,21 +38,21 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
       .command('queues')
       .description('Show and resend messages that became no job, or did not reach the bus.'),
   );
-  common(
+  withCommonOptions(
     group.command('list', { isDefault: true }).description('Show the queues and their dead letters.'),
-  ).action((options: Common) =>
+  ).action((options: CommonOptions) =>
     perform(options, async (queues) => {
       const views = await Promise.all(queues.names.map((name) => queues.look(name)));
       return { data: { queues: views }, text: (width) => queuesText(views, width) };
     }),
   );
-  common(
+  withCommonOptions(
     group
       .command('redrive')
       .description('Send dead letters back to their queue: events become jobs, outcomes go to the bus.')
       .argument('<queue>', 'ingest or outcomes')
       .option('--limit <number>', 'at most this many', LIMIT),
-  ).action((name: string, options: Common & { readonly limit: string }) => {
+  ).action((name: string, options: CommonOptions & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(options, async (queues) => {
       const { sentBack, kept } = await queues.redrive(existingQueue(queues, name), limit);
@@ -67,13 +67,13 @@ export function addQueues(program: Command, keeper: QueueKeeper): void {
       };
     });
   });
-  common(
+  withCommonOptions(
     group
       .command('purge')
       .description('Delete all dead letters of a queue for good.')
       .argument('<queue>', 'ingest or outcomes')
       .option('--yes', 'confirm the deletion'),
-  ).action((name: string, options: Common & { readonly yes?: true }) =>
+  ).action((name: string, options: CommonOptions & { readonly yes?: true }) =>
     perform(options, async (queues) => {
       const { deadLetters } = await queues.look(existingQueue(queues, name));
       if (options.yes !== true) {
@@ -97,7 +97,7 @@ function existingQueue(queues: DeadLetterQueues, name: string): string {
   );
 }
 
-const COLUMNS = [whole('queue'), amount('waiting'), amount('taken'), amount('dead letters')];
+const COLUMNS = [uncutColumn('queue'), numberColumn('waiting'), numberColumn('taken'), numberColumn('dead letters')];
 
 function queuesText(views: readonly QueueView[], width: number): string {
   if (views.length === 0) return 'the declaration names no queues: deploy the stack again';

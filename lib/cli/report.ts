@@ -33,10 +33,10 @@ const TEXT_WIDTH_LEAST = 12;
 /** The least width of any column, if none can be left out. */
 const CELL_WIDTH_LEAST = 4;
 
-export const words = (name: string, rank = 0, least = TEXT_WIDTH_LEAST): Column => ({ name, rank, least });
-export const whole = (name: string, rank = 0): Column => words(name, rank, Number.POSITIVE_INFINITY);
-export const amount = (name: string, rank = 0): Column => ({
-  ...whole(name, rank),
+export const textColumn = (name: string, rank = 0, least = TEXT_WIDTH_LEAST): Column => ({ name, rank, least });
+export const uncutColumn = (name: string, rank = 0): Column => textColumn(name, rank, Number.POSITIVE_INFINITY);
+export const numberColumn = (name: string, rank = 0): Column => ({
+  ...uncutColumn(name, rank),
   isNumber: true,
 });
 
@@ -138,7 +138,7 @@ export function printable(text: string): string {
 }
 
 /** One line for each name and value. */
-export function fields(rows: readonly (readonly [name: string, value: unknown])[]): readonly string[] {
+export function fieldLines(rows: readonly (readonly [name: string, value: unknown])[]): readonly string[] {
   const width = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value ?? '-'))}`);
 }
@@ -148,7 +148,7 @@ export const instant = (atMs: number | undefined): string =>
   atMs === undefined ? '-' : new Date(atMs).toISOString();
 
 /** An instant without milliseconds, for tables. */
-export const shortly = (atMs: number | undefined): string => instant(atMs).replace(/\.\d{3}Z$/, 'Z');
+export const instantWithoutMs = (atMs: number | undefined): string => instant(atMs).replace(/\.\d{3}Z$/, 'Z');
 
 /** Milliseconds in a unit that people read. */
 export function duration(ms: number): string {

@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
 import type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
-import { type Common, common, type Operator, perform, say } from './perform.ts';
-import { amount, duration, fields, instant, printable, shortly, table, whole, words } from './report.ts';
+import { type CommonOptions, withCommonOptions, type Operator, perform, printOutput } from './perform.ts';
+import { numberColumn, duration, fieldLines, instant, printable, instantWithoutMs, table, uncutColumn, textColumn } from './report.ts';
 import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError } from './usage.ts';
 
 /** Adds the commands to the program. */
@@ -16,7 +16,7 @@ export function addSchedules(program: Command, operator: Operator): void {
   addChanging(schedules, operator);
 }
 
-interface PutOptions extends Common, TimeOptions {
+interface PutOptions extends CommonOptions, TimeOptions {
   readonly file?: string;
   readonly type?: string;
   readonly payload?: string;
@@ -33,7 +33,7 @@ interface PutOptions extends Common, TimeOptions {
 }
 
 function addPut(schedules: Command, operator: Operator): void {
-  common(
+  withCommonOptions(
     withTimeOptions(
       schedules
         .command('put')
@@ -91,12 +91,12 @@ function requestOf(options: PutOptions): ScheduleRequest {
 }
 
 function addInspecting(schedules: Command, operator: Operator): void {
-  common(
+  withCommonOptions(
     schedules
       .command('list')
       .description('List schedules with their next firing.')
       .option('--limit <number>', 'at most this many', LIMIT),
-  ).action((options: Common & { readonly limit: string }) => {
+  ).action((options: CommonOptions & { readonly limit: string }) => {
     const limit = limitOf(options.limit);
     return perform(operator, options, async (client) => {
       const found: ScheduleView[] = [];
@@ -109,12 +109,12 @@ function addInspecting(schedules: Command, operator: Operator): void {
       return { data: { schedules: found, more }, text: (width) => schedulesText(found, more, width) };
     });
   });
-  common(
+  withCommonOptions(
     schedules
       .command('get')
       .description('Show a schedule, its last firings, and why it does not fire.')
       .argument('<id>'),
-  ).action((id: string, options: Common) =>
+  ).action((id: string, options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const schedule = await client.schedules.get(id, { signal: operator.signal });
       return { data: { schedule }, text: (width) => scheduleText(schedule, width) };
@@ -124,32 +124,32 @@ function addInspecting(schedules: Command, operator: Operator): void {
 
 function addChanging(schedules: Command, operator: Operator): void {
   for (const verb of ['pause', 'resume'] as const) {
-    common(
+    withCommonOptions(
       schedules
         .command(verb)
         .description(verb === 'pause' ? 'Pause a schedule.' : 'Resume a schedule with its next firing.')
         .argument('<id>'),
-    ).action((id: string, options: Common) =>
+    ).action((id: string, options: CommonOptions) =>
       perform(operator, options, async (client) => {
         const schedule = await client.schedules[verb](id, { signal: operator.signal });
         return { data: { schedule }, text: (width) => scheduleText(schedule, width) };
       }),
     );
   }
-  common(
+  withCommonOptions(
     schedules.command('delete').description('Remove a schedule; its jobs continue.').argument('<id>'),
-  ).action((id: string, options: Common) =>
+  ).action((id: string, options: CommonOptions) =>
     perform(operator, options, async (client) => {
       await client.schedules.delete(id, { signal: operator.signal });
       return { data: { deleted: id }, text: `deleted ${id}` };
     }),
   );
-  common(
+  withCommonOptions(
     schedules
       .command('run-now')
       .description("Make a schedule's job now, in addition to its firings.")
       .argument('<id>'),
-  ).action((id: string, options: Common) =>
+  ).action((id: string, options: CommonOptions) =>
     perform(operator, options, async (client) => {
       const { jobId } = await client.schedules.runNow(id, { signal: operator.signal });
       return { data: { jobId }, text: jobId };
@@ -208,14 +208,14 @@ function timesOf(options: TimeOptions): TimeRequest {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as TimeRequest;
 }
 
-interface NextOptions extends TimeOptions, Common {
+interface NextOptions extends TimeOptions, CommonOptions {
   readonly as?: string;
   readonly from?: string;
   readonly count: string;
 }
 
 function addNext(schedules: Command, operator: Operator): void {
-  common(
+  withCommonOptions(
     withTimeOptions(
       schedules
         .command('next')
@@ -230,7 +230,7 @@ function addNext(schedules: Command, operator: Operator): void {
     const fromMs = options.from === undefined ? operator.nowMs() : instantMsOf('--from', options.from);
     if (id === undefined) {
       const found = firingsOf(timesOf(options), fromMs, count, options.as);
-      return say(operator, options, { data: dataOf(found), text: (width) => firingsText(found, width) });
+      return printOutput(operator, options, { data: dataOf(found), text: (width) => firingsText(found, width) });
     }
     if (options.as !== undefined || Object.keys(timesOf(options)).length > 0)
       throw new UsageError('next: give either the id of a schedule, or an expression');
@@ -276,16 +276,16 @@ export function firingsText(
   const isChanged = firings.some(({ change }) => change !== undefined);
   const rows = firings.map(({ utc, local, change, latest }) => [
     local,
-    shortly(Date.parse(utc)),
-    ...(latest === undefined ? [] : [shortly(Date.parse(latest))]),
+    instantWithoutMs(Date.parse(utc)),
+    ...(latest === undefined ? [] : [instantWithoutMs(Date.parse(latest))]),
     ...(isChanged ? [change === undefined ? '-' : MARKS[change]] : []),
   ]);
-  const latest = jitterMs === 0 ? [] : [whole('UTC, at the latest', 1)];
+  const latest = jitterMs === 0 ? [] : [uncutColumn('UTC, at the latest', 1)];
   const columns = [
-    whole(`local time (${printable(zone)})`),
-    whole('UTC', 1),
+    uncutColumn(`local time (${printable(zone)})`),
+    uncutColumn('UTC', 1),
     ...latest,
-    ...(isChanged ? [whole('clock change')] : []),
+    ...(isChanged ? [uncutColumn('clock change')] : []),
   ];
   const lines = policies.map(({ local, what }) => `  ${local}: ${what}`);
   const changes =
@@ -311,16 +311,16 @@ function schedulesText(schedules: readonly ScheduleView[], more: boolean, width:
     each.state,
     `${whenText(each)} ${each.spec.timeZone}`,
     each.spec.job.type,
-    shortly(each.lastMs),
-    shortly(each.nextDueMs),
+    instantWithoutMs(each.lastMs),
+    instantWithoutMs(each.nextDueMs),
   ]);
   const columns = [
-    words('schedule'),
-    words('state', 1),
-    words('when', 0, WHEN_LETTERS),
-    words('type', 3),
-    whole('last', 4),
-    whole('next', 2),
+    textColumn('schedule'),
+    textColumn('state', 1),
+    textColumn('when', 0, WHEN_LETTERS),
+    textColumn('type', 3),
+    uncutColumn('last', 4),
+    uncutColumn('next', 2),
   ];
   return `${table(columns, rows, width)}${more ? '\n… and more: raise --limit' : ''}`;
 }
@@ -340,21 +340,21 @@ function scheduleText(schedule: ScheduleView, width: number): string {
     ['failures in a row', schedule.failures],
   ];
   const firings = schedule.firings.map(({ atMs, untilMs, what, jobId, jobState, lateMs }) => [
-    untilMs === undefined ? shortly(atMs) : `${shortly(atMs)} to ${shortly(untilMs)}`,
+    untilMs === undefined ? instantWithoutMs(atMs) : `${instantWithoutMs(atMs)} to ${instantWithoutMs(untilMs)}`,
     what,
     jobId ?? '-',
     jobState ?? '-',
     lateMs === undefined ? '-' : duration(lateMs),
   ]);
   const columns = [
-    words('firing', 0, INSTANT_LETTERS),
-    words('outcome'),
-    whole('job', 1),
-    words('state', 3),
-    amount('started late by', 2),
+    textColumn('firing', 0, INSTANT_LETTERS),
+    textColumn('outcome'),
+    uncutColumn('job', 1),
+    textColumn('state', 3),
+    numberColumn('started late by', 2),
   ];
   return [
-    ...fields(rows),
+    ...fieldLines(rows),
     ...(firings.length === 0 ? ['It has not fired yet.'] : [table(columns, firings, width)]),
     ...schedule.why.map((sentence) => printable(sentence)),
   ].join('\n');

@@ -17,7 +17,7 @@ import { caseId, check, pathOf, refuseDuplicates } from '../simulate/scenario-fi
 import { simulateScoring } from '../simulate/scoring.ts';
 import { simulateTimers } from '../simulate/timers.ts';
 import {
-  amount,
+  numberColumn,
   type Column,
   chart,
   duration,
@@ -25,8 +25,8 @@ import {
   number,
   printable,
   table,
-  whole,
-  words,
+  uncutColumn,
+  textColumn,
 } from './report.ts';
 
 /** The result of one case, as data and as text. */
@@ -150,12 +150,12 @@ function fairnessText(result: FairnessResult, runs: readonly Run[], untilMs: num
   return [
     table(
       [
-        words('fairness key'),
-        amount('arrived'),
-        amount('started'),
-        amount('cost (s)'),
-        amount('mean wait', 1),
-        amount('longest wait'),
+        textColumn('fairness key'),
+        numberColumn('arrived'),
+        numberColumn('started'),
+        numberColumn('cost (s)'),
+        numberColumn('mean wait', 1),
+        numberColumn('longest wait'),
       ],
       rows,
       width,
@@ -163,7 +163,7 @@ function fairnessText(result: FairnessResult, runs: readonly Run[], untilMs: num
     ),
     chart(runs, untilMs, width),
     table(
-      [amount('started at'), whole('id')],
+      [numberColumn('started at'), uncutColumn('id')],
       result.dispatch.map(([atMs, id]) => [duration(atMs), id]),
       width,
       20,
@@ -207,7 +207,7 @@ function fieldsText(result: Readonly<Record<string, unknown>>, width: number): s
     .map(([name, value]) => {
       if (!Array.isArray(value) || value.length === 0) return `${name}: ${valueText(value)}`;
       return `${name}:\n${table(
-        [amount(''), words('')],
+        [numberColumn(''), textColumn('')],
         value.map((entry, index) => [index + 1, valueText(entry)]),
         width,
         MOST_ROWS,
@@ -263,30 +263,30 @@ function productText(result: ProductResult, runs: readonly Run[], untilMs: numbe
   const stuck =
     result.waiting.length === 0 ? [] : [`waiting at the end: ${result.waiting.map(printable).join(', ')}`];
   const fleetColumns = [
-    words('fleet'),
-    amount('slots at end'),
-    amount('most at once', 1),
-    amount('busy'),
-    amount('of capacity'),
+    textColumn('fleet'),
+    numberColumn('slots at end'),
+    numberColumn('most at once', 1),
+    numberColumn('busy'),
+    numberColumn('of capacity'),
   ];
   return [
-    table([words('fairness key'), ...SHARE_COLUMNS], shares(result.keys), width, MOST_ROWS),
+    table([textColumn('fairness key'), ...SHARE_COLUMNS], shares(result.keys), width, MOST_ROWS),
     chart(runs, untilMs, width),
-    table([words('fairness key'), amount('cost'), amount('weight')], costs, width, MOST_ROWS),
-    table([words('type'), ...SHARE_COLUMNS], shares(result.types), width, MOST_ROWS),
+    table([textColumn('fairness key'), numberColumn('cost'), numberColumn('weight')], costs, width, MOST_ROWS),
+    table([textColumn('type'), ...SHARE_COLUMNS], shares(result.types), width, MOST_ROWS),
     table(fleetColumns, fleets, width, MOST_ROWS),
     ...stuck,
   ].join('\n');
 }
 
 const SHARE_COLUMNS: readonly Column[] = [
-  amount('submitted', 1),
-  amount('succeeded'),
-  amount('failed', 2),
-  amount('cancelled', 6),
-  amount('running', 4),
-  amount('waiting', 3),
-  amount('busy', 5),
-  amount('mean wait'),
-  amount('longest'),
+  numberColumn('submitted', 1),
+  numberColumn('succeeded'),
+  numberColumn('failed', 2),
+  numberColumn('cancelled', 6),
+  numberColumn('running', 4),
+  numberColumn('waiting', 3),
+  numberColumn('busy', 5),
+  numberColumn('mean wait'),
+  numberColumn('longest'),
 ];

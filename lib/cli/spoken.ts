@@ -57,7 +57,7 @@ const EXIT_CODES: readonly (readonly [new (...parts: never[]) => Error, number])
 ];
 
 /** An error as it is printed, and the exit code. */
-export interface SpokenError {
+export interface DescribedError {
   readonly code: number;
   /** For people; undefined if commander has printed it already. */
   readonly text: string | undefined;
@@ -68,7 +68,7 @@ export interface SpokenError {
  * An error in the words of the command line. An unexpected error is printed with its stack.
  * @param command - the command that ran, if it was found
  */
-export function spoken(error: unknown, command: Command | undefined): SpokenError {
+export function describeError(error: unknown, command: Command | undefined): DescribedError {
   if (error instanceof CommanderError) {
     const code = error.exitCode === 0 ? EXIT.done : EXIT.refused;
     return { code, text: undefined, data: errorData(usageErrorOf(error)) };

@@ -9,17 +9,17 @@ import type { DispatchersView } from '../operate/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import {
-  amount,
+  numberColumn,
   type Column,
   duration,
-  fields,
+  fieldLines,
   instant,
   number,
   printable,
-  shortly,
+  instantWithoutMs,
   table,
-  whole,
-  words,
+  uncutColumn,
+  textColumn,
 } from './report.ts';
 
 export const errorText = (job: MovingJob): string =>
@@ -41,19 +41,19 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
     job.type,
     job.fairnessKey,
     job.priority,
-    shortly(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
+    instantWithoutMs(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
     job.attempt,
     ...(job.state === 'failed' ? [errorText(job)] : []),
   ]);
   const columns = [
-    whole('job'),
-    words('state', 4),
-    words('type'),
-    words('key', 1),
-    amount('priority', 5),
-    whole(timeOf(jobs), 2),
-    amount('attempt', 3),
-    ...(jobs.some((job) => job.state === 'failed') ? [words('error', 0, ERROR_LETTERS)] : []),
+    uncutColumn('job'),
+    textColumn('state', 4),
+    textColumn('type'),
+    textColumn('key', 1),
+    numberColumn('priority', 5),
+    uncutColumn(timeOf(jobs), 2),
+    numberColumn('attempt', 3),
+    ...(jobs.some((job) => job.state === 'failed') ? [textColumn('error', 0, ERROR_LETTERS)] : []),
   ];
   return withMore(table(columns, rows, width), more);
 }
@@ -73,18 +73,18 @@ export function unreadableText(items: readonly UnreadableItem[]): string {
 export function rejectionsText(rejections: readonly Rejection[], more: boolean, width: number): string {
   if (rejections.length === 0) return 'nothing was refused in the last 30 days';
   const rows = rejections.map(({ rejectedAtMs, sourceId, position, field, reason }) => [
-    shortly(rejectedAtMs),
+    instantWithoutMs(rejectedAtMs),
     sourceId,
     position,
     field,
     reason,
   ]);
   const columns = [
-    whole('refused at', 2),
-    words('event', 0, EVENT_LETTERS),
-    amount('entry', 3),
-    words('field', 1),
-    words('why'),
+    uncutColumn('refused at', 2),
+    textColumn('event', 0, EVENT_LETTERS),
+    numberColumn('entry', 3),
+    textColumn('field', 1),
+    textColumn('why'),
   ];
   return withMore(table(columns, rows, width), more);
 }
@@ -93,7 +93,7 @@ export function rejectionsText(rejections: readonly Rejection[], more: boolean, 
 export function rejectionText(rejections: readonly Rejection[]): string {
   return rejections
     .map(({ sourceId, position, field, reason, rejectedAtMs, detail }) =>
-      fields([
+      fieldLines([
         ['event', sourceId],
         ['entry', position],
         ['field', field === '' ? 'the whole' : field],
@@ -139,7 +139,7 @@ export function jobText(job: Job): string {
     ['payload', JSON.stringify(job.payload)],
     ['result', job.result === undefined ? undefined : JSON.stringify(job.result)],
   ];
-  return fields(rows.filter(([, value]) => value !== undefined && value !== '-')).join('\n');
+  return fieldLines(rows.filter(([, value]) => value !== undefined && value !== '-')).join('\n');
 }
 
 /** A job's history, one line for each event; the stack of a failed attempt's error stands below it. */
@@ -221,7 +221,7 @@ const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
 /** A table of the outcomes of submitted jobs. */
 export function submittedText(entries: readonly SubmitEntry[], width: number): string {
   const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
-  return table([amount('request'), words('outcome'), words('job, or reason', 0, ID_LETTERS)], rows, width);
+  return table([numberColumn('request'), textColumn('outcome'), textColumn('job, or reason', 0, ID_LETTERS)], rows, width);
 }
 
 function outcomeOf(entry: SubmitEntry): readonly string[] {
@@ -238,10 +238,10 @@ export function redrivenText(entries: readonly RedriveEntry[], more: boolean, wi
     entry.kind === 'redriven' ? entry.jobId : entry.reason,
   ]);
   const columns = [
-    whole('dead letter', 1),
-    words('type', 2),
-    words('outcome'),
-    words('new job, or reason', 0, ID_LETTERS),
+    uncutColumn('dead letter', 1),
+    textColumn('type', 2),
+    textColumn('outcome'),
+    textColumn('new job, or reason', 0, ID_LETTERS),
   ];
   return withMore(table(columns, rows, width), more);
 }
@@ -262,17 +262,17 @@ export function keysText(keys: readonly KeyView[], more: boolean, width: number)
     key.paused ? 'paused' : 'open',
   ]);
   const columns = [
-    words('key'),
-    words('tier', 3),
-    words('type'),
-    amount('waiting'),
-    amount('in flight'),
-    amount('cost settled', 6),
-    amount('cost in flight', 7),
-    amount('weight', 4),
-    amount('share', 1),
-    amount('cap', 5),
-    words('admission', 2),
+    textColumn('key'),
+    textColumn('tier', 3),
+    textColumn('type'),
+    numberColumn('waiting'),
+    numberColumn('in flight'),
+    numberColumn('cost settled', 6),
+    numberColumn('cost in flight', 7),
+    numberColumn('weight', 4),
+    numberColumn('share', 1),
+    numberColumn('cap', 5),
+    textColumn('admission', 2),
   ];
   return withMore(table(columns, rows, width), more);
 }
@@ -294,14 +294,14 @@ export function declarationText(declaration: DeclarationView, width: number): st
     isDone ? (isHandingOver ? 'waits for others' : 'done') : 'under way',
   ]);
   return [
-    ...fields(named),
+    ...fieldLines(named),
     table(
       [
-        amount('partition'),
-        amount('notified of', 2),
-        amount('applied', 3),
-        amount('jobs moved', 1),
-        words('state'),
+        numberColumn('partition'),
+        numberColumn('notified of', 2),
+        numberColumn('applied', 3),
+        numberColumn('jobs moved', 1),
+        textColumn('state'),
       ],
       rows,
       width,
@@ -320,13 +320,13 @@ export function typesText(types: readonly TypeView[], width: number): string {
     durationText(ordinarilyWithinMs),
   ]);
   const columns = [
-    words('type'),
-    words('tier', 1),
-    amount('timeout', 2),
-    words('worker lost', 4),
-    amount('successes', 3),
-    amount('takes'),
-    amount('ordinarily within'),
+    textColumn('type'),
+    textColumn('tier', 1),
+    numberColumn('timeout', 2),
+    textColumn('worker lost', 4),
+    numberColumn('successes', 3),
+    numberColumn('takes'),
+    numberColumn('ordinarily within'),
   ];
   return table(columns, rows, width);
 }
@@ -353,12 +353,12 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number, width: n
     ]),
   );
   const columns = [
-    words('fleet'),
-    words('types', 2),
-    amount('slots'),
-    amount('busy'),
-    amount('cap', 3),
-    words('admission', 1),
+    textColumn('fleet'),
+    textColumn('types', 2),
+    numberColumn('slots'),
+    numberColumn('busy'),
+    numberColumn('cap', 3),
+    textColumn('admission', 1),
   ];
   return [
     table(columns, rows, width),
@@ -367,14 +367,14 @@ export function fleetsText(fleets: readonly FleetView[], nowMs: number, width: n
 }
 
 const WORKER_COLUMNS: readonly Column[] = [
-  words('worker'),
-  words('fleet', 1),
-  amount('slots'),
-  amount('runs'),
-  amount('lag', 3),
-  amount('memory', 3),
-  amount('lease', 4),
-  amount('expires in', 2),
+  textColumn('worker'),
+  textColumn('fleet', 1),
+  numberColumn('slots'),
+  numberColumn('runs'),
+  numberColumn('lag', 3),
+  numberColumn('memory', 3),
+  numberColumn('lease', 4),
+  numberColumn('expires in', 2),
 ];
 
 const countText = (waiting: { readonly jobs: number; readonly isLeast: boolean } | undefined) =>
@@ -420,24 +420,24 @@ export function dispatchersText(
 }
 
 const DISPATCHER_COLUMNS: readonly Column[] = [
-  words('dispatcher'),
-  words('leads'),
-  words('stands by for', 5),
-  amount('waiting'),
-  amount('longest wait', 1),
-  amount('busy', 2),
-  amount('lag', 4),
-  amount('memory', 4),
-  amount('expires in', 3),
+  textColumn('dispatcher'),
+  textColumn('leads'),
+  textColumn('stands by for', 5),
+  numberColumn('waiting'),
+  numberColumn('longest wait', 1),
+  numberColumn('busy', 2),
+  numberColumn('lag', 4),
+  numberColumn('memory', 4),
+  numberColumn('expires in', 3),
 ];
 
 const PARTITION_COLUMNS: readonly Column[] = [
-  amount('partition'),
-  words('led by'),
-  words('name', 1),
-  amount('for', 2),
-  amount('waiting'),
-  amount('longest wait'),
+  numberColumn('partition'),
+  textColumn('led by'),
+  textColumn('name', 1),
+  numberColumn('for', 2),
+  numberColumn('waiting'),
+  numberColumn('longest wait'),
 ];
 
 export function controlText({ scope, paused, maxConcurrency, weight }: Control): string {

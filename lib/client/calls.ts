@@ -17,12 +17,12 @@ export function optionsOf<Shape extends Parameters<typeof checked>[0]>(
 }
 
 /** Whether a call only reads or may change something, which decides what its `AbortError` says. */
-export type Doing = 'look' | 'change';
+export type CallKind = 'look' | 'change';
 
-const aborted = (signal: AbortSignal, doing: Doing): AbortError =>
+const aborted = (signal: AbortSignal, doing: CallKind): AbortError =>
   new AbortError(signal.reason, { mayHaveChanged: doing === 'change' });
 
-export function stopIfAborted(signal: AbortSignal | undefined, doing: Doing = 'look'): void {
+export function stopIfAborted(signal: AbortSignal | undefined, doing: CallKind = 'look'): void {
   if (signal?.aborted === true) throw aborted(signal, doing);
 }
 
@@ -30,10 +30,10 @@ export function stopIfAborted(signal: AbortSignal | undefined, doing: Doing = 'l
  * Runs the work, and throws an `AbortError` if the signal aborts first. Under an aborted signal the work does not
  * begin.
  */
-export async function within<Value>(
+export async function withSignal<Value>(
   signal: AbortSignal | undefined,
   work: () => Promise<Value>,
-  doing: Doing = 'change',
+  doing: CallKind = 'change',
 ): Promise<Value> {
   stopIfAborted(signal, doing);
   if (signal === undefined) return work();
@@ -47,13 +47,13 @@ export async function within<Value>(
   }
 }
 
-export async function* eachWithin<Value>(
+export async function* eachWithSignal<Value>(
   signal: AbortSignal | undefined,
   values: AsyncGenerator<Value>,
-  doing: Doing = 'look',
+  doing: CallKind = 'look',
 ): AsyncGenerator<Value> {
   for (;;) {
-    const next = await within(signal, () => values.next(), doing);
+    const next = await withSignal(signal, () => values.next(), doing);
     if (next.done === true) return;
     yield next.value;
   }

@@ -25,7 +25,7 @@ import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
 import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
-import { type CallOptions, eachWithin, optionsOf, within } from './calls.ts';
+import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { ClientContexts, type ClientParts } from './contexts.ts';
 import {
   type DeadLetterFilter,
@@ -165,7 +165,7 @@ export class StoreClient {
   async get(jobId: string, options?: CallOptions): Promise<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const [job] = await within(signal, () => this.#parts.store.getJobs({ ids: [id] }), 'look');
+    const [job] = await withSignal(signal, () => this.#parts.store.getJobs({ ids: [id] }), 'look');
     if (job === undefined) throw new NotFoundError({ jobId: id });
     return job;
   }
@@ -177,7 +177,7 @@ export class StoreClient {
   async cancel(jobId: string, options?: ActorOptions): Promise<CancelResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, () => this.#cancel(id, actor));
+    const outcome = await withSignal(signal, () => this.#cancel(id, actor));
     if (outcome.kind === 'missing') throw new NotFoundError({ jobId: id });
     return { outcome: outcome.kind, job: outcome.job };
   }
@@ -192,7 +192,7 @@ export class StoreClient {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const { runAt } = checked(SHAPES.retime, change, 'change');
-    const outcome = await within(signal, async () =>
+    const outcome = await withSignal(signal, async () =>
       retimeJob(await this.#contexts.latest(), id, Date.parse(runAt), actor),
     );
     switch (outcome.kind) {
@@ -219,7 +219,7 @@ export class StoreClient {
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await within(signal, async () => redriveJob(await this.#contexts.latest(), id, actor));
+    const outcome = await withSignal(signal, async () => redriveJob(await this.#contexts.latest(), id, actor));
     switch (outcome.kind) {
       case 'redriven':
       case 'repeated':
@@ -263,7 +263,7 @@ export class StoreClient {
   async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
     const { signal } = optionsOf(SHAPES.options, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const explanation = await within(
+    const explanation = await withSignal(
       signal,
       async () => explainJob(await this.#contexts.latest(), id),
       'look',
@@ -281,7 +281,7 @@ export class StoreClient {
   list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
     const { state, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
-    return eachWithin(signal, this.#listed(state, rest));
+    return eachWithSignal(signal, this.#listed(state, rest));
   }
 
   /**
@@ -290,7 +290,7 @@ export class StoreClient {
    */
   deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return eachWithin(signal, this.#deadLetters(filter));
+    return eachWithSignal(signal, this.#deadLetters(filter));
   }
 
   /**
@@ -301,13 +301,13 @@ export class StoreClient {
   rejections(filter: RejectionFilter = {}, options?: CallOptions): AsyncIterableIterator<Rejection> {
     const { signal } = optionsOf(SHAPES.options, options);
     const { eventId } = checked(SHAPES.rejectionFilter, filter, 'filter');
-    return eachWithin(signal, rejectionsIn(this.#parts.store, eventId));
+    return eachWithSignal(signal, rejectionsIn(this.#parts.store, eventId));
   }
 
   /** Items of the table that cannot be read, with the reason and a way out; at most 1,000 of each partition. */
   async unreadable(options?: CallOptions): Promise<readonly UnreadableItem[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(
+    return withSignal(
       signal,
       async () => {
         const context = await this.#contexts.latest();
@@ -327,19 +327,19 @@ export class StoreClient {
    */
   keys(options?: CallOptions & { readonly countUpTo?: number | undefined }): AsyncIterableIterator<KeyView> {
     const { signal, countUpTo = COUNT_UP_TO } = optionsOf(SHAPES.keysOptions, options);
-    return eachWithin(signal, this.#keys(countUpTo));
+    return eachWithSignal(signal, this.#keys(countUpTo));
   }
 
   /** Every fleet with its slots, how many of them are busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readFleets(await this.#contexts.latest()), 'look');
+    return withSignal(signal, async () => readFleets(await this.#contexts.latest()), 'look');
   }
 
   /** Every type with its terms, and the learned duration of its attempts. */
   async types(options?: CallOptions): Promise<readonly TypeView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readTypes(await this.#contexts.latest()), 'look');
+    return withSignal(signal, async () => readTypes(await this.#contexts.latest()), 'look');
   }
 
   /**
@@ -347,7 +347,7 @@ export class StoreClient {
    */
   async declaration(options?: CallOptions): Promise<DeclarationView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(
+    return withSignal(
       signal,
       async () => {
         const declared = await this.#parts.declarations?.current(0);
@@ -364,13 +364,13 @@ export class StoreClient {
    */
   async dispatchers(options?: CallOptions): Promise<DispatchersView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readDispatchers(await this.#contexts.latest()), 'look');
+    return withSignal(signal, async () => readDispatchers(await this.#contexts.latest()), 'look');
   }
 
   /** Pauses and overrides in force. */
   async controls(options?: CallOptions): Promise<readonly Control[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return within(signal, async () => readControls(await this.#contexts.latest()), 'look');
+    return withSignal(signal, async () => readControls(await this.#contexts.latest()), 'look');
   }
 
   // Changing
@@ -385,7 +385,7 @@ export class StoreClient {
     options?: ActorOptions & { readonly limit?: number | undefined },
   ): AsyncIterableIterator<RedriveEntry> {
     const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithin(signal, redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor), 'change');
+    return eachWithSignal(signal, redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor), 'change');
   }
 
   /**
@@ -408,7 +408,7 @@ export class StoreClient {
   async override(scope: Scope, change: OverrideChange, options?: CallOptions): Promise<Control> {
     const { weight, maxConcurrency } = checked(SHAPES.override, change, 'change');
     const { signal } = optionsOf(SHAPES.options, options);
-    const named = await within(signal, () => this.#knownScope(scope), 'look');
+    const named = await withSignal(signal, () => this.#knownScope(scope), 'look');
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
       throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
@@ -422,8 +422,8 @@ export class StoreClient {
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
     const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
-    const named = await within(signal, () => this.#knownScope(scope), 'look');
-    const outcome = await within(signal, () =>
+    const named = await withSignal(signal, () => this.#knownScope(scope), 'look');
+    const outcome = await withSignal(signal, () =>
       this.#contexts.everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
     );
     if (outcome.kind === 'aborted') throw new AbortError(signal?.reason, { mayHaveChanged: true });
@@ -461,7 +461,7 @@ export class StoreClient {
     options: CallOptions | undefined,
   ): Promise<Control> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { kind, control } = await within(signal, () =>
+    const { kind, control } = await withSignal(signal, () =>
       this.#contexts.everywhere((context) =>
         changeControl(context, checkedScope(scope, context.configuration), change),
       ),

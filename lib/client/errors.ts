@@ -46,7 +46,7 @@ export class ConflictError extends Error {
   }
 }
 
-export const keyTaken = (jobId: string): ConflictError =>
+export const idempotencyKeyConflict = (jobId: string): ConflictError =>
   new ConflictError(
     `the idempotency key belongs to job ${jobId}, which has other content; use a different key for each piece of work`,
     { jobId },

@@ -18,7 +18,7 @@ import {
   runNow,
 } from '../schedules/schedules.ts';
 import { SHAPES } from './arguments.ts';
-import { type CallOptions, type Doing, eachWithin, optionsOf, within } from './calls.ts';
+import { type CallOptions, type CallKind, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import { jsonOf } from './json.ts';
@@ -100,7 +100,7 @@ export class ScheduleVerbs {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
     const asked = requestAsJson(checkedId, request);
-    return within(signal, async () => {
+    return withSignal(signal, async () => {
       const context = await this.#context();
       const spec = parsedSpec(checkedId, asked, context);
       const outcome = await putSchedule(context, checkedId, spec, false);
@@ -120,7 +120,7 @@ export class ScheduleVerbs {
    */
   list(options?: CallOptions): AsyncIterableIterator<ScheduleView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return eachWithin(signal, this.#list());
+    return eachWithSignal(signal, this.#list());
   }
 
   /** Pauses a schedule. Firings that are due until it is resumed make no jobs. @throws NotFoundError */
@@ -140,7 +140,7 @@ export class ScheduleVerbs {
   async delete(id: string, options?: CallOptions): Promise<void> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const outcome = await within(signal, async () => deleteSchedule(await this.#context(), checkedId, false));
+    const outcome = await withSignal(signal, async () => deleteSchedule(await this.#context(), checkedId, false));
     if (outcome === 'missing') throw new NotFoundError({ scheduleId: checkedId });
     if (outcome === 'owned') throw scheduleDeclared(checkedId);
   }
@@ -152,7 +152,7 @@ export class ScheduleVerbs {
   async next(id: string, options?: NextOptions): Promise<FiringsOf> {
     const { signal, from, count = NEXT_COUNT } = optionsOf(SHAPES.nextOptions, options);
     const checkedId = idOf(id);
-    return within(
+    return withSignal(
       signal,
       async () => {
         const context = await this.#context();
@@ -177,7 +177,7 @@ export class ScheduleVerbs {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
     const traceparent = this.#traceparent();
-    const outcome = await within(signal, async () =>
+    const outcome = await withSignal(signal, async () =>
       runNow(await this.#context(), checkedId, { traceparent }),
     );
     if (outcome.kind === 'made') return { jobId: outcome.jobId };
@@ -192,11 +192,11 @@ export class ScheduleVerbs {
     id: string,
     options: CallOptions | undefined,
     verb: (context: OperateContext, id: string) => Promise<ScheduleRecord | undefined>,
-    doing: Doing,
+    doing: CallKind,
   ): Promise<ScheduleView> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const record = await within(signal, async () => verb(await this.#context(), checkedId), doing);
+    const record = await withSignal(signal, async () => verb(await this.#context(), checkedId), doing);
     if (record === undefined) throw new NotFoundError({ scheduleId: checkedId });
     return viewOf(record);
   }

@@ -10,14 +10,14 @@ import type { CancelOutcome, CreateOutcome } from '../store/contract/requests.ts
 import { dependsOnDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
 import { submit } from '../submit/submit.ts';
 import { CLIENT_LIMITS, checkedRequest, SHAPES } from './arguments.ts';
-import { type CallOptions, optionsOf, stopIfAborted, within } from './calls.ts';
+import { type CallOptions, optionsOf, stopIfAborted, withSignal } from './calls.ts';
 import type { ClientContexts, ClientParts } from './contexts.ts';
 import {
   AbortError,
   type ConflictError,
   JobCancelledError,
   JobFailedError,
-  keyTaken,
+  idempotencyKeyConflict,
   NotFoundError,
   runTimedOut,
 } from './errors.ts';
@@ -109,9 +109,9 @@ export class Submissions {
   /** See `StoreClient.submit`. */
   async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { context, asked } = await within(signal, () => this.#checkedRequest(request), 'look');
+    const { context, asked } = await withSignal(signal, () => this.#checkedRequest(request), 'look');
     const job = this.#jobOf(asked, context);
-    const [outcome] = await within(signal, () => this.#store(context, [job]));
+    const [outcome] = await withSignal(signal, () => this.#store(context, [job]));
     return resultOf(outcome, job);
   }
 
@@ -130,12 +130,12 @@ export class Submissions {
       );
     }
     const entries: PreparedEntry[] = [];
-    for (const request of list) entries.push(await within(signal, () => this.#entryOf(request), 'look'));
+    for (const request of list) entries.push(await withSignal(signal, () => this.#entryOf(request), 'look'));
     const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
     const outcomes = new Map<Job, SubmitEntry>();
     for (let from = 0; from < jobs.length; from += SUBMIT_BATCH) {
       const batch = jobs.slice(from, from + SUBMIT_BATCH);
-      const answers = await within(signal, async () =>
+      const answers = await withSignal(signal, async () =>
         this.#submitBatch(batch, await this.#contexts.current()),
       );
       for (const [at, job] of batch.entries()) {
@@ -157,7 +157,7 @@ export class Submissions {
       onProgress,
     } = optionsOf(SHAPES.runOptions, options);
     const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
-    const { context, asked } = await within(signal, () => this.#checkedRequest(request), 'look');
+    const { context, asked } = await withSignal(signal, () => this.#checkedRequest(request), 'look');
     if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
       throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or use submit');
     }
@@ -261,7 +261,7 @@ function resultOf(outcome: CreateOutcome | undefined, asked: Job): SubmitResult 
 function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry {
   if (outcome === undefined) return failed(asked, noAnswer(asked));
   const { kind, job } = outcome;
-  if (kind === 'conflict') return { kind: 'refused', error: keyTaken(job.id) };
+  if (kind === 'conflict') return { kind: 'refused', error: idempotencyKeyConflict(job.id) };
   return { kind: 'accepted', jobId: job.id, job, repeated: kind === 'repeated' };
 }
 

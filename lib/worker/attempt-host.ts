@@ -115,7 +115,7 @@ interface Deadline {
 }
 
 /** One worker's deadlines: a single timer serves all of them, and none runs while there are no attempts. */
-export function deadlinesBy(clock: Clock): Deadlines {
+export function createDeadlines(clock: Clock): Deadlines {
   // An array, not a Set: a Set that keeps filling and emptying reallocates its table each time. Old tables keep newer
   // ones, and all that their attempts hold, from the collector's quick rounds.
   const waiting: Deadline[] = [];
@@ -185,7 +185,7 @@ export interface ProgressOptions {
 }
 
 /** Passes on the latest progress: the first at once, later ones at most once per `everyMs`. */
-export function progressOf({ clock, log, everyMs, pass }: ProgressOptions): Progress {
+export function throttleProgress({ clock, log, everyMs, pass }: ProgressOptions): Progress {
   const ended = new AbortController();
   let passedAtMs = Number.NEGATIVE_INFINITY;
   let waiting: { readonly job: Job; readonly said: Json } | undefined;
@@ -235,7 +235,7 @@ function storable(said: Json): Json | undefined {
  * Counts a job that has started, and how long it waited: from `readyAtMs`, by the clock of the process that made it
  * ready, to its start by the clock of this worker.
  */
-export function noteStart(
+export function countStart(
   metrics: Metrics | undefined,
   configuration: PoolConfiguration,
   { type, readyAtMs, startedAtMs }: Job,

@@ -9,7 +9,7 @@ import { loseAttempt } from '../dispatch/recovery/lose.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
-import { type RunContext, termsOf } from './run-job.ts';
+import { type RunContext, declaredTerms } from './run-job.ts';
 
 export interface DeadFunctionContext
   extends Pick<RunContext, 'configuration' | 'typeUnder' | 'random' | 'log'> {
@@ -27,7 +27,7 @@ export type Found =
   | 'ended';
 
 /** Ends the attempt of a function that died, long before a pass would check it. Fenced by the attempt's claim. */
-export async function endIfDead(
+export async function endAttemptOfDeadFunction(
   context: DeadFunctionContext,
   { jobId, claimId }: DispatchMessage,
 ): Promise<Found> {
@@ -37,7 +37,7 @@ export async function endIfDead(
   // A job without `runUntilMs` runs in a process: its worker record decides.
   if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
   // planted: terms-of-the-dead
-  const { type } = await termsOf(context, job);
+  const { type } = await declaredTerms(context, job);
   const outcome = await loseAttempt(context, job, type, clock.nowMs(), () => 'a function died with its job');
   return outcome.kind === 'finished' ? 'ended' : 'over';
 }

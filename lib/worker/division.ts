@@ -37,7 +37,7 @@ interface Lowered {
   readonly version: number | undefined;
 }
 
-export class Division {
+export class SlotDivision {
   readonly #parts: DivisionParts;
   readonly #shares: Map<number, number>;
   readonly #lowered = new Map<number, Lowered>();

@@ -9,7 +9,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { rankOf } from '../submit/submit.ts';
-import { guardHere } from './guard.ts';
+import { guardInSameThread } from './guard.ts';
 import type { GuardAnswer, GuardRequest, GuardThreadData } from './thread-guard.ts';
 
 const STDOUT = 1;
@@ -57,7 +57,7 @@ let onRequest = (request: GuardRequest): void => {
 };
 port.on('message', (request: GuardRequest) => onRequest(request));
 
-const makeGuard = guardHere({
+const makeGuard = guardInSameThread({
   store: new DynamoJobStore({ client: new DynamoDBClient(requests), table, place: rankOf(configuration) }),
   clock: systemClock,
   log: jsonLog((line) => write(STDOUT, line)),

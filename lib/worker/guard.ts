@@ -21,10 +21,10 @@ import { PROGRESS_TOTAL_BYTES_MAX } from '../store/contract/bounds.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
 import type { WorkerIdentity, WorkerLoad } from '../store/contract/records.ts';
 import {
-  join,
+  registerInPartitions,
   LEASE_MARGIN_MS,
   LOSS_GRACE_MS,
-  type Loss,
+  type LeaseLoss,
   type MembershipOptions,
   type WorkerMembership,
 } from './membership.ts';
@@ -40,7 +40,7 @@ export interface GuardedLife {
 }
 
 /** Messages from the worker to its guard. Plain data, so that it can be sent to another thread. */
-export type GuardNews =
+export type GuardMessage =
   /** A handler is about to begin. It ends within `endsInMs` of `since`, unless its own thread reports otherwise. */
   | {
       readonly kind: 'began';
@@ -77,7 +77,7 @@ export interface Guard {
    * over reports the loss before it returns.
    */
   readonly isTrusted: () => boolean;
-  readonly tell: (news: GuardNews) => void;
+  readonly tell: (news: GuardMessage) => void;
   /** See `WorkerMembership`. */
   readonly serve: WorkerMembership['serve'];
   /** Deletes the worker's records. To be called only when no handler runs any more. */
@@ -87,7 +87,7 @@ export interface Guard {
 }
 
 export interface GuardEvents {
-  readonly onLost: (loss: Loss) => void;
+  readonly onLost: (loss: LeaseLoss) => void;
   /** Aborts the registration. */
   readonly signal: AbortSignal;
 }
@@ -174,7 +174,7 @@ function fittingProgress(held: readonly (readonly [string, GuardedAttempt])[]): 
 }
 
 /** A guard that runs in the thread that creates it. */
-export function guardHere(parts: GuardParts): GuardMaker {
+export function guardInSameThread(parts: GuardParts): GuardMaker {
   return async (guarded, events) => {
     const guard = new GuardHere(parts, guarded);
     const membership = await guard.register(events);
@@ -208,7 +208,7 @@ class GuardHere {
   #isEnding = false;
   /** When the worker's thread was heard last. */
   #lastHeard: Instant;
-  #load: Extract<GuardNews, { readonly kind: 'load' }> | undefined;
+  #load: Extract<GuardMessage, { readonly kind: 'load' }> | undefined;
   #isProgressLeftOut = false;
 
   constructor(parts: GuardParts, guarded: GuardedLife) {
@@ -218,10 +218,10 @@ class GuardHere {
     this.#lastHeard = instantOf(parts.clock);
   }
 
-  register({ onLost, signal }: GuardEvents): ReturnType<typeof join> {
+  register({ onLost, signal }: GuardEvents): ReturnType<typeof registerInPartitions> {
     const { store, clock, log, onRenewed } = this.#parts;
     const { life, fleet, shares, heartbeatMs, leaseMs } = this.#guarded;
-    return join({
+    return registerInPartitions({
       store,
       clock,
       log,
@@ -242,7 +242,7 @@ class GuardHere {
     });
   }
 
-  receive(news: GuardNews): void {
+  receive(news: GuardMessage): void {
     this.#lastHeard = instantOf(this.#parts.clock);
     switch (news.kind) {
       case 'began': {

@@ -10,8 +10,8 @@ import { decodeDispatchMessage } from '../queue/message.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
-import { noteStart, progressOf, watchJobs } from './attempt-host.ts';
-import { endIfDead } from './dead-function.ts';
+import { countStart, throttleProgress, watchJobs } from './attempt-host.ts';
+import { endAttemptOfDeadFunction } from './dead-function.ts';
 import { type AttemptError, isAttemptError, WorkerStoppedError } from './errors.ts';
 import { type HostContext, type JobHandlers, runJob } from './run-job.ts';
 
@@ -73,7 +73,7 @@ export function lambdaWorker(
     const run = async (message: DispatchMessage): Promise<void> => {
       if (seen.has(message.claimId)) return;
       seen.add(message.claimId);
-      const progress = progressOf({
+      const progress = throttleProgress({
         clock,
         log,
         everyMs: PROGRESS_EVERY_MS,
@@ -100,13 +100,13 @@ export function lambdaWorker(
           lookAtLease,
           watch,
           onProgress: progress.say,
-          onStarted: (job) => noteStart(metrics, configuration, job, clock.nowMs()),
+          onStarted: (job) => countStart(metrics, configuration, job, clock.nowMs()),
         },
         handlers,
         message,
       ).finally(progress.end);
       // A function that died cannot report it; the message that is delivered again does.
-      if (outcome === 'superseded') await endIfDead(given, message);
+      if (outcome === 'superseded') await endAttemptOfDeadFunction(given, message);
     };
     let hung: AttemptError | undefined;
     const runRecord = async ({ messageId, body }: SQSRecord): Promise<void> => {

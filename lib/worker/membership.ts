@@ -39,7 +39,7 @@ const REGISTER_TRIES_MAX = 60;
 const LEAVE_TRIES_MAX = 3;
 
 /** Why a worker has lost its lease. */
-export type Loss =
+export type LeaseLoss =
   /** A newer worker of the same name has registered, or the record was deleted. */
   | 'superseded'
   /** No heartbeat was answered in time. */
@@ -60,7 +60,7 @@ export interface MembershipOptions {
   readonly loadOf?: (() => WorkerLoad | undefined) | undefined;
   readonly heartbeatMs: number;
   readonly leaseMs: number;
-  readonly onLost: (loss: Loss) => void;
+  readonly onLost: (loss: LeaseLoss) => void;
   /** Called with the start of a lease of `leaseMs`: the oldest among the partitions' last answered heartbeats. */
   readonly onRenewed?: ((since: Instant) => void) | undefined;
   /** Aborts the registration. */
@@ -117,7 +117,7 @@ const isTransient = (error: unknown): boolean =>
  * @returns `superseded` if a newer worker of this name is registered, `aborted` if the signal ended the registration
  * @throws the store's errors, if a repetition is of no use or the last one failed
  */
-export async function join(options: MembershipOptions): Promise<WorkerMembership | 'superseded' | 'aborted'> {
+export async function registerInPartitions(options: MembershipOptions): Promise<WorkerMembership | 'superseded' | 'aborted'> {
   const membership = new RenewedMembership(options);
   const joined = await membership.join();
   return joined === 'joined' ? membership : joined;
@@ -251,7 +251,7 @@ class RenewedMembership implements WorkerMembership {
     }
   }
 
-  #reportLoss(loss: Loss): void {
+  #reportLoss(loss: LeaseLoss): void {
     const { log, life, fleet, onLost } = this.#options;
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();

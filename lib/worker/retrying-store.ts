@@ -27,7 +27,7 @@ export type Retrying = <Arguments extends readonly unknown[], Answer>(
   call: (...given: Arguments) => Promise<Answer>,
 ) => (...given: Arguments) => Promise<Answer>;
 
-export const retryingOf =
+export const createRetrying =
   ({ clock, random, log }: RetryParts): Retrying =>
   (verb, signal, call) =>
   async (...given) => {

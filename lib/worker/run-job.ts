@@ -23,7 +23,7 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/contract/records.ts';
 import type { FinishOutcome } from '../store/contract/requests.ts';
-import { type Deadlines, deadlinesBy, type Watch } from './attempt-host.ts';
+import { type Deadlines, createDeadlines, type Watch } from './attempt-host.ts';
 import { AttemptError, type AttemptReason, isAttemptError, WorkerStoppedError } from './errors.ts';
 import type { AttemptStore } from './retrying-store.ts';
 import { jobErrorOf } from './thrown.ts';
@@ -244,7 +244,7 @@ async function runHandler(
   }
   const { clock } = context;
   const began = instantOf(clock);
-  const deadlines = context.deadlines ?? deadlinesBy(clock);
+  const deadlines = context.deadlines ?? createDeadlines(clock);
   const { promise: first, resolve: settle } = Promise.withResolvers<HandlerEnd | typeof LATE>();
   // Timers are late if the event loop was busy, or the process or its machine was suspended: each look at the signal
   // checks the time.
@@ -375,7 +375,7 @@ function requireWorker({ signal, lookAtLease }: RunContext): void {
  *
  * @throws the store's errors, if the declaration could not be read
  */
-export async function termsOf(context: TermsContext, job: MovingJob): Promise<Terms> {
+export async function declaredTerms(context: TermsContext, job: MovingJob): Promise<Terms> {
   const known = knownTerms(context, job);
   const declared = job.claim?.declared;
   if (declared === undefined || context.typeUnder === undefined) return known;
@@ -424,7 +424,7 @@ export async function runJob(
   context.onStarted?.(job);
   let terms: Terms | undefined;
   try {
-    terms = await termsOf(context, job);
+    terms = await declaredTerms(context, job);
   } catch (error) {
     log.warn(
       'the terms of an attempt could not be read; it may use the time that its function or process has left',
@@ -454,7 +454,7 @@ export async function runJob(
       throw error;
     }
     // Wrong terms might fail a job for good that should be retried.
-    terms ??= await termsOf(context, job);
+    terms ??= await declaredTerms(context, job);
     ending = endingOf(context, job, terms.type, error);
     logEnding(log, job, ending);
   }

@@ -7,8 +7,8 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import type { Clock } from '../runtime/contract.ts';
 import { sinceMs } from '../runtime/instant.ts';
 import { WorkerStoppedError } from './errors.ts';
-import type { Guard, GuardedLife, GuardMaker, GuardNews } from './guard.ts';
-import { LEASE_MARGIN_MS, type Loss } from './membership.ts';
+import type { Guard, GuardedLife, GuardMaker, GuardMessage } from './guard.ts';
+import { LEASE_MARGIN_MS, type LeaseLoss } from './membership.ts';
 
 /** The data that the thread starts with. It creates its own client of the store. */
 export interface GuardThreadData {
@@ -22,7 +22,7 @@ export interface GuardThreadData {
 
 /** Messages from the worker to the thread. */
 export type GuardRequest =
-  | GuardNews
+  | GuardMessage
   | { readonly kind: 'abort' }
   | { readonly kind: 'leave' }
   | { readonly kind: 'serve'; readonly partition: number };
@@ -32,7 +32,7 @@ export type GuardAnswer =
   | { readonly kind: 'joined' | 'superseded' | 'aborted' | 'left' }
   | { readonly kind: 'served'; readonly partition: number; readonly isServed: boolean }
   | { readonly kind: 'failed'; readonly error: string }
-  | { readonly kind: 'lost'; readonly loss: Loss };
+  | { readonly kind: 'lost'; readonly loss: LeaseLoss };
 
 export interface ThreadGuardOptions extends Pick<GuardThreadData, 'table' | 'configuration' | 'requests'> {
   readonly clock: Clock;
@@ -72,7 +72,7 @@ export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): Gu
       for (const partition of serving.keys()) served(partition, false);
       void thread.terminate();
     };
-    const lose = (loss: Loss): void => {
+    const lose = (loss: LeaseLoss): void => {
       if (stage === 'lost' || stage === 'over') return;
       stage = 'lost';
       onLost(loss);

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Ledger, UnreadableItem } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { ATTRIBUTE } from '../../lib/store/table/codec/attributes.ts';
-import { ledgerBaseKey, pageKey } from '../../lib/store/table/schema.ts';
+import { ledgerSnapshotKey, summaryKey } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { refusedTo, watch } from '../contract/rights.ts';
@@ -29,7 +29,7 @@ interface Bases {
   readonly seen: Answered;
 }
 
-const isBase = ({ sk }: Answered[number]): boolean => sk === ledgerBaseKey(0).sk;
+const isBase = ({ sk }: Answered[number]): boolean => sk === ledgerSnapshotKey(0).sk;
 
 function basesOf(client: DynamoDBClient): Bases {
   const bases: Bases = { instead: [], seen: [] };
@@ -205,7 +205,7 @@ describe('ledgers of a page and its base', () => {
     await documents.send(
       new UpdateCommand({
         TableName: table.table,
-        Key: pageKey(partition),
+        Key: summaryKey(partition),
         UpdateExpression: 'SET #base = :none',
         ExpressionAttributeNames: { '#base': ATTRIBUTE.baseVersion },
         ExpressionAttributeValues: { ':none': 'none' },
@@ -246,12 +246,12 @@ describe('ledgers of a page and its base', () => {
   it('without a base are those that have changed since: somebody is told, and the next commit writes all that there is', async () => {
     const { process, charged, told } = await setting();
     const documents = DynamoDBDocumentClient.from(table.client as DynamoDBClient);
-    await documents.send(new DeleteCommand({ TableName: table.table, Key: ledgerBaseKey(partition) }));
+    await documents.send(new DeleteCommand({ TableName: table.table, Key: ledgerSnapshotKey(partition) }));
     const survivor = process();
     const since = await ledgersOf(survivor);
     expect(since.length).toBeLessThan(KEYS);
     expect(since).toEqual([...charged.values()].slice(-since.length));
-    const { pk, sk } = pageKey(partition);
+    const { pk, sk } = summaryKey(partition);
     expect(told).toMatchObject([
       { key: `${pk} ${sk}`, reason: expect.stringContaining('snapshot of ledgers') },
     ]);

@@ -6,7 +6,7 @@ import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { itemBytes, readUnitsOf } from '../../lib/store/table/metering.ts';
-import { ledgerBaseKey, pageKey } from '../../lib/store/table/schema.ts';
+import { ledgerSnapshotKey, summaryKey } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -112,11 +112,11 @@ describe('the bill', () => {
       new QueryCommand({
         TableName: table.table,
         KeyConditionExpression: 'pk = :pk',
-        ExpressionAttributeValues: { ':pk': pageKey(partition).pk },
+        ExpressionAttributeValues: { ':pk': summaryKey(partition).pk },
       }),
     );
     const { Item: base = {} } = await documents.send(
-      new GetCommand({ TableName: table.table, Key: ledgerBaseKey(partition) }),
+      new GetCommand({ TableName: table.table, Key: ledgerSnapshotKey(partition) }),
     );
     // The embedded emulator counts one unit for all of it.
     expect(Items.map(({ sk }) => sk)).toEqual(['leader', 'page']);

@@ -13,9 +13,9 @@ import type { Commit, CommitOutcome } from '../../lib/store/contract/requests.ts
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { ATTRIBUTE } from '../../lib/store/table/codec/attributes.ts';
 import { encodeLedger } from '../../lib/store/table/codec/ledger.ts';
-import { decodePage, encodeLedgerBase, encodePage } from '../../lib/store/table/codec/page.ts';
-import { nextPage, type Page } from '../../lib/store/table/page.ts';
-import { ledgerKey, pageKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/table/schema.ts';
+import { decodeSummary, encodeLedgerSnapshot, encodeSummary } from '../../lib/store/table/codec/page.ts';
+import { nextSummary, type PartitionSummary } from '../../lib/store/table/page.ts';
+import { ledgerKey, summaryKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -126,11 +126,11 @@ describe('a reservation whose item is put before the page', () => {
     return Items.map(({ sk }) => String(sk).slice(RESERVATION_PREFIX.length));
   };
 
-  const page = async (): Promise<Page> => {
+  const page = async (): Promise<PartitionSummary> => {
     const { Item = {} } = await documents.send(
-      new GetCommand({ TableName: table.table, Key: pageKey(partition), ConsistentRead: true }),
+      new GetCommand({ TableName: table.table, Key: summaryKey(partition), ConsistentRead: true }),
     );
-    return decodePage(Item);
+    return decodeSummary(Item);
   };
 
   it('is written with two puts, and no transaction; and read, settled and taken away as any other', async () => {
@@ -289,7 +289,7 @@ describe('a reservation whose item is put before the page', () => {
   }, 120_000);
 
   it('is like a ledger that leaves the page, which takes the place of no newer one, however late it is put', async () => {
-    let stored = (await page()) as Page;
+    let stored = (await page()) as PartitionSummary;
     const charge = (): Commit =>
       aCommit({
         version: stored.version,
@@ -298,13 +298,13 @@ describe('a reservation whose item is put before the page', () => {
           aLedger({ fairnessKey: `${stored.version}/${at}/`.padEnd(480, 'n'), settledCostMs: 1 }),
         ),
       });
-    const next = () => nextPage(stored, charge(), new Map(), '');
+    const next = () => nextSummary(stored, charge(), new Map(), '');
     while (next().spilled.length === 0) stored = next().page;
     if (stored.base === undefined) throw new Error('as many ledgers have a base');
     const put = (Item: Record<string, unknown>) =>
       documents.send(new PutCommand({ TableName: table.table, Item }));
-    await put(encodeLedgerBase(partition, stored.base));
-    await put(encodePage(partition, stored, 'commit'));
+    await put(encodeLedgerSnapshot(partition, stored.base));
+    await put(encodeSummary(partition, stored, 'commit'));
     const [left] = next().spilled;
     if (left === undefined) throw new Error('one leaves');
     // It came back, was charged, and left again, while this commit was on its way.

@@ -33,7 +33,7 @@ import { type IngestContext, ingest } from '../../lib/submit/ingest.ts';
 import { rankOf } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { isAttemptError } from '../../lib/worker/errors.ts';
-import { guardHere, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
+import { guardInSameThread, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobContext, type JobHandlers, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
@@ -1006,7 +1006,7 @@ export class World {
       signal: shutdown.signal,
       exit: () => node.kill(),
       // Beside the handlers' thread, which may be busy.
-      guard: guardHere({
+      guard: guardInSameThread({
         store: this.reach(node),
         clock: node.clock,
         log: { info: trace, warn: trace, error: trace },

@@ -19,7 +19,7 @@ import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitatio
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { rankOf, type SubmitContext, submit } from '../../lib/submit/submit.ts';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
-import { endIfDead } from '../../lib/worker/dead-function.ts';
+import { endAttemptOfDeadFunction } from '../../lib/worker/dead-function.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
@@ -209,7 +209,7 @@ export function stage(options: StageOptions = {}) {
         const before = store.inspectJob(jobId);
         if ((await begin(fleet, 'worker', message)).kind === 'superseded') {
           refused.push(jobId);
-          await endIfDead({ store, configuration, clock, random, log }, message);
+          await endAttemptOfDeadFunction({ store, configuration, clock, random, log }, message);
           if (store.inspectJob(jobId) !== before)
             throw new Error(`job ${jobId} was changed by a refused start`);
         }

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../lib/testing/virtual-time.ts';
-import { deadlinesBy } from '../../lib/worker/attempt-host.ts';
+import { createDeadlines } from '../../lib/worker/attempt-host.ts';
 
 const START_MS = 1_800_000_000_000;
 
@@ -16,7 +16,7 @@ describe('deadlines', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(aDeadline, { maxLength: 12 }), async (asked) => {
         const time = new VirtualTime(START_MS);
-        const deadlines = deadlinesBy(time.clock());
+        const deadlines = createDeadlines(time.clock());
         const told: (number | undefined)[] = asked.map(() => undefined);
         for (const [at, { fromMs, afterMs, endedAfterMs }] of asked.entries()) {
           time.after(fromMs, () => {
@@ -42,7 +42,7 @@ describe('deadlines', () => {
     const clock = time.clock();
     let sleeping = 0;
     let sleeps = 0;
-    const deadlines = deadlinesBy({
+    const deadlines = createDeadlines({
       ...clock,
       sleep: async (ms, signal) => {
         sleeps += 1;
@@ -60,7 +60,7 @@ describe('deadlines', () => {
 
   it('may be asked for by one that is over', async () => {
     const time = new VirtualTime(START_MS);
-    const deadlines = deadlinesBy(time.clock());
+    const deadlines = createDeadlines(time.clock());
     const told: number[] = [];
     const again = (): void => {
       told.push(time.nowMs - START_MS);
@@ -74,7 +74,7 @@ describe('deadlines', () => {
 
   it('may be ended by one that is over at the same instant, and are not told then', async () => {
     const time = new VirtualTime(START_MS);
-    const deadlines = deadlinesBy(time.clock());
+    const deadlines = createDeadlines(time.clock());
     const told: string[] = [];
     const ends: (() => void)[] = [];
     for (const name of ['first', 'second', 'third']) {

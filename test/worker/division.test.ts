@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Reservation } from '../../lib/store/contract/records.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
-import { Division } from '../../lib/worker/division.ts';
+import { SlotDivision } from '../../lib/worker/division.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../fixtures/factories/reservation.ts';
@@ -31,7 +31,7 @@ async function worker(
     aWorkerRecord({ ...LIFE, fleet: 'images', slots, expiresAtMs: LATER_MS, ...changes });
   for (const [partition, slots] of shares) await store.registerWorker({ partition, record: record(slots) });
   const told = new Map(shares);
-  const division = new Division({
+  const division = new SlotDivision({
     store: counted,
     nowMs: () => NOW_MS,
     life: LIFE,

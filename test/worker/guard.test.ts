@@ -8,7 +8,7 @@ import type { Job } from '../../lib/core/job.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';
-import { type Guard, guardHere, KILL_AFTER_MS, SILENCE_MAX_MS } from '../../lib/worker/guard.ts';
+import { type Guard, guardInSameThread, KILL_AFTER_MS, SILENCE_MAX_MS } from '../../lib/worker/guard.ts';
 import { LEASE_MARGIN_MS } from '../../lib/worker/membership.ts';
 import type { WorkerReport } from '../../lib/worker/process/options.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
@@ -144,7 +144,7 @@ function begin(on: Stage, workerId: string, resize: (self: Process) => JobHandle
     handlers: { resize: resize(self) },
     signal: shutdown.signal,
     exit: kill,
-    guard: guardHere({
+    guard: guardInSameThread({
       store: through(on.store, untilAwake),
       clock: clockOf(untilAwake),
       log,
@@ -314,7 +314,7 @@ describe('a guard', () => {
   ): Promise<{ readonly guard: Guard; readonly kills: readonly string[] }> {
     const kills: string[] = [];
     const { store, log } = on;
-    const make = guardHere({ store, clock, log, kill: (reason) => void kills.push(reason) });
+    const make = guardInSameThread({ store, clock, log, kill: (reason) => void kills.push(reason) });
     const guarded = {
       life: { workerId: 'one', incarnation: '1' },
       fleet: 'images',

@@ -10,7 +10,7 @@ import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import { endIfDead } from '../../lib/worker/dead-function.ts';
+import { endAttemptOfDeadFunction } from '../../lib/worker/dead-function.ts';
 import { lambdaWorker } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { FUNCTION_END_MS, type JobHandler } from '../../lib/worker/run-job.ts';
@@ -307,10 +307,10 @@ describe('the message of a function that died', () => {
     const [started] = await on.startAll('images');
     if (started === undefined) throw new Error('nothing started');
     await on.advance(600_000);
-    expect(await endIfDead(on, started.message)).toBe('running');
+    expect(await endAttemptOfDeadFunction(on, started.message)).toBe('running');
     await on.end(started);
-    expect(await endIfDead(on, started.message)).toBe('over');
-    expect(await endIfDead(on, { ...started.message, jobId: 'nobody' })).toBe('over');
+    expect(await endAttemptOfDeadFunction(on, started.message)).toBe('over');
+    expect(await endAttemptOfDeadFunction(on, { ...started.message, jobId: 'nobody' })).toBe('over');
   });
 
   it('ends the attempt by the terms that it was claimed under, whatever was declared since', async () => {
@@ -341,7 +341,7 @@ describe('the message of a function that died', () => {
       const [type] = on.configuration.types;
       return type === undefined ? undefined : { ...type, onWorkerLost: 'fail' as const };
     };
-    expect(await endIfDead({ ...on, store, typeUnder }, message)).toBe('ended');
+    expect(await endAttemptOfDeadFunction({ ...on, store, typeUnder }, message)).toBe('ended');
     expect(asked).toEqual([[3, 'resize']]);
     expect(on.stateOf(job.id)).toBe('failed');
   });

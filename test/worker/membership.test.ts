@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/runtime/contract.ts';
 import type { WorkerRecord } from '../../lib/store/contract/records.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import {
-  join,
+  registerInPartitions,
   LEASE_MARGIN_MS,
   type MembershipOptions,
   type WorkerMembership,
@@ -31,7 +31,7 @@ async function joined(
   }: { readonly verbs?: Partial<JobStore> } & Partial<MembershipOptions> = {},
 ): Promise<WorkerMembership> {
   const membership = await on.finish(
-    join({
+    registerInPartitions({
       store: storeWith(on.store, verbs),
       clock,
       log: on.log,

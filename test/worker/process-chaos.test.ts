@@ -10,7 +10,7 @@ import { isTerminal, type Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import { guardHere } from '../../lib/worker/guard.ts';
+import { guardInSameThread } from '../../lib/worker/guard.ts';
 import { LOSS_GRACE_MS } from '../../lib/worker/membership.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobHandler } from '../../lib/worker/run-job.ts';
@@ -208,7 +208,7 @@ async function chaos(seed: number): Promise<{
           await untilFree();
         },
       },
-      guard: guardHere({
+      guard: guardInSameThread({
         store: mortal(on.store, false),
         clock: skewed(0),
         log: on.log,

@@ -5,7 +5,7 @@
 
 import { COMMIT_ITEMS_MAX } from '../../store/contract/bounds.ts';
 import type { EstimateRecord, Ledger, Reservation } from '../../store/contract/records.ts';
-import { placesWithout } from '../../store/contract/records.ts';
+import { entriesWithout } from '../../store/contract/records.ts';
 import type { Commit, ParkOutcome } from '../../store/contract/requests.ts';
 import type { PassStore } from '../../store/contract/verbs.ts';
 import { type LedgerCache, nameOfEstimate } from '../view/ledger-cache.ts';
@@ -126,7 +126,7 @@ export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache):
     // One more place is up to five items.
     if (writesOf(draft) < COMMIT_ITEMS_MAX - 8) continue;
     for (const { reservation, positions } of draft.drops.values()) {
-      const jobs = placesWithout(reservation.jobs, new Set(positions));
+      const jobs = entriesWithout(reservation.jobs, new Set(positions));
       current.set(reservation.batchId, { ...reservation, jobs });
     }
     drafts.push(draft);

@@ -13,8 +13,8 @@ import { nameIn } from '../../core/scope.ts';
 import { rankKey } from '../../core/score.ts';
 import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
-import { behindGroup, blockedGroup, blockedRank } from '../../store/contract/lines.ts';
-import { type Carried, isCarriedTo, type PartitionState } from '../../store/contract/records.ts';
+import { endOfGroup, blockedGroup, blockedRank } from '../../store/contract/lines.ts';
+import { type DeclarationProgress, hasReached, type PartitionState } from '../../store/contract/records.ts';
 import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
@@ -39,10 +39,10 @@ export async function moveForDeclaration(
   partition: number,
   commits: Commits,
   state: PartitionState,
-): Promise<Carried | undefined> {
+): Promise<DeclarationProgress | undefined> {
   const { deployed, log } = context;
   if (deployed === undefined) return undefined;
-  if (isCarriedTo(deployed.version, state)) return undefined;
+  if (hasReached(deployed.version, state)) return undefined;
   const known = state.carried?.version === deployed.version ? state.carried : undefined;
   const before = known ?? adoptionOf(deployed, commits.version, state);
   if (known === undefined && before.sinceVersion === commits.version + 1) {
@@ -52,7 +52,7 @@ export async function moveForDeclaration(
     await commits.write({ ...EMPTY_COMMIT, carried: before });
   }
   const step = await moveNext(context, partition, state, before, inFlightOf(idsInFlight(state), commits));
-  const carried: Carried = {
+  const carried: DeclarationProgress = {
     ...before,
     moved: before.moved + step.moved,
     // planted: carry-one-step
@@ -70,7 +70,7 @@ function adoptionOf(
   { version, sharedSince }: Pick<DeclarationState, 'version' | 'sharedSince'>,
   commitVersion: number,
   { carried }: Pick<PartitionState, 'carried'>,
-): Carried {
+): DeclarationProgress {
   const fresh = { version, moved: 0, isDone: false };
   if (sharedSince === 0) return fresh;
   // Shared capacity has changed since the declaration that this partition adopted last, so a handover begins. Everything reserved
@@ -126,7 +126,7 @@ async function moveNext(
   context: DispatchContext,
   partition: number,
   { parks }: Pick<PartitionState, 'parks'>,
-  { after }: Carried,
+  { after }: DeclarationProgress,
   inFlight: InFlight,
 ): Promise<Step> {
   const isWalk = after?.startsWith(WALK) === true;
@@ -216,6 +216,6 @@ async function misplaced(
     // Continues behind the last job that was read, within its group, or behind the whole group if it showed no new job.
     const group = blockedGroup(last);
     const behind = `${blockedRank(last, rankKey(last, configuration.score))} `;
-    from = fresh.length > 0 ? behind : behindGroup(group);
+    from = fresh.length > 0 ? behind : endOfGroup(group);
   }
 }

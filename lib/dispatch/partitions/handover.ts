@@ -25,7 +25,7 @@ import { partitionOf, shareOfOverrides } from '../../core/partition.ts';
 import { printScope, scopesOfType } from '../../core/scope.ts';
 import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
-import type { Carried, PartitionState } from '../../store/contract/records.ts';
+import type { DeclarationProgress, PartitionState } from '../../store/contract/records.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater } from '../partition/timers.ts';
@@ -72,7 +72,7 @@ export function handoverInProgress<Shared extends Pick<DeclarationState, 'partit
   { partitions }: PoolConfiguration,
   shared: Shared | undefined,
   partition: number,
-  carried: Carried | undefined,
+  carried: DeclarationProgress | undefined,
 ): Shared | undefined {
   if (shared === undefined || shared.sharedSince === 0 || shared.partitionsEver === 1) return undefined;
   // A partition that the declaration has removed starts no jobs.
@@ -90,7 +90,7 @@ export async function readOtherPartitions(
   partition: number,
   commits: Commits,
   input: {
-    readonly carried: Carried | undefined;
+    readonly carried: DeclarationProgress | undefined;
     readonly controls: readonly Control[];
     readonly cached: { handover?: HandoverMemory | undefined };
     /** Receives conflict keys that other partitions' jobs held at the last read and no longer hold. */

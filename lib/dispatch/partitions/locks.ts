@@ -14,7 +14,7 @@
 import { conflictKeyFor, isExclusive, typesByName } from '../../core/conflict.ts';
 import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
-import { type Carried, isOpenTo, type Lock } from '../../store/contract/records.ts';
+import { type DeclarationProgress, isOpenTo, type Lock } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { WAKE_TAKES_MS } from '../tuning.ts';
 import type { Settled } from '../view/settled.ts';
@@ -93,7 +93,7 @@ export async function releaseLocks(
   context: LockContext,
   partition: number,
   settled: readonly Settled[],
-  carried: Pick<Carried, 'sinceVersion'> | undefined,
+  carried: Pick<DeclarationProgress, 'sinceVersion'> | undefined,
 ): Promise<ReadonlySet<number>> {
   // Attempts that were claimed when there were more partitions still have their locks.
   const { sinceVersion = 0 } = carried ?? {};

@@ -8,7 +8,7 @@ import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
 import { claimPlanned, mayHaveRun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
-import type { Quiet, Reservation } from '../../store/contract/records.ts';
+import type { NothingWaits, Reservation } from '../../store/contract/records.ts';
 import type { ClaimOutcome } from '../../store/contract/requests.ts';
 import { commitOf, type Draft, dropEntry, emptyDraft, inCommits, writesOf } from '../partition/commits.ts';
 import { LINES_OF_A_PASS, RESERVATIONS_MAX } from '../tuning.ts';
@@ -48,7 +48,7 @@ export class Admission {
   #draft: Draft;
   #hasMovedBack = false;
   /** The partition summary's statement that nothing waits, as last committed. Undefined: jobs may wait. */
-  #quiet: Quiet | undefined;
+  #quiet: NothingWaits | undefined;
   #unseenUntilMs: number;
   #hasCommitted = false;
   /** Whether this pass has committed a later `unseenUntilMs`. */
@@ -194,7 +194,7 @@ export class Admission {
   }
 
   /** The statement that nothing waits once these decisions have started. `null`: jobs may wait. */
-  #quietAfter(decisions: readonly Decision[]): Quiet | null {
+  #quietAfter(decisions: readonly Decision[]): NothingWaits | null {
     const { due, carried, candidates, unparked } = this.#pass;
     const goesOn = decisions.length >= this.#batchMax || this.isTruncated || due.more;
     if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
@@ -205,7 +205,7 @@ export class Admission {
    * Whether the summary's statement must be written now. A false one must be taken back at once. A new one is worth a commit of
    * its own only if it spares other passes many reads.
    */
-  #mustWriteQuiet(quiet: Quiet | null): boolean {
+  #mustWriteQuiet(quiet: NothingWaits | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
     const isNewer = this.#quiet === undefined || this.#quiet.lookedAtMs < quiet.lookedAtMs;
     return isNewer && this.#pass.candidates.linesRead >= LINES_OF_A_PASS;

@@ -9,7 +9,7 @@ import type { LineName, Planner, Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { JobHead, JobImage } from '../../store/contract/job-fields.ts';
 import { type ReadyLine, readyLineName } from '../../store/contract/lines.ts';
-import type { Quiet, Reservation } from '../../store/contract/records.ts';
+import type { NothingWaits, Reservation } from '../../store/contract/records.ts';
 import { ANNOUNCE_EVERY_MS } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { type BetweenPartitions, betweenPartitions } from '../partitions/between-partitions.ts';
@@ -334,7 +334,7 @@ export class Candidates {
   }
 
   /** The statement that nothing waits except the admitted jobs. Undefined: other jobs wait, or it is not known. */
-  quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): Quiet | undefined {
+  quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): NothingWaits | undefined {
     if (this.#isDistrusted) return undefined;
     // With a large backlog, one of the first jobs already ends this loop.
     for (const { id } of this.#view.waiting())

@@ -3,7 +3,7 @@
  * this process's, moves jobs for a newer declaration, and promotes due jobs and fires due schedules. Settlement follows.
  */
 import { isJobId, type MovingJob } from '../../core/job.ts';
-import { type Carried, isCarriedTo, type Leader, type PartitionState } from '../../store/contract/records.ts';
+import { type DeclarationProgress, hasReached, type Leader, type PartitionState } from '../../store/contract/records.ts';
 import { Commits } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { moveForDeclaration } from '../partitions/carry.ts';
@@ -20,7 +20,7 @@ export interface LoadedPass extends PassScope {
   /**
    * Progress of moving this partition's jobs to a newer declaration, as this pass left it. Undefined: there was nothing to move.
    */
-  readonly carried: Carried | undefined;
+  readonly carried: DeclarationProgress | undefined;
   /** Capacity and conflict keys that jobs in flight in other partitions hold, and that this partition must count. */
   readonly elsewhere: OtherPartitions;
   readonly due: Promotion;
@@ -54,7 +54,7 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
   const commits = new Commits(store, partition, state.version);
-  const isAtRest = deployed === undefined || isCarriedTo(deployed.version, state);
+  const isAtRest = deployed === undefined || hasReached(deployed.version, state);
   const carried = isAtRest ? undefined : await moveForDeclaration(context, partition, commits, state);
   // Moved jobs stand in lines that the view has not read since.
   if (carried !== undefined) view.miss();

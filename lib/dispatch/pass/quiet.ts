@@ -10,7 +10,7 @@
  * All lines are read again after `READ_TRUSTED_MS`: the first pass after that starts a job whose hints were all lost. The
  * statement holds for one declaration, and not while jobs are parked or keys move between partitions.
  */
-import type { Quiet } from '../../store/contract/records.ts';
+import type { NothingWaits } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import type { Order, View } from '../view/view.ts';
 
@@ -28,7 +28,7 @@ export function quietOf(
   { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
   view: View,
   { order, nowMs, unseenUntilMs }: QuietInput,
-): Quiet | undefined {
+): NothingWaits | undefined {
   if (view.hasHiddenJobs) return undefined;
   let lookedAtMs = nowMs;
   for (const { type } of configuration.types) {

@@ -10,7 +10,7 @@ import { isTerminal, type MovingJob } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { type AttemptStatus, attemptStatusOf, claimPlanned, giveBack } from '../../core/life-cycle.ts';
 import { type FleetMessage, WAKE_STEP_MS } from '../../queue/contract.ts';
-import type { Attendance, PartitionState, Reservation, WorkerRecord } from '../../store/contract/records.ts';
+import type { Observation, PartitionState, Reservation, WorkerRecord } from '../../store/contract/records.ts';
 import type { RequestOf } from '../../store/contract/verbs.ts';
 import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import type { DispatchContext } from '../partition/context.ts';
@@ -43,7 +43,7 @@ export interface Settlement {
   /** Jobs that recovery has changed. They may be candidates again. */
   readonly images: readonly MovingJob[];
   /** When the partition was observed, for the next commit to write. */
-  readonly attendance: Attendance;
+  readonly attendance: Observation;
   /**
    * When another pass is needed, epoch ms: for deferred losses, for entries beyond this pass's bound, or for the end of an
    * attempt's own time.
@@ -277,7 +277,7 @@ class Recovery {
   readonly #context: DispatchContext;
   readonly #input: RecoveryInput;
   readonly #nowMs: number;
-  readonly #attendance: Attendance;
+  readonly #attendance: Observation;
   readonly #suspicion: SuspectEntries | undefined;
   /** Reservations whose check is due. */
   readonly #checked: ReadonlySet<Reservation>;
@@ -307,7 +307,7 @@ class Recovery {
   constructor(
     context: DispatchContext,
     input: RecoveryInput,
-    attendance: Attendance,
+    attendance: Observation,
     suspicion: SuspectEntries | undefined,
     { checked, others, hasMoreDue }: DueReservations,
   ) {

@@ -26,7 +26,7 @@ import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { WAKE_STEP_MS } from '../../queue/contract.ts';
 import type {
-  Attendance,
+  Observation,
   Lookout,
   PartitionState,
   Reservation,
@@ -57,9 +57,9 @@ export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
 
 /** Combines the observation in the partition summary with that of the worker checks between passes. */
 export function joinObservations(
-  page: Attendance | undefined,
+  page: Observation | undefined,
   lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
-): Attendance | undefined {
+): Observation | undefined {
   // planted: unwitnessed-looks
   if (lookout === undefined) return page;
   const { sinceMs, atMs } = lookout;
@@ -77,7 +77,7 @@ export function joinObservations(
  * The observation after another read. The read happened between `nowMs` and `readMs`, and the process may have been suspended
  * between them. So an observation begins at the later instant, and extends to the earlier one.
  */
-export function extendObservation(before: Attendance | undefined, nowMs: number, readMs = nowMs): Attendance {
+export function extendObservation(before: Observation | undefined, nowMs: number, readMs = nowMs): Observation {
   if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
   const gapMs = readMs - before.atMs;
   // The earlier time is from a clock that was far ahead, and is ignored.
@@ -92,13 +92,13 @@ export function extendObservation(before: Attendance | undefined, nowMs: number,
 }
 
 /** Whether a worker whose lease has ended may be declared lost. */
-export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Attendance, nowMs: number): boolean {
+export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Observation, nowMs: number): boolean {
   if (nowMs - sinceMs >= ATTENDED_MS) return true;
   return heldBackSinceMs !== undefined && nowMs - heldBackSinceMs >= HELD_BACK_MAX_MS;
 }
 
 /** The observation as a pass leaves it, with the instant since which losses are deferred. */
-export function withDeferredLosses(attendance: Attendance, isDeferred: boolean, nowMs: number): Attendance {
+export function withDeferredLosses(attendance: Observation, isDeferred: boolean, nowMs: number): Observation {
   const { heldBackSinceMs, ...rest } = attendance;
   if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
   const sinceMs = heldBackSinceMs ?? (isDeferred ? nowMs : undefined);
@@ -123,7 +123,7 @@ export function nextRecoveryAt(
 }
 
 /** How many entries one pass may send again, give up or end as lost. */
-export function rampOf({ sinceMs }: Attendance, nowMs: number): number {
+export function rampOf({ sinceMs }: Observation, nowMs: number): number {
   const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
   return RAMP_FIRST * 2 ** doublings;
 }
@@ -212,7 +212,7 @@ export function nextLeaseEndMs(
  */
 export function nextWorkerCheckAtMs(
   state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
-  attendance: Attendance,
+  attendance: Observation,
   /** When the state was loaded, epoch ms. Leases that ended since then were not seen. */
   loadedAtMs: number,
   nowMs: number,
@@ -257,7 +257,7 @@ export interface AfterPass {
   readonly loadedAtMs: number;
   /** Jobs that hold capacity after the pass. */
   readonly held: readonly ReservedJob[];
-  readonly attendance: Attendance;
+  readonly attendance: Observation;
   /** Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: the pass did not look. */
   readonly judgedUntilMs: number | undefined;
 }

@@ -16,7 +16,7 @@ import {
 } from '../../core/life-cycle.ts';
 import type { JobImage } from '../../store/contract/job-fields.ts';
 import type { Reservation } from '../../store/contract/records.ts';
-import { placesWithout } from '../../store/contract/records.ts';
+import { entriesWithout } from '../../store/contract/records.ts';
 
 /** The claim that a worker's start will make for a reserved job. */
 export const plannedOf = (
@@ -125,7 +125,7 @@ export function withoutSettled(
   return reservations.flatMap((reservation) => {
     const positions = dropped.get(reservation.batchId);
     if (positions === undefined) return [reservation];
-    const jobs = placesWithout(reservation.jobs, positions);
+    const jobs = entriesWithout(reservation.jobs, positions);
     return jobs.size === 0 ? [] : [{ ...reservation, jobs }];
   });
 }

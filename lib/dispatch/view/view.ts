@@ -29,7 +29,7 @@ import type { PoolConfiguration } from '../../core/configuration.ts';
 import { rankKey } from '../../core/score.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import { readyLineName } from '../../store/contract/lines.ts';
-import type { KeyBacklog, Quiet } from '../../store/contract/records.ts';
+import type { KeyBacklog, NothingWaits } from '../../store/contract/records.ts';
 import { readyLineOf } from '../../submit/submit.ts';
 import { ENTRIES_MAX, LOOK_AROUND_MS, NAMES_MAX, SHOWN_MS } from '../tuning.ts';
 
@@ -313,12 +313,12 @@ export class View {
   }
 
   /** Takes over the summary's statement that nothing waited at an instant, for types whose keys were not read. */
-  assumeQuiet(types: readonly { readonly type: string }[], { lookedAtMs }: Quiet): void {
+  assumeQuiet(types: readonly { readonly type: string }[], { lookedAtMs }: NothingWaits): void {
     for (const { type } of types) if (!this.keys.has(type)) this.keys.set(type, noKeys(lookedAtMs));
   }
 
   /** Replaces all lines that are known to be empty by one instant. */
-  keepQuiet(types: readonly { readonly type: string }[], quiet: Quiet): void {
+  keepQuiet(types: readonly { readonly type: string }[], quiet: NothingWaits): void {
     this.forget();
     this.assumeQuiet(types, quiet);
   }

@@ -24,14 +24,14 @@ export const LEDGERS_BYTES_MAX = 370_000;
 /** The ledgers in the partition summary itself, compressed. A commit that would exceed this rewrites the snapshot. */
 export const LEDGERS_SINCE_BYTES_MAX = 120_000;
 /** Types whose estimates are in the partition summary. The estimates of other types have items of their own. */
-export const PAGE_TYPES_MAX = 40;
+export const SUMMARY_TYPES_MAX = 40;
 /**
  * The reservations in the partition summary itself: about sixty jobs, which take 1 to 2 KB compressed. A commit that would exceed this
  * gives new reservations items of their own.
  */
 export const INLINE_BYTES_MAX = 6_000;
 /** The notes in the partition summary about reservations that have items of their own. Notes beyond this are written to those items. */
-export const MARKS_BYTES_MAX = 4_000;
+export const RESERVATION_CHANGES_BYTES_MAX = 4_000;
 
 /** Slots of one worker. */
 export const WORKER_SLOTS_MAX = 2_000;

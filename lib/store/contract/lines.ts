@@ -80,4 +80,4 @@ export const blockedGroup = ({ type, mode, fairnessKey }: ReadyLine): string =>
   `${keyPart(type)}/${mode}/${keyPart(fairnessKey)}/`;
 export const blockedRank = (of: ReadyLine, rank: string): string => `${blockedGroup(of)}${rank}`;
 /** A rank after all jobs of a group, and before the next group. */
-export const behindGroup = (group: string): string => `${group}~`;
+export const endOfGroup = (group: string): string => `${group}~`;

@@ -34,7 +34,7 @@ export interface DeclarationRecord {
 }
 
 /** The progress of moving waiting jobs to the lines and partitions of a new declaration. */
-export interface Carried {
+export interface DeclarationProgress {
   readonly version: number;
   /** How many jobs were moved. */
   readonly moved: number;
@@ -51,7 +51,7 @@ export interface Carried {
 }
 
 /** Whether all waiting jobs stand in the lines of this version's declaration. */
-export const isCarriedTo = (version: number, { carried }: Pick<PartitionState, 'carried'>): boolean =>
+export const hasReached = (version: number, { carried }: Pick<PartitionState, 'carried'>): boolean =>
   carried?.version === version && carried.isDone;
 
 /** The capacity that a batch of jobs holds. Every pass counts it until it is dropped, also after its jobs have ended. */
@@ -160,7 +160,7 @@ export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
 export type ControlField = (typeof CONTROL_FIELDS)[number];
 
 /** The time over which passes have read a partition regularly. Commits write it, by the dispatchers' clocks. */
-export interface Attendance {
+export interface Observation {
   /** No two reads since then were far apart. */
   readonly sinceMs: number;
   /** The time of the last read. */
@@ -185,7 +185,7 @@ export interface Lookout {
 }
 
 /** A record that no job waited in a partition when a pass ended, as far as passes were notified. By the dispatchers' clocks. */
-export interface Quiet {
+export interface NothingWaits {
   /** All keys lines, and the lines of their keys, were read at that time or later. */
   readonly lookedAtMs: number;
   /** The version of the declaration whose types were read; undefined: nothing is declared. */
@@ -199,7 +199,7 @@ export interface PartitionState {
   /** The newest version of the declaration that was written to the partition; undefined: none was. */
   readonly declared?: number | undefined;
   /** Undefined: no jobs were moved for a declaration so far. */
-  readonly carried?: Carried | undefined;
+  readonly carried?: DeclarationProgress | undefined;
   /** Every commit raises it by one, and is conditional on the version that it loaded. */
   readonly version: number;
   readonly reservations: readonly Reservation[];
@@ -215,9 +215,9 @@ export interface PartitionState {
   /** Whether any conflict key may have a blocked line; false in a store without parking. */
   readonly parks: boolean;
   /** As the last commit that changed it left it; undefined before the first one. */
-  readonly attendance?: Attendance | undefined;
+  readonly attendance?: Observation | undefined;
   /** Set if no job waits, as far as passes were notified; undefined: some may wait. */
-  readonly quiet?: Quiet | undefined;
+  readonly quiet?: NothingWaits | undefined;
   /**
    * Epoch ms. Some pass left a job waiting that it knew from a hint only; a read of the lines that began before this instant may miss it.
    */
@@ -344,7 +344,7 @@ export interface UnreadableItem {
 }
 
 /** The entries of a reservation whose positions are not in the set. */
-export function placesWithout(
+export function entriesWithout(
   places: Reservation['jobs'],
   positions: ReadonlySet<number>,
 ): ReadonlyMap<number, ReservedJob> {

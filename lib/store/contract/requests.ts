@@ -6,13 +6,13 @@ import type { PlannedClaim, Verdict } from '../../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type { Rejection } from './records.ts';
 import {
-  type Attendance,
-  type Carried,
+  type Observation,
+  type DeclarationProgress,
   CONTROL_FIELDS,
   type EstimateRecord,
   type Leader,
   type Ledger,
-  type Quiet,
+  type NothingWaits,
   type Reservation,
   type WorkerIdentity,
 } from './records.ts';
@@ -41,7 +41,7 @@ export interface ControlChange {
 }
 
 /** Whether a control already has the values of a change. */
-export const isAsAsked = (control: Control, change: ControlChange): boolean =>
+export const alreadyHas = (control: Control, change: ControlChange): boolean =>
   CONTROL_FIELDS.every((field) => change[field] === undefined || (control[field] ?? null) === change[field]);
 
 /** The result of a change of a control. */
@@ -71,13 +71,13 @@ export interface Commit {
    */
   readonly parks?: boolean | undefined;
   /** Undefined: unchanged. */
-  readonly attendance?: Attendance | undefined;
+  readonly attendance?: Observation | undefined;
   /** The record that no job waits, as far as passes were notified; null: some may wait. Undefined: unchanged. */
-  readonly quiet?: Quiet | null | undefined;
+  readonly quiet?: NothingWaits | null | undefined;
   /** See `PartitionState`; undefined: unchanged. It never goes back. */
   readonly unseenUntilMs?: number | undefined;
   /** With declaring: the progress of moving jobs for a new declaration; undefined: unchanged. */
-  readonly carried?: Carried | undefined;
+  readonly carried?: DeclarationProgress | undefined;
   /** With lending: capacity that the partition lends from now on. This grants the borrowers' requests. */
   readonly lend?: readonly Loan[] | undefined;
   /** With lending: loans to the partition that end, or get smaller. */

@@ -15,7 +15,7 @@ import type { ParkingStore } from './parking.ts';
 import type { ScheduleStore } from './schedules.ts';
 
 /** The rank of a ready job in its line. Ranks are compared as text. */
-export type PlaceInLine = (job: JobHead) => { readonly rank: string };
+export type RankOf = (job: JobHead) => { readonly rank: string };
 
 /** The core with all capabilities, for composition roots. */
 export interface JobStore

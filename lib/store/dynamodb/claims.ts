@@ -12,7 +12,7 @@ import { ATTRIBUTE } from '../table/codec/attributes.ts';
 import { ttlSec } from '../table/codec/cells.ts';
 import { decodeMovingJob, encodeClaim } from '../table/codec/job.ts';
 import { decodeLock, encodePartition } from '../table/codec/lock.ts';
-import { jobKey, lockKey, nextInTurn } from '../table/schema.ts';
+import { jobKey, lockKey, nextWaiting } from '../table/schema.ts';
 import type { DynamoConnection, Update } from './connection.ts';
 import { notedHistory, PARALLEL_MAX, stateValues, versionValues } from './expressions.ts';
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
@@ -146,7 +146,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
       if (gone.applied || gone.old === undefined) return {};
       const [lock] = await this.#items.readable(partition, [gone.old], decodeLock);
       if (lock === undefined) return {};
-      const next = nextInTurn(lock.waiting, partition);
+      const next = nextWaiting(lock.waiting, partition);
       // The lock was released before, and may be held by another claim now. If a partition has priority for it, that partition is answered.
       if (lock.holder?.claimId !== claimId || lock.holder.partition !== partition || next === undefined)
         return lock.turn === undefined ? {} : { next: lock.turn.partition };

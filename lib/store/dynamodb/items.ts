@@ -6,23 +6,23 @@ import { MalformedItemError } from '../contract/errors.ts';
 import type { JobHead } from '../contract/job-fields.ts';
 import { readyLineName } from '../contract/lines.ts';
 import type { UnreadableItem } from '../contract/records.ts';
-import type { PlaceInLine } from '../contract/verbs.ts';
+import type { RankOf } from '../contract/verbs.ts';
 import { CLOSE_ITEMS, CloseReads } from '../table/close-reads.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { decodeMovingJob, isJobItem, type Standing } from '../table/codec/job.ts';
-import { baseVersionOf, decodeLedgerBase } from '../table/codec/page.ts';
+import { baseVersionOf, decodeLedgerSnapshot } from '../table/codec/page.ts';
 import { isScheduleItem } from '../table/codec/schedule.ts';
 import { decodeUnreadable, encodeUnreadable } from '../table/codec/unreadable.ts';
 import { KeyRanks } from '../table/key-ranks.ts';
 import { itemBytes, readUnitsOf } from '../table/metering.ts';
-import type { LedgerBase } from '../table/page-ledgers.ts';
-import { type ItemKey, jobKey, ledgerBaseKey, TABLE } from '../table/schema.ts';
+import type { LedgerSnapshot } from '../table/page-ledgers.ts';
+import { type ItemKey, jobKey, ledgerSnapshotKey, TABLE } from '../table/schema.ts';
 import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
 import { dueStanding } from './expressions.ts';
 import { Payloads } from './payloads.ts';
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {
-  readonly place: PlaceInLine;
+  readonly place: RankOf;
   /** Epoch milliseconds. An item that has expired counts as gone, even if DynamoDB has not deleted it. */
   readonly nowMs?: (() => number) | undefined;
   /** Receives each item that cannot be read, once. */
@@ -120,14 +120,14 @@ function decodeCursor(verb: string, line: string, cursor: string): Item {
 
 export class TableItems {
   readonly table: DynamoConnection;
-  readonly place: PlaceInLine;
+  readonly place: RankOf;
   /** Epoch milliseconds. */
   readonly nowMs: () => number;
   /** Ranks of keys that this process has seen. */
   readonly keyRanks = new KeyRanks();
   readonly payloads: Payloads;
   /** The snapshot of ledgers that this process has last read or written, by partition. */
-  readonly #bases = new Map<number, LedgerBase>();
+  readonly #bases = new Map<number, LedgerSnapshot>();
   readonly #reportUnreadable: ((item: UnreadableItem) => void) | undefined;
   /** Keys of items that cannot be read and were reported, and whether a note was written. */
   readonly #reportedUnreadable = new Map<string, boolean>();
@@ -279,18 +279,18 @@ export class TableItems {
    * The snapshot of ledgers that a summary names, if it exists. The read is strongly consistent, so if it finds another version, the
    * summary is out of date.
    */
-  async baseOf(verb: string, partition: number, page: Item): Promise<LedgerBase | undefined> {
+  async baseOf(verb: string, partition: number, page: Item): Promise<LedgerSnapshot | undefined> {
     const version = baseVersionOf(page);
     if (version === undefined) return undefined;
     const known = this.#bases.get(partition);
     if (known?.version === version) return known;
-    const item = await this.table.get(verb, ledgerBaseKey(partition));
-    const [read] = await this.readableEach(partition, [item], decodeLedgerBase);
+    const item = await this.table.get(verb, ledgerSnapshotKey(partition));
+    const [read] = await this.readableEach(partition, [item], decodeLedgerSnapshot);
     if (read !== undefined) this.knowBase(partition, read);
     return read;
   }
 
-  knowBase(partition: number, base: LedgerBase): void {
+  knowBase(partition: number, base: LedgerSnapshot): void {
     if ((this.#bases.get(partition)?.version ?? 0) < base.version) this.#bases.set(partition, base);
   }
 

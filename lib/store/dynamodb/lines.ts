@@ -13,8 +13,8 @@ import { ttlSec } from '../table/codec/cells.ts';
 import { decodeEstimate } from '../table/codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from '../table/codec/job.ts';
 import { decodeLedger } from '../table/codec/ledger.ts';
-import { decodePage, isOfBase } from '../table/codec/page.ts';
-import { EMPTY_PAGE, type Page } from '../table/page.ts';
+import { decodeSummary, matchesSnapshot } from '../table/codec/page.ts';
+import { EMPTY_SUMMARY, type PartitionSummary } from '../table/page.ts';
 import {
   backlogKey,
   dueLineName,
@@ -25,7 +25,7 @@ import {
   ledgerKey,
   ledgerPk,
   lineNameOf,
-  pageKey,
+  summaryKey,
 } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
@@ -113,7 +113,7 @@ export class DynamoLineStore implements LineStore {
     sortKeys: readonly string[],
     decode: (item: Item) => T,
   ): Promise<{
-    readonly page: Page;
+    readonly page: PartitionSummary;
     readonly staleSummary: Item | undefined;
     readonly found: readonly (T | undefined)[];
     /** Without the units of the summary. */
@@ -122,7 +122,7 @@ export class DynamoLineStore implements LineStore {
     const pk = ledgerPk(partition);
     const isMany = sortKeys.length >= CLOSE_KEYS_MIN;
     const few = isMany ? [] : sortKeys.map((sk) => ({ pk, sk }));
-    const [page, ...others] = await this.#items.getAll(verb, [pageKey(partition), ...few], (item) => item);
+    const [page, ...others] = await this.#items.getAll(verb, [summaryKey(partition), ...few], (item) => item);
     const base =
       page === undefined || verb === 'getEstimates'
         ? undefined
@@ -131,8 +131,8 @@ export class DynamoLineStore implements LineStore {
       ? await this.#items.getClose(verb, pk, sortKeys)
       : { items: others, readUnits: few.length };
     return {
-      page: page === undefined ? EMPTY_PAGE : decodePage(page, base),
-      staleSummary: page === undefined || isOfBase(page, base) ? undefined : page,
+      page: page === undefined ? EMPTY_SUMMARY : decodeSummary(page, base),
+      staleSummary: page === undefined || matchesSnapshot(page, base) ? undefined : page,
       // A ledger or an estimate that cannot be read counts as missing: the next write replaces it.
       found: await this.#items.readableEach(partition, items, decode),
       readUnits,

@@ -11,7 +11,7 @@ import {
   type Applied,
   type CancelOutcome,
   type ControlOutcome,
-  isAsAsked,
+  alreadyHas,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
@@ -178,7 +178,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       );
     const control = decodeControl(item);
     if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
-      return { kind: isAsAsked(control, change) ? 'changed' : 'superseded', control };
+      return { kind: alreadyHas(control, change) ? 'changed' : 'superseded', control };
     // An idle control is not shown, but kept for a while, so that a late change can be distinguished from a newer one.
     if (isIdle(control)) {
       await this.#items.hint(() =>

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { TRANSACTION_ITEMS_MAX } from '../contract/bounds.ts';
 import type { JobHead } from '../contract/job-fields.ts';
-import { behindGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import { endOfGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
 import type { ParkingStore } from '../contract/parking.ts';
 import type { ParkedMark } from '../contract/records.ts';
 import {
@@ -18,8 +18,8 @@ import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE } from '../table/codec/attributes.ts';
 import { decodeJobHead } from '../table/codec/job.ts';
 import { decodeParkedMark, encodeParkedMark } from '../table/codec/parking.ts';
-import { EMPTY_PAGE } from '../table/page.ts';
-import { blockedLineName, jobKey, pageKey, parkedKey, parkedPk } from '../table/schema.ts';
+import { EMPTY_SUMMARY } from '../table/page.ts';
+import { blockedLineName, jobKey, summaryKey, parkedKey, parkedPk } from '../table/schema.ts';
 import type { DynamoConnection, TransactionPart } from './connection.ts';
 import { PAGE_PART, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import type { TableItems } from './items.ts';
@@ -104,7 +104,7 @@ export class DynamoParkingStore implements ParkingStore {
           break;
         jobs.push(...waiting.slice(0, BLOCKED_HEADS));
         found += 1;
-        from = behindGroup(group);
+        from = endOfGroup(group);
       }
       // If no job of a read can be decoded, the next group is unknown, so the read ends.
       if (next === undefined || byGroup.size === 0) return { jobs };
@@ -138,9 +138,9 @@ export class DynamoParkingStore implements ParkingStore {
 
   /** Raises the version of the partition summary and changes nothing else. */
   #raisePart(partition: number, version: number): TransactionPart {
-    if (version === 0) return this.#table.putPart(pageAfter(partition, { ...EMPTY_PAGE, version: 1 }, ''));
+    if (version === 0) return this.#table.putPart(pageAfter(partition, { ...EMPTY_SUMMARY, version: 1 }, ''));
     return this.#table.updatePart({
-      key: pageKey(partition),
+      key: summaryKey(partition),
       // planted: parked-at-the-same-version-2
       update: 'SET #version = :next',
       condition: '#version = :version',

@@ -24,23 +24,23 @@ import { decodeLeader, decodeLookout, encodeLookout } from '../table/codec/leade
 import { encodeLedger } from '../table/codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from '../table/codec/loan.ts';
 import {
-  baseMissing,
+  snapshotMissing,
   commitOf,
-  decodePage,
-  encodeLedgerBase,
-  encodePage,
-  isOfBase,
+  decodeSummary,
+  encodeLedgerSnapshot,
+  encodeSummary,
+  matchesSnapshot,
 } from '../table/codec/page.ts';
 import { decodeReservations, encodeReservations, reservationsMissing } from '../table/codec/reservation.ts';
 import { decodeWorkerRecord, unreadableWorker } from '../table/codec/worker.ts';
 import type { RankMove } from '../table/key-ranks.ts';
 import {
-  EMPTY_PAGE,
-  isPageAlone,
-  nextPage,
-  type Page,
-  type PageChange,
-  presentIn,
+  EMPTY_SUMMARY,
+  isSingleWrite,
+  nextSummary,
+  type PartitionSummary,
+  type SummaryChange,
+  withCapacity,
   requireBounded,
   reservationsIn,
 } from '../table/page.ts';
@@ -53,7 +53,7 @@ import {
   ledgerKey,
   loanKey,
   lookoutKey,
-  pageKey,
+  summaryKey,
   partitionPk,
   REQUEST_PREFIX,
   RESERVATION_PREFIX,
@@ -68,7 +68,7 @@ import { inParallel } from './parallel.ts';
 
 /** The partition as this store has last read or written it. The next commit is computed from it, if it has the commit's version. */
 interface KnownPartition {
-  readonly page: Page;
+  readonly page: PartitionSummary;
   /** All items of reservations by name. Those that the summary does not name do not count. */
   readonly items: Map<string, readonly Reservation[]>;
 }
@@ -77,7 +77,7 @@ interface KnownPartition {
 function requireCurrent(partition: number, { page, items }: KnownPartition, commit: Commit): void {
   const touched = [...commit.drop, ...commit.postpone].map(({ reservation }) => reservation);
   const batchIds = new Set([...commit.reserve, ...touched].map(({ batchId }) => batchId));
-  const present = presentIn(page, items, batchIds);
+  const present = withCapacity(page, items, batchIds);
   const made = commit.reserve.find(({ batchId }) => present.has(batchId));
   const changed = touched.find(({ batchId }) => !present.has(batchId));
   if (made !== undefined)
@@ -96,10 +96,10 @@ const knownFrom = ({ page, reservations }: PartitionItems): KnownPartition => ({
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
 /** Puts a partition summary on condition that the stored one has the version before it. */
-export function pageAfter(partition: number, page: Page, commitId: string): Put {
+export function pageAfter(partition: number, page: PartitionSummary, commitId: string): Put {
   const version = page.version - 1;
   return {
-    item: encodePage(partition, page, commitId),
+    item: encodeSummary(partition, page, commitId),
     // planted: page-of-any-version
     ...(version === 0
       ? { condition: 'attribute_not_exists(#pk)' }
@@ -110,7 +110,7 @@ export function pageAfter(partition: number, page: Page, commitId: string): Put 
 /** The decoded items of a partition. */
 interface PartitionItems {
   leader: ReturnType<typeof decodeLeader> | undefined;
-  page: Page;
+  page: PartitionSummary;
   /** The item of the summary, if the snapshot of ledgers that was read with it is not the one that it names. */
   staleSummary: Item | undefined;
   /** The name of an item of reservations that the summary names and that was not found. */
@@ -126,7 +126,7 @@ interface PartitionItems {
 
 const noItems = (): PartitionItems => ({
   leader: undefined,
-  page: EMPTY_PAGE,
+  page: EMPTY_SUMMARY,
   staleSummary: undefined,
   missingItem: undefined,
   lookout: undefined,
@@ -194,7 +194,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     const before = this.#versionOf(partition);
     const read = await this.#readItems(partition, nowMs, false);
     if (read.staleSummary !== undefined)
-      await this.#items.setAside(partition, read.staleSummary, baseMissing(read.staleSummary));
+      await this.#items.setAside(partition, read.staleSummary, snapshotMissing(read.staleSummary));
     // A later read or commit of this process may have finished before this one, and stays. But if the table is older than what was known
     // before the read, it was restored from a backup, and this read counts.
     const { version } = read.page;
@@ -223,7 +223,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
         },
       ],
       [
-        pageKey(partition).sk,
+        summaryKey(partition).sk,
         (item) => {
           pageItem = item;
         },
@@ -271,11 +271,11 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     const base = isWithoutLedgers
       ? undefined
       : await this.#items.baseOf('loadPartition', partition, pageItem);
-    const page = decodePage(pageItem, base);
+    const page = decodeSummary(pageItem, base);
     return {
       ...found,
       page,
-      staleSummary: isWithoutLedgers || isOfBase(pageItem, base) ? undefined : pageItem,
+      staleSummary: isWithoutLedgers || matchesSnapshot(pageItem, base) ? undefined : pageItem,
       // The summary sorts before its reservations, so it was read first. If an item is missing, a later commit may have dropped it: read
       // again.
       // planted: named-but-missing
@@ -303,10 +303,10 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     // Forgotten until the answer arrives: a commit without an answer may have been applied or not.
     this.#known.delete(partition);
     requireCurrent(partition, known, commit);
-    const change = nextPage(known.page, commit, known.items, newCommitId());
+    const change = nextSummary(known.page, commit, known.items, newCommitId());
     // planted: page-before-items
     if ((await this.#putReferenced(partition, known.page.version, change)) === 'lost') return 'lost';
-    const written = isPageAlone(change, commit)
+    const written = isSingleWrite(change, commit)
       ? await this.#putPage(partition, change.page)
       : await this.#writeInTransaction(partition, change, commit);
     if (written === 'lost') return 'lost';
@@ -326,7 +326,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /** Estimates are hints: one that is not written will be learned again. A late process cannot overwrite an estimate of a later commit. */
-  async #putEstimates(partition: number, { estimates, page: { version } }: PageChange): Promise<void> {
+  async #putEstimates(partition: number, { estimates, page: { version } }: SummaryChange): Promise<void> {
     await inParallel(estimates, PARALLEL_MAX, (estimate) => {
       const key = estimateKey(partition, estimate.type, estimate.resourceId);
       return this.#items.hint(() =>
@@ -347,7 +347,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   async #putReferenced(
     partition: number,
     version: number,
-    { ahead, spilled }: PageChange,
+    { ahead, spilled }: SummaryChange,
   ): Promise<'put' | 'lost'> {
     const reservations = ahead.map((each): Put => ({ item: encodeReservations(partition, each, version) }));
     const ledgers = spilled.map(
@@ -367,7 +367,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /** Writes the summary as a single item. */
-  async #putPage(partition: number, page: Page): Promise<CommitOutcome> {
+  async #putPage(partition: number, page: PartitionSummary): Promise<CommitOutcome> {
     const commitId = newCommitId();
     const outcome = await this.#table.put('commit', pageAfter(partition, page, commitId));
     if (outcome.applied) return 'committed';
@@ -385,13 +385,13 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   /** Writes the summary and, in the same transaction, a new snapshot of its ledgers, or loans. */
   async #writeInTransaction(
     partition: number,
-    { page, base }: PageChange,
+    { page, base }: SummaryChange,
     commit: Commit,
   ): Promise<CommitOutcome> {
     const table = this.#table;
     const outcome = await table.transact('commit', randomUUID(), [
       table.putPart(pageAfter(partition, page, newCommitId())),
-      ...(base === undefined ? [] : [table.putPart({ item: encodeLedgerBase(partition, base) })]),
+      ...(base === undefined ? [] : [table.putPart({ item: encodeLedgerSnapshot(partition, base) })]),
       ...this.#lendingParts(partition, commit),
     ]);
     if (outcome.applied) return 'committed';

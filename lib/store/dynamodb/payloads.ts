@@ -7,7 +7,7 @@ import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { ttlSec } from '../table/codec/cells.ts';
 import { decodeJob, encodePayload, idOfJobItem, isJobItem, payloadIdOf } from '../table/codec/job.ts';
-import { isApart, isKeptLonger, PAYLOAD_KEPT_MS } from '../table/payload.ts';
+import { hasOwnItem, needsLongerTtl, PAYLOAD_KEPT_MS } from '../table/payload.ts';
 import { type ItemKey, payloadKey } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 
@@ -31,7 +31,7 @@ export class Payloads {
 
   /** Puts the payload of a job that is about to be put, if it gets its own item. Answers the item's name, or undefined. */
   async put(verb: string, job: Job): Promise<string | undefined> {
-    if (!isApart(job)) return undefined;
+    if (!hasOwnItem(job)) return undefined;
     const payloadId = randomBytes(ID_BYTES).toString('base64url');
     const keptFromMs = Math.max(this.#nowMs(), job.runAtMs);
     await this.#table.put(verb, { item: encodePayload(job, payloadId, keptFromMs + PAYLOAD_KEPT_MS) });
@@ -99,7 +99,7 @@ export class Payloads {
   /** Extends the `ttl` of a payload before its job is retimed to a time far away. */
   async extend(verb: string, item: Item, job: MovingJob): Promise<void> {
     const key = payloadKeyIn(item);
-    if (key !== undefined && isKeptLonger(job))
+    if (key !== undefined && needsLongerTtl(job))
       await this.#keepUntil(verb, key, job.runAtMs + PAYLOAD_KEPT_MS);
   }
 

@@ -6,7 +6,7 @@ import type { LockStore } from '../contract/locks.ts';
 import { isOpenTo, type Lock } from '../contract/records.ts';
 import type { ClaimOutcome, ClaimRequest } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
-import { nextInTurn } from '../table/schema.ts';
+import { nextWaiting } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 
 export class MemoryClaimStore implements ClaimStore, LockStore {
@@ -94,7 +94,7 @@ export class MemoryClaimStore implements ClaimStore, LockStore {
         // answered.
         return lock?.turn === undefined ? {} : { next: lock.turn.partition };
       }
-      const next = nextInTurn(lock.waiting, partition);
+      const next = nextWaiting(lock.waiting, partition);
       if (next === undefined) {
         this.#items.locks.delete(conflictKey);
         return {};

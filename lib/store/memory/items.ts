@@ -23,9 +23,9 @@ import type {
   WorkerRecord,
 } from '../contract/records.ts';
 import type { LinePage } from '../contract/requests.ts';
-import type { PlaceInLine } from '../contract/verbs.ts';
+import type { RankOf } from '../contract/verbs.ts';
 import { KeyRanks } from '../table/key-ranks.ts';
-import { EMPTY_PAGE, type Page } from '../table/page.ts';
+import { EMPTY_SUMMARY, type PartitionSummary } from '../table/page.ts';
 import {
   costOfRank,
   costRank,
@@ -45,7 +45,7 @@ export interface MemoryStoreOptions {
   readonly clock: () => number;
   /** Evenly distributed in [0, 1); seeded for a run that must be repeatable. */
   readonly random: () => number;
-  readonly place: PlaceInLine;
+  readonly place: RankOf;
   readonly imitate?: StoreImitation | undefined;
   /** Delivers stream records; by default at once, after the running step. */
   readonly after?: After | undefined;
@@ -79,7 +79,7 @@ export interface PartitionView {
   readonly parked: ReadonlyMap<string, number>;
   readonly parks: boolean;
   /** The partition summary. */
-  readonly page: Page;
+  readonly page: PartitionSummary;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
@@ -90,7 +90,7 @@ export interface PartitionItems {
   declared?: number | undefined;
   /** By id. Ids sort in the order of the writes. */
   readonly letters: Map<string, ReceivedLetter>;
-  page: Page;
+  page: PartitionSummary;
   lookout: Lookout | undefined;
   /** Items of reservations by name, as they were written, until they are deleted. */
   readonly items: Map<string, readonly Reservation[]>;
@@ -159,13 +159,13 @@ export class MemoryItems {
   readonly locks = new Map<string, Lock>();
   /** Version 1 is at index 0. */
   readonly declarations: DeclarationRecord[] = [];
-  place: PlaceInLine;
+  place: RankOf;
   // The verb and the argument of the running step, for `observe`.
   verb = '';
   input: unknown;
   readonly #random: () => number;
   /** The ranks of the process that is calling. */
-  #callerPlace: PlaceInLine;
+  #callerPlace: RankOf;
   /** Undefined: nothing is imitated. */
   readonly #imitate: StoreImitation | undefined;
   readonly #after: After;
@@ -247,7 +247,7 @@ export class MemoryItems {
       items = {
         wantsLetters: false,
         letters: new Map(),
-        page: EMPTY_PAGE,
+        page: EMPTY_SUMMARY,
         lookout: undefined,
         items: new Map(),
         ownLedgers: new Map(),
@@ -400,7 +400,7 @@ export class MemoryItems {
   }
 
   /** Runs a call as a process with another declaration, whose jobs get other ranks. */
-  placing<T>(place: PlaceInLine, call: () => T): T {
+  placing<T>(place: RankOf, call: () => T): T {
     const others = this.#callerPlace;
     this.#callerPlace = place;
     try {

@@ -11,7 +11,7 @@ import {
   type CancelOutcome,
   type ControlChange,
   type ControlOutcome,
-  isAsAsked,
+  alreadyHas,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
@@ -19,7 +19,7 @@ import {
 import type { RequestOf } from '../contract/verbs.ts';
 import { encodeRejection } from '../table/codec/rejection.ts';
 import { requireItemFits } from '../table/limits.ts';
-import { isKeptLonger } from '../table/payload.ts';
+import { needsLongerTtl } from '../table/payload.ts';
 import { deadLineName, rejectionRank } from '../table/schema.ts';
 import type { MemoryItems } from './items.ts';
 import type { MemoryScheduleStore } from './schedules.ts';
@@ -74,7 +74,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       this.#items.bill.readJobs('retimeJob', [item]);
       this.#items.bill.readPayloads('retimeJob', [item], false);
       if (transition.kind === 'moved' && item.value.version === job.version) {
-        if (isKeptLonger(transition.job)) this.#items.bill.wrotePayload('retimeJob', transition.job);
+        if (needsLongerTtl(transition.job)) this.#items.bill.wrotePayload('retimeJob', transition.job);
         return { kind: 'moved', job: this.#items.put(item, transition.job) };
       }
       this.#items.bill.refused('retimeJob', item);
@@ -94,7 +94,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       const present = controls.get(scope) ?? { scope, paused: false };
       const named = CONTROL_FIELDS.filter((field) => change[field] !== undefined);
       if (named.some((field) => revisions?.[field] !== seen?.[field]))
-        return { kind: isAsAsked(present, change) ? 'changed' : 'superseded', control: present };
+        return { kind: alreadyHas(present, change) ? 'changed' : 'superseded', control: present };
       const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
       controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
       const control = controlAfter(present, change);

@@ -1,7 +1,7 @@
 /** Jobs that wait for their conflict key. */
 
 import type { Job } from '../../core/job.ts';
-import { behindGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import { endOfGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
 import type { ParkingStore } from '../contract/parking.ts';
 import type { ParkedMark } from '../contract/records.ts';
 import {
@@ -94,7 +94,7 @@ export class MemoryParkingStore implements ParkingStore {
         const group = blockedGroup(first.value);
         const heads = entries.filter(({ rank, value: { id } }) => rank.startsWith(group) && !butFor.has(id));
         jobs.push(...heads.slice(0, BLOCKED_HEADS).map(({ value }) => value));
-        from = behindGroup(group);
+        from = endOfGroup(group);
       }
       const follows = this.#items.jobLines.read(
         line,

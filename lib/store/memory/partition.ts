@@ -8,7 +8,7 @@ import type { LendingStore } from '../contract/lending.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
-import { isPageAlone, nextPage, type PageChange, requireBounded, reservationsIn } from '../table/page.ts';
+import { isSingleWrite, nextSummary, type SummaryChange, requireBounded, reservationsIn } from '../table/page.ts';
 import { costOfRank } from '../table/schema.ts';
 import { requireCommitFits, requireRequestFits } from './imitation/fits.ts';
 import { estimateId, type MemoryItems, type PartitionItems } from './items.ts';
@@ -92,8 +92,8 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       );
       this.#requireLendable(commit);
       // Only one commit of each version gets here, so the names of its items need no nonce.
-      const change = nextPage(present.page, commit, present.items, '');
-      if (!isPageAlone(change, commit) && this.#items.happens('transactionConflict')) {
+      const change = nextSummary(present.page, commit, present.items, '');
+      if (!isSingleWrite(change, commit) && this.#items.happens('transactionConflict')) {
         throw new ThrottledError('commit: the transaction conflicted with another one; try again');
       }
       requireCommitFits(partition, change);
@@ -106,7 +106,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
   }
 
   /** Applies a commit, except for its loans. */
-  #apply(partition: number, change: PageChange, commit: Commit): void {
+  #apply(partition: number, change: SummaryChange, commit: Commit): void {
     const present = this.#items.partition(partition);
     present.page = change.page;
     for (const [itemId, reservations] of change.ahead) present.items.set(itemId, reservations);

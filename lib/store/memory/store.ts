@@ -9,7 +9,7 @@ import type { Job } from '../../core/job.ts';
 import type { ScheduleRecord } from '../../core/recurring.ts';
 import { ComposedStore, composeStore } from '../contract/compose.ts';
 import type { Lock } from '../contract/records.ts';
-import type { PlaceInLine } from '../contract/verbs.ts';
+import type { RankOf } from '../contract/verbs.ts';
 import type { Meter } from '../table/metering.ts';
 import { MemoryClaimStore } from './claims.ts';
 import { MemoryDeclareStore } from './declaring.ts';
@@ -61,7 +61,7 @@ export class MemoryJobStore extends ComposedStore {
   }
 
   /** Runs a call as a process with another declaration, whose jobs get other ranks. */
-  placing<T>(place: PlaceInLine, call: () => T): T {
+  placing<T>(place: RankOf, call: () => T): T {
     return this.#items.placing(place, call);
   }
 

@@ -12,7 +12,7 @@ type Ledgers = ReadonlyMap<string, Ledger>;
  * A snapshot of all ledgers in the summary at one commit, in an item of its own. The summary item then holds only those that have changed
  * since, so a commit does not rewrite thousands of keys.
  */
-export interface LedgerBase {
+export interface LedgerSnapshot {
   /**
    * The version of the summary that was written with it. The summary names it: if a reader finds another version, it has read the two at
    * different times.
@@ -22,10 +22,10 @@ export interface LedgerBase {
 }
 
 /** The parts of a summary that concern ledgers. */
-export interface PageLedgers {
+export interface SummaryLedgers {
   readonly version: number;
   readonly ledgers: Ledgers;
-  readonly base?: LedgerBase | undefined;
+  readonly base?: LedgerSnapshot | undefined;
   readonly gone?: ReadonlySet<string> | undefined;
   readonly chargedMean?: number | undefined;
 }
@@ -48,12 +48,12 @@ const bytesOf = (ledgers: Iterable<Ledger>): number => {
   return bytes;
 };
 
-const isChanged = (base: LedgerBase | undefined, ledger: Ledger): boolean =>
+const isChanged = (base: LedgerSnapshot | undefined, ledger: Ledger): boolean =>
   base?.ledgers.get(ledger.fairnessKey) !== ledger;
 
 /** Sums over all ledgers of a summary. */
 interface LedgerSums {
-  readonly base: LedgerBase | undefined;
+  readonly base: LedgerSnapshot | undefined;
   readonly bytes: number;
   /** The ledgers that differ from the snapshot, in the summary's order. */
   readonly changed: Ledgers;
@@ -63,7 +63,7 @@ interface LedgerSums {
 /** A cache. Maps of ledgers never change, so their sums stay valid. */
 const sumsCache = new WeakMap<Ledgers, LedgerSums>();
 
-function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): LedgerSums {
+function sumsOf({ ledgers, base }: Pick<SummaryLedgers, 'ledgers' | 'base'>): LedgerSums {
   const kept = sumsCache.get(ledgers);
   if (kept !== undefined && kept.base === base) return kept;
   const changed =
@@ -75,13 +75,13 @@ function sumsOf({ ledgers, base }: Pick<PageLedgers, 'ledgers' | 'base'>): Ledge
 }
 
 /** The ledgers in a summary's own item: those that differ from the snapshot. */
-export const ledgersSince = (page: Pick<PageLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).changed;
+export const changedLedgers = (page: Pick<SummaryLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).changed;
 
 /** The ledgers after a commit. */
 export interface LedgersChange {
   readonly ledgers: Ledgers;
   /** The new snapshot, if one is written. */
-  readonly base: LedgerBase | undefined;
+  readonly base: LedgerSnapshot | undefined;
   /** Keys of the snapshot that are no longer in the summary. */
   readonly gone: ReadonlySet<string>;
   readonly chargedMean: number;
@@ -89,7 +89,7 @@ export interface LedgersChange {
   readonly spilled: readonly Ledger[];
 }
 
-export function nextLedgers(page: PageLedgers, charged: readonly Ledger[]): LedgersChange {
+export function nextLedgers(page: SummaryLedgers, charged: readonly Ledger[]): LedgersChange {
   const before = sumsOf(page);
   const ledgers = new Map(page.ledgers);
   const changed = page.base === undefined ? ledgers : new Map(before.changed);
@@ -159,7 +159,7 @@ function isSnapshotDue(
 
 /** Keys of the snapshot that are no longer in the summary. */
 function removedKeysAfter(
-  { base, gone = new Set() }: PageLedgers,
+  { base, gone = new Set() }: SummaryLedgers,
   ledgers: Ledgers,
   spilled: readonly Ledger[],
 ): ReadonlySet<string> {

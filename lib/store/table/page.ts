@@ -13,41 +13,41 @@
  * of the commit that it belongs to.
  */
 
-import { COMMIT_ITEMS_MAX, INLINE_BYTES_MAX, MARKS_BYTES_MAX, PAGE_TYPES_MAX } from '../contract/bounds.ts';
+import { COMMIT_ITEMS_MAX, INLINE_BYTES_MAX, RESERVATION_CHANGES_BYTES_MAX, SUMMARY_TYPES_MAX } from '../contract/bounds.ts';
 import { commitNamesTwice, commitTooLarge } from '../contract/errors.ts';
 import {
-  type Attendance,
-  type Carried,
+  type Observation,
+  type DeclarationProgress,
   type EstimateRecord,
   type Ledger,
-  placesWithout,
-  type Quiet,
+  entriesWithout,
+  type NothingWaits,
   type Reservation,
 } from '../contract/records.ts';
 import type { Commit } from '../contract/requests.ts';
-import { type LedgerBase, nextLedgers } from './page-ledgers.ts';
+import { type LedgerSnapshot, nextLedgers } from './page-ledgers.ts';
 
 /** The changes to a reservation since its item was written. */
-export interface BatchMark {
+export interface ReservationChange {
   /** Positions that no longer hold capacity. */
   readonly settled: ReadonlySet<number>;
   /** Set if the reservation was postponed: replaces its own `checkAtMs`. */
   readonly checkAtMs?: number | undefined;
 }
 
-export interface Page {
+export interface PartitionSummary {
   /** Every commit raises it by one; 0: nothing was committed. */
   readonly version: number;
   /** In the order of the last charge, the latest one last. For these keys no other ledger counts. */
   readonly ledgers: ReadonlyMap<string, Ledger>;
   /** The snapshot, whose ledgers are included in `ledgers`. Undefined: there is none. */
-  readonly base?: LedgerBase | undefined;
+  readonly base?: LedgerSnapshot | undefined;
   /** Keys of the snapshot that are no longer in the summary: their ledgers have items of their own. */
   readonly gone?: ReadonlySet<string> | undefined;
   /** Estimates of whole types, by type. */
   readonly estimates: ReadonlyMap<string, EstimateRecord>;
   /** Changes to reservations that stand in items, by batch id. */
-  readonly batches: ReadonlyMap<string, BatchMark>;
+  readonly batches: ReadonlyMap<string, ReservationChange>;
   /** Small reservations, which stand in the summary itself, by batch id, the oldest first. */
   readonly inline: ReadonlyMap<string, Reservation>;
   /** Names of the items with the other reservations, the oldest first. An item is named while any of its reservations holds capacity. */
@@ -55,18 +55,18 @@ export interface Page {
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
   /** The time over which passes have read the partition regularly. */
-  readonly attendance?: Attendance | undefined;
+  readonly attendance?: Observation | undefined;
   /** Set if no job waits, as far as passes were notified. */
-  readonly quiet?: Quiet | undefined;
+  readonly quiet?: NothingWaits | undefined;
   /** A read of the lines that began before this instant may miss a job that some pass knew from a hint. */
   readonly unseenUntilMs?: number | undefined;
   /** The progress of moving jobs for a new declaration. */
-  readonly carried?: Carried | undefined;
+  readonly carried?: DeclarationProgress | undefined;
   /** How many ledgers a commit charges, in hundredths: a moving average. */
   readonly chargedMean?: number | undefined;
 }
 
-export const EMPTY_PAGE: Page = {
+export const EMPTY_SUMMARY: PartitionSummary = {
   version: 0,
   ledgers: new Map(),
   estimates: new Map(),
@@ -80,10 +80,10 @@ export const EMPTY_PAGE: Page = {
 export type ReservationItem = readonly [itemId: string, reservations: readonly Reservation[]];
 
 /** The new summary after a commit, and the items that the commit writes beside it. */
-export interface PageChange {
-  readonly page: Page;
+export interface SummaryChange {
+  readonly page: PartitionSummary;
   /** A new snapshot, written in one transaction with the summary. */
-  readonly base?: LedgerBase | undefined;
+  readonly base?: LedgerSnapshot | undefined;
   /**
    * Ledgers that no longer fit into the summary, without this commit's charges. Each gets an item of its own before the summary is written.
    */
@@ -140,7 +140,7 @@ const LONG_RESERVATIONS_BYTES_MAX = 2_000;
  * summary together.
  */
 function placeReservations(
-  page: Page,
+  page: PartitionSummary,
   commit: Commit,
   live: Iterable<ReservationItem>,
 ): { readonly inline: ReadonlyMap<string, Reservation>; readonly itemReservations: readonly Reservation[] } {
@@ -177,7 +177,7 @@ function placeReservations(
 
 /** The number of jobs of short reservations that stand in items and still hold capacity. */
 function countShortJobsInItems(
-  page: Page,
+  page: PartitionSummary,
   live: Iterable<ReservationItem>,
   isLong: (reservation: Reservation) => boolean,
 ): number {
@@ -192,12 +192,12 @@ function countShortJobsInItems(
 }
 
 /** The summary's reservations after a commit has dropped and postponed positions. */
-function inlineAfter(page: Page, commit: Commit): Map<string, Reservation> {
+function inlineAfter(page: PartitionSummary, commit: Commit): Map<string, Reservation> {
   const inline = new Map(page.inline);
   for (const { reservation, positions } of commit.drop) {
     const present = inline.get(reservation.batchId);
     if (present === undefined) continue;
-    const jobs = placesWithout(present.jobs, new Set(positions));
+    const jobs = entriesWithout(present.jobs, new Set(positions));
     if (jobs.size === 0) inline.delete(reservation.batchId);
     else inline.set(reservation.batchId, { ...present, jobs });
   }
@@ -209,11 +209,11 @@ function inlineAfter(page: Page, commit: Commit): Map<string, Reservation> {
 }
 
 /** Whether a commit writes the summary as a single item, without a transaction, after the items that it refers to. */
-export const isPageAlone = ({ base }: PageChange, commit: Commit): boolean =>
+export const isSingleWrite = ({ base }: SummaryChange, commit: Commit): boolean =>
   base === undefined && lendingItems(commit) === 0;
 
 /** The reservations with capacity in the items that the summary names, as they were written. */
-function* reservationsWithCapacity(page: Page, items: Iterable<ReservationItem>): Generator<Reservation> {
+function* reservationsWithCapacity(page: PartitionSummary, items: Iterable<ReservationItem>): Generator<Reservation> {
   for (const [itemId, reservations] of items) {
     // planted: unnamed-counts
     if (!page.named.has(itemId)) continue;
@@ -222,7 +222,7 @@ function* reservationsWithCapacity(page: Page, items: Iterable<ReservationItem>)
 }
 
 /** All reservations with capacity, in the summary and in the items that it names, in the order in which they were made. */
-export function reservationsIn(page: Page, items: Iterable<ReservationItem>): readonly Reservation[] {
+export function reservationsIn(page: PartitionSummary, items: Iterable<ReservationItem>): readonly Reservation[] {
   const all = [...page.inline.values()];
   for (const each of reservationsWithCapacity(page, items)) all.push(withMark(each, page.batches));
   return all.sort(
@@ -235,8 +235,8 @@ export function reservationsIn(page: Page, items: Iterable<ReservationItem>): re
 }
 
 /** The ids among `batchIds` whose reservations hold capacity. */
-export function presentIn(
-  page: Page,
+export function withCapacity(
+  page: PartitionSummary,
   items: Iterable<ReservationItem>,
   batchIds: ReadonlySet<string>,
 ): ReadonlySet<string> {
@@ -252,12 +252,12 @@ export function presentIn(
  * @param items - the reservations of at least all items that the summary names, by name
  * @param nonce - part of the names of new items; no other commit of this version has the same
  */
-export function nextPage(
-  page: Page,
+export function nextSummary(
+  page: PartitionSummary,
   commit: Commit,
   items: ReadonlyMap<string, readonly Reservation[]>,
   nonce: string,
-): PageChange {
+): SummaryChange {
   const live = [...page.named].map((itemId): ReservationItem => [itemId, items.get(itemId) ?? []]);
   const { estimates, own } = estimatesAfter(page, commit);
   const { inline, itemReservations } = placeReservations(page, commit, live);
@@ -290,14 +290,14 @@ export function nextPage(
 
 /** Estimates of whole types stay in the summary while it has room. */
 function estimatesAfter(
-  page: Page,
+  page: PartitionSummary,
   commit: Commit,
-): { readonly estimates: Page['estimates']; readonly own: readonly EstimateRecord[] } {
+): { readonly estimates: PartitionSummary['estimates']; readonly own: readonly EstimateRecord[] } {
   const estimates = new Map(page.estimates);
   const own: EstimateRecord[] = [];
   for (const estimate of commit.estimates) {
     const isOfType = estimate.resourceId === '';
-    if (isOfType && (estimates.has(estimate.type) || estimates.size < PAGE_TYPES_MAX)) {
+    if (isOfType && (estimates.has(estimate.type) || estimates.size < SUMMARY_TYPES_MAX)) {
       estimates.set(estimate.type, estimate);
     } else own.push(estimate);
   }
@@ -317,12 +317,12 @@ const SHARED_BYTES_MAX = 16_000;
  * the oldest notes are rewritten with their notes applied. If there are too many names, the small items are rewritten as one.
  */
 function itemsAfter(
-  page: Page,
+  page: PartitionSummary,
   commit: Commit,
   live: readonly ReservationItem[],
   itemReservations: readonly Reservation[],
   nonce: string,
-): Pick<PageChange, 'ahead'> & { readonly marks: Page['batches']; readonly named: Page['named'] } {
+): Pick<SummaryChange, 'ahead'> & { readonly marks: PartitionSummary['batches']; readonly named: PartitionSummary['named'] } {
   const marks = marksAfter(page, commit);
   const remaining = live.filter(([, reservations]) =>
     reservations.some((each) => holdsCapacity(each, marks)),
@@ -343,7 +343,7 @@ function itemsAfter(
 }
 
 /** The notes about reservations in items after a commit. */
-function marksAfter(page: Page, commit: Commit): Map<string, BatchMark> {
+function marksAfter(page: PartitionSummary, commit: Commit): Map<string, ReservationChange> {
   const marks = new Map(page.batches);
   for (const { reservation, positions } of commit.drop) {
     if (page.inline.has(reservation.batchId)) continue;
@@ -361,7 +361,7 @@ function marksAfter(page: Page, commit: Commit): Map<string, BatchMark> {
 /** Chooses the items to rewrite. */
 function itemsToRewrite(
   items: readonly ReservationItem[],
-  marks: Page['batches'],
+  marks: PartitionSummary['batches'],
 ): ReadonlySet<ReservationItem> {
   const toRewrite = new Set<ReservationItem>();
   const bytesOf = (reservations: readonly Reservation[], size: (each: Reservation) => number): number =>
@@ -370,13 +370,13 @@ function itemsToRewrite(
   let markedBytes = 0;
   for (const batchId of marks.keys()) markedBytes += markBytes(batchId);
   // planted: unbounded-marker
-  if (markedBytes > MARKS_BYTES_MAX) {
+  if (markedBytes > RESERVATION_CHANGES_BYTES_MAX) {
     for (const item of items) {
       const bytes = bytesOf(item[1], marked);
       if (bytes > 0) toRewrite.add(item);
       markedBytes -= bytes;
       // Halves the notes at once: the next commits then have room, and one new item replaces several.
-      if (markedBytes <= MARKS_BYTES_MAX / 2) break;
+      if (markedBytes <= RESERVATION_CHANGES_BYTES_MAX / 2) break;
     }
   }
   if (items.length > NAMED_MAX) {
@@ -410,7 +410,7 @@ export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
 }
 
 /** Whether any position of a reservation still holds capacity. */
-function holdsCapacity({ batchId, jobs }: Reservation, marks: Page['batches']): boolean {
+function holdsCapacity({ batchId, jobs }: Reservation, marks: PartitionSummary['batches']): boolean {
   const settled = marks.get(batchId)?.settled;
   if (settled === undefined) return jobs.size > 0;
   // planted: names-of-the-untouched
@@ -419,10 +419,10 @@ function holdsCapacity({ batchId, jobs }: Reservation, marks: Page['batches']): 
 }
 
 /** A reservation with its note applied. */
-function withMark(reservation: Reservation, marks: Page['batches']): Reservation {
+function withMark(reservation: Reservation, marks: PartitionSummary['batches']): Reservation {
   const mark = marks.get(reservation.batchId);
   if (mark === undefined) return reservation;
-  const jobs = placesWithout(reservation.jobs, mark.settled);
+  const jobs = entriesWithout(reservation.jobs, mark.settled);
   return { ...reservation, checkAtMs: mark.checkAtMs ?? reservation.checkAtMs, jobs };
 }
 

@@ -36,7 +36,7 @@ export const PAYLOAD_KEPT_MS = 3 * 365 * 24 * 3_600_000;
  * Whether the payload of a job that is retimed must get a later `ttl`: the new time is more than two thirds of `PAYLOAD_KEPT_MS` after the
  * submit.
  */
-export const isKeptLonger = ({ runAtMs, submittedAtMs }: Pick<Job, 'runAtMs' | 'submittedAtMs'>): boolean =>
+export const needsLongerTtl = ({ runAtMs, submittedAtMs }: Pick<Job, 'runAtMs' | 'submittedAtMs'>): boolean =>
   runAtMs > submittedAtMs + (2 / 3) * PAYLOAD_KEPT_MS;
 
 const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : Buffer.byteLength(text));
@@ -46,7 +46,7 @@ const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : 
  *
  * @param bytes - the size of the stored payload
  */
-export function standsApart(job: Job, bytes: number): boolean {
+export function needsOwnItem(job: Job, bytes: number): boolean {
   const { id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy } = job;
   const texts = [id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy];
   const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES);
@@ -60,7 +60,7 @@ export function standsApart(job: Job, bytes: number): boolean {
 }
 
 /** Whether a job's payload has an item of its own. */
-export const isApart = (job: Job): boolean => standsApart(job, bytesOf(JSON.stringify(job.payload)));
+export const hasOwnItem = (job: Job): boolean => needsOwnItem(job, bytesOf(JSON.stringify(job.payload)));
 
 /** More than any accepted payload and than an item can hold. Anything larger was damaged, or written by other software. */
 const UNPACKED_BYTES_MAX = 4 * 1024 * 1024;

@@ -73,7 +73,7 @@ export const PARTITION_PREFIX = 'partition/';
 /** The leader and the newest declaration. They are not part of the partition summary, so writing them never conflicts with a commit. */
 export const leaderKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'leader' });
 
-export const pageKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
+export const summaryKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
 /** The last check of the workers. It is not part of the partition summary, so a check never conflicts with a commit. */
 export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lookout' });
@@ -132,7 +132,7 @@ export const ledgerPk = (partition: number): string => `ledger/${partition}`;
  * The snapshot of a partition's ledgers. It is not in the partition's item collection, because it is large, and most readers have it
  * cached.
  */
-export const ledgerBaseKey = (partition: number): ItemKey => ({ pk: ledgerPk(partition), sk: 'base' });
+export const ledgerSnapshotKey = (partition: number): ItemKey => ({ pk: ledgerPk(partition), sk: 'base' });
 
 /** The ledger of a fairness key that is not in the partition summary. */
 export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
@@ -189,7 +189,7 @@ export const keysLineName = (partition: number, type: string): string => `keys/$
 export const lockKey = (conflictKey: string): ItemKey => ({ pk: `lock/${keyPart(conflictKey)}`, sk: 'lock' });
 
 /** The waiting partition that gets a lock after `partition`: the next higher number, else the lowest. */
-export const nextInTurn = (waiting: readonly number[], partition: number): number | undefined =>
+export const nextWaiting = (waiting: readonly number[], partition: number): number | undefined =>
   waiting.find((each) => each > partition) ?? waiting[0];
 
 /** An instant as sortable text. Present instants have 13 digits; 15 digits last for the next 30,000 years. */

@@ -6,13 +6,13 @@ import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { untilAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
 import type { WorkerIdentity } from '../../store/contract/records.ts';
-import { deadlinesBy, noteStart, type Progress, progressOf, watchJobs } from '../attempt-host.ts';
-import { endIfDead } from '../dead-function.ts';
+import { createDeadlines, countStart, type Progress, throttleProgress, watchJobs } from '../attempt-host.ts';
+import { endAttemptOfDeadFunction } from '../dead-function.ts';
 import { isAttemptError, WorkerStoppedError } from '../errors.ts';
 import type { Guard } from '../guard.ts';
-import { retryingOf, retryingStore } from '../retrying-store.ts';
+import { createRetrying, retryingStore } from '../retrying-store.ts';
 import { type RunContext, type RunOutcome, runJob, STOP_GRACE_MS } from '../run-job.ts';
-import type { Ending } from './ending.ts';
+import type { WorkerShutdown } from './ending.ts';
 import type { Deletions } from './messages.ts';
 import type { WorkerReport, WorkerSettings } from './options.ts';
 import type { ServedPartitions } from './partitions.ts';
@@ -28,7 +28,7 @@ export interface AttemptsScope {
   readonly settings: WorkerSettings;
   readonly life: WorkerIdentity;
   readonly guard: Guard;
-  readonly ending: Ending;
+  readonly ending: WorkerShutdown;
   readonly partitions: ServedPartitions;
   readonly deletions: Deletions;
 }
@@ -63,7 +63,7 @@ export class Attempts {
   constructor(scope: AttemptsScope) {
     const { settings, life, guard, ending } = scope;
     const { store, configuration, clock, random, log } = settings;
-    const retrying = retryingOf({ clock, random, log });
+    const retrying = createRetrying({ clock, random, log });
     this.#scope = scope;
     this.#context = {
       store: retryingStore(store, retrying, { lost: ending.lost, over: ending.over }),
@@ -77,7 +77,7 @@ export class Attempts {
       worker: life,
       signal: ending.stopped,
       lookAtLease: guard.isTrusted,
-      deadlines: deadlinesBy(clock),
+      deadlines: createDeadlines(clock),
       watch: watchJobs({ store, clock, log, everyMs: settings.watchEveryMs }),
     };
   }
@@ -152,7 +152,7 @@ export class Attempts {
     const { settings, life, guard, ending } = this.#scope;
     const { clock, log } = settings;
     let isHung = false;
-    const progress = progressOf({
+    const progress = throttleProgress({
       clock,
       log,
       everyMs: PROGRESS_EVERY_MS,
@@ -226,7 +226,7 @@ export class Attempts {
   async #discard(jobs: readonly DispatchMessage[], receipt: string): Promise<void> {
     const { settings, deletions } = this.#scope;
     try {
-      for (const each of jobs) await endIfDead(settings, each);
+      for (const each of jobs) await endAttemptOfDeadFunction(settings, each);
       deletions.add(receipt);
     } catch (error) {
       settings.log.warn('message failed and will be delivered again', { jobs, error: String(error) });
@@ -245,7 +245,7 @@ export class Attempts {
           throw new WorkerStoppedError('the lease ended during the start', { isLoss: true });
         this.#occupants.set(claimId, { job });
         deletions.add(receipt);
-        noteStart(settings.metrics, settings.configuration, job, settings.clock.nowMs());
+        countStart(settings.metrics, settings.configuration, job, settings.clock.nowMs());
       },
       onHandling: (job, endsInMs) => {
         const { id: jobId, partition } = job;

@@ -1,10 +1,10 @@
 /** The steps in which a worker process ends, each an abort signal. */
 
 import { WorkerStoppedError } from '../errors.ts';
-import type { Loss } from '../membership.ts';
+import type { LeaseLoss } from '../membership.ts';
 import type { WorkerEnd } from './options.ts';
 
-export class Ending {
+export class WorkerShutdown {
   #why: WorkerEnd | undefined;
   readonly #begun = new AbortController();
   readonly #lost = new AbortController();
@@ -40,7 +40,7 @@ export class Ending {
     this.#begun.abort();
   }
 
-  lose(loss: Loss): void {
+  lose(loss: LeaseLoss): void {
     // A lost lease overrides any earlier reason.
     this.#why = loss;
     this.#lost.abort();

@@ -68,7 +68,7 @@ export interface Receiver {
  *
  * @param lost - aborts the last receive: a worker without a lease starts no jobs
  */
-export async function receiveOn(
+export async function receiveMessages(
   { queue, clock, random, log, fleet, leaseMs }: WorkerSettings,
   { free, changed, accept }: Receiver,
   ending: AbortSignal,

@@ -9,7 +9,7 @@ import type { PassStore } from '../../store/contract/verbs.ts';
 import { WATCH_EVERY_MS } from '../attempt-host.ts';
 import type { GuardMaker } from '../guard.ts';
 import { readHandlers } from '../handlers.ts';
-import { LEASE_MARGIN_MS, type Loss } from '../membership.ts';
+import { LEASE_MARGIN_MS, type LeaseLoss } from '../membership.ts';
 import type { HostContext, JobHandlers, RunOutcome } from '../run-job.ts';
 
 export interface WorkerProcessOptions extends HostContext {
@@ -58,7 +58,7 @@ export interface WorkerProcessOptions extends HostContext {
 export type WorkerEnd =
   /** Its signal was aborted. */
   | 'stopped'
-  | Loss
+  | LeaseLoss
   /** A handler ignored its signal. */
   | 'hung'
   /** The outcome of a job could not be stored. */

@@ -3,7 +3,7 @@
  * leaves a partition that does not exist any more once it has neither slots nor jobs there.
  */
 import type { WorkerIdentity } from '../../store/contract/records.ts';
-import { Division } from '../division.ts';
+import { SlotDivision } from '../division.ts';
 import type { Guard } from '../guard.ts';
 import { sharesOf } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
@@ -23,7 +23,7 @@ export interface Shares {
   readonly firstOf: (partitions: number) => number;
 }
 
-export function sharesAtFirst({ slots, partitions, random }: WorkerSettings): Shares {
+export function initialShares({ slots, partitions, random }: WorkerSettings): Shares {
   const offset = random();
   const firstOf = (count: number): number => Math.floor(offset * count);
   return { shares: sharesOf(slots, partitions, firstOf(partitions)), firstOf };
@@ -67,7 +67,7 @@ export class ServedPartitions {
     const { partitionsNow, clock, log, store, fleet, slots } = this.#settings;
     if (partitionsNow === undefined) return;
     const { firstOf, shares } = this.#first;
-    const division = new Division({
+    const division = new SlotDivision({
       store,
       nowMs: () => clock.nowMs(),
       life: this.#life,

@@ -5,14 +5,14 @@
 import { aborted, untilAborted } from '../../runtime/abort.ts';
 import { incarnationOf } from '../../runtime/incarnation.ts';
 import { instantOf } from '../../runtime/instant.ts';
-import { type Guard, guardHere } from '../guard.ts';
+import { type Guard, guardInSameThread } from '../guard.ts';
 import { LOSS_GRACE_MS } from '../membership.ts';
 import { STOP_GRACE_MS } from '../run-job.ts';
 import { Attempts, WRITES_MS } from './attempts.ts';
-import { Ending } from './ending.ts';
-import { deletions, RECEIVE_WAIT_MAX_MS, receiveOn } from './messages.ts';
+import { WorkerShutdown } from './ending.ts';
+import { deletions, RECEIVE_WAIT_MAX_MS, receiveMessages } from './messages.ts';
 import { settingsOf, type WorkerProcessOptions, type WorkerReport, type WorkerSettings } from './options.ts';
-import { ServedPartitions, sharesAtFirst, wake } from './partitions.ts';
+import { ServedPartitions, initialShares, wake } from './partitions.ts';
 
 /** How often the worker's thread tells the guard that it is not busy. */
 const ALIVE_EVERY_MS = 30_000;
@@ -30,10 +30,10 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   const settings = settingsOf(options);
   const { store, clock, random, log, fleet, slots, workerId, signal, heartbeatMs, leaseMs } = settings;
   const life = { workerId, incarnation: incarnationOf(clock.nowMs(), random()) };
-  const ending = new Ending();
-  const first = sharesAtFirst(settings);
+  const ending = new WorkerShutdown();
+  const first = initialShares(settings);
   // planted: guard-in-the-thread
-  const makeGuard = options.guard ?? guardHere({ store, clock, log, kill: options.exit });
+  const makeGuard = options.guard ?? guardInSameThread({ store, clock, log, kill: options.exit });
   const guard = await makeGuard(
     { life, fleet, shares: first.shares, heartbeatMs, leaseMs },
     { onLost: (loss) => ending.lose(loss), signal },
@@ -56,7 +56,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   void tellLoad(settings, guard, ended.signal);
   void partitions.follow(ending.begun, ended.signal);
   await wake(settings, first.shares.keys());
-  const received = receiveOn(settings, attempts, ending.begun, ending.lost);
+  const received = receiveMessages(settings, attempts, ending.begun, ending.lost);
   await aborted(ending.begun);
 
   await endAttempts(attempts, ending, settings.shutdownMs);
@@ -79,7 +79,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
  * Waits for the attempts to end. After `shutdownMs` their handlers are told to stop, and at last outcomes that could
  * not be stored are given up.
  */
-async function endAttempts(attempts: Attempts, ending: Ending, shutdownMs: number): Promise<void> {
+async function endAttempts(attempts: Attempts, ending: WorkerShutdown, shutdownMs: number): Promise<void> {
   const { lost } = ending;
   await attempts.untilIdle(shutdownMs, lost);
   if (!lost.aborted && !attempts.isIdle()) {

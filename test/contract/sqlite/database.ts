@@ -9,7 +9,7 @@ import { MalformedItemError } from '../../../lib/store/contract/errors.ts';
 import { readyLineName } from '../../../lib/store/contract/lines.ts';
 import type { KeyBacklog } from '../../../lib/store/contract/records.ts';
 import type { Heads } from '../../../lib/store/contract/requests.ts';
-import type { PlaceInLine } from '../../../lib/store/contract/verbs.ts';
+import type { RankOf } from '../../../lib/store/contract/verbs.ts';
 
 // Columns without a type keep what they are given: the rank of a due job is its time, that of a ready one is a text.
 const TABLES = `
@@ -31,7 +31,7 @@ export interface SqliteStoreOptions {
   readonly path: string;
   /** Epoch milliseconds. */
   readonly clock: () => number;
-  readonly place: PlaceInLine;
+  readonly place: RankOf;
 }
 
 interface Page {
@@ -49,7 +49,7 @@ const dueLineName = (partition: number): string => `due/${partition}`;
 export class Database {
   readonly clock: () => number;
   readonly #database: DatabaseSync;
-  readonly #place: PlaceInLine;
+  readonly #place: RankOf;
   readonly #statements = new Map<string, StatementSync>();
 
   constructor({ path, clock, place }: SqliteStoreOptions) {

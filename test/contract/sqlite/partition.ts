@@ -8,7 +8,7 @@ import {
   type Ledger,
   type Lookout,
   type PartitionState,
-  placesWithout,
+  entriesWithout,
   type Reservation,
   type WorkerRecord,
   workerAt,
@@ -69,7 +69,7 @@ export class SqlitePartitions implements PartitionStore, WorkerRecords {
       this.#database.putItem(partition, 'summary', summaryAfter(summary, commit));
       for (const { reservation, positions } of commit.drop) {
         const { jobs, ...rest } = this.#present(partition, reservation.batchId);
-        const left = placesWithout(jobs, new Set(positions));
+        const left = entriesWithout(jobs, new Set(positions));
         if (left.size === 0) this.#database.deleteItem(partition, 'reservation', rest.batchId);
         else this.#putReservation(partition, { ...rest, jobs: left });
       }

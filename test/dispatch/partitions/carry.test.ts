@@ -4,7 +4,7 @@ import type { Control } from '../../../lib/core/capacity.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { moveForDeclaration } from '../../../lib/dispatch/partitions/carry.ts';
-import type { Carried, PartitionState } from '../../../lib/store/contract/records.ts';
+import type { DeclarationProgress, PartitionState } from '../../../lib/store/contract/records.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 import { commitsOf, keysIn, type Moving, moving, waiting } from '../../stage/moving.ts';
 
@@ -33,7 +33,7 @@ async function coming(on: Moving) {
       carryOn(changes, context),
     /** Steps until there is nothing to do; answers what each came to. */
     steps: async (changes: Partial<PartitionState>, context: DispatchContext = on.context) => {
-      const all: Carried[] = [];
+      const all: DeclarationProgress[] = [];
       for (;;) {
         const carried = await carryOn(changes, context);
         if (carried === undefined) return all;

@@ -10,7 +10,7 @@ import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts
 import { DISPATCH_BUDGET, RAMP_FIRST } from '../../../lib/dispatch/tuning.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';
 import { listJobs } from '../../../lib/operate/inspect.ts';
-import { endIfDead } from '../../../lib/worker/dead-function.ts';
+import { endAttemptOfDeadFunction } from '../../../lib/worker/dead-function.ts';
 import { runJob } from '../../../lib/worker/run-job.ts';
 import { allOf } from '../../client/desk.ts';
 import { lockedJob, lockedPool } from '../../stage/locked.ts';
@@ -266,7 +266,7 @@ describe('jobs that run', () => {
     const { configuration } = await declarations.current();
     const typeUnder = declarations.typeUnder.bind(declarations);
     const context = { store, configuration, typeUnder, clock, random, log };
-    expect(await endIfDead(context, onlyJob(received))).toBe('ended');
+    expect(await endAttemptOfDeadFunction(context, onlyJob(received))).toBe('ended');
     expect(store.inspectJob(job?.id ?? '')).toMatchObject({ state: 'scheduled', workersLost: 1 });
   });
 

@@ -6,7 +6,7 @@ import { dispatch } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { quietOf as quietIn } from '../../../lib/dispatch/pass/quiet.ts';
 import { noKeys, orderOf, View } from '../../../lib/dispatch/view/view.ts';
-import type { PartitionState, Quiet } from '../../../lib/store/contract/records.ts';
+import type { PartitionState, NothingWaits } from '../../../lib/store/contract/records.ts';
 import { lockedJob, lockedPool } from '../../stage/locked.ts';
 import { type Stage, stage, storeWith } from '../../stage/stage.ts';
 
@@ -50,7 +50,7 @@ async function run(on: Stage, job: Job, context?: DispatchContext): Promise<void
 
 const stateOf = (on: Stage): Promise<PartitionState> =>
   on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs });
-const quietOf = async (on: Stage): Promise<Quiet | undefined> => (await stateOf(on)).quiet;
+const quietOf = async (on: Stage): Promise<NothingWaits | undefined> => (await stateOf(on)).quiet;
 /** From when on every read shows what was left waiting, from now. */
 const unseenForMs = async (on: Stage): Promise<number> =>
   ((await stateOf(on)).unseenUntilMs ?? -Infinity) - on.time.nowMs;

@@ -19,7 +19,7 @@ import {
 } from '../../../lib/dispatch/partitions/handover.ts';
 import { BESIDE_MAX } from '../../../lib/dispatch/tuning.ts';
 import type { HandoverMemory } from '../../../lib/dispatch/view/partition-cache.ts';
-import type { Carried, PartitionState, Reservation } from '../../../lib/store/contract/records.ts';
+import type { DeclarationProgress, PartitionState, Reservation } from '../../../lib/store/contract/records.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
 import { stage, storeWith } from '../../stage/stage.ts';
@@ -102,7 +102,7 @@ async function looking({
     readsOf: (partition: number): number => reads.filter((read) => read.partition === partition).length,
     look: async (
       input: {
-        readonly carried?: Carried | undefined;
+        readonly carried?: DeclarationProgress | undefined;
         readonly controls?: readonly Control[];
         readonly since?: number;
         readonly configuration?: PoolConfiguration;
@@ -181,7 +181,7 @@ describe('looks at other partitions', () => {
     expect(on.cached.handover).toBeUndefined();
   });
 
-  it.each<readonly [string, Looking, Carried | undefined]>([
+  it.each<readonly [string, Looking, DeclarationProgress | undefined]>([
     ['what they share was always so', { sharedSince: 0 }, undefined],
     ['there never was another one', { partitions: 1 }, undefined],
     ['this one is none any more', { partitions: 0, ever: 2 }, undefined],

@@ -13,12 +13,12 @@ import {
   withDeferredLosses,
 } from '../../../lib/dispatch/recovery/silence.ts';
 import { HELD_BACK_MAX_MS, RAMP_FIRST, WORKER_LEASE_MS } from '../../../lib/dispatch/tuning.ts';
-import type { Attendance } from '../../../lib/store/contract/records.ts';
+import type { Observation } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 
 /** The attendance after commits at these instants, the first pass's included. */
-const attendedAt = (...instants: readonly number[]): Attendance | undefined =>
-  instants.reduce<Attendance | undefined>((before, nowMs) => extendObservation(before, nowMs), undefined);
+const attendedAt = (...instants: readonly number[]): Observation | undefined =>
+  instants.reduce<Observation | undefined>((before, nowMs) => extendObservation(before, nowMs), undefined);
 
 describe('the attendance of a partition', () => {
   it('bears clocks that differ a little, and believes nothing of one that is far ahead', () => {
@@ -51,7 +51,7 @@ describe('the attendance of a partition', () => {
       fc.property(fc.array(fc.tuple(gap, skew, stood), { minLength: 1, maxLength: 40 }), (passes) => {
         let trueMs = NOW_MS;
         let outageEndMs = Number.NEGATIVE_INFINITY;
-        let attendance: Attendance | undefined;
+        let attendance: Observation | undefined;
         for (const [gapMs, skewMs, stoodMs] of passes) {
           trueMs += gapMs;
           // As long as nobody reads, there may be an outage.
@@ -70,13 +70,13 @@ describe('the attendance of a partition', () => {
 
 describe('a loss that is held back', () => {
   /** Ticks only: the wakes that should close the gaps never come. */
-  const ticks = (count: number, from: Attendance | undefined, startMs: number): Attendance => {
+  const ticks = (count: number, from: Observation | undefined, startMs: number): Observation => {
     let attendance = from;
     for (let tick = 0; tick < count; tick += 1) {
       const nowMs = startMs + tick * 60_000;
       attendance = withDeferredLosses(extendObservation(attendance, nowMs), true, nowMs);
     }
-    return attendance as Attendance;
+    return attendance as Observation;
   };
 
   it('is held back for five minutes at most, though each pass comes after a gap', () => {
@@ -95,7 +95,7 @@ describe('a loss that is held back', () => {
   it('is forgotten when the partition has been attended for a lease', () => {
     const held = ticks(1, undefined, NOW_MS);
     expect(held.heldBackSinceMs).toBe(NOW_MS);
-    let attendance: Attendance = held;
+    let attendance: Observation = held;
     for (let ms = 5_000; ms <= ATTENDED_MS; ms += 5_000) {
       attendance = withDeferredLosses(extendObservation(attendance, NOW_MS + ms), false, NOW_MS + ms);
     }

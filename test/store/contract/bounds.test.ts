@@ -47,7 +47,7 @@ import { encodeLedger } from '../../../lib/store/table/codec/ledger.ts';
 import { decodeLetter, encodeLetter } from '../../../lib/store/table/codec/letter.ts';
 import { encodeLoan, encodeRequest } from '../../../lib/store/table/codec/loan.ts';
 import { encodePartition } from '../../../lib/store/table/codec/lock.ts';
-import { encodeLedgerBase, plainPage } from '../../../lib/store/table/codec/page.ts';
+import { encodeLedgerSnapshot, plainSummary } from '../../../lib/store/table/codec/page.ts';
 import { encodeParkedMark } from '../../../lib/store/table/codec/parking.ts';
 import { encodeRejection } from '../../../lib/store/table/codec/rejection.ts';
 import {
@@ -65,14 +65,14 @@ import { encodeWorkerRecord } from '../../../lib/store/table/codec/worker.ts';
 import { requireItemFits, requireTransactionFits } from '../../../lib/store/table/limits.ts';
 import { itemBytes } from '../../../lib/store/table/metering.ts';
 import {
-  EMPTY_PAGE,
-  nextPage,
-  type Page,
-  type PageChange,
+  EMPTY_SUMMARY,
+  nextSummary,
+  type PartitionSummary,
+  type SummaryChange,
   requireBounded,
   reservationsIn,
 } from '../../../lib/store/table/page.ts';
-import { ledgerBytes, ledgersSince } from '../../../lib/store/table/page-ledgers.ts';
+import { ledgerBytes, changedLedgers } from '../../../lib/store/table/page-ledgers.ts';
 import {
   backlogKey,
   blockedLineName,
@@ -114,18 +114,18 @@ const times = <T>(count: number, make: (at: number) => T): T[] =>
 
 /** Commits one after the other, as a store does. */
 function committed(commits: Iterable<(live: readonly Reservation[]) => Commit>): {
-  readonly page: Page;
+  readonly page: PartitionSummary;
   readonly live: readonly Reservation[];
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
-  readonly changes: readonly PageChange[];
+  readonly changes: readonly SummaryChange[];
 } {
   let items = new Map<string, readonly Reservation[]>();
-  const changes: PageChange[] = [];
-  let page = EMPTY_PAGE;
+  const changes: SummaryChange[] = [];
+  let page = EMPTY_SUMMARY;
   for (const next of commits) {
     const commit = next(reservationsIn(page, items));
     requireBounded(commit);
-    const change = nextPage(page, commit, items, '');
+    const change = nextSummary(page, commit, items, '');
     page = change.page;
     items = new Map([...items, ...change.ahead].filter(([itemId]) => page.named.has(itemId)));
     changes.push(change);
@@ -167,7 +167,7 @@ function incompressibleLedgers(
 
 /** Charged again and again, so many are not worth a new base: the page has the most that it says beside one. */
 const LARGEST_CHARGED = 36;
-const largestPage = (): Page => {
+const largestPage = (): PartitionSummary => {
   const reserving = times(200, (at) => () => aCommit({ reserve: [aReservation([], { batchId: `${at}` })] }));
   const charging = times(
     30,
@@ -220,8 +220,8 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
     ),
   payload: () => encodePayload(largestJob(), PAYLOAD_ID, NOW_MS),
   reservation: () => plainReservations(PARTITION, ['item', [largestReservation()]], BIG),
-  ledgerBase: () => encodeLedgerBase(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36) }),
-  page: () => plainPage(PARTITION, largestPage(), '01234567'),
+  ledgerBase: () => encodeLedgerSnapshot(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36) }),
+  page: () => plainSummary(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
   control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
   ledger: () => encodeLedger(ledgerKey(PARTITION, KEY), largestLedger(0), BIG),
@@ -512,11 +512,11 @@ describe('the partition summary', () => {
                 }),
           ),
         );
-        let before = EMPTY_PAGE;
+        let before = EMPTY_SUMMARY;
         for (const { page, spilled } of changes) {
           const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + ledgerBytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
-          const since = [...ledgersSince(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
+          const since = [...changedLedgers(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
           expect(since).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
           // What leaves makes room for what comes, and for no more.
           const bytesOf = (all: Iterable<Ledger>): number =>
@@ -534,7 +534,7 @@ describe('the partition summary', () => {
     'fits into an item with its base, of names that deflate can make little of: twice %d characters',
     (nameLength) => {
       const ledgers = incompressibleLedgers(nameLength);
-      const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
+      const bytes = itemBytes(encodeLedgerSnapshot(PARTITION, { version: 999_999, ledgers }));
       expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
     },
   );
@@ -552,7 +552,7 @@ describe('the partition summary', () => {
       }),
     );
     const since = changes.map(({ page }) =>
-      [...ledgersSince(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0),
+      [...changedLedgers(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0),
     );
     expect(Math.max(...since)).toBeGreaterThan(LEDGERS_SINCE_BYTES_MAX / 2);
     expect(Math.max(...since)).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
@@ -561,7 +561,7 @@ describe('the partition summary', () => {
   it.each(Object.entries(ODD_CHARACTERS))('counts names as JSON writes them: %s', (_, characterOf) => {
     for (const nameLength of [4, 40]) {
       const ledgers = incompressibleLedgers(nameLength, characterOf);
-      const bytes = itemBytes(encodeLedgerBase(PARTITION, { version: 999_999, ledgers }));
+      const bytes = itemBytes(encodeLedgerSnapshot(PARTITION, { version: 999_999, ledgers }));
       expect(bytes).toBeLessThanOrEqual(ITEM_BOUNDS.ledgerBase);
       // As text, before it is compressed, names are what they were counted for.
       const counted = [...ledgers.values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
@@ -658,7 +658,7 @@ describe('the partition summary', () => {
         const { live, changes } = committed([...reserving, ...settling]);
         expect(new Map(live.map((each) => [each.batchId, each]))).toEqual(meant);
         for (const change of changes)
-          expect(itemBytes(plainPage(0, change.page, ''))).toBeLessThan(12_288 + INLINE_BYTES_MAX);
+          expect(itemBytes(plainSummary(0, change.page, ''))).toBeLessThan(12_288 + INLINE_BYTES_MAX);
       }),
       // What fails is large: a smaller one would take minutes to find.
       { numRuns: timesOf(20), endOnFailure: true },
@@ -682,7 +682,7 @@ describe('the partition summary', () => {
     );
     expect(live.length).toBe(3_000);
     expect(page.named.size).toBeLessThan(120);
-    expect(itemBytes(plainPage(0, page, ''))).toBeLessThan(8 * 1_024);
+    expect(itemBytes(plainSummary(0, page, ''))).toBeLessThan(8 * 1_024);
     // That takes less than a write for each third of them.
     expect(changes.reduce((sum, { ahead }) => sum + ahead.length, 0)).toBeLessThan(1_000);
   });

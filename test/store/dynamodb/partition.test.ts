@@ -1,14 +1,14 @@
 /** What a process that knew a partition makes of a table that was restored under its name. */
 import { expect, it } from 'vitest';
 import { DynamoPartitionStore } from '../../../lib/store/dynamodb/partition.ts';
-import { encodePage } from '../../../lib/store/table/codec/page.ts';
+import { encodeSummary } from '../../../lib/store/table/codec/page.ts';
 import { encodeReservations } from '../../../lib/store/table/codec/reservation.ts';
-import { EMPTY_PAGE } from '../../../lib/store/table/page.ts';
+import { EMPTY_SUMMARY } from '../../../lib/store/table/page.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 
 it('commits to a restored table, whose version is behind the one that it knew', async () => {
-  const pageOf = (version: number) => encodePage(0, { ...EMPTY_PAGE, version }, `commit-${version}`);
+  const pageOf = (version: number) => encodeSummary(0, { ...EMPTY_SUMMARY, version }, `commit-${version}`);
   let page = pageOf(1_000);
   const items = {
     table: {
@@ -37,7 +37,7 @@ it('commits to a restored table, whose version is behind the one that it knew', 
 it('takes a version that parking has raised for its own only if it knew the one before', async () => {
   const items = {
     table: { put: async () => ({ applied: true }) },
-    collection: async () => [encodePage(0, { ...EMPTY_PAGE, version: 1_000 }, 'commit')],
+    collection: async () => [encodeSummary(0, { ...EMPTY_SUMMARY, version: 1_000 }, 'commit')],
     baseOf: async () => undefined,
     keyRanks: { sawLedger: () => undefined },
     readable: async () => [],
@@ -59,7 +59,7 @@ it('tidies nothing that a restored table names, though it knew a later one that 
   const reservation = aReservation([{ id: 'a' }], { batchId: '850-1' });
   const kept = encodeReservations(0, [itemId, [reservation]], 850);
   const pageOf = (version: number, named: readonly string[]) =>
-    encodePage(0, { ...EMPTY_PAGE, version, named: new Set(named) }, `commit-${version}`);
+    encodeSummary(0, { ...EMPTY_SUMMARY, version, named: new Set(named) }, `commit-${version}`);
   let table = [pageOf(1_000, []), kept];
   let isAway = true;
   const deleted: unknown[] = [];

@@ -29,7 +29,7 @@ import {
   leaderKey,
   ledgerKey,
   loanKey,
-  pageKey,
+  summaryKey,
   payloadKey,
   reservationKey,
   workerKey,
@@ -185,7 +185,7 @@ describe('a job item of which only the content is wrong', () => {
 describe('an item that must not be guessed at', () => {
   it.each([
     ['leader', leaderKey(3), 'deploy the stack again'],
-    ['page', pageKey(3), 'deleting it forgets'],
+    ['page', summaryKey(3), 'deleting it forgets'],
     ['reservation', reservationKey(3, '1-1'), 'Once none of them can be running'],
     ['loan', loanKey(3, 'l'), "the other partition's copy"],
     ['worker', workerKey(3, 'w'), 'correct or delete the item'],

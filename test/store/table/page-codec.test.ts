@@ -4,16 +4,16 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { wholeUnits } from '../../../lib/core/fairness.ts';
 import type { Ledger } from '../../../lib/store/contract/records.ts';
-import { decodePage, encodePage, plainPage } from '../../../lib/store/table/codec/page.ts';
+import { decodeSummary, encodeSummary, plainSummary } from '../../../lib/store/table/codec/page.ts';
 import { itemBytes, writeUnitsOf } from '../../../lib/store/table/metering.ts';
-import { EMPTY_PAGE, type Page } from '../../../lib/store/table/page.ts';
-import { pageKey } from '../../../lib/store/table/schema.ts';
+import { EMPTY_SUMMARY, type PartitionSummary } from '../../../lib/store/table/page.ts';
+import { summaryKey } from '../../../lib/store/table/schema.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 import { anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 
-const pageOf = (ledgers: readonly Ledger[], changes: Partial<Page> = {}): Page => ({
-  ...EMPTY_PAGE,
+const pageOf = (ledgers: readonly Ledger[], changes: Partial<PartitionSummary> = {}): PartitionSummary => ({
+  ...EMPTY_SUMMARY,
   version: 7,
   ledgers: new Map(ledgers.map((ledger) => [ledger.fairnessKey, ledger])),
   ...changes,
@@ -46,8 +46,8 @@ describe('a page', () => {
           batches: new Map([['1-1', { settled: new Set([0, 3]) }]]),
           inline: new Map([[reservation.batchId, reservation]]),
         });
-        expect(decodePage(encodePage(0, page, 'c'))).toEqual(page);
-        expect(decodePage(plainPage(0, page, 'c'))).toEqual(page);
+        expect(decodeSummary(encodeSummary(0, page, 'c'))).toEqual(page);
+        expect(decodeSummary(plainSummary(0, page, 'c'))).toEqual(page);
       }),
     );
   });
@@ -59,14 +59,14 @@ describe('a page', () => {
       [100, 2, 4],
     ] as const) {
       const page = pageOf(ledgersOf(keys));
-      expect(writeUnitsOf(itemBytes(plainPage(0, page, 'commit-1')))).toBe(plain);
-      expect(writeUnitsOf(itemBytes(encodePage(0, page, 'commit-1')))).toBe(units);
+      expect(writeUnitsOf(itemBytes(plainSummary(0, page, 'commit-1')))).toBe(plain);
+      expect(writeUnitsOf(itemBytes(encodeSummary(0, page, 'commit-1')))).toBe(units);
     }
   });
 
   it('says as it is what it can say for one unit', () => {
     const page = pageOf(ledgersOf(5));
-    expect(encodePage(0, page, 'c')).toEqual(plainPage(0, page, 'c'));
+    expect(encodeSummary(0, page, 'c')).toEqual(plainSummary(0, page, 'c'));
   });
 
   it.each([
@@ -75,11 +75,11 @@ describe('a page', () => {
     ['more than a page can say', undefined],
   ])('that is damaged is refused by name: %s', (_what, bytes) => {
     const z = bytes ?? deflateRawSync('x'.repeat(5 * 1024 * 1024));
-    const item = { ...encodePage(0, pageOf(ledgersOf(50)), 'c'), z };
-    expect(() => decodePage(item)).toThrow(
+    const item = { ...encodeSummary(0, pageOf(ledgersOf(50)), 'c'), z };
+    expect(() => decodeSummary(item)).toThrow(
       expect.objectContaining({
         name: 'MalformedItemError',
-        key: `${pageKey(0).pk} ${pageKey(0).sk}`,
+        key: `${summaryKey(0).pk} ${summaryKey(0).sk}`,
         attribute: 'z',
       }),
     );
@@ -91,8 +91,8 @@ describe('a page', () => {
     ['a cost that is none', [NOW_MS, ['a'], ['x'], [0]]],
     ['an instant that is none', [NOW_MS, ['a'], [1], ['x']]],
   ])('whose ledgers are damaged is refused by name: %s', (_what, ledgers) => {
-    const item = { ...plainPage(0, pageOf([]), ''), k: JSON.stringify(ledgers) };
-    expect(() => decodePage(item)).toThrow(
+    const item = { ...plainSummary(0, pageOf([]), ''), k: JSON.stringify(ledgers) };
+    expect(() => decodeSummary(item)).toThrow(
       expect.objectContaining({ name: 'MalformedItemError', attribute: 'k' }),
     );
   });

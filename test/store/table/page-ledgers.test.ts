@@ -3,18 +3,18 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
   ledgerBytes,
-  ledgersSince,
+  changedLedgers,
   nextLedgers,
-  type PageLedgers,
+  type SummaryLedgers,
 } from '../../../lib/store/table/page-ledgers.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
 import { expectSame } from '../../fixtures/same.ts';
 import { timesOf } from '../../fixtures/times.ts';
 
-const EMPTY: PageLedgers = { version: 0, ledgers: new Map() };
+const EMPTY: SummaryLedgers = { version: 0, ledgers: new Map() };
 
 /** The same ledgers, of which nothing is kept. */
-const anew = (page: PageLedgers): PageLedgers => ({ ...page, ledgers: new Map(page.ledgers) });
+const anew = (page: SummaryLedgers): SummaryLedgers => ({ ...page, ledgers: new Map(page.ledgers) });
 
 it.each([
   ['few keys', 20, ''],
@@ -42,7 +42,7 @@ it.each([
           chargedMean,
         };
         // In the same order, too.
-        expectSame([...ledgersSince(page)], [...ledgersSince(anew(page))]);
+        expectSame([...changedLedgers(page)], [...changedLedgers(anew(page))]);
       }
     }),
     // To shrink hundreds of charges takes a minute.
@@ -62,7 +62,7 @@ it('a base is written where many keys are charged, and holds all of them', () =>
     if (base === undefined) continue;
     bases += 1;
     expect(base.ledgers).toEqual(after);
-    expect(ledgersSince(page).size).toBe(0);
+    expect(changedLedgers(page).size).toBe(0);
   }
   expect(bases).toBeGreaterThan(0);
   expect(bases).toBeLessThan(30);
@@ -100,9 +100,9 @@ it('what leaves a page that is full is not written as changed since its base', (
     const { spilled, isBase, doneAnew } = charge([`${at}/`.padEnd(500, 'x')]);
     expect(isBase).toBe(doneAnew().base !== undefined);
     left += spilled.length;
-    const since = ledgersSince(page);
+    const since = changedLedgers(page);
     expect(spilled.filter(({ fairnessKey }) => since.has(fairnessKey))).toEqual([]);
-    if (at % 10 === 0) expect([...since.keys()]).toEqual([...ledgersSince(anew(page)).keys()]);
+    if (at % 10 === 0) expect([...since.keys()]).toEqual([...changedLedgers(anew(page)).keys()]);
   }
   expect(left).toBeGreaterThan(0);
 });

@@ -5,18 +5,18 @@ import type { Ledger, Reservation } from '../../../lib/store/contract/records.ts
 import type { Commit } from '../../../lib/store/contract/requests.ts';
 import type { Item } from '../../../lib/store/table/codec/attributes.ts';
 import {
-  decodeLedgerBase,
-  decodePage,
-  encodeLedgerBase,
-  encodePage,
-  isOfBase,
+  decodeLedgerSnapshot,
+  decodeSummary,
+  encodeLedgerSnapshot,
+  encodeSummary,
+  matchesSnapshot,
 } from '../../../lib/store/table/codec/page.ts';
 import { itemBytes } from '../../../lib/store/table/metering.ts';
 import {
-  EMPTY_PAGE,
-  isPageAlone,
-  nextPage,
-  type PageChange,
+  EMPTY_SUMMARY,
+  isSingleWrite,
+  nextSummary,
+  type SummaryChange,
   reservationsIn,
 } from '../../../lib/store/table/page.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
@@ -76,14 +76,14 @@ describe('a page', () => {
   it('means what every ledger and every reservation would, each in an item of its own', () => {
     fc.assert(
       fc.property(passes, (all) => {
-        let page = EMPTY_PAGE;
+        let page = EMPTY_SUMMARY;
         let base: Item | undefined;
         const own = new Items<Ledger>();
         const items = new Items<readonly Reservation[]>();
         let known:
           | { readonly version: number; readonly items: ReadonlyMap<string, readonly Reservation[]> }
           | undefined;
-        const putAhead = ({ ahead, spilled }: PageChange, version: number): boolean =>
+        const putAhead = ({ ahead, spilled }: SummaryChange, version: number): boolean =>
           [
             ...ahead.map(([itemId, reservations]) => items.put(itemId, reservations, version)),
             ...spilled.map((each) => own.put(each.fairnessKey, each, version)),
@@ -140,7 +140,7 @@ describe('a page', () => {
               : [],
           });
           const knows = isKnown && known?.version === page.version ? known.items : items.all;
-          const change = nextPage(page, commit, knows, `${commits}`);
+          const change = nextSummary(page, commit, knows, `${commits}`);
           const { version } = page;
           if (isRefused) {
             if (isLate) late.push(() => void putAhead(change, version));
@@ -150,17 +150,17 @@ describe('a page', () => {
           expect(putAhead(change, version)).toBe(true);
           for (const arrive of [...late, ...late]) arrive();
           if (!isLate) late = [];
-          const item = encodePage(0, change.page, '');
-          const [old, written] = [base, change.base && encodeLedgerBase(0, change.base)];
+          const item = encodeSummary(0, change.page, '');
+          const [old, written] = [base, change.base && encodeLedgerSnapshot(0, change.base)];
           base = written ?? base;
-          page = decodePage(item, base && decodeLedgerBase(base));
+          page = decodeSummary(item, base && decodeLedgerSnapshot(base));
           expect(page).toEqual(change.page);
           expect([...page.ledgers.keys()]).toEqual([...change.page.ledgers.keys()]);
           // A reader that finds one of the two as it was before the commit, and the other one as it is after it, sees that.
           if (written !== undefined) {
-            expect(isOfBase(item, old && decodeLedgerBase(old))).toBe(false);
+            expect(matchesSnapshot(item, old && decodeLedgerSnapshot(old))).toBe(false);
             if (old !== undefined)
-              expect(isOfBase(encodePage(0, before.page, ''), decodeLedgerBase(written))).toBe(false);
+              expect(matchesSnapshot(encodeSummary(0, before.page, ''), decodeLedgerSnapshot(written))).toBe(false);
           }
           known = { version: page.version, items: new Map([...knows, ...change.ahead]) };
           const [present, unnamed] = [
@@ -193,7 +193,7 @@ describe('a page', () => {
           const seen = reservationsIn(page, there);
           expect(new Map(seen.map((each) => [each.batchId, each]))).toEqual(meant);
           expect(seen).toHaveLength(meant.size);
-          expect(itemBytes(encodePage(0, page, ''))).toBeLessThan(10_240);
+          expect(itemBytes(encodeSummary(0, page, ''))).toBeLessThan(10_240);
           // A dispatcher that reads meanwhile may see the page before and the items after it: all of them, or it reads again.
           if ([...before.page.named].every((itemId) => there.has(itemId))) {
             const mixed = reservationsIn(before.page, there);
@@ -207,8 +207,8 @@ describe('a page', () => {
   it('keeps what whole types cost, and leaves what single resources cost to items of their own', () => {
     const ofType = anEstimate();
     const ofResource = anEstimate({ resourceId: 'photos' });
-    const { page, estimates } = nextPage(
-      EMPTY_PAGE,
+    const { page, estimates } = nextSummary(
+      EMPTY_SUMMARY,
       aCommit({ estimates: [ofType, ofResource] }),
       new Map(),
       '',
@@ -225,7 +225,7 @@ describe('the ledgers of a page', () => {
     const random = seeded(7);
     const own = new Map<string, Ledger>();
     const charged = new Map<string, Ledger>();
-    let page = EMPTY_PAGE;
+    let page = EMPTY_SUMMARY;
     let base: Item | undefined;
     let left = 0;
     let back = 0;
@@ -237,10 +237,10 @@ describe('the ledgers of a page', () => {
       const ledgers = Array.from(names, (fairnessKey) => aLedger({ fairnessKey, settledCostMs: commits }));
       for (const ledger of ledgers) charged.set(ledger.fairnessKey, ledger);
       const before = page.gone ?? new Set();
-      const change = nextPage(page, aCommit({ ledgers }), new Map(), '');
+      const change = nextSummary(page, aCommit({ ledgers }), new Map(), '');
       for (const ledger of change.spilled) own.set(ledger.fairnessKey, ledger);
-      base = change.base === undefined ? base : encodeLedgerBase(0, change.base);
-      page = decodePage(encodePage(0, change.page, ''), base && decodeLedgerBase(base));
+      base = change.base === undefined ? base : encodeLedgerSnapshot(0, change.base);
+      page = decodeSummary(encodeSummary(0, change.page, ''), base && decodeLedgerSnapshot(base));
       expect(page).toEqual(change.page);
       const toldOf = ([key]: readonly [string, Ledger]): Ledger | undefined =>
         page.ledgers.get(key) ?? own.get(key);
@@ -249,31 +249,31 @@ describe('the ledgers of a page', () => {
       left += page.gone?.size ?? 0;
       back += [...before].filter((key) => page.ledgers.has(key)).length;
       // Without its base, a page has what was charged since, and no ledger twice.
-      expect(decodePage(encodePage(0, page, '')).gone).toBeUndefined();
+      expect(decodeSummary(encodeSummary(0, page, '')).gone).toBeUndefined();
     }
     expect(left).toBeGreaterThan(timesOf(150));
     expect(back).toBeGreaterThan(timesOf(20));
   });
 
-  const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly PageChange[] => {
-    const changes: PageChange[] = [];
-    let page = nextPage(EMPTY_PAGE, aCommit({}), new Map(), '').page;
+  const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly SummaryChange[] => {
+    const changes: SummaryChange[] = [];
+    let page = nextSummary(EMPTY_SUMMARY, aCommit({}), new Map(), '').page;
     let base: Item | undefined;
     for (let at = 0; at < commits; at += 1) {
       const ledgers = chargedOf(at).map((key) =>
         aLedger({ fairnessKey: `customer-${key}`, settledCostMs: at }),
       );
-      const change = nextPage(page, aCommit({ ledgers }), new Map(), '');
-      base = change.base === undefined ? base : encodeLedgerBase(0, change.base);
-      page = decodePage(encodePage(0, change.page, 'commit-1'), base && decodeLedgerBase(base));
+      const change = nextSummary(page, aCommit({ ledgers }), new Map(), '');
+      base = change.base === undefined ? base : encodeLedgerSnapshot(0, change.base);
+      page = decodeSummary(encodeSummary(0, change.page, 'commit-1'), base && decodeLedgerSnapshot(base));
       // As it was stored, whatever of it stands where.
       expectSame([...page.ledgers], [...change.page.ledgers]);
       changes.push(change);
     }
     return changes;
   };
-  const bytesOf = (changes: readonly PageChange[]): readonly number[] =>
-    changes.map(({ page }) => itemBytes(encodePage(0, page, 'commit-1')));
+  const bytesOf = (changes: readonly SummaryChange[]): readonly number[] =>
+    changes.map(({ page }) => itemBytes(encodeSummary(0, page, 'commit-1')));
   const some = (count: number, at: number): readonly number[] =>
     Array.from({ length: count }, (_, place) => (at * count + place) % KEYS);
 
@@ -304,7 +304,7 @@ describe('the ledgers of a page', () => {
 });
 
 describe('a commit', () => {
-  const alone: PageChange = { page: EMPTY_PAGE, spilled: [], estimates: [], ahead: [] };
+  const alone: SummaryChange = { page: EMPTY_SUMMARY, spilled: [], estimates: [], ahead: [] };
   const loan = {
     loanId: 'loan',
     from: 0,
@@ -314,7 +314,7 @@ describe('a commit', () => {
     expiresAtMs: 1,
   };
 
-  it.each<[string, boolean, Partial<PageChange>, Partial<Commit>]>([
+  it.each<[string, boolean, Partial<SummaryChange>, Partial<Commit>]>([
     ['the page', true, {}, {}],
     ['what a resource costs', true, { estimates: [anEstimate({ resourceId: 'r' })] }, {}],
     ['a reservation whose item is put before the page', true, { ahead: [['item', [aReservation()]]] }, {}],
@@ -323,31 +323,31 @@ describe('a commit', () => {
     ['a loan', false, {}, { lend: [loan] }],
     ['a loan that ends', false, {}, { giveBack: [{ loan, left: 0 }] }],
   ])('of %s is one write of the page: %s', (_what, isAlone, change, commit) => {
-    expect(isPageAlone({ ...alone, ...change }, aCommit(commit))).toBe(isAlone);
+    expect(isSingleWrite({ ...alone, ...change }, aCommit(commit))).toBe(isAlone);
   });
 
   it('puts what lasts into one item with what has no room, as the commit leaves it', () => {
     const jobs = Array.from({ length: 300 }, (_, at) => ({ id: `job-${at}` }));
     const lasting = aReservation([{ id: 'one' }, { id: 'two' }], { reservedAtMs: 0 });
-    const { page } = nextPage(EMPTY_PAGE, aCommit({ reserve: [lasting] }), new Map(), '');
+    const { page } = nextSummary(EMPTY_SUMMARY, aCommit({ reserve: [lasting] }), new Map(), '');
     const made = aReservation(jobs, { reservedAtMs: 100_000, version: 1 });
     const settles = aCommit({
       version: 1,
       drop: [{ reservation: lasting, positions: [0] }],
       reserve: [made],
     });
-    const change = nextPage(page, settles, new Map(), 'n');
+    const change = nextSummary(page, settles, new Map(), 'n');
     const left = { ...lasting, jobs: new Map([...lasting.jobs].slice(1)) };
     expect(change.ahead).toEqual([['1-n.0', [made, left]]]);
     const items = new Map(change.ahead);
     expect(reservationsIn(change.page, items)).toEqual([left, made]);
     // One of two that is settled whole keeps its mark while the other one has the item named.
     const first = aCommit({ version: 2, drop: [{ reservation: left, positions: [1] }] });
-    const half = nextPage(change.page, first, items, '').page;
+    const half = nextSummary(change.page, first, items, '').page;
     expect(reservationsIn(half, items)).toEqual([made]);
     expect([half.named.size, half.batches.size]).toEqual([1, 1]);
     const second = aCommit({ version: 3, drop: [{ reservation: made, positions: [...made.jobs.keys()] }] });
-    const last = nextPage(half, second, items, '').page;
+    const last = nextSummary(half, second, items, '').page;
     expect([last.named.size, last.batches.size, last.inline.size]).toEqual([0, 0, 0]);
   });
 
@@ -360,25 +360,25 @@ describe('a commit', () => {
 
   it('that postpones a reservation leaves settled what is settled of it, however much that is', () => {
     const large = placesOf('large', 300);
-    const made = nextPage(EMPTY_PAGE, aCommit({ reserve: [large] }), new Map(), '');
+    const made = nextSummary(EMPTY_SUMMARY, aCommit({ reserve: [large] }), new Map(), '');
     const items = new Map(made.ahead);
     const positions = [...large.jobs.keys()].slice(0, 290);
     const drop = [{ reservation: large, positions }];
-    const settled = nextPage(made.page, aCommit({ version: 1, drop }), items, '').page;
+    const settled = nextSummary(made.page, aCommit({ version: 1, drop }), items, '').page;
     const postpone = [{ reservation: large, checkAtMs: 99_000 }];
-    const { page } = nextPage(settled, aCommit({ version: 2, postpone }), items, '');
+    const { page } = nextSummary(settled, aCommit({ version: 2, postpone }), items, '');
     const [left] = reservationsIn(page, items);
     expect([left?.jobs.size, left?.checkAtMs]).toEqual([10, 99_000]);
   });
 
   it('lets small items become one where the page names too many', () => {
     const items = new Map<string, readonly Reservation[]>();
-    let { page } = { page: EMPTY_PAGE };
+    let { page } = { page: EMPTY_SUMMARY };
     const counts: number[] = [];
     for (let version = 0; version < 150; version += 1) {
       // Of the first, nothing more has room in the page.
       const reserve = [placesOf(`batch-${version}`, version === 0 ? 300 : 20, version)];
-      const change = nextPage(page, aCommit({ version, reserve }), items, 'n');
+      const change = nextSummary(page, aCommit({ version, reserve }), items, 'n');
       for (const [name, reservations] of change.ahead) items.set(name, reservations);
       ({ page } = change);
       counts.push(page.named.size);
@@ -389,14 +389,14 @@ describe('a commit', () => {
   });
 
   it('takes reservations of long jobs out of the page once they fill much of it, all at once, and no others', () => {
-    const first = nextPage(
-      EMPTY_PAGE,
+    const first = nextSummary(
+      EMPTY_SUMMARY,
       aCommit({ reserve: [placesOf('a', 30), placesOf('b', 30)] }),
       new Map(),
       '',
     ).page;
-    const reservedAt = (reservedAtMs: number): PageChange =>
-      nextPage(first, aCommit({ version: 1, reserve: [placesOf('c', 1, reservedAtMs)] }), new Map(), 'n');
+    const reservedAt = (reservedAtMs: number): SummaryChange =>
+      nextSummary(first, aCommit({ version: 1, reserve: [placesOf('c', 1, reservedAtMs)] }), new Map(), 'n');
     const soon = reservedAt(30_000);
     expect([[...soon.page.inline.keys()], soon.ahead]).toEqual([['a', 'b', 'c'], []]);
     const late = reservedAt(30_001);

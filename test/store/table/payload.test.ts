@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { decodeJob, encodeJob, encodePayload } from '../../../lib/store/table/codec/job.ts';
 import { itemBytes, writeUnitsOf } from '../../../lib/store/table/metering.ts';
-import { packPayload, standsApart, unpackPayload } from '../../../lib/store/table/payload.ts';
+import { packPayload, needsOwnItem, unpackPayload } from '../../../lib/store/table/payload.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { noise } from '../../fixtures/noise.ts';
 
@@ -44,7 +44,7 @@ const bytesOf = (job: Job, payload: number, payloadId?: string): number => {
 /** The least payload that stands apart. */
 const threshold = (job: Job): number => {
   let bytes = 0;
-  while (!standsApart(job, bytes)) bytes += 1;
+  while (!needsOwnItem(job, bytes)) bytes += 1;
   return bytes;
 };
 
@@ -59,7 +59,7 @@ describe('a payload', () => {
   });
 
   it('of 200 bytes stands in its job’s item, and of 600 apart', () => {
-    expect([200, 600, 4_096, 65_536].map((bytes) => standsApart(running(), bytes))).toEqual([
+    expect([200, 600, 4_096, 65_536].map((bytes) => needsOwnItem(running(), bytes))).toEqual([
       false,
       true,
       true,
@@ -69,7 +69,7 @@ describe('a payload', () => {
 
   it('never costs more apart than inside, over the life of a job, with room for its end', () => {
     for (let bytes = 0; bytes < 20_000; bytes += 37) {
-      if (!standsApart(running(), bytes)) continue;
+      if (!needsOwnItem(running(), bytes)) continue;
       const inside = 4 * writeUnitsOf(bytesOf(running(), bytes) + ROOM_BYTES);
       const own = encodePayload(running({ payload: noise(bytes - 2) }), PAYLOAD_ID, NOW_MS);
       const moving = bytesOf(running(), 0, PAYLOAD_ID);
@@ -80,13 +80,13 @@ describe('a payload', () => {
 
   it('stands where it stands for the whole life of its job', () => {
     const job = aJob({ payload: 'x'.repeat(450) });
-    expect(standsApart(job, 452)).toBe(standsApart({ ...job, ...running(), id: job.id }, 452));
+    expect(needsOwnItem(job, 452)).toBe(needsOwnItem({ ...job, ...running(), id: job.id }, 452));
   });
 
   it('stands apart of a job whose names alone take a write unit only where that saves something', () => {
     const job = running({ label: 'x'.repeat(256), fairnessKey: 'k'.repeat(300) });
-    expect(standsApart(job, 50)).toBe(false);
-    expect(standsApart(job, 2_000)).toBe(true);
+    expect(needsOwnItem(job, 50)).toBe(false);
+    expect(needsOwnItem(job, 2_000)).toBe(true);
   });
 });
 

@@ -13,7 +13,7 @@ import { encodeEstimate } from '../../table/codec/estimate.ts';
 import { encodeJob, encodePayload } from '../../table/codec/job.ts';
 import { encodeLedger } from '../../table/codec/ledger.ts';
 import { encodeLetter } from '../../table/codec/letter.ts';
-import { encodeLedgerBase, encodePage } from '../../table/codec/page.ts';
+import { encodeLedgerSnapshot, encodeSummary } from '../../table/codec/page.ts';
 import { encodeReservations } from '../../table/codec/reservation.ts';
 import {
   entryOf,
@@ -24,8 +24,8 @@ import {
   TRANSACTION_FACTOR,
   writeUnitsOf,
 } from '../../table/metering.ts';
-import { isPageAlone, lendingItems, type Page, type PageChange } from '../../table/page.ts';
-import { isApart } from '../../table/payload.ts';
+import { isSingleWrite, lendingItems, type PartitionSummary, type SummaryChange } from '../../table/page.ts';
+import { hasOwnItem } from '../../table/payload.ts';
 import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../../table/schema.ts';
 import type { LineEntry } from './lines-index.ts';
 
@@ -40,12 +40,12 @@ const jobItem = (entry: LineEntry<Job>): Item =>
   encodeJob(
     entry.value,
     entry.line === '' ? undefined : { line: entry.line, rank: entry.rank },
-    isApart(entry.value) ? PAYLOAD_ID : undefined,
+    hasOwnItem(entry.value) ? PAYLOAD_ID : undefined,
   );
 
 /** The size of the payload's item; 0 if the payload is in the job's item. */
 const payloadBytes = (job: Job): number =>
-  isApart(job) ? itemBytes(encodePayload(job, PAYLOAD_ID, job.runAtMs)) : 0;
+  hasOwnItem(job) ? itemBytes(encodePayload(job, PAYLOAD_ID, job.runAtMs)) : 0;
 
 const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklog>): Item => ({
   ...backlogKey(partition, type, entry.value.fairnessKey),
@@ -65,7 +65,7 @@ const ledgerBytes = (partition: number, ledger: Ledger, version: number): number
 
 /** The items of a job that stands in no line: one, or two if the payload has its own. */
 export const tableItemsOf = (job: Job): readonly Item[] =>
-  isApart(job)
+  hasOwnItem(job)
     ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
     : [encodeJob(job, undefined)];
 
@@ -89,12 +89,12 @@ function cachedBytes<T extends object>(
   };
 }
 
-const pageBytes = cachedBytes<Page>((partition, page) => encodePage(partition, page, COMMIT_ID));
-const baseBytes = cachedBytes(encodeLedgerBase);
+const pageBytes = cachedBytes<PartitionSummary>((partition, page) => encodeSummary(partition, page, COMMIT_ID));
+const baseBytes = cachedBytes(encodeLedgerSnapshot);
 
 /** A partition's summary, and its items of reservations. */
 interface BilledPartition {
-  readonly page: Page;
+  readonly page: PartitionSummary;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
@@ -307,7 +307,7 @@ export class Bill {
   readLedgers(
     partition: number,
     fairnessKeys: readonly string[],
-    page: Page,
+    page: PartitionSummary,
     ownLedgers: ReadonlyMap<string, Ledger>,
   ): number {
     const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, page), true);
@@ -348,7 +348,7 @@ export class Bill {
   readEstimates(
     partition: number,
     ids: readonly { readonly type: string; readonly resourceId: string }[],
-    page: Page,
+    page: PartitionSummary,
     ownEstimates: ReadonlyMap<string, EstimateRecord>,
   ): void {
     if (this.meter === undefined) return;
@@ -390,13 +390,13 @@ export class Bill {
     this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
-  committed(partition: number, { page: before }: BilledPartition, change: PageChange, commit: Commit): void {
+  committed(partition: number, { page: before }: BilledPartition, change: SummaryChange, commit: Commit): void {
     if (this.meter === undefined) return;
     const unitsOf = (items: readonly number[]): number =>
       items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
     const { page, base, ahead, spilled } = change;
     const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
-    const factor = isPageAlone(change, commit) ? 1 : TRANSACTION_FACTOR;
+    const factor = isSingleWrite(change, commit) ? 1 : TRANSACTION_FACTOR;
     const partitionUnits =
       unitsOf(ahead.map(([, reservations]) => reservationsBytes(partition, reservations))) +
       factor * unitsOf([pageOrBefore, ...Array.from({ length: lendingItems(commit) }, () => SMALL_BYTES)]);
@@ -422,14 +422,14 @@ export class Bill {
   /**
    * A commit of another version, refused by the condition of the summary. The items that a commit writes before the summary are not billed.
    */
-  lostCommit(partition: number, page: Page): void {
+  lostCommit(partition: number, page: PartitionSummary): void {
     if (this.meter === undefined) return;
     const bytes = pageBytes(partition, page);
     this.meter('commit', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
   /** Estimates are single writes after the commit. */
-  #wroteEstimates(partition: number, { estimates, page: { version } }: PageChange): void {
+  #wroteEstimates(partition: number, { estimates, page: { version } }: SummaryChange): void {
     for (const each of estimates) {
       const key = estimateKey(partition, each.type, each.resourceId);
       const writeUnits = writeUnitsOf(itemBytes(encodeEstimate(key, each, version)));
@@ -439,7 +439,7 @@ export class Bill {
   }
 
   /** Only the version of the summary is changed, in a transaction. */
-  raisedPage(verb: string, partition: number, page: Page): void {
+  raisedPage(verb: string, partition: number, page: PartitionSummary): void {
     if (this.meter === undefined) return;
     const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, page));
     this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });

@@ -13,7 +13,7 @@ import { encodeReservations } from '../../table/codec/reservation.ts';
 import { encodeWorkerRecord } from '../../table/codec/worker.ts';
 import { declarationHash, declarationParts } from '../../table/declaration.ts';
 import { requireItemFits } from '../../table/limits.ts';
-import type { PageChange } from '../../table/page.ts';
+import type { SummaryChange } from '../../table/page.ts';
 import type { ItemKey } from '../../table/schema.ts';
 import { tableItemsOf } from './bill.ts';
 
@@ -62,7 +62,7 @@ export function requireDeclarationFits(text: string): void {
 }
 
 /** @throws RefusedError */
-export function requireCommitFits(partition: number, { ahead, page }: PageChange): void {
+export function requireCommitFits(partition: number, { ahead, page }: SummaryChange): void {
   for (const item of ahead) {
     const [, reservations] = item;
     if (reservationBytesAtMost(reservations.flatMap(({ jobs }) => [...jobs.values()])) > ITEM_BYTES_MAX)

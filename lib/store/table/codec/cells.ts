@@ -6,9 +6,9 @@ import { MalformedItemError } from '../../contract/errors.ts';
 import {
   LOAN_PREFIX,
   leaderKey,
-  ledgerBaseKey,
+  ledgerSnapshotKey,
   PARTITION_PREFIX,
-  pageKey,
+  summaryKey,
   RESERVATION_PREFIX,
 } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
@@ -142,10 +142,10 @@ function printValue(value: unknown): string {
 const WAYS_OUT: readonly (readonly [string, string])[] = [
   [leaderKey(0).sk, 'delete it, and deploy the stack again, which writes the declaration to the partition'],
   [
-    pageKey(0).sk,
+    summaryKey(0).sk,
     'correct it; deleting it forgets the costs of active keys, and settled positions count again',
   ],
-  [ledgerBaseKey(0).sk, 'delete it: the costs of its keys are forgotten'],
+  [ledgerSnapshotKey(0).sk, 'delete it: the costs of its keys are forgotten'],
   [
     RESERVATION_PREFIX,
     'correct it, or restore it from a backup, because it holds the capacity of its jobs. Once none of them can be running, set its j to the text [], and submit the jobs again that had not ended',

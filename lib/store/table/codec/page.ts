@@ -3,14 +3,14 @@
 import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
 import type { MalformedItemError } from '../../contract/errors.ts';
-import type { Attendance, Carried, EstimateRecord, Ledger, Quiet } from '../../contract/records.ts';
+import type { Observation, DeclarationProgress, EstimateRecord, Ledger, NothingWaits } from '../../contract/records.ts';
 import { itemBytes, writeUnitsOf } from '../metering.ts';
-import type { Page } from '../page.ts';
-import { type LedgerBase, ledgersSince } from '../page-ledgers.ts';
-import { ledgerBaseKey, pageKey } from '../schema.ts';
+import type { PartitionSummary } from '../page.ts';
+import { type LedgerSnapshot, changedLedgers } from '../page-ledgers.ts';
+import { ledgerSnapshotKey, summaryKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
-import { loosened, packReservations, unpackReservations } from './reservation.ts';
+import { unescapeControls, packReservations, unpackReservations } from './reservation.ts';
 
 /** A set of positions as one number in base 36, with a bit for each position. */
 function packPositions(positions: ReadonlySet<number>): string {
@@ -80,7 +80,7 @@ function unpackEstimates(packed: unknown): ReadonlyMap<string, EstimateRecord> {
   );
 }
 
-const packBatches = (batches: Page['batches']): string =>
+const packBatches = (batches: PartitionSummary['batches']): string =>
   JSON.stringify(
     [...batches].map(([batchId, { settled, checkAtMs }]) => [
       batchId,
@@ -89,7 +89,7 @@ const packBatches = (batches: Page['batches']): string =>
     ]),
   );
 
-function unpackBatches(packed: unknown): Page['batches'] {
+function unpackBatches(packed: unknown): PartitionSummary['batches'] {
   const rows = packed as readonly (readonly [string, string, number?])[];
   return new Map(
     rows.map(([batchId, positions, checkAtMs]) => {
@@ -103,10 +103,10 @@ function unpackBatches(packed: unknown): Page['batches'] {
   );
 }
 
-const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Attendance): string =>
+const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Observation): string =>
   JSON.stringify([sinceMs, atMs, ...(heldBackSinceMs === undefined ? [] : [heldBackSinceMs])]);
 
-function unpackAttendance(packed: unknown): Attendance {
+function unpackAttendance(packed: unknown): Observation {
   const [sinceMs, atMs, heldBackSinceMs] = packed as readonly [number, number, number?];
   if (![sinceMs, atMs, heldBackSinceMs ?? 0].every(Number.isFinite)) throw new TypeError('instants');
   return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
@@ -118,19 +118,19 @@ function unpackNames(packed: unknown): ReadonlySet<string> {
   return new Set(packed);
 }
 
-const packQuiet = ({ lookedAtMs, declared }: Quiet): string =>
+const packQuiet = ({ lookedAtMs, declared }: NothingWaits): string =>
   JSON.stringify([lookedAtMs, ...(declared === undefined ? [] : [declared])]);
 
-function unpackQuiet(packed: unknown): Quiet {
+function unpackQuiet(packed: unknown): NothingWaits {
   const [lookedAtMs, declared] = packed as readonly [number, number?];
   if (![lookedAtMs, declared ?? 0].every(Number.isFinite)) throw new TypeError('instants');
   return { lookedAtMs, ...(declared === undefined ? {} : { declared }) };
 }
 
-const packCarried = ({ version, moved, isDone, after, sinceVersion, isHandedOver }: Carried): string =>
+const packCarried = ({ version, moved, isDone, after, sinceVersion, isHandedOver }: DeclarationProgress): string =>
   JSON.stringify([version, moved, isDone, after ?? null, sinceVersion ?? null, isHandedOver ?? null]);
 
-function unpackCarried(packed: unknown): Carried {
+function unpackCarried(packed: unknown): DeclarationProgress {
   const [version, moved, isDone, after, sinceVersion, isHandedOver] = packed as readonly [
     number,
     number,
@@ -171,11 +171,11 @@ const TEXTS = [
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
 /** @param commitId - names the commit that wrote it, so that a repeated commit recognizes its own success */
-export const encodePage = (partition: number, page: Page, commitId: string): Item =>
-  compressed(plainPage(partition, page, commitId));
+export const encodeSummary = (partition: number, page: PartitionSummary, commitId: string): Item =>
+  compressed(plainSummary(partition, page, commitId));
 
-export const encodeLedgerBase = (partition: number, base: LedgerBase): Item =>
-  compressed(plainLedgerBase(partition, base));
+export const encodeLedgerSnapshot = (partition: number, base: LedgerSnapshot): Item =>
+  compressed(plainLedgerSnapshot(partition, base));
 
 /** Compresses the JSON attributes into one, if that takes fewer write units: a commit always writes the whole item. */
 function compressed(item: Item): Item {
@@ -199,16 +199,16 @@ function withPlainTexts(item: Item): Item {
 }
 
 /** The uncompressed item, which is its largest possible form. */
-export function plainPage(partition: number, page: Page, commitId: string): Item {
+export function plainSummary(partition: number, page: PartitionSummary, commitId: string): Item {
   return {
-    ...pageKey(partition),
+    ...summaryKey(partition),
     [A.version]: page.version,
     [A.commitId]: commitId,
     ...(page.base === undefined
       ? { [A.ledgers]: packLedgers(page.ledgers) }
       : {
           [A.baseVersion]: page.base.version,
-          [A.ledgersSince]: packLedgers(ledgersSince(page)),
+          [A.ledgersSince]: packLedgers(changedLedgers(page)),
           [A.goneSince]: page.gone === undefined ? undefined : JSON.stringify([...page.gone]),
         }),
     [A.estimates]: packEstimates(page.estimates),
@@ -225,13 +225,13 @@ export function plainPage(partition: number, page: Page, commitId: string): Item
 }
 
 /** The uncompressed snapshot. */
-export const plainLedgerBase = (partition: number, { version, ledgers }: LedgerBase): Item => ({
-  ...ledgerBaseKey(partition),
+export const plainLedgerSnapshot = (partition: number, { version, ledgers }: LedgerSnapshot): Item => ({
+  ...ledgerSnapshotKey(partition),
   [A.version]: version,
   [A.ledgers]: packLedgers(ledgers),
 });
 
-export function decodeLedgerBase(item: Item): LedgerBase {
+export function decodeLedgerSnapshot(item: Item): LedgerSnapshot {
   const cells = cellsOf(withPlainTexts(item));
   return { version: cells.count(A.version), ledgers: cells.packed(A.ledgers, unpackLedgers) };
 }
@@ -246,11 +246,11 @@ export const baseVersionOf = (item: Item): number | undefined => {
 };
 
 /** Whether a summary names this snapshot, or none. A snapshot of another version was read before or after the summary changed. */
-export const isOfBase = (item: Item, base: LedgerBase | undefined): boolean =>
+export const matchesSnapshot = (item: Item, base: LedgerSnapshot | undefined): boolean =>
   item[A.baseVersion] === undefined || item[A.baseVersion] === base?.version;
 
 /** The error for a summary whose snapshot is missing or cannot be read. */
-export const baseMissing = (item: Item): MalformedItemError =>
+export const snapshotMissing = (item: Item): MalformedItemError =>
   cellsOf(item).malformed(A.baseVersion, 'the version of the snapshot of ledgers');
 
 /** The id of the commit that wrote a summary, and the summary's version, which parking may have raised since. */
@@ -260,20 +260,20 @@ export const commitOf = (item: Item): { readonly commitId: unknown; readonly ver
 });
 
 /** @param base - the snapshot that was read with it; if the summary names another one, only the ledgers in the summary are returned */
-export function decodePage(item: Item, base?: LedgerBase): Page {
+export function decodeSummary(item: Item, base?: LedgerSnapshot): PartitionSummary {
   const cells = cellsOf(withPlainTexts(item));
   return {
     version: cells.count(A.version),
     ...(cells.has(A.baseVersion)
       ? mergeLedgers(
           cells.packed(A.ledgersSince, unpackLedgers),
-          isOfBase(item, base) ? base : undefined,
+          matchesSnapshot(item, base) ? base : undefined,
           cells.has(A.goneSince) ? cells.packed(A.goneSince, unpackNames) : undefined,
         )
       : { ledgers: cells.packed(A.ledgers, unpackLedgers) }),
     estimates: cells.packed(A.estimates, unpackEstimates),
     batches: cells.packed(A.batches, unpackBatches),
-    inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, loosened) : new Map(),
+    inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, unescapeControls) : new Map(),
     named: cells.has(A.namedBatches) ? cells.packed(A.namedBatches, unpackNames) : new Set(),
     parks: cells.has(A.parks),
     ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
@@ -286,10 +286,10 @@ export function decodePage(item: Item, base?: LedgerBase): Page {
 
 /** Merges the snapshot with the changed ledgers. The order stays that of the last charge. */
 function mergeLedgers(
-  since: Page['ledgers'],
-  base: LedgerBase | undefined,
+  since: PartitionSummary['ledgers'],
+  base: LedgerSnapshot | undefined,
   gone: ReadonlySet<string> | undefined,
-): Pick<Page, 'ledgers' | 'base' | 'gone'> {
+): Pick<PartitionSummary, 'ledgers' | 'base' | 'gone'> {
   if (base === undefined) return { ledgers: since };
   // planted: gone-forgotten
   const before = [...base.ledgers].filter(([key]) => !since.has(key) && gone?.has(key) !== true);

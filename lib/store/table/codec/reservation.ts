@@ -77,7 +77,7 @@ function escapeControls(json: string): string {
     );
 }
 
-export const loosened = (text: string): string =>
+export const unescapeControls = (text: string): string =>
   text.replace(
     PICTURE,
     (picture) => `\\u${(picture.charCodeAt(0) - PICTURES).toString(16).padStart(4, '0')}`,
@@ -181,6 +181,6 @@ export const reservationsMissing = (partition: number, itemId: string): Malforme
 
 export function decodeReservations(item: Item): ReservationItem {
   const cells = cellsOf(withText(item));
-  const reservations = cells.packed(A.reservations, unpackReservations, loosened);
+  const reservations = cells.packed(A.reservations, unpackReservations, unescapeControls);
   return [cells.text(A.sk).slice(RESERVATION_PREFIX.length), [...reservations.values()]];
 }
