@@ -60,8 +60,8 @@ const RANDOM = [
   'differential/many-keys',
   'operate/parked-shown',
   'store/contract/bounds',
-  'store/table/page',
-  'store/table/page-ledgers',
+  'store/table/summary',
+  'store/table/summary-ledgers',
 ].map((name) => `test/${name}.test.ts`);
 const isElsewhere = (process.env.FAIRLEAD_TEST_ENDPOINT ?? '') !== '';
 

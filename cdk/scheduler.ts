@@ -248,6 +248,15 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
    * already
    */
   on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
+    this.whenSettled(() => {
+      if (this.configuration.types.some(({ type }) => type === job.type)) return;
+      throw new ConfigurationError(
+        'job.type',
+        job.type,
+        'is not a job type of this scheduler',
+        'Declare it in `types`, or with addJobType.',
+      );
+    });
     return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
   }
 

@@ -1,9 +1,11 @@
 /** The props of a `WorkerFunction`: those of the CDK's `NodejsFunction`, of its bundling, and our own. */
 
+import { Token } from 'aws-cdk-lib';
 import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import type { VersionOptions } from 'aws-cdk-lib/aws-lambda';
 import type { BundlingOptions, NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
-import type { Check } from '../lib/core/read-fields.ts';
+import { ConfigurationError } from '../lib/core/errors.ts';
+import { type Check, wholeWithin } from '../lib/core/read-fields.ts';
 import { checkPlatform, type Platform } from './native-modules.ts';
 import {
   checkedElsewhere,
@@ -177,10 +179,23 @@ const PROPS: Readonly<Record<keyof WorkerFunctionProps, Check>> = {
   installedIn: checkText,
 };
 
+/** Lambda's bounds, MB and seconds. */
+const checkMemory = wholeWithin(128, 10_240, 'Leave it out for 1,024.');
+const LAMBDA_SECONDS_MAX = 900;
+
 /** @throws ConfigurationError for a misspelt prop, and for one of our own that is missing or impossible */
 export function checkWorkerFunction(props: WorkerFunctionProps): void {
   libraryObjectOf(PROPS)('', props);
   checkText('entry', props.entry);
+  const { memorySize, timeout } = props;
+  if (memorySize !== undefined && !Token.isUnresolved(memorySize)) checkMemory('memorySize', memorySize);
+  if (timeout !== undefined && !timeout.isUnresolved() && timeout.toSeconds() > LAMBDA_SECONDS_MAX)
+    throw new ConfigurationError(
+      'timeout',
+      `${timeout.toSeconds()} s`,
+      'is longer than a function may run',
+      'A function has at most 15 minutes; run longer jobs in processes (runFleetWorker).',
+    );
 }
 
 /** Props that this version of aws-cdk-lib does not have. A later version may have them. */

@@ -11,7 +11,7 @@ import type { ClaimRequest, Commit } from '../../lib/store/contract/requests.ts'
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { Usage as StoreUsage } from '../../lib/store/table/metering.ts';
-import { isSingleWrite, nextSummary } from '../../lib/store/table/page.ts';
+import { isSingleWrite, nextSummary } from '../../lib/store/table/summary.ts';
 import { hasOwnItem } from '../../lib/store/table/payload.ts';
 import { dueLineName, keysLineName, ledgerPk, mailPk, partitionPk } from '../../lib/store/table/schema.ts';
 import { readyLineOf } from '../../lib/submit/submit.ts';
@@ -198,9 +198,9 @@ export function cloudTable(parts: CloudTableParts): JobStore {
       case 'commit': {
         const { partition, commit } = asked;
         if (partition === undefined || commit === undefined) return ONE;
-        const { page, items } = store.inspect(partition);
-        if (page.version !== commit.version) return ONE;
-        const change = nextSummary(page, commit, items, '');
+        const { summary, items } = store.inspect(partition);
+        if (summary.version !== commit.version) return ONE;
+        const change = nextSummary(summary, commit, items, '');
         const { ahead, spilled, estimates } = change;
         const before = ahead.length + spilled.length;
         const isTransaction = !isSingleWrite(change, commit);

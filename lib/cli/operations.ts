@@ -1,15 +1,16 @@
 /** The commands that submit, inspect and operate: one for each verb of the client. */
+
 import type { Command } from 'commander';
 import type { OverrideChange } from '../client/client.ts';
 import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
 import { isTerminal, type Job } from '../core/job.ts';
 import type { ListedState } from '../operate/inspect.ts';
-import { REQUEST_LIMITS } from '../submit/request.ts';
+import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
-import { type CommonOptions, withCommonOptions, type Operator, perform } from './perform.ts';
+import { type CommonOptions, type Operator, perform, withCommonOptions } from './perform.ts';
+import { addRejections, firstValues } from './rejections.ts';
 import { duration, instant } from './report.ts';
-import { errorData } from './spoken.ts';
 import {
   type InstantOptions,
   instantFrom,
@@ -35,8 +36,6 @@ import {
   jobText,
   keysText,
   redrivenText,
-  rejectionsText,
-  rejectionText,
   submittedText,
   typesText,
   unreadableText,
@@ -231,12 +230,13 @@ function addInspecting(jobs: Command, operator: Operator): void {
       });
     },
   );
-  withCommonOptions(jobs.command('explain').description('Explain why a job is not running.').argument('<id>')).action(
-    (id: string, options: CommonOptions) =>
-      perform(operator, options, async (client) => {
-        const explanation = await client.explain(id, { signal });
-        return { data: { explanation }, text: explanationText(explanation) };
-      }),
+  withCommonOptions(
+    jobs.command('explain').description('Explain why a job is not running.').argument('<id>'),
+  ).action((id: string, options: CommonOptions) =>
+    perform(operator, options, async (client) => {
+      const explanation = await client.explain(id, { signal });
+      return { data: { explanation }, text: explanationText(explanation) };
+    }),
   );
   withCommonOptions(
     jobs
@@ -319,12 +319,13 @@ function addViews(program: Command, operator: Operator): void {
       return { data: { keys: values, more }, text: (width) => keysText(values, more, width) };
     });
   });
-  withCommonOptions(program.command('fleets').description('Show fleets, their slots and their workers.')).action(
-    (options: CommonOptions) =>
-      perform(operator, options, async (client) => {
-        const fleets = await client.fleets({ signal });
-        return { data: { fleets }, text: (width) => fleetsText(fleets, operator.nowMs(), width) };
-      }),
+  withCommonOptions(
+    program.command('fleets').description('Show fleets, their slots and their workers.'),
+  ).action((options: CommonOptions) =>
+    perform(operator, options, async (client) => {
+      const fleets = await client.fleets({ signal });
+      return { data: { fleets }, text: (width) => fleetsText(fleets, operator.nowMs(), width) };
+    }),
   );
   withCommonOptions(
     program.command('types').description('Show job types, their terms, and how long their attempts take.'),
@@ -358,9 +359,6 @@ function addViews(program: Command, operator: Operator): void {
     }),
   );
 }
-
-/** The most entries of one event. */
-const REJECTIONS_OF_EVENT = REQUEST_LIMITS.jobsPerEvent;
 
 interface DeadLetterOptions extends CommonOptions {
   readonly type?: string;
@@ -440,40 +438,6 @@ function addDeadLetters(program: Command, operator: Operator): void {
   );
 }
 
-function addRejections(program: Command, operator: Operator): void {
-  const { signal } = operator;
-  const rejections = program
-    .command('rejections')
-    .description('Show refused entries of events, of the last 30 days.');
-  withCommonOptions(
-    rejections
-      .command('list')
-      .description('List them, latest first.')
-      .option('--limit <number>', 'at most this many', LIMIT),
-  ).action((options: CommonOptions & { readonly limit: string }) => {
-    const limit = limitOf(options.limit);
-    return perform(operator, options, async (client) => {
-      const { values, more } = await firstValues(limit, client.rejections({}, { signal }));
-      return { data: { rejections: values, more }, text: (width) => rejectionsText(values, more, width) };
-    });
-  });
-  withCommonOptions(
-    rejections
-      .command('show')
-      .description('Show the refused entries of one event: the reasons, and what was sent.')
-      .argument('<event>', 'the id of the event'),
-  ).action((eventId: string, options: CommonOptions) =>
-    perform(operator, options, async (client) => {
-      const { values } = await firstValues(REJECTIONS_OF_EVENT, client.rejections({ eventId }, { signal }));
-      if (values.length === 0)
-        throw new UsageError(
-          `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` shows the events`,
-        );
-      return { data: { rejections: values }, text: rejectionText(values) };
-    }),
-  );
-}
-
 function addControls(program: Command, operator: Operator): void {
   const { signal } = operator;
   withCommonOptions(
@@ -537,7 +501,10 @@ function addOverrides(program: Command, operator: Operator): void {
     .option('--max-concurrency <number>', 'how many jobs of the scope may run at once')
     .option('--weight <number>', 'weight of a key in the fair sharing')
     .action(
-      (options: CommonOptions & ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string }) => {
+      (
+        options: CommonOptions &
+          ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string },
+      ) => {
         const scope = scopeOf(options);
         const { maxConcurrency, weight } = options;
         return performOverride(operator, options, scope, {
@@ -583,17 +550,4 @@ function progressNoter<Progress>(
     if (text !== undefined && text !== last) note(`${text}\n`);
     last = text;
   };
-}
-
-/** The first values, and whether there are more. */
-async function firstValues<Value>(
-  limit: number,
-  values: AsyncIterable<Value>,
-): Promise<{ readonly values: readonly Value[]; readonly more: boolean }> {
-  const read: Value[] = [];
-  for await (const value of values) {
-    if (read.length === limit) return { values: read, more: true };
-    read.push(value);
-  }
-  return { values: read, more: false };
 }

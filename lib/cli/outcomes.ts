@@ -6,7 +6,7 @@ import { type Command, Option } from 'commander';
 import { publishOutcomes } from '../dispatch/outcomes.ts';
 import type { EventBus } from '../events/contract.ts';
 import type { EndedFilter, EndedJobs } from '../store/contract/ended.ts';
-import { type CommonOptions, withEnvFile, withOutputOptions, printOutput } from './perform.ts';
+import { type CommonOptions, printOutput, withEnvFile, withOutputOptions } from './perform.ts';
 import { instantMsOf } from './usage.ts';
 
 /** The command's connections, and a way to close them. */

@@ -14,14 +14,20 @@ import {
   connectQueues,
   readStack,
 } from './connect.ts';
+import { describeError, EXIT } from './describe-error.ts';
 import { addDispatcher } from './dispatcher.ts';
 import { addEnv, type ReadStack } from './env.ts';
 import { addOperations } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
-import { type Connection, withEnvFile, type OutputOptions, withOutputOptions, printOutput } from './perform.ts';
+import {
+  type Connection,
+  type OutputOptions,
+  printOutput,
+  withEnvFile,
+  withOutputOptions,
+} from './perform.ts';
 import { addQueues, type ConnectQueues } from './queues.ts';
 import { addSchedules } from './schedules.ts';
-import { EXIT, describeError } from './spoken.ts';
 import { readText, UsageError } from './usage.ts';
 
 /** The output streams of a command. */
@@ -196,7 +202,10 @@ function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns
       const simulation = await withFileName(file, () =>
         simulate(parseScenarioText(readText('file', file)), options.case),
       );
-      printOutput(terminal, options, { data: asData(simulation), text: (width) => asText(simulation, width) });
+      printOutput(terminal, options, {
+        data: asData(simulation),
+        text: (width) => asText(simulation, width),
+      });
     });
 }
 

@@ -1,8 +1,14 @@
 /** `fairlead queues`: the dead letters of the two queues whose messages must not be lost. */
 import type { Command } from 'commander';
 import type { DeadLetterQueues, QueueView } from '../queue/contract.ts';
-import { type CommonOptions, withCommonOptions, type Operator, type CommandOutput, printOutput } from './perform.ts';
-import { numberColumn, instant, printable, table, uncutColumn } from './report.ts';
+import {
+  type CommandOutput,
+  type CommonOptions,
+  type Operator,
+  printOutput,
+  withCommonOptions,
+} from './perform.ts';
+import { instant, numberColumn, printable, table, uncutColumn } from './report.ts';
 import { LIMIT, limitOf, refusingOthers, UsageError } from './usage.ts';
 
 /** The commands' connections, and a way to close them. */
@@ -97,7 +103,12 @@ function existingQueue(queues: DeadLetterQueues, name: string): string {
   );
 }
 
-const COLUMNS = [uncutColumn('queue'), numberColumn('waiting'), numberColumn('taken'), numberColumn('dead letters')];
+const COLUMNS = [
+  uncutColumn('queue'),
+  numberColumn('waiting'),
+  numberColumn('taken'),
+  numberColumn('dead letters'),
+];
 
 function queuesText(views: readonly QueueView[], width: number): string {
   if (views.length === 0) return 'the declaration names no queues: deploy the stack again';

@@ -33,8 +33,13 @@ const TEXT_WIDTH_LEAST = 12;
 /** The least width of any column, if none can be left out. */
 const CELL_WIDTH_LEAST = 4;
 
-export const textColumn = (name: string, rank = 0, least = TEXT_WIDTH_LEAST): Column => ({ name, rank, least });
-export const uncutColumn = (name: string, rank = 0): Column => textColumn(name, rank, Number.POSITIVE_INFINITY);
+export const textColumn = (name: string, rank = 0, least = TEXT_WIDTH_LEAST): Column => ({
+  name,
+  rank,
+  least,
+});
+export const uncutColumn = (name: string, rank = 0): Column =>
+  textColumn(name, rank, Number.POSITIVE_INFINITY);
 export const numberColumn = (name: string, rank = 0): Column => ({
   ...uncutColumn(name, rank),
   isNumber: true,

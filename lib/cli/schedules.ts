@@ -3,8 +3,18 @@ import type { Command } from 'commander';
 import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
 import type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
-import { type CommonOptions, withCommonOptions, type Operator, perform, printOutput } from './perform.ts';
-import { numberColumn, duration, fieldLines, instant, printable, instantWithoutMs, table, uncutColumn, textColumn } from './report.ts';
+import { type CommonOptions, type Operator, perform, printOutput, withCommonOptions } from './perform.ts';
+import {
+  duration,
+  fieldLines,
+  instant,
+  instantWithoutMs,
+  numberColumn,
+  printable,
+  table,
+  textColumn,
+  uncutColumn,
+} from './report.ts';
 import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError } from './usage.ts';
 
 /** Adds the commands to the program. */
@@ -230,7 +240,10 @@ function addNext(schedules: Command, operator: Operator): void {
     const fromMs = options.from === undefined ? operator.nowMs() : instantMsOf('--from', options.from);
     if (id === undefined) {
       const found = firingsOf(timesOf(options), fromMs, count, options.as);
-      return printOutput(operator, options, { data: dataOf(found), text: (width) => firingsText(found, width) });
+      return printOutput(operator, options, {
+        data: dataOf(found),
+        text: (width) => firingsText(found, width),
+      });
     }
     if (options.as !== undefined || Object.keys(timesOf(options)).length > 0)
       throw new UsageError('next: give either the id of a schedule, or an expression');
@@ -340,7 +353,9 @@ function scheduleText(schedule: ScheduleView, width: number): string {
     ['failures in a row', schedule.failures],
   ];
   const firings = schedule.firings.map(({ atMs, untilMs, what, jobId, jobState, lateMs }) => [
-    untilMs === undefined ? instantWithoutMs(atMs) : `${instantWithoutMs(atMs)} to ${instantWithoutMs(untilMs)}`,
+    untilMs === undefined
+      ? instantWithoutMs(atMs)
+      : `${instantWithoutMs(atMs)} to ${instantWithoutMs(untilMs)}`,
     what,
     jobId ?? '-',
     jobState ?? '-',

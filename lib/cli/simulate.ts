@@ -17,16 +17,16 @@ import { caseId, check, pathOf, refuseDuplicates } from '../simulate/scenario-fi
 import { simulateScoring } from '../simulate/scoring.ts';
 import { simulateTimers } from '../simulate/timers.ts';
 import {
-  numberColumn,
   type Column,
   chart,
   duration,
   MOST_ROWS,
   number,
+  numberColumn,
   printable,
   table,
-  uncutColumn,
   textColumn,
+  uncutColumn,
 } from './report.ts';
 
 /** The result of one case, as data and as text. */
@@ -272,7 +272,12 @@ function productText(result: ProductResult, runs: readonly Run[], untilMs: numbe
   return [
     table([textColumn('fairness key'), ...SHARE_COLUMNS], shares(result.keys), width, MOST_ROWS),
     chart(runs, untilMs, width),
-    table([textColumn('fairness key'), numberColumn('cost'), numberColumn('weight')], costs, width, MOST_ROWS),
+    table(
+      [textColumn('fairness key'), numberColumn('cost'), numberColumn('weight')],
+      costs,
+      width,
+      MOST_ROWS,
+    ),
     table([textColumn('type'), ...SHARE_COLUMNS], shares(result.types), width, MOST_ROWS),
     table(fleetColumns, fleets, width, MOST_ROWS),
     ...stuck,

@@ -1,7 +1,7 @@
 /** The command line as a process: its arguments, output streams and signals. */
 import { connect, connectDispatcher } from './connect.ts';
+import { EXIT } from './describe-error.ts';
 import { runProgram } from './program.ts';
-import { EXIT } from './spoken.ts';
 
 let hasReported = false;
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -9,17 +9,17 @@ import type { DispatchersView } from '../operate/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import {
-  numberColumn,
   type Column,
   duration,
   fieldLines,
   instant,
-  number,
-  printable,
   instantWithoutMs,
+  number,
+  numberColumn,
+  printable,
   table,
-  uncutColumn,
   textColumn,
+  uncutColumn,
 } from './report.ts';
 
 export const errorText = (job: MovingJob): string =>
@@ -221,7 +221,11 @@ const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
 /** A table of the outcomes of submitted jobs. */
 export function submittedText(entries: readonly SubmitEntry[], width: number): string {
   const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
-  return table([numberColumn('request'), textColumn('outcome'), textColumn('job, or reason', 0, ID_LETTERS)], rows, width);
+  return table(
+    [numberColumn('request'), textColumn('outcome'), textColumn('job, or reason', 0, ID_LETTERS)],
+    rows,
+    width,
+  );
 }
 
 function outcomeOf(entry: SubmitEntry): readonly string[] {

@@ -219,7 +219,9 @@ export class StoreClient {
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const outcome = await withSignal(signal, async () => redriveJob(await this.#contexts.latest(), id, actor));
+    const outcome = await withSignal(signal, async () =>
+      redriveJob(await this.#contexts.latest(), id, actor),
+    );
     switch (outcome.kind) {
       case 'redriven':
       case 'repeated':
@@ -385,7 +387,11 @@ export class StoreClient {
     options?: ActorOptions & { readonly limit?: number | undefined },
   ): AsyncIterableIterator<RedriveEntry> {
     const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithSignal(signal, redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor), 'change');
+    return eachWithSignal(
+      signal,
+      redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor),
+      'change',
+    );
   }
 
   /**

@@ -10,12 +10,22 @@ export class NotFoundError extends Error {
   readonly jobId: string | undefined;
   readonly scheduleId: string | undefined;
 
-  /** @param of - one of the two ids */
-  constructor({ jobId, scheduleId }: { readonly jobId?: string; readonly scheduleId?: string }) {
+  /** @param of - one of the three ids */
+  constructor({
+    jobId,
+    scheduleId,
+    eventId,
+  }: {
+    readonly jobId?: string;
+    readonly scheduleId?: string;
+    readonly eventId?: string;
+  }) {
     super(
-      jobId !== undefined
-        ? `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days; check the id and the table`
-        : `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` shows those that exist`,
+      eventId !== undefined
+        ? `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` shows the events`
+        : jobId !== undefined
+          ? `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days; check the id and the table`
+          : `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` shows those that exist`,
     );
     this.jobId = jobId;
     this.scheduleId = scheduleId;

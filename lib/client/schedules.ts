@@ -18,7 +18,7 @@ import {
   runNow,
 } from '../schedules/schedules.ts';
 import { SHAPES } from './arguments.ts';
-import { type CallOptions, type CallKind, eachWithSignal, optionsOf, withSignal } from './calls.ts';
+import { type CallKind, type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import { jsonOf } from './json.ts';
@@ -140,7 +140,9 @@ export class ScheduleVerbs {
   async delete(id: string, options?: CallOptions): Promise<void> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const outcome = await withSignal(signal, async () => deleteSchedule(await this.#context(), checkedId, false));
+    const outcome = await withSignal(signal, async () =>
+      deleteSchedule(await this.#context(), checkedId, false),
+    );
     if (outcome === 'missing') throw new NotFoundError({ scheduleId: checkedId });
     if (outcome === 'owned') throw scheduleDeclared(checkedId);
   }

@@ -15,9 +15,9 @@ import type { ClientContexts, ClientParts } from './contexts.ts';
 import {
   AbortError,
   type ConflictError,
+  idempotencyKeyConflict,
   JobCancelledError,
   JobFailedError,
-  idempotencyKeyConflict,
   NotFoundError,
   runTimedOut,
 } from './errors.ts';
@@ -126,7 +126,7 @@ export class Submissions {
       const found = Array.isArray(list) ? `${list.length} entries` : withArticle(typeof list);
       throw new ValidationError(
         'requests',
-        `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}; split it`,
+        `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}${Array.isArray(list) && list.length > 0 ? '; split it' : ''}`,
       );
     }
     const entries: PreparedEntry[] = [];

@@ -66,6 +66,10 @@ export class MisconfiguredError extends Error {
   override readonly name = 'MisconfiguredError';
 }
 
+/** Whether an SDK client has no Region to work in. It says so only in the message of a plain error. */
+export const isRegionMissing = (error: unknown): boolean =>
+  error instanceof Error && error.message === 'Region is missing';
+
 /** A request that is never accepted: an item too large, a key too long, a commit of too many items. Nothing was changed. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError';

@@ -9,7 +9,7 @@ import { loseAttempt } from '../dispatch/recovery/lose.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
-import { type RunContext, declaredTerms } from './run-job.ts';
+import { declaredTerms, type RunContext } from './run-job.ts';
 
 export interface DeadFunctionContext
   extends Pick<RunContext, 'configuration' | 'typeUnder' | 'random' | 'log'> {

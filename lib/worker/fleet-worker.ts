@@ -24,6 +24,7 @@ import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
 
+export { AttemptError, type AttemptReason, WorkerStoppedError } from './errors.ts';
 export type { WorkerEnd, WorkerReport } from './process/options.ts';
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 

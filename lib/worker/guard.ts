@@ -21,11 +21,11 @@ import { PROGRESS_TOTAL_BYTES_MAX } from '../store/contract/bounds.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
 import type { WorkerIdentity, WorkerLoad } from '../store/contract/records.ts';
 import {
-  registerInPartitions,
   LEASE_MARGIN_MS,
-  LOSS_GRACE_MS,
   type LeaseLoss,
+  LOSS_GRACE_MS,
   type MembershipOptions,
+  registerInPartitions,
   type WorkerMembership,
 } from './membership.ts';
 

@@ -11,6 +11,7 @@ import { readHandlers } from './handlers.ts';
 import { type LoopUse, lambdaWorker, type WorkerParts } from './lambda-batch.ts';
 import type { JobHandlers } from './run-job.ts';
 
+export { AttemptError, type AttemptReason, WorkerStoppedError } from './errors.ts';
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
 /** Timeouts are short enough that a request that hangs is tried again within the invocation. */

@@ -117,7 +117,9 @@ const isTransient = (error: unknown): boolean =>
  * @returns `superseded` if a newer worker of this name is registered, `aborted` if the signal ended the registration
  * @throws the store's errors, if a repetition is of no use or the last one failed
  */
-export async function registerInPartitions(options: MembershipOptions): Promise<WorkerMembership | 'superseded' | 'aborted'> {
+export async function registerInPartitions(
+  options: MembershipOptions,
+): Promise<WorkerMembership | 'superseded' | 'aborted'> {
   const membership = new RenewedMembership(options);
   const joined = await membership.join();
   return joined === 'joined' ? membership : joined;

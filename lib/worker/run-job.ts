@@ -23,7 +23,7 @@ import type { Clock, Log, Random } from '../runtime/contract.ts';
 import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/contract/records.ts';
 import type { FinishOutcome } from '../store/contract/requests.ts';
-import { type Deadlines, createDeadlines, type Watch } from './attempt-host.ts';
+import { createDeadlines, type Deadlines, type Watch } from './attempt-host.ts';
 import { AttemptError, type AttemptReason, isAttemptError, WorkerStoppedError } from './errors.ts';
 import type { AttemptStore } from './retrying-store.ts';
 import { jobErrorOf } from './thrown.ts';

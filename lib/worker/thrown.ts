@@ -116,8 +116,13 @@ const fieldsOf = (thrown: object): string | undefined =>
 const codeIn = (code: unknown): string =>
   typeof code === 'string' || typeof code === 'number' ? String(code).slice(0, CODE_CHARS_MAX) : '';
 
+/** Reads by index, because an array of a class of its own may answer anything to `slice`, or to an iteration. */
 const entriesIn = (errors: unknown): readonly unknown[] =>
-  orUndefined(() => (Array.isArray(errors) ? errors.slice(0, ERRORS_MAX) : [])) ?? [];
+  orUndefined(() => {
+    if (!Array.isArray(errors)) return [];
+    const count = Math.min(Number(errors.length), ERRORS_MAX);
+    return Array.from({ length: count }, (_, at): unknown => errors[at]);
+  }) ?? [];
 
 const framesIn = (stack: string, max: number): readonly string[] =>
   stack

@@ -160,6 +160,8 @@ const entry = 'examples/files/catalogue.ts';
 
 /** Props of a worker function, and by what the message begins. */
 const WRONG_WORKERS: readonly (readonly [props: unknown, message: RegExp])[] = [
+  [{ entry, memorySize: 20_000 }, /^memorySize: must be a whole number from 128 to 10240, got 20000/],
+  [{ entry, timeout: Duration.minutes(16) }, /^timeout: is longer than a function may run, got "960 s"/],
   [{ entry, memorySze: 512 }, /^memorySze: is not a known field, got 512\. Did you mean "memorySize"/],
   [{ entry, timout: Duration.minutes(1) }, /^timout: .*Did you mean "timeout"/],
   [{ entry, nativeModule: ['sharp'] }, /^nativeModule: .*Did you mean "nativeModules"/],

@@ -156,3 +156,15 @@ describe('an event of a business', () => {
     },
   );
 });
+
+it('is refused at synth for a type that nothing declares, also where a type is added later', () => {
+  const make = (added: boolean) => () => {
+    const stack = emptyStack();
+    const scheduler = new Scheduler(stack, 'Jobs', { fleets: { all: { types: ['resize'] } } });
+    scheduler.on(PATTERN, { type: 'report' } as never);
+    if (added) scheduler.addJobType('report');
+    Template.fromStack(stack);
+  };
+  expect(make(false)).toThrow(/job\.type: is not a job type of this scheduler, got "report"/);
+  expect(make(true)).not.toThrow(/job\.type/);
+});

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { EXIT } from '../../lib/cli/describe-error.ts';
 import { runProgram } from '../../lib/cli/program.ts';
-import { EXIT } from '../../lib/cli/spoken.ts';
 import { jitterOf } from '../../lib/core/schedule.ts';
 import { BAD_TIMES, badRequest } from '../fixtures/bad-schedules.ts';
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EXIT } from '../../lib/cli/spoken.ts';
+import { EXIT } from '../../lib/cli/describe-error.ts';
 import type { ValidationError } from '../../lib/core/errors.ts';
 import type { ScheduleRequest } from '../../lib/schedules/request.ts';
 import { putSchedule } from '../../lib/schedules/schedules.ts';

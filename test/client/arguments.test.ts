@@ -499,9 +499,9 @@ describe('the article of what was given', () => {
     readonly cents = 5;
   }
   it.each([
-    ['no list', (client: StoreClient) => client.submitMany({} as never), /not an object; /],
-    ['a text', (client: StoreClient) => client.submitMany('x' as never), /not a string; /],
-    ['nothing', (client: StoreClient) => client.submitMany(undefined as never), /not undefined; /],
+    ['no list', (client: StoreClient) => client.submitMany({} as never), /not an object$/],
+    ['a text', (client: StoreClient) => client.submitMany('x' as never), /not a string$/],
+    ['nothing', (client: StoreClient) => client.submitMany(undefined as never), /not undefined$/],
     [
       'an instance of a class',
       (client: StoreClient) => client.submit({ ...GOOD, payload: new Amount() as never }),

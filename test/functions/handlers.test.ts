@@ -19,7 +19,7 @@ import { type Stage, stage, storeWith } from '../stage/stage.ts';
 
 let on: Stage;
 /** Of a partition: each commit raises it. */
-const versionOf = (partition: number): number => on.store.inspect(partition).page.version;
+const versionOf = (partition: number): number => on.store.inspect(partition).summary.version;
 let composed: FunctionContext;
 /** What the bus did not take, and what it never will. */
 let kept: { readonly unpublished: UnpublishedOutcomes; readonly delayMs: number }[];

@@ -13,9 +13,9 @@ import type { Commit, CommitOutcome } from '../../lib/store/contract/requests.ts
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { ATTRIBUTE } from '../../lib/store/table/codec/attributes.ts';
 import { encodeLedger } from '../../lib/store/table/codec/ledger.ts';
-import { decodeSummary, encodeLedgerSnapshot, encodeSummary } from '../../lib/store/table/codec/page.ts';
-import { nextSummary, type PartitionSummary } from '../../lib/store/table/page.ts';
-import { ledgerKey, summaryKey, partitionPk, RESERVATION_PREFIX } from '../../lib/store/table/schema.ts';
+import { decodeSummary, encodeLedgerSnapshot, encodeSummary } from '../../lib/store/table/codec/summary.ts';
+import { ledgerKey, partitionPk, RESERVATION_PREFIX, summaryKey } from '../../lib/store/table/schema.ts';
+import { nextSummary, type PartitionSummary } from '../../lib/store/table/summary.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -299,7 +299,7 @@ describe('a reservation whose item is put before the page', () => {
         ),
       });
     const next = () => nextSummary(stored, charge(), new Map(), '');
-    while (next().spilled.length === 0) stored = next().page;
+    while (next().spilled.length === 0) stored = next().summary;
     if (stored.base === undefined) throw new Error('as many ledgers have a base');
     const put = (Item: Record<string, unknown>) =>
       documents.send(new PutCommand({ TableName: table.table, Item }));

@@ -20,7 +20,7 @@ export const MODEL_MS = 600_000;
 /** The models, and the code whose protocols they are. */
 export const MODELLED = [
   'test/protocol/',
-  'lib/store/table/page.ts',
+  'lib/store/table/summary.ts',
   'lib/store/dynamodb/partition.ts',
   'lib/dispatch/partition/commits.ts',
   'lib/dispatch/lead/lead.ts',

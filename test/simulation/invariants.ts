@@ -495,7 +495,7 @@ export class Invariants {
     const loaded = this.#loaded.get(`${node}/${partition}`);
     const view = this.#view(partition);
     // Another one may be at work by now.
-    if (loaded === undefined || view.page.version !== loaded.version) return;
+    if (loaded === undefined || view.summary.version !== loaded.version) return;
     // What letters tell is for the next leader (`requireLettersRead`).
     if (view.letters.size > 0) return;
     const left = this.#order.leftBehind(view, loaded);
@@ -705,11 +705,11 @@ export class Invariants {
   }
 
   #couldStart(store: MemoryJobStore, job: Job): boolean {
-    const { controls, loans, page } = store.inspect(job.partition);
+    const { controls, loans, summary } = store.inspect(job.partition);
     if (controls.size > 0) return false;
     const { configuration } = this.versions;
     // While partitions hand over, one looks at the others from time to time.
-    const { carried } = page;
+    const { carried } = summary;
     const isHandedOver = carried?.isHandedOver === true && carried.version === this.versions.newest;
     if (this.versions.partitionsEver(this.versions.newest) > 1 && (!isHandedOver || loans.size > 0))
       return false;
@@ -1060,7 +1060,7 @@ export class Invariants {
     const { newest } = this.versions;
     if (!this.#options.readsAreWhole || this.#store === undefined) return;
     for (const job of this.#left) {
-      const { carried } = this.#view(job.partition).page;
+      const { carried } = this.#view(job.partition).summary;
       const line = this.#store.inspectLine(job.id);
       if (carried?.version !== newest || !carried.isDone || line?.startsWith(BLOCKED_PREFIX) !== true)
         continue;
@@ -1077,7 +1077,7 @@ export class Invariants {
     const loaded = this.#loadedFor(partition, commit);
     const told = loaded === undefined ? undefined : this.#toldAtLoad.get(`${committer}/${partition}`);
     for (const { batchId } of commit.reserve) this.#toldBefore.set(batchId, told ?? 0);
-    const { version } = this.#view(partition).page;
+    const { version } = this.#view(partition).summary;
     if (version !== commit.version + 1)
       this.#violated(
         'fencing',

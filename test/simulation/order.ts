@@ -203,11 +203,11 @@ export class Order {
     }
   }
 
-  loaded({ page, controls, workers, declared = 0 }: PartitionView): Loaded {
+  loaded({ summary, controls, workers, declared = 0 }: PartitionView): Loaded {
     const nowMs = this.#nowMs + this.#options.skewMaxMs;
     return {
       atMs: this.#nowMs,
-      version: page.version,
+      version: summary.version,
       declared,
       controls: [...controls.values()],
       workers: new Map(

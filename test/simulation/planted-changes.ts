@@ -213,7 +213,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'gone-forgotten': {
     removes: 'a key that has left the page is none of its base',
-    foundBy: byTest('store/table/page', 'that have left it are not what its base says'),
+    foundBy: byTest('store/table/summary', 'that have left it are not what its base says'),
     changes: [change(at('gone-forgotten'), dropped, 'BinaryExpression')],
   },
   'base-of-a-refused-commit': {
@@ -714,10 +714,13 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     ),
     changes: [change(at('let-go-forgotten'), dropped, 'ExpressionStatement')],
   },
-  'charged-twice-in-a-page': {
+  'charged-twice-in-a-summary': {
     removes: 'the bytes of a ledger from those of a page, once it is charged again',
-    foundBy: byTest('store/table/page-ledgers', 'however they were charged: keys of which a base is written'),
-    changes: [change(at('charged-twice-in-a-page'), becomes('$1'), 'BinaryExpression')],
+    foundBy: byTest(
+      'store/table/summary-ledgers',
+      'however they were charged: keys of which a base is written',
+    ),
+    changes: [change(at('charged-twice-in-a-summary'), becomes('$1'), 'BinaryExpression')],
   },
   'hints-behind-holes': {
     removes: 'the end of what is known of a line: a hint stands behind jobs that were not read',

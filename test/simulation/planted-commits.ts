@@ -41,7 +41,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'unnamed-counts': {
     removes: 'the names of a page: each item counts that was put before one',
-    foundBy: { test: 'test/store/table/page.test.ts', name: MEANS },
+    foundBy: { test: 'test/store/table/summary.test.ts', name: MEANS },
     changes: [change(at('unnamed-counts'), never)],
   },
   'tidied-before-its-page': {
@@ -68,7 +68,7 @@ export const COMMIT_CHANGES: Readonly<Record<string, Planted>> = {
   },
   'names-of-the-untouched': {
     removes: 'the name of a reservation that holds something still, once one of its places is settled',
-    foundBy: { test: 'test/store/table/page.test.ts', name: MEANS },
+    foundBy: { test: 'test/store/table/summary.test.ts', name: MEANS },
     changes: [change(at('names-of-the-untouched'), never, 'IfStatement')],
   },
   'commit-of-any-version': {

@@ -21,7 +21,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
         commit: ({ partition, commit }: RequestOf<'commit'>) =>
           store.commit({
             partition,
-            commit: { ...commit, version: store.inspect(partition).page.version },
+            commit: { ...commit, version: store.inspect(partition).summary.version },
           }),
       }),
   },

@@ -138,7 +138,7 @@ export function stage(options: StageOptions = {}) {
 
   /** Commits as another dispatcher may at any moment: what is given, and nothing else. */
   const commit = async (changes: Partial<Commit>, partition = 0): Promise<void> => {
-    const { version } = store.inspect(partition).page;
+    const { version } = store.inspect(partition).summary;
     const outcome = await store.commit({ partition, commit: aCommit({ version, ...changes }) });
     if (outcome === 'lost') throw new Error(`partition ${partition} had gone on from version ${version}`);
   };

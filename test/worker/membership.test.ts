@@ -7,9 +7,9 @@ import type { Clock } from '../../lib/runtime/contract.ts';
 import type { WorkerRecord } from '../../lib/store/contract/records.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import {
-  registerInPartitions,
   LEASE_MARGIN_MS,
   type MembershipOptions,
+  registerInPartitions,
   type WorkerMembership,
 } from '../../lib/worker/membership.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';

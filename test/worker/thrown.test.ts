@@ -333,3 +333,23 @@ describe('a failed attempt', () => {
     expect(Buffer.byteLength(JSON.stringify(stacks.slice(-3)))).toBeLessThan(HISTORY_STACKS_BYTES_MAX + 100);
   });
 });
+
+it('reads errors in an array of a class of its own, and an array whose iteration throws', () => {
+  class Odd<Value> extends Array<Value> {
+    override slice(): never {
+      return 5 as never;
+    }
+    override [Symbol.iterator](): never {
+      throw new Error('no iteration');
+    }
+  }
+  const errors = Odd.of<unknown>(new Error('inner'), 2);
+  const { message } = jobErrorOf(Object.assign(new Error('boom'), { errors }));
+  expect(message).toMatch(/^boom.*inner/);
+  const trapped = new Proxy([new Error('hidden')], {
+    get: () => {
+      throw new Error('no');
+    },
+  });
+  expect(jobErrorOf(Object.assign(new Error('boom'), { errors: trapped })).message).toBe('boom');
+});

@@ -13,7 +13,7 @@ import { nameIn } from '../../core/scope.ts';
 import { rankKey } from '../../core/score.ts';
 import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
-import { endOfGroup, blockedGroup, blockedRank } from '../../store/contract/lines.ts';
+import { blockedGroup, blockedRank, endOfGroup } from '../../store/contract/lines.ts';
 import { type DeclarationProgress, hasReached, type PartitionState } from '../../store/contract/records.ts';
 import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
 import { type Commits, EMPTY_COMMIT } from '../partition/commits.ts';

@@ -3,7 +3,12 @@
  * this process's, moves jobs for a newer declaration, and promotes due jobs and fires due schedules. Settlement follows.
  */
 import { isJobId, type MovingJob } from '../../core/job.ts';
-import { type DeclarationProgress, hasReached, type Leader, type PartitionState } from '../../store/contract/records.ts';
+import {
+  type DeclarationProgress,
+  hasReached,
+  type Leader,
+  type PartitionState,
+} from '../../store/contract/records.ts';
 import { Commits } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { moveForDeclaration } from '../partitions/carry.ts';

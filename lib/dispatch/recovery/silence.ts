@@ -26,8 +26,8 @@ import { claimIdOf, type ReservedJob } from '../../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../core/lease.ts';
 import { WAKE_STEP_MS } from '../../queue/contract.ts';
 import type {
-  Observation,
   Lookout,
+  Observation,
   PartitionState,
   Reservation,
   WorkerRecord,
@@ -57,17 +57,17 @@ export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
 
 /** Combines the observation in the partition summary with that of the worker checks between passes. */
 export function joinObservations(
-  page: Observation | undefined,
+  summary: Observation | undefined,
   lookout: Pick<Lookout, 'sinceMs' | 'atMs'> | undefined,
 ): Observation | undefined {
   // planted: unwitnessed-looks
-  if (lookout === undefined) return page;
+  if (lookout === undefined) return summary;
   const { sinceMs, atMs } = lookout;
-  if (page === undefined) return { sinceMs, atMs };
-  const [earlier, later] = page.atMs <= atMs ? [page, lookout] : [lookout, page];
+  if (summary === undefined) return { sinceMs, atMs };
+  const [earlier, later] = summary.atMs <= atMs ? [summary, lookout] : [lookout, summary];
   const isOne = later.sinceMs - earlier.atMs < GAP_MAX_MS;
   return {
-    ...page,
+    ...summary,
     sinceMs: isOne ? Math.min(earlier.sinceMs, later.sinceMs) : later.sinceMs,
     atMs: later.atMs,
   };
@@ -77,7 +77,11 @@ export function joinObservations(
  * The observation after another read. The read happened between `nowMs` and `readMs`, and the process may have been suspended
  * between them. So an observation begins at the later instant, and extends to the earlier one.
  */
-export function extendObservation(before: Observation | undefined, nowMs: number, readMs = nowMs): Observation {
+export function extendObservation(
+  before: Observation | undefined,
+  nowMs: number,
+  readMs = nowMs,
+): Observation {
   if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
   const gapMs = readMs - before.atMs;
   // The earlier time is from a clock that was far ahead, and is ignored.

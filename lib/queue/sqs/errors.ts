@@ -1,4 +1,11 @@
 /** Turns errors of SQS into errors of the queue contract. */
+import {
+  EnvironmentError,
+  isRegionMissing,
+  MisconfiguredError,
+  RefusedError,
+  UnavailableError,
+} from '../../core/errors.ts';
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'QueueDoesNotExist',
@@ -16,11 +23,15 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
 const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
 
 /** An error of SQS as one of ours. */
-import { MisconfiguredError, RefusedError, UnavailableError } from '../../core/errors.ts';
 export function translated(error: unknown, verb: string, queueUrl: string): Error {
   const name = error instanceof Error ? error.name : '';
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
+  if (isRegionMissing(error))
+    return new EnvironmentError(`${verb}: AWS_REGION is not set; set it to the Region of the stack`, {
+      ...options,
+      setting: 'AWS_REGION',
+    });
   if (MISCONFIGURATIONS.has(name)) {
     return new MisconfiguredError(
       `${verb}: queue ${queueUrl} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,

@@ -6,13 +6,13 @@ import type { PlannedClaim, Verdict } from '../../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type { Rejection } from './records.ts';
 import {
-  type Observation,
-  type DeclarationProgress,
   CONTROL_FIELDS,
+  type DeclarationProgress,
   type EstimateRecord,
   type Leader,
   type Ledger,
   type NothingWaits,
+  type Observation,
   type Reservation,
   type WorkerIdentity,
 } from './records.ts';

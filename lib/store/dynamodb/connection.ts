@@ -22,7 +22,14 @@ import {
   UpdateCommand,
 } from '@aws-sdk/lib-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
-import { MisconfiguredError, RefusedError, ThrottledError, UnavailableError } from '../../core/errors.ts';
+import {
+  EnvironmentError,
+  isRegionMissing,
+  MisconfiguredError,
+  RefusedError,
+  ThrottledError,
+  UnavailableError,
+} from '../../core/errors.ts';
 import { itemTooLarge } from '../contract/errors.ts';
 import { type Item, namesIn } from '../table/codec/attributes.ts';
 import { requireItemFits, requireTransactionFits } from '../table/limits.ts';
@@ -483,6 +490,11 @@ function storeError(error: unknown, verb: string, table: string, requestKind: Re
       options,
     );
   }
+  if (isRegionMissing(error))
+    return new EnvironmentError(`${verb}: AWS_REGION is not set; set it to the Region of the stack`, {
+      ...options,
+      setting: 'AWS_REGION',
+    });
   if (REFUSALS.has(name) || isUnsendable(error)) {
     return new RefusedError(`${verb}: table ${table} refuses the request (${message}); correct it`, options);
   }

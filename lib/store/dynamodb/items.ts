@@ -10,13 +10,13 @@ import type { RankOf } from '../contract/verbs.ts';
 import { CLOSE_ITEMS, CloseReads } from '../table/close-reads.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { decodeMovingJob, isJobItem, type Standing } from '../table/codec/job.ts';
-import { baseVersionOf, decodeLedgerSnapshot } from '../table/codec/page.ts';
 import { isScheduleItem } from '../table/codec/schedule.ts';
+import { baseVersionOf, decodeLedgerSnapshot } from '../table/codec/summary.ts';
 import { decodeUnreadable, encodeUnreadable } from '../table/codec/unreadable.ts';
 import { KeyRanks } from '../table/key-ranks.ts';
 import { itemBytes, readUnitsOf } from '../table/metering.ts';
-import type { LedgerSnapshot } from '../table/page-ledgers.ts';
 import { type ItemKey, jobKey, ledgerSnapshotKey, TABLE } from '../table/schema.ts';
+import type { LedgerSnapshot } from '../table/summary-ledgers.ts';
 import { type ConnectionOptions, DynamoConnection, isForbidden, type Update } from './connection.ts';
 import { dueStanding } from './expressions.ts';
 import { Payloads } from './payloads.ts';
@@ -41,7 +41,7 @@ export const partitionIn = (item: Item): number => {
   return typeof partition === 'number' ? partition : NO_PARTITION;
 };
 
-/** Pages of one query; a page holds up to 1 MB. */
+/** Pages of one query; a summary holds up to 1 MB. */
 const PAGES_MAX = 1_000;
 
 /**
@@ -67,7 +67,7 @@ export async function untilWhole<
   }
 }
 
-/** A query without its page. */
+/** A query without its summary. */
 type PagedQuery = Omit<Parameters<DynamoConnection['query']>[1], 'limit'>;
 
 /** A range of ranks in a line: all, below a rank, from one rank to another, or above a rank. */
@@ -279,8 +279,8 @@ export class TableItems {
    * The snapshot of ledgers that a summary names, if it exists. The read is strongly consistent, so if it finds another version, the
    * summary is out of date.
    */
-  async baseOf(verb: string, partition: number, page: Item): Promise<LedgerSnapshot | undefined> {
-    const version = baseVersionOf(page);
+  async baseOf(verb: string, partition: number, summary: Item): Promise<LedgerSnapshot | undefined> {
+    const version = baseVersionOf(summary);
     if (version === undefined) return undefined;
     const known = this.#bases.get(partition);
     if (known?.version === version) return known;
@@ -361,11 +361,11 @@ export class TableItems {
     return { items: items.slice(0, limit), last: items.length > limit ? items[limit - 1] : undefined };
   }
 
-  /** The items of a query, at most `most`. DynamoDB may end a page anywhere, or leave it empty, although others follow. */
+  /** The items of a query, at most `most`. DynamoDB may end a summary anywhere, or leave it empty, although others follow. */
   async pages(verb: string, query: PagedQuery, most?: number): Promise<readonly Item[]> {
     const items: Item[] = [];
     let { after } = query;
-    for (let page = 0; page < PAGES_MAX; page += 1) {
+    for (let summary = 0; summary < PAGES_MAX; summary += 1) {
       const limit = most === undefined ? undefined : most - items.length;
       const answer = await this.table.query(verb, { ...query, limit, after });
       items.push(...answer.items);

@@ -13,8 +13,7 @@ import { ttlSec } from '../table/codec/cells.ts';
 import { decodeEstimate } from '../table/codec/estimate.ts';
 import { decodeJobHead, decodeMovingJob } from '../table/codec/job.ts';
 import { decodeLedger } from '../table/codec/ledger.ts';
-import { decodeSummary, matchesSnapshot } from '../table/codec/page.ts';
-import { EMPTY_SUMMARY, type PartitionSummary } from '../table/page.ts';
+import { decodeSummary, matchesSnapshot } from '../table/codec/summary.ts';
 import {
   backlogKey,
   dueLineName,
@@ -27,6 +26,7 @@ import {
   lineNameOf,
   summaryKey,
 } from '../table/schema.ts';
+import { EMPTY_SUMMARY, type PartitionSummary } from '../table/summary.ts';
 import type { DynamoConnection } from './connection.ts';
 import { PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
@@ -78,10 +78,10 @@ export class DynamoLineStore implements LineStore {
   }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
     if (fairnessKeys.length === 0) return [];
     const sortKeys = fairnessKeys.map((key) => ledgerKey(partition, key).sk);
-    const { page, found, readUnits } = await untilWhole(() =>
+    const { summary, found, readUnits } = await untilWhole(() =>
       this.#getWithSummary('getLedgers', partition, sortKeys, decodeLedger),
     );
-    const ledgers = fairnessKeys.map((key, at) => page.ledgers.get(key) ?? found[at]);
+    const ledgers = fairnessKeys.map((key, at) => summary.ledgers.get(key) ?? found[at]);
     this.#items.keyRanks.readLedgers(partition, ledgers, readUnits / ledgers.length);
     return ledgers;
   }
@@ -97,9 +97,15 @@ export class DynamoLineStore implements LineStore {
       const { items } = await this.#items.getClose('getEstimates', ledgerPk(partition), sortKeys);
       return this.#items.readableEach(partition, items, decodeEstimate);
     }
-    const { page, found } = await this.#getWithSummary('getEstimates', partition, sortKeys, decodeEstimate);
+    const { summary, found } = await this.#getWithSummary(
+      'getEstimates',
+      partition,
+      sortKeys,
+      decodeEstimate,
+    );
     return ids.map(
-      ({ type, resourceId }, at) => (resourceId === '' ? page.estimates.get(type) : undefined) ?? found[at],
+      ({ type, resourceId }, at) =>
+        (resourceId === '' ? summary.estimates.get(type) : undefined) ?? found[at],
     );
   }
 
@@ -113,7 +119,7 @@ export class DynamoLineStore implements LineStore {
     sortKeys: readonly string[],
     decode: (item: Item) => T,
   ): Promise<{
-    readonly page: PartitionSummary;
+    readonly summary: PartitionSummary;
     readonly staleSummary: Item | undefined;
     readonly found: readonly (T | undefined)[];
     /** Without the units of the summary. */
@@ -122,17 +128,21 @@ export class DynamoLineStore implements LineStore {
     const pk = ledgerPk(partition);
     const isMany = sortKeys.length >= CLOSE_KEYS_MIN;
     const few = isMany ? [] : sortKeys.map((sk) => ({ pk, sk }));
-    const [page, ...others] = await this.#items.getAll(verb, [summaryKey(partition), ...few], (item) => item);
+    const [summary, ...others] = await this.#items.getAll(
+      verb,
+      [summaryKey(partition), ...few],
+      (item) => item,
+    );
     const base =
-      page === undefined || verb === 'getEstimates'
+      summary === undefined || verb === 'getEstimates'
         ? undefined
-        : await this.#items.baseOf(verb, partition, page);
+        : await this.#items.baseOf(verb, partition, summary);
     const { items, readUnits } = isMany
       ? await this.#items.getClose(verb, pk, sortKeys)
       : { items: others, readUnits: few.length };
     return {
-      page: page === undefined ? EMPTY_SUMMARY : decodeSummary(page, base),
-      staleSummary: page === undefined || matchesSnapshot(page, base) ? undefined : page,
+      summary: summary === undefined ? EMPTY_SUMMARY : decodeSummary(summary, base),
+      staleSummary: summary === undefined || matchesSnapshot(summary, base) ? undefined : summary,
       // A ledger or an estimate that cannot be read counts as missing: the next write replaces it.
       found: await this.#items.readableEach(partition, items, decode),
       readUnits,

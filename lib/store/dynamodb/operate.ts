@@ -9,9 +9,9 @@ import type { OperateStore } from '../contract/operate.ts';
 import { isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
+  alreadyHas,
   type CancelOutcome,
   type ControlOutcome,
-  alreadyHas,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,

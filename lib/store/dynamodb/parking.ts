@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { TRANSACTION_ITEMS_MAX } from '../contract/bounds.ts';
 import type { JobHead } from '../contract/job-fields.ts';
-import { endOfGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import { blockedGroup, blockedRank, endOfGroup } from '../contract/lines.ts';
 import type { ParkingStore } from '../contract/parking.ts';
 import type { ParkedMark } from '../contract/records.ts';
 import {
@@ -18,8 +18,8 @@ import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE } from '../table/codec/attributes.ts';
 import { decodeJobHead } from '../table/codec/job.ts';
 import { decodeParkedMark, encodeParkedMark } from '../table/codec/parking.ts';
-import { EMPTY_SUMMARY } from '../table/page.ts';
-import { blockedLineName, jobKey, summaryKey, parkedKey, parkedPk } from '../table/schema.ts';
+import { blockedLineName, jobKey, parkedKey, parkedPk, summaryKey } from '../table/schema.ts';
+import { EMPTY_SUMMARY } from '../table/summary.ts';
 import type { DynamoConnection, TransactionPart } from './connection.ts';
 import { PAGE_PART, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
 import type { TableItems } from './items.ts';

@@ -23,27 +23,17 @@ import { encodeEstimate } from '../table/codec/estimate.ts';
 import { decodeLeader, decodeLookout, encodeLookout } from '../table/codec/leader.ts';
 import { encodeLedger } from '../table/codec/ledger.ts';
 import { decodeLoan, decodeRequest, encodeLoan, encodeRequest } from '../table/codec/loan.ts';
+import { decodeReservations, encodeReservations, reservationsMissing } from '../table/codec/reservation.ts';
 import {
-  snapshotMissing,
   commitOf,
   decodeSummary,
   encodeLedgerSnapshot,
   encodeSummary,
   matchesSnapshot,
-} from '../table/codec/page.ts';
-import { decodeReservations, encodeReservations, reservationsMissing } from '../table/codec/reservation.ts';
+  snapshotMissing,
+} from '../table/codec/summary.ts';
 import { decodeWorkerRecord, unreadableWorker } from '../table/codec/worker.ts';
 import type { RankMove } from '../table/key-ranks.ts';
-import {
-  EMPTY_SUMMARY,
-  isSingleWrite,
-  nextSummary,
-  type PartitionSummary,
-  type SummaryChange,
-  withCapacity,
-  requireBounded,
-  reservationsIn,
-} from '../table/page.ts';
 import {
   backlogKey,
   CONTROL_PREFIX,
@@ -53,14 +43,24 @@ import {
   ledgerKey,
   loanKey,
   lookoutKey,
-  summaryKey,
   partitionPk,
   REQUEST_PREFIX,
   RESERVATION_PREFIX,
   requestKey,
   reservationKey,
+  summaryKey,
   WORKER_PREFIX,
 } from '../table/schema.ts';
+import {
+  EMPTY_SUMMARY,
+  isSingleWrite,
+  nextSummary,
+  type PartitionSummary,
+  requireBounded,
+  reservationsIn,
+  type SummaryChange,
+  withCapacity,
+} from '../table/summary.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
 import { PAGE_PART, PARALLEL_MAX } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
@@ -68,16 +68,16 @@ import { inParallel } from './parallel.ts';
 
 /** The partition as this store has last read or written it. The next commit is computed from it, if it has the commit's version. */
 interface KnownPartition {
-  readonly page: PartitionSummary;
+  readonly summary: PartitionSummary;
   /** All items of reservations by name. Those that the summary does not name do not count. */
   readonly items: Map<string, readonly Reservation[]>;
 }
 
 /** @throws StaleCommitError if a commit with the present version changes a missing reservation, or makes one that exists */
-function requireCurrent(partition: number, { page, items }: KnownPartition, commit: Commit): void {
+function requireCurrent(partition: number, { summary, items }: KnownPartition, commit: Commit): void {
   const touched = [...commit.drop, ...commit.postpone].map(({ reservation }) => reservation);
   const batchIds = new Set([...commit.reserve, ...touched].map(({ batchId }) => batchId));
-  const present = withCapacity(page, items, batchIds);
+  const present = withCapacity(summary, items, batchIds);
   const made = commit.reserve.find(({ batchId }) => present.has(batchId));
   const changed = touched.find(({ batchId }) => !present.has(batchId));
   if (made !== undefined)
@@ -91,15 +91,18 @@ function requireCurrent(partition: number, { page, items }: KnownPartition, comm
 }
 
 const COMMIT_ID_BYTES = 6;
-const knownFrom = ({ page, reservations }: PartitionItems): KnownPartition => ({ page, items: reservations });
+const knownFrom = ({ summary, reservations }: PartitionItems): KnownPartition => ({
+  summary,
+  items: reservations,
+});
 
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
 /** Puts a partition summary on condition that the stored one has the version before it. */
-export function pageAfter(partition: number, page: PartitionSummary, commitId: string): Put {
-  const version = page.version - 1;
+export function pageAfter(partition: number, summary: PartitionSummary, commitId: string): Put {
+  const version = summary.version - 1;
   return {
-    item: encodeSummary(partition, page, commitId),
+    item: encodeSummary(partition, summary, commitId),
     // planted: page-of-any-version
     ...(version === 0
       ? { condition: 'attribute_not_exists(#pk)' }
@@ -110,7 +113,7 @@ export function pageAfter(partition: number, page: PartitionSummary, commitId: s
 /** The decoded items of a partition. */
 interface PartitionItems {
   leader: ReturnType<typeof decodeLeader> | undefined;
-  page: PartitionSummary;
+  summary: PartitionSummary;
   /** The item of the summary, if the snapshot of ledgers that was read with it is not the one that it names. */
   staleSummary: Item | undefined;
   /** The name of an item of reservations that the summary names and that was not found. */
@@ -126,7 +129,7 @@ interface PartitionItems {
 
 const noItems = (): PartitionItems => ({
   leader: undefined,
-  page: EMPTY_SUMMARY,
+  summary: EMPTY_SUMMARY,
   staleSummary: undefined,
   missingItem: undefined,
   lookout: undefined,
@@ -152,27 +155,27 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     nowMs,
     withoutLedgers,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
-    const { leader, page, reservations, workers, controls, loans, requests, lookout } =
+    const { leader, summary, reservations, workers, controls, loans, requests, lookout } =
       withoutLedgers === true
         ? await this.#readItems(partition, nowMs, true)
         : await this.#readWhole(partition, nowMs);
-    for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
+    for (const ledger of summary.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
     return {
       leader: leader?.leader,
       declared: leader?.declared,
-      carried: page.carried,
-      version: page.version,
-      reservations: reservationsIn(page, reservations),
+      carried: summary.carried,
+      version: summary.version,
+      reservations: reservationsIn(summary, reservations),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
       gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
       lookout,
       controls,
-      ledgers: withoutLedgers === true ? [] : [...page.ledgers.values()],
-      estimates: [...page.estimates.values()],
-      parks: page.parks,
-      attendance: page.attendance,
-      quiet: page.quiet,
-      unseenUntilMs: page.unseenUntilMs,
+      ledgers: withoutLedgers === true ? [] : [...summary.ledgers.values()],
+      estimates: [...summary.estimates.values()],
+      parks: summary.parks,
+      attendance: summary.attendance,
+      quiet: summary.quiet,
+      unseenUntilMs: summary.unseenUntilMs,
       loans,
       requests,
     };
@@ -197,7 +200,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       await this.#items.setAside(partition, read.staleSummary, snapshotMissing(read.staleSummary));
     // A later read or commit of this process may have finished before this one, and stays. But if the table is older than what was known
     // before the read, it was restored from a backup, and this read counts.
-    const { version } = read.page;
+    const { version } = read.summary;
     if (this.#versionOf(partition) <= version || before > version)
       this.#known.set(partition, knownFrom(read));
     return read;
@@ -271,20 +274,20 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     const base = isWithoutLedgers
       ? undefined
       : await this.#items.baseOf('loadPartition', partition, pageItem);
-    const page = decodeSummary(pageItem, base);
+    const summary = decodeSummary(pageItem, base);
     return {
       ...found,
-      page,
+      summary,
       staleSummary: isWithoutLedgers || matchesSnapshot(pageItem, base) ? undefined : pageItem,
       // The summary sorts before its reservations, so it was read first. If an item is missing, a later commit may have dropped it: read
       // again.
       // planted: named-but-missing
-      missingItem: [...page.named].find((itemId) => !found.reservations.has(itemId)),
+      missingItem: [...summary.named].find((itemId) => !found.reservations.has(itemId)),
     };
   }
 
   #versionOf(partition: number): number {
-    return this.#known.get(partition)?.page.version ?? 0;
+    return this.#known.get(partition)?.summary.version ?? 0;
   }
 
   /**
@@ -293,25 +296,28 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
    */
   async #knownAt(partition: number, version: number): Promise<KnownPartition> {
     const known = this.#known.get(partition);
-    return known?.page.version === version ? known : knownFrom(await this.#readWhole(partition, 0));
+    return known?.summary.version === version ? known : knownFrom(await this.#readWhole(partition, 0));
   }
 
   async commit({ partition, commit }: RequestOf<'commit'>): Promise<CommitOutcome> {
     requireBounded(commit);
     const known = await this.#knownAt(partition, commit.version);
-    if (known.page.version !== commit.version) return 'lost';
+    if (known.summary.version !== commit.version) return 'lost';
     // Forgotten until the answer arrives: a commit without an answer may have been applied or not.
     this.#known.delete(partition);
     requireCurrent(partition, known, commit);
-    const change = nextSummary(known.page, commit, known.items, newCommitId());
+    const change = nextSummary(known.summary, commit, known.items, newCommitId());
     // planted: page-before-items
-    if ((await this.#putReferenced(partition, known.page.version, change)) === 'lost') return 'lost';
+    if ((await this.#putReferenced(partition, known.summary.version, change)) === 'lost') return 'lost';
     const written = isSingleWrite(change, commit)
-      ? await this.#putPage(partition, change.page)
+      ? await this.#putPage(partition, change.summary)
       : await this.#writeInTransaction(partition, change, commit);
     if (written === 'lost') return 'lost';
-    if (this.#versionOf(partition) < change.page.version)
-      this.#known.set(partition, { page: change.page, items: new Map([...known.items, ...change.ahead]) });
+    if (this.#versionOf(partition) < change.summary.version)
+      this.#known.set(partition, {
+        summary: change.summary,
+        items: new Map([...known.items, ...change.ahead]),
+      });
     if (change.base !== undefined) this.#items.knowBase(partition, change.base);
     for (const ledger of commit.ledgers) this.#items.keyRanks.sawLedger(partition, ledger);
     await this.#putEstimates(partition, change);
@@ -321,12 +327,12 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   /** Records that this process has raised the version of a partition without another change. */
   raised(partition: number, version: number): void {
     const known = this.#known.get(partition);
-    if (known?.page.version === version)
-      this.#known.set(partition, { ...known, page: { ...known.page, version: version + 1 } });
+    if (known?.summary.version === version)
+      this.#known.set(partition, { ...known, summary: { ...known.summary, version: version + 1 } });
   }
 
   /** Estimates are hints: one that is not written will be learned again. A late process cannot overwrite an estimate of a later commit. */
-  async #putEstimates(partition: number, { estimates, page: { version } }: SummaryChange): Promise<void> {
+  async #putEstimates(partition: number, { estimates, summary: { version } }: SummaryChange): Promise<void> {
     await inParallel(estimates, PARALLEL_MAX, (estimate) => {
       const key = estimateKey(partition, estimate.type, estimate.resourceId);
       return this.#items.hint(() =>
@@ -367,17 +373,17 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /** Writes the summary as a single item. */
-  async #putPage(partition: number, page: PartitionSummary): Promise<CommitOutcome> {
+  async #putPage(partition: number, summary: PartitionSummary): Promise<CommitOutcome> {
     const commitId = newCommitId();
-    const outcome = await this.#table.put('commit', pageAfter(partition, page, commitId));
+    const outcome = await this.#table.put('commit', pageAfter(partition, summary, commitId));
     if (outcome.applied) return 'committed';
     if (outcome.old === undefined) return 'lost';
     const present = commitOf(outcome.old);
     // A repeated request finds the summary that it wrote itself, or later ones.
     if (present.commitId === commitId) return 'committed';
-    if (outcome.isRepeated && present.version > page.version)
+    if (outcome.isRepeated && present.version > summary.version)
       throw new UnavailableError(
-        `commit: no answer, and other commits followed version ${page.version} of partition ${partition}; load it again`,
+        `commit: no answer, and other commits followed version ${summary.version} of partition ${partition}; load it again`,
       );
     return 'lost';
   }
@@ -385,12 +391,12 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   /** Writes the summary and, in the same transaction, a new snapshot of its ledgers, or loans. */
   async #writeInTransaction(
     partition: number,
-    { page, base }: SummaryChange,
+    { summary, base }: SummaryChange,
     commit: Commit,
   ): Promise<CommitOutcome> {
     const table = this.#table;
     const outcome = await table.transact('commit', randomUUID(), [
-      table.putPart(pageAfter(partition, page, newCommitId())),
+      table.putPart(pageAfter(partition, summary, newCommitId())),
       ...(base === undefined ? [] : [table.putPart({ item: encodeLedgerSnapshot(partition, base) })]),
       ...this.#lendingParts(partition, commit),
     ]);
@@ -444,8 +450,8 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   async #deleteUnnamed(partition: number): Promise<void> {
     const known = this.#known.get(partition);
     if (known === undefined) return;
-    const { page, items } = known;
-    const unnamed = [...items.keys()].filter((itemId) => !page.named.has(itemId));
+    const { summary, items } = known;
+    const unnamed = [...items.keys()].filter((itemId) => !summary.named.has(itemId));
     await inParallel(unnamed, PARALLEL_MAX, async (itemId) => {
       await this.#items.hint(async () => {
         const outcome = await this.#table.delete(
@@ -453,7 +459,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
           reservationKey(partition, itemId),
           // planted: tidied-before-its-page
           '#version < :version',
-          { ':version': page.version },
+          { ':version': summary.version },
         );
         if (outcome.applied || outcome.old === undefined) items.delete(itemId);
       });

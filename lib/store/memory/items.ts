@@ -25,7 +25,6 @@ import type {
 import type { LinePage } from '../contract/requests.ts';
 import type { RankOf } from '../contract/verbs.ts';
 import { KeyRanks } from '../table/key-ranks.ts';
-import { EMPTY_SUMMARY, type PartitionSummary } from '../table/page.ts';
 import {
   costOfRank,
   costRank,
@@ -35,6 +34,7 @@ import {
   keysLineName,
   latestFirstRank,
 } from '../table/schema.ts';
+import { EMPTY_SUMMARY, type PartitionSummary } from '../table/summary.ts';
 import { Bill } from './imitation/bill.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation/imitation.ts';
 import { type LineEntry, LinesIndex } from './imitation/lines-index.ts';
@@ -79,7 +79,7 @@ export interface PartitionView {
   readonly parked: ReadonlyMap<string, number>;
   readonly parks: boolean;
   /** The partition summary. */
-  readonly page: PartitionSummary;
+  readonly summary: PartitionSummary;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
@@ -90,7 +90,7 @@ export interface PartitionItems {
   declared?: number | undefined;
   /** By id. Ids sort in the order of the writes. */
   readonly letters: Map<string, ReceivedLetter>;
-  page: PartitionSummary;
+  summary: PartitionSummary;
   lookout: Lookout | undefined;
   /** Items of reservations by name, as they were written, until they are deleted. */
   readonly items: Map<string, readonly Reservation[]>;
@@ -247,7 +247,7 @@ export class MemoryItems {
       items = {
         wantsLetters: false,
         letters: new Map(),
-        page: EMPTY_SUMMARY,
+        summary: EMPTY_SUMMARY,
         lookout: undefined,
         items: new Map(),
         ownLedgers: new Map(),
@@ -413,7 +413,7 @@ export class MemoryItems {
   /** A partition's items, for a simulation's invariants. */
   inspect(partition: number): PartitionView {
     const items = this.partition(partition);
-    return { ...items, parks: items.page.parks };
+    return { ...items, parks: items.summary.parks };
   }
 
   /** Every job that has not expired, for a simulation's invariants. */

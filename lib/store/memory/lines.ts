@@ -48,9 +48,9 @@ export class MemoryLineStore implements LineStore {
     fairnessKeys,
   }: RequestOf<'getLedgers'>): Promise<readonly (Ledger | undefined)[]> {
     return this.#items.read('getLedgers', () => {
-      const { page, ownLedgers } = this.#items.partition(partition);
-      const ledgers = fairnessKeys.map((key) => page.ledgers.get(key) ?? ownLedgers.get(key));
-      const readUnits = this.#items.bill.readLedgers(partition, fairnessKeys, page, ownLedgers);
+      const { summary, ownLedgers } = this.#items.partition(partition);
+      const ledgers = fairnessKeys.map((key) => summary.ledgers.get(key) ?? ownLedgers.get(key));
+      const readUnits = this.#items.bill.readLedgers(partition, fairnessKeys, summary, ownLedgers);
       this.#items.keyRanks.readLedgers(partition, ledgers, readUnits);
       return ledgers;
     });
@@ -61,11 +61,11 @@ export class MemoryLineStore implements LineStore {
     ids,
   }: RequestOf<'getEstimates'>): Promise<readonly (EstimateRecord | undefined)[]> {
     return this.#items.read('getEstimates', () => {
-      const { page, ownEstimates } = this.#items.partition(partition);
-      this.#items.bill.readEstimates(partition, ids, page, ownEstimates);
+      const { summary, ownEstimates } = this.#items.partition(partition);
+      this.#items.bill.readEstimates(partition, ids, summary, ownEstimates);
       return ids.map(
         ({ type, resourceId }) =>
-          (resourceId === '' ? page.estimates.get(type) : undefined) ??
+          (resourceId === '' ? summary.estimates.get(type) : undefined) ??
           ownEstimates.get(estimateId(type, resourceId)),
       );
     });

@@ -8,10 +8,10 @@ import type { OperateStore } from '../contract/operate.ts';
 import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
+  alreadyHas,
   type CancelOutcome,
   type ControlChange,
   type ControlOutcome,
-  alreadyHas,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,

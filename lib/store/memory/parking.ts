@@ -1,7 +1,7 @@
 /** Jobs that wait for their conflict key. */
 
 import type { Job } from '../../core/job.ts';
-import { endOfGroup, blockedGroup, blockedRank } from '../contract/lines.ts';
+import { blockedGroup, blockedRank, endOfGroup } from '../contract/lines.ts';
 import type { ParkingStore } from '../contract/parking.ts';
 import type { ParkedMark } from '../contract/records.ts';
 import {
@@ -108,8 +108,8 @@ export class MemoryParkingStore implements ParkingStore {
   async park({ partition, version, jobs, conflictKey }: RequestOf<'park'>): Promise<ParkOutcome> {
     const parkAll = (): ParkOutcome => {
       const items = this.#items.partition(partition);
-      if (items.page.version !== version) {
-        this.#items.bill.raisedPage('park', partition, items.page);
+      if (items.summary.version !== version) {
+        this.#items.bill.raisedPage('park', partition, items.summary);
         return { kind: 'lost' };
       }
       const outcomes = jobs.map(({ id, version: jobVersion }): Applied => {
@@ -126,10 +126,10 @@ export class MemoryParkingStore implements ParkingStore {
       });
       if (outcomes.includes('applied')) {
         // planted: parked-at-the-same-version
-        items.page = { ...items.page, version: version + 1 };
-        this.#items.bill.raisedPage('park', partition, items.page);
+        items.summary = { ...items.summary, version: version + 1 };
+        this.#items.bill.raisedPage('park', partition, items.summary);
       }
-      return { kind: 'parked', version: items.page.version, outcomes };
+      return { kind: 'parked', version: items.summary.version, outcomes };
     };
     return this.#items.write('park', () => this.#items.bill.inTransaction('park', parkAll));
   }

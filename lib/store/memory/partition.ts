@@ -8,8 +8,14 @@ import type { LendingStore } from '../contract/lending.ts';
 import { type Lookout, type PartitionState, type Reservation, workerAt } from '../contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
-import { isSingleWrite, nextSummary, type SummaryChange, requireBounded, reservationsIn } from '../table/page.ts';
 import { costOfRank } from '../table/schema.ts';
+import {
+  isSingleWrite,
+  nextSummary,
+  requireBounded,
+  reservationsIn,
+  type SummaryChange,
+} from '../table/summary.ts';
 import { requireCommitFits, requireRequestFits } from './imitation/fits.ts';
 import { estimateId, type MemoryItems, type PartitionItems } from './items.ts';
 
@@ -44,29 +50,29 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     withoutLedgers = false,
   }: RequestOf<'loadPartition'>): Promise<PartitionState> {
     return this.#items.read('loadPartition', () => {
-      const { leader, declared, page, items, workers, controls, loans, requests, lookout } =
+      const { leader, declared, summary, items, workers, controls, loans, requests, lookout } =
         this.#items.partition(partition);
       // The 1 is the leader's item.
       const others =
         controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
-      for (const ledger of page.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
-      this.#items.bill.load(partition, { page, items }, others);
+      for (const ledger of summary.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
+      this.#items.bill.load(partition, { summary, items }, others);
       return {
         leader,
         declared,
-        carried: page.carried,
-        version: page.version,
-        reservations: reservationsIn(page, items),
+        carried: summary.carried,
+        version: summary.version,
+        reservations: reservationsIn(summary, items),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
         gone: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
         lookout,
         controls: [...controls.values()],
-        ledgers: withoutLedgers ? [] : [...page.ledgers.values()],
-        estimates: [...page.estimates.values()],
-        parks: page.parks,
-        attendance: page.attendance,
-        quiet: page.quiet,
-        unseenUntilMs: page.unseenUntilMs,
+        ledgers: withoutLedgers ? [] : [...summary.ledgers.values()],
+        estimates: [...summary.estimates.values()],
+        parks: summary.parks,
+        attendance: summary.attendance,
+        quiet: summary.quiet,
+        unseenUntilMs: summary.unseenUntilMs,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
@@ -78,10 +84,10 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     requireBounded(commit);
     return this.#items.write('commit', () => {
       const present = this.#items.partition(partition);
-      const { version } = present.page;
+      const { version } = present.summary;
       // planted: commit-version
       if (commit.version !== version) {
-        this.#items.bill.lostCommit(partition, present.page);
+        this.#items.bill.lostCommit(partition, present.summary);
         return 'lost';
       }
       requireCurrent(present.reservations, touched, true);
@@ -92,7 +98,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       );
       this.#requireLendable(commit);
       // Only one commit of each version gets here, so the names of its items need no nonce.
-      const change = nextSummary(present.page, commit, present.items, '');
+      const change = nextSummary(present.summary, commit, present.items, '');
       if (!isSingleWrite(change, commit) && this.#items.happens('transactionConflict')) {
         throw new ThrottledError('commit: the transaction conflicted with another one; try again');
       }
@@ -108,7 +114,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
   /** Applies a commit, except for its loans. */
   #apply(partition: number, change: SummaryChange, commit: Commit): void {
     const present = this.#items.partition(partition);
-    present.page = change.page;
+    present.summary = change.summary;
     for (const [itemId, reservations] of change.ahead) present.items.set(itemId, reservations);
     for (const ledger of change.spilled) present.ownLedgers.set(ledger.fairnessKey, ledger);
     for (const each of change.estimates)
@@ -167,9 +173,9 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
 
   async tidy({ partition, expiredMs }: RequestOf<'tidy'>): Promise<void> {
     return this.#items.write('tidy', () => {
-      const { page, items, backlogs } = this.#items.partition(partition);
+      const { summary, items, backlogs } = this.#items.partition(partition);
       for (const [itemId, reservations] of items) {
-        if (page.named.has(itemId)) continue;
+        if (summary.named.has(itemId)) continue;
         this.#items.bill.deletedReservations(partition, reservations);
         items.delete(itemId);
       }

@@ -6,7 +6,7 @@ import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { untilAborted } from '../../runtime/abort.ts';
 import { instantOf } from '../../runtime/instant.ts';
 import type { WorkerIdentity } from '../../store/contract/records.ts';
-import { createDeadlines, countStart, type Progress, throttleProgress, watchJobs } from '../attempt-host.ts';
+import { countStart, createDeadlines, type Progress, throttleProgress, watchJobs } from '../attempt-host.ts';
 import { endAttemptOfDeadFunction } from '../dead-function.ts';
 import { isAttemptError, WorkerStoppedError } from '../errors.ts';
 import type { Guard } from '../guard.ts';

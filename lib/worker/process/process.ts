@@ -12,7 +12,7 @@ import { Attempts, WRITES_MS } from './attempts.ts';
 import { WorkerShutdown } from './ending.ts';
 import { deletions, RECEIVE_WAIT_MAX_MS, receiveMessages } from './messages.ts';
 import { settingsOf, type WorkerProcessOptions, type WorkerReport, type WorkerSettings } from './options.ts';
-import { ServedPartitions, initialShares, wake } from './partitions.ts';
+import { initialShares, ServedPartitions, wake } from './partitions.ts';
 
 /** How often the worker's thread tells the guard that it is not busy. */
 const ALIVE_EVERY_MS = 30_000;

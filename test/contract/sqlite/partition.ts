@@ -4,11 +4,11 @@ import type { ReservedJob } from '../../../lib/core/job.ts';
 import type { PartitionStore, WorkerStore } from '../../../lib/store/contract/core.ts';
 import { StaleCommitError } from '../../../lib/store/contract/errors.ts';
 import {
+  entriesWithout,
   FORMER_SHOWN_MS,
   type Ledger,
   type Lookout,
   type PartitionState,
-  entriesWithout,
   type Reservation,
   type WorkerRecord,
   workerAt,

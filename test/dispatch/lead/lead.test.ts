@@ -46,9 +46,9 @@ describe('a dispatcher that was woken', () => {
   it('commits though it has nothing to write: what was planned by the version before is void then', async () => {
     const on = stage();
     await on.pass();
-    const { version } = on.store.inspect(0).page;
+    const { version } = on.store.inspect(0).summary;
     await on.pass({ reason: 'wake' });
-    expect(on.store.inspect(0).page.version).toBe(version + 1);
+    expect(on.store.inspect(0).summary.version).toBe(version + 1);
   });
 
   it('leaves what it was told of to the leader, whose time is not over', async () => {

@@ -144,14 +144,14 @@ describe('a letter', () => {
   it('that says nothing asks for a pass that commits, and fires what is due', async () => {
     const on = stage();
     await on.pass();
-    const { version } = on.store.inspect(0).page;
+    const { version } = on.store.inspect(0).summary;
     await on.pass({ reason: 'tick' });
-    expect(on.store.inspect(0).page.version).toBe(version);
+    expect(on.store.inspect(0).summary.version).toBe(version);
     const due = on.job({ state: 'scheduled' });
     await on.put(due);
     await put(on, {});
     await on.pass({ reason: 'tick' });
-    expect(on.store.inspect(0).page.version).toBeGreaterThan(version);
+    expect(on.store.inspect(0).summary.version).toBeGreaterThan(version);
     expect([on.stateOf(due.id), lettersOf(on)]).toEqual(['claimed', []]);
   });
 

@@ -25,7 +25,7 @@ async function coming(on: Moving) {
     /** Parks jobs under a conflict key. */
     park: async (jobs: readonly Job[], conflictKey = FORMER): Promise<void> => {
       await on.store.markParked({ partition: 0, conflictKeys: [conflictKey], nowMs: on.time.nowMs });
-      const { version } = on.store.inspect(0).page;
+      const { version } = on.store.inspect(0).summary;
       await on.store.park({ partition: 0, version, jobs, conflictKey });
       await on.advance(1);
     },

@@ -230,7 +230,7 @@ describe('parked jobs', () => {
     const [moved = '', stays = ''] = [...keysIn(1, 2, 1), ...keysIn(0, 2, 1)];
     const jobs = await waiting(on, [moved, stays], 1, { resourceId: 'photos' });
     await on.store.markParked({ partition: 0, conflictKeys: ['former/photos'], nowMs: on.time.nowMs });
-    const { version } = on.store.inspect(0).page;
+    const { version } = on.store.inspect(0).summary;
     await on.store.park({ partition: 0, version, jobs, conflictKey: 'former/photos' });
     await on.advance(1);
     const state = { ...(await on.store.loadPartition({ partition: 0, nowMs: on.time.nowMs })), parks: true };

@@ -6,7 +6,7 @@ import { dispatch } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { quietOf as quietIn } from '../../../lib/dispatch/pass/quiet.ts';
 import { noKeys, orderOf, View } from '../../../lib/dispatch/view/view.ts';
-import type { PartitionState, NothingWaits } from '../../../lib/store/contract/records.ts';
+import type { NothingWaits, PartitionState } from '../../../lib/store/contract/records.ts';
 import { lockedJob, lockedPool } from '../../stage/locked.ts';
 import { type Stage, stage, storeWith } from '../../stage/stage.ts';
 
@@ -211,11 +211,11 @@ describe('a job that is left waiting by a pass that was told of it', () => {
     const { seenWithinMs } = on.main.budget;
     await leave();
     expect(await unseenForMs(on)).toBeGreaterThan(seenWithinMs + 5_000);
-    const { version } = on.store.inspect(0).page;
+    const { version } = on.store.inspect(0).summary;
     await on.advance(5_000);
     await leave();
     // Most of these passes write nothing.
-    expect(on.store.inspect(0).page.version).toBe(version);
+    expect(on.store.inspect(0).summary.version).toBe(version);
     await on.advance(6_000);
     expect(await unseenForMs(on)).toBeLessThan(seenWithinMs);
     await leave();

@@ -19,7 +19,11 @@ import {
 } from '../../../lib/dispatch/partitions/handover.ts';
 import { BESIDE_MAX } from '../../../lib/dispatch/tuning.ts';
 import type { HandoverMemory } from '../../../lib/dispatch/view/partition-cache.ts';
-import type { DeclarationProgress, PartitionState, Reservation } from '../../../lib/store/contract/records.ts';
+import type {
+  DeclarationProgress,
+  PartitionState,
+  Reservation,
+} from '../../../lib/store/contract/records.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
 import { stage, storeWith } from '../../stage/stage.ts';
@@ -88,7 +92,7 @@ async function looking({
   const context = on.dispatcher({ store, queue, configuration, deployed });
   const cached: { handover?: HandoverMemory | undefined } = {};
   const freedKeys = new Set<string>();
-  const versionOf = (partition: number): number => on.store.inspect(partition).page.version;
+  const versionOf = (partition: number): number => on.store.inspect(partition).summary.version;
   return {
     ...on,
     context,

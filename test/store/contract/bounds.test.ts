@@ -47,7 +47,6 @@ import { encodeLedger } from '../../../lib/store/table/codec/ledger.ts';
 import { decodeLetter, encodeLetter } from '../../../lib/store/table/codec/letter.ts';
 import { encodeLoan, encodeRequest } from '../../../lib/store/table/codec/loan.ts';
 import { encodePartition } from '../../../lib/store/table/codec/lock.ts';
-import { encodeLedgerSnapshot, plainSummary } from '../../../lib/store/table/codec/page.ts';
 import { encodeParkedMark } from '../../../lib/store/table/codec/parking.ts';
 import { encodeRejection } from '../../../lib/store/table/codec/rejection.ts';
 import {
@@ -60,19 +59,11 @@ import {
   encodeScheduleSpec,
   encodeScheduleState,
 } from '../../../lib/store/table/codec/schedule.ts';
+import { encodeLedgerSnapshot, plainSummary } from '../../../lib/store/table/codec/summary.ts';
 import { encodeUnreadable } from '../../../lib/store/table/codec/unreadable.ts';
 import { encodeWorkerRecord } from '../../../lib/store/table/codec/worker.ts';
 import { requireItemFits, requireTransactionFits } from '../../../lib/store/table/limits.ts';
 import { itemBytes } from '../../../lib/store/table/metering.ts';
-import {
-  EMPTY_SUMMARY,
-  nextSummary,
-  type PartitionSummary,
-  type SummaryChange,
-  requireBounded,
-  reservationsIn,
-} from '../../../lib/store/table/page.ts';
-import { ledgerBytes, changedLedgers } from '../../../lib/store/table/page-ledgers.ts';
 import {
   backlogKey,
   blockedLineName,
@@ -83,6 +74,15 @@ import {
   ledgerKey,
   lockKey,
 } from '../../../lib/store/table/schema.ts';
+import {
+  EMPTY_SUMMARY,
+  nextSummary,
+  type PartitionSummary,
+  requireBounded,
+  reservationsIn,
+  type SummaryChange,
+} from '../../../lib/store/table/summary.ts';
+import { changedLedgers, ledgerBytes } from '../../../lib/store/table/summary-ledgers.ts';
 import { REQUEST_LIMITS } from '../../../lib/submit/request.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
@@ -126,7 +126,7 @@ function committed(commits: Iterable<(live: readonly Reservation[]) => Commit>):
     const commit = next(reservationsIn(page, items));
     requireBounded(commit);
     const change = nextSummary(page, commit, items, '');
-    page = change.page;
+    page = change.summary;
     items = new Map([...items, ...change.ahead].filter(([itemId]) => page.named.has(itemId)));
     changes.push(change);
   }
@@ -513,17 +513,20 @@ describe('the partition summary', () => {
           ),
         );
         let before = EMPTY_SUMMARY;
-        for (const { page, spilled } of changes) {
-          const used = [...page.ledgers.values()].reduce((sum, ledger) => sum + ledgerBytes(ledger), 0);
+        for (const { summary, spilled } of changes) {
+          const used = [...summary.ledgers.values()].reduce((sum, ledger) => sum + ledgerBytes(ledger), 0);
           expect(used).toBeLessThanOrEqual(LEDGERS_BYTES_MAX);
-          const since = [...changedLedgers(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0);
+          const since = [...changedLedgers(summary).values()].reduce(
+            (sum, each) => sum + ledgerBytes(each),
+            0,
+          );
           expect(since).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
           // What leaves makes room for what comes, and for no more.
           const bytesOf = (all: Iterable<Ledger>): number =>
             [...all].reduce((sum, each) => sum + ledgerBytes(each), 0);
-          const come = [...page.ledgers.values()].filter((each) => !before.ledgers.has(each.fairnessKey));
+          const come = [...summary.ledgers.values()].filter((each) => !before.ledgers.has(each.fairnessKey));
           expect(bytesOf(spilled.slice(0, -1))).toBeLessThanOrEqual(bytesOf(come));
-          before = page;
+          before = summary;
         }
       }),
       { numRuns: timesOf(50) },
@@ -551,8 +554,8 @@ describe('the partition summary', () => {
         return aCommit({ ledgers });
       }),
     );
-    const since = changes.map(({ page }) =>
-      [...changedLedgers(page).values()].reduce((sum, each) => sum + ledgerBytes(each), 0),
+    const since = changes.map(({ summary }) =>
+      [...changedLedgers(summary).values()].reduce((sum, each) => sum + ledgerBytes(each), 0),
     );
     expect(Math.max(...since)).toBeGreaterThan(LEDGERS_SINCE_BYTES_MAX / 2);
     expect(Math.max(...since)).toBeLessThanOrEqual(LEDGERS_SINCE_BYTES_MAX);
@@ -658,7 +661,7 @@ describe('the partition summary', () => {
         const { live, changes } = committed([...reserving, ...settling]);
         expect(new Map(live.map((each) => [each.batchId, each]))).toEqual(meant);
         for (const change of changes)
-          expect(itemBytes(plainSummary(0, change.page, ''))).toBeLessThan(12_288 + INLINE_BYTES_MAX);
+          expect(itemBytes(plainSummary(0, change.summary, ''))).toBeLessThan(12_288 + INLINE_BYTES_MAX);
       }),
       // What fails is large: a smaller one would take minutes to find.
       { numRuns: timesOf(20), endOnFailure: true },

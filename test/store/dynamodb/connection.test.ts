@@ -87,3 +87,16 @@ it('says of writes without an answer that they may have been applied, and never 
   ])
     expect(await said(write())).toMatch(/the request may have been applied: repeat it$/);
 });
+
+it('names the variable that is missing where the client knows no Region', async () => {
+  const client = new DynamoDBClient({
+    region: (): Promise<string> => Promise.reject(new Error('Region is missing')),
+    credentials: { accessKeyId: 'none', secretAccessKey: 'none' },
+  });
+  const connection = new DynamoConnection({ client, table: 'jobs' });
+  await expect(connection.get('getJobs', leaderKey(0))).rejects.toMatchObject({
+    name: 'EnvironmentError',
+    setting: 'AWS_REGION',
+    message: expect.stringContaining('AWS_REGION is not set'),
+  });
+});

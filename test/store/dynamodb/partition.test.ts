@@ -1,9 +1,9 @@
 /** What a process that knew a partition makes of a table that was restored under its name. */
 import { expect, it } from 'vitest';
 import { DynamoPartitionStore } from '../../../lib/store/dynamodb/partition.ts';
-import { encodeSummary } from '../../../lib/store/table/codec/page.ts';
 import { encodeReservations } from '../../../lib/store/table/codec/reservation.ts';
-import { EMPTY_SUMMARY } from '../../../lib/store/table/page.ts';
+import { encodeSummary } from '../../../lib/store/table/codec/summary.ts';
+import { EMPTY_SUMMARY } from '../../../lib/store/table/summary.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
 

@@ -29,9 +29,9 @@ import {
   leaderKey,
   ledgerKey,
   loanKey,
-  summaryKey,
   payloadKey,
   reservationKey,
+  summaryKey,
   workerKey,
 } from '../../../lib/store/table/schema.ts';
 import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Job } from '../../../lib/core/job.ts';
 import { decodeJob, encodeJob, encodePayload } from '../../../lib/store/table/codec/job.ts';
 import { itemBytes, writeUnitsOf } from '../../../lib/store/table/metering.ts';
-import { packPayload, needsOwnItem, unpackPayload } from '../../../lib/store/table/payload.ts';
+import { needsOwnItem, packPayload, unpackPayload } from '../../../lib/store/table/payload.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { noise } from '../../fixtures/noise.ts';
 

@@ -13,8 +13,8 @@ import { encodeEstimate } from '../../table/codec/estimate.ts';
 import { encodeJob, encodePayload } from '../../table/codec/job.ts';
 import { encodeLedger } from '../../table/codec/ledger.ts';
 import { encodeLetter } from '../../table/codec/letter.ts';
-import { encodeLedgerSnapshot, encodeSummary } from '../../table/codec/page.ts';
 import { encodeReservations } from '../../table/codec/reservation.ts';
+import { encodeLedgerSnapshot, encodeSummary } from '../../table/codec/summary.ts';
 import {
   entryOf,
   itemBytes,
@@ -24,9 +24,14 @@ import {
   TRANSACTION_FACTOR,
   writeUnitsOf,
 } from '../../table/metering.ts';
-import { isSingleWrite, lendingItems, type PartitionSummary, type SummaryChange } from '../../table/page.ts';
 import { hasOwnItem } from '../../table/payload.ts';
 import { backlogKey, estimateKey, ledgerKey, partitionPk, TABLE } from '../../table/schema.ts';
+import {
+  isSingleWrite,
+  lendingItems,
+  type PartitionSummary,
+  type SummaryChange,
+} from '../../table/summary.ts';
 import type { LineEntry } from './lines-index.ts';
 
 const BATCH_GET_MAX = 100;
@@ -89,12 +94,14 @@ function cachedBytes<T extends object>(
   };
 }
 
-const pageBytes = cachedBytes<PartitionSummary>((partition, page) => encodeSummary(partition, page, COMMIT_ID));
+const pageBytes = cachedBytes<PartitionSummary>((partition, summary) =>
+  encodeSummary(partition, summary, COMMIT_ID),
+);
 const baseBytes = cachedBytes(encodeLedgerSnapshot);
 
 /** A partition's summary, and its items of reservations. */
 interface BilledPartition {
-  readonly page: PartitionSummary;
+  readonly summary: PartitionSummary;
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
@@ -125,9 +132,9 @@ function closeReads(
   for (let range = reads.next; range !== undefined; range = reads.next) {
     const { from, to } = range;
     while (at < bySortKey.length && (bySortKey[at]?.sk ?? '') < from) at += 1;
-    const page = bySortKey.slice(at, at + CLOSE_ITEMS).filter(({ sk }) => sk <= to);
-    const bytes = page.reduce((sum, { item }) => sum + itemBytes(item), 0);
-    reads.took(page.length === CLOSE_ITEMS ? page.at(-1)?.sk : undefined, readUnitsOf(bytes, true));
+    const summary = bySortKey.slice(at, at + CLOSE_ITEMS).filter(({ sk }) => sk <= to);
+    const bytes = summary.reduce((sum, { item }) => sum + itemBytes(item), 0);
+    reads.took(summary.length === CLOSE_ITEMS ? summary.at(-1)?.sk : undefined, readUnitsOf(bytes, true));
     requests += 1;
   }
   return { readUnits: reads.readUnits, requests: requests + Math.ceil(reads.left.length / BATCH_GET_MAX) };
@@ -307,10 +314,10 @@ export class Bill {
   readLedgers(
     partition: number,
     fairnessKeys: readonly string[],
-    page: PartitionSummary,
+    summary: PartitionSummary,
     ownLedgers: ReadonlyMap<string, Ledger>,
   ): number {
-    const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, page), true);
+    const readUnits = this.meter === undefined ? 0 : readUnitsOf(pageBytes(partition, summary), true);
     return this.#readClose(
       'getLedgers',
       fairnessKeys.length,
@@ -318,7 +325,7 @@ export class Bill {
       { count: 1, readUnits },
       () =>
         Array.from(ownLedgers.values(), (each) =>
-          encodeLedger(ledgerKey(partition, each.fairnessKey), each, page.version),
+          encodeLedger(ledgerKey(partition, each.fairnessKey), each, summary.version),
         ),
     );
   }
@@ -348,12 +355,12 @@ export class Bill {
   readEstimates(
     partition: number,
     ids: readonly { readonly type: string; readonly resourceId: string }[],
-    page: PartitionSummary,
+    summary: PartitionSummary,
     ownEstimates: ReadonlyMap<string, EstimateRecord>,
   ): void {
     if (this.meter === undefined) return;
     const readsSummary = ids.some(({ resourceId }) => resourceId === '');
-    const readUnits = readsSummary ? readUnitsOf(pageBytes(partition, page), true) : 0;
+    const readUnits = readsSummary ? readUnitsOf(pageBytes(partition, summary), true) : 0;
     this.#readClose(
       'getEstimates',
       ids.length,
@@ -386,16 +393,21 @@ export class Bill {
    */
   load(partition: number, kept: BilledPartition, others: number): void {
     if (this.meter === undefined) return;
-    const bytes = pageBytes(partition, kept.page) + others * SMALL_BYTES + itemsBytes(partition, kept);
+    const bytes = pageBytes(partition, kept.summary) + others * SMALL_BYTES + itemsBytes(partition, kept);
     this.meter('loadPartition', { readUnits: readUnitsOf(bytes, true), writeUnits: 0, requests: 1 });
   }
 
-  committed(partition: number, { page: before }: BilledPartition, change: SummaryChange, commit: Commit): void {
+  committed(
+    partition: number,
+    { summary: before }: BilledPartition,
+    change: SummaryChange,
+    commit: Commit,
+  ): void {
     if (this.meter === undefined) return;
     const unitsOf = (items: readonly number[]): number =>
       items.reduce((sum, bytes) => sum + writeUnitsOf(bytes), 0);
-    const { page, base, ahead, spilled } = change;
-    const pageOrBefore = Math.max(...[before, page].map((each) => pageBytes(partition, each)));
+    const { summary, base, ahead, spilled } = change;
+    const pageOrBefore = Math.max(...[before, summary].map((each) => pageBytes(partition, each)));
     const factor = isSingleWrite(change, commit) ? 1 : TRANSACTION_FACTOR;
     const partitionUnits =
       unitsOf(ahead.map(([, reservations]) => reservationsBytes(partition, reservations))) +
@@ -422,14 +434,14 @@ export class Bill {
   /**
    * A commit of another version, refused by the condition of the summary. The items that a commit writes before the summary are not billed.
    */
-  lostCommit(partition: number, page: PartitionSummary): void {
+  lostCommit(partition: number, summary: PartitionSummary): void {
     if (this.meter === undefined) return;
-    const bytes = pageBytes(partition, page);
+    const bytes = pageBytes(partition, summary);
     this.meter('commit', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
   /** Estimates are single writes after the commit. */
-  #wroteEstimates(partition: number, { estimates, page: { version } }: SummaryChange): void {
+  #wroteEstimates(partition: number, { estimates, summary: { version } }: SummaryChange): void {
     for (const each of estimates) {
       const key = estimateKey(partition, each.type, each.resourceId);
       const writeUnits = writeUnitsOf(itemBytes(encodeEstimate(key, each, version)));
@@ -439,9 +451,9 @@ export class Bill {
   }
 
   /** Only the version of the summary is changed, in a transaction. */
-  raisedPage(verb: string, partition: number, page: PartitionSummary): void {
+  raisedPage(verb: string, partition: number, summary: PartitionSummary): void {
     if (this.meter === undefined) return;
-    const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, page));
+    const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, summary));
     this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
   }
 

@@ -13,8 +13,8 @@ import { encodeReservations } from '../../table/codec/reservation.ts';
 import { encodeWorkerRecord } from '../../table/codec/worker.ts';
 import { declarationHash, declarationParts } from '../../table/declaration.ts';
 import { requireItemFits } from '../../table/limits.ts';
-import type { SummaryChange } from '../../table/page.ts';
 import type { ItemKey } from '../../table/schema.ts';
+import type { SummaryChange } from '../../table/summary.ts';
 import { tableItemsOf } from './bill.ts';
 
 /** DynamoDB's limit of a partition key. */
@@ -62,10 +62,10 @@ export function requireDeclarationFits(text: string): void {
 }
 
 /** @throws RefusedError */
-export function requireCommitFits(partition: number, { ahead, page }: SummaryChange): void {
+export function requireCommitFits(partition: number, { ahead, summary }: SummaryChange): void {
   for (const item of ahead) {
     const [, reservations] = item;
     if (reservationBytesAtMost(reservations.flatMap(({ jobs }) => [...jobs.values()])) > ITEM_BYTES_MAX)
-      requireItemFits(encodeReservations(partition, item, page.version - 1));
+      requireItemFits(encodeReservations(partition, item, summary.version - 1));
   }
 }

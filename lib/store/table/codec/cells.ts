@@ -8,8 +8,8 @@ import {
   leaderKey,
   ledgerSnapshotKey,
   PARTITION_PREFIX,
-  summaryKey,
   RESERVATION_PREFIX,
+  summaryKey,
 } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 

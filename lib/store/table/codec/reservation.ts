@@ -5,8 +5,8 @@ import type { ReservedJob } from '../../../core/job.ts';
 import type { MalformedItemError } from '../../contract/errors.ts';
 import type { Reservation } from '../../contract/records.ts';
 import { itemBytes, writeUnitsOf } from '../metering.ts';
-import type { ReservationItem } from '../page.ts';
 import { RESERVATION_PREFIX, reservationKey } from '../schema.ts';
+import type { ReservationItem } from '../summary.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
 

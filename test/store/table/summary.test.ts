@@ -10,15 +10,15 @@ import {
   encodeLedgerSnapshot,
   encodeSummary,
   matchesSnapshot,
-} from '../../../lib/store/table/codec/page.ts';
+} from '../../../lib/store/table/codec/summary.ts';
 import { itemBytes } from '../../../lib/store/table/metering.ts';
 import {
   EMPTY_SUMMARY,
   isSingleWrite,
   nextSummary,
-  type SummaryChange,
   reservationsIn,
-} from '../../../lib/store/table/page.ts';
+  type SummaryChange,
+} from '../../../lib/store/table/summary.ts';
 import { aCommit } from '../../fixtures/factories/commit.ts';
 import { aLedger, anEstimate } from '../../fixtures/factories/ledger.ts';
 import { aReservation } from '../../fixtures/factories/reservation.ts';
@@ -150,17 +150,19 @@ describe('a page', () => {
           expect(putAhead(change, version)).toBe(true);
           for (const arrive of [...late, ...late]) arrive();
           if (!isLate) late = [];
-          const item = encodeSummary(0, change.page, '');
+          const item = encodeSummary(0, change.summary, '');
           const [old, written] = [base, change.base && encodeLedgerSnapshot(0, change.base)];
           base = written ?? base;
           page = decodeSummary(item, base && decodeLedgerSnapshot(base));
-          expect(page).toEqual(change.page);
-          expect([...page.ledgers.keys()]).toEqual([...change.page.ledgers.keys()]);
+          expect(page).toEqual(change.summary);
+          expect([...page.ledgers.keys()]).toEqual([...change.summary.ledgers.keys()]);
           // A reader that finds one of the two as it was before the commit, and the other one as it is after it, sees that.
           if (written !== undefined) {
             expect(matchesSnapshot(item, old && decodeLedgerSnapshot(old))).toBe(false);
             if (old !== undefined)
-              expect(matchesSnapshot(encodeSummary(0, before.page, ''), decodeLedgerSnapshot(written))).toBe(false);
+              expect(matchesSnapshot(encodeSummary(0, before.page, ''), decodeLedgerSnapshot(written))).toBe(
+                false,
+              );
           }
           known = { version: page.version, items: new Map([...knows, ...change.ahead]) };
           const [present, unnamed] = [
@@ -207,13 +209,13 @@ describe('a page', () => {
   it('keeps what whole types cost, and leaves what single resources cost to items of their own', () => {
     const ofType = anEstimate();
     const ofResource = anEstimate({ resourceId: 'photos' });
-    const { page, estimates } = nextSummary(
+    const { summary, estimates } = nextSummary(
       EMPTY_SUMMARY,
       aCommit({ estimates: [ofType, ofResource] }),
       new Map(),
       '',
     );
-    expect([...page.estimates.values()]).toEqual([ofType]);
+    expect([...summary.estimates.values()]).toEqual([ofType]);
     expect(estimates).toEqual([ofResource]);
   });
 });
@@ -240,8 +242,8 @@ describe('the ledgers of a page', () => {
       const change = nextSummary(page, aCommit({ ledgers }), new Map(), '');
       for (const ledger of change.spilled) own.set(ledger.fairnessKey, ledger);
       base = change.base === undefined ? base : encodeLedgerSnapshot(0, change.base);
-      page = decodeSummary(encodeSummary(0, change.page, ''), base && decodeLedgerSnapshot(base));
-      expect(page).toEqual(change.page);
+      page = decodeSummary(encodeSummary(0, change.summary, ''), base && decodeLedgerSnapshot(base));
+      expect(page).toEqual(change.summary);
       const toldOf = ([key]: readonly [string, Ledger]): Ledger | undefined =>
         page.ledgers.get(key) ?? own.get(key);
       expect([...charged].filter((each) => !isDeepStrictEqual(toldOf(each), each[1]))).toEqual([]);
@@ -257,7 +259,7 @@ describe('the ledgers of a page', () => {
 
   const pages = (commits: number, chargedOf: (at: number) => readonly number[]): readonly SummaryChange[] => {
     const changes: SummaryChange[] = [];
-    let page = nextSummary(EMPTY_SUMMARY, aCommit({}), new Map(), '').page;
+    let page = nextSummary(EMPTY_SUMMARY, aCommit({}), new Map(), '').summary;
     let base: Item | undefined;
     for (let at = 0; at < commits; at += 1) {
       const ledgers = chargedOf(at).map((key) =>
@@ -265,15 +267,15 @@ describe('the ledgers of a page', () => {
       );
       const change = nextSummary(page, aCommit({ ledgers }), new Map(), '');
       base = change.base === undefined ? base : encodeLedgerSnapshot(0, change.base);
-      page = decodeSummary(encodeSummary(0, change.page, 'commit-1'), base && decodeLedgerSnapshot(base));
+      page = decodeSummary(encodeSummary(0, change.summary, 'commit-1'), base && decodeLedgerSnapshot(base));
       // As it was stored, whatever of it stands where.
-      expectSame([...page.ledgers], [...change.page.ledgers]);
+      expectSame([...page.ledgers], [...change.summary.ledgers]);
       changes.push(change);
     }
     return changes;
   };
   const bytesOf = (changes: readonly SummaryChange[]): readonly number[] =>
-    changes.map(({ page }) => itemBytes(encodeSummary(0, page, 'commit-1')));
+    changes.map(({ summary }) => itemBytes(encodeSummary(0, summary, 'commit-1')));
   const some = (count: number, at: number): readonly number[] =>
     Array.from({ length: count }, (_, place) => (at * count + place) % KEYS);
 
@@ -286,7 +288,7 @@ describe('the ledgers of a page', () => {
     (_what, count, bytesMost, basesMost) => {
       const met = KEYS / 10;
       const changes = pages(met + 300, (at) => some(at < met ? 10 : count, at)).slice(met);
-      expect(changes.at(-1)?.page.ledgers.size).toBeGreaterThan(KEYS - 100);
+      expect(changes.at(-1)?.summary.ledgers.size).toBeGreaterThan(KEYS - 100);
       expect(Math.max(...bytesOf(changes))).toBeLessThanOrEqual(bytesMost);
       expect(changes.filter(({ base }) => base !== undefined).length / changes.length).toBeLessThan(
         basesMost,
@@ -304,7 +306,7 @@ describe('the ledgers of a page', () => {
 });
 
 describe('a commit', () => {
-  const alone: SummaryChange = { page: EMPTY_SUMMARY, spilled: [], estimates: [], ahead: [] };
+  const alone: SummaryChange = { summary: EMPTY_SUMMARY, spilled: [], estimates: [], ahead: [] };
   const loan = {
     loanId: 'loan',
     from: 0,
@@ -329,25 +331,25 @@ describe('a commit', () => {
   it('puts what lasts into one item with what has no room, as the commit leaves it', () => {
     const jobs = Array.from({ length: 300 }, (_, at) => ({ id: `job-${at}` }));
     const lasting = aReservation([{ id: 'one' }, { id: 'two' }], { reservedAtMs: 0 });
-    const { page } = nextSummary(EMPTY_SUMMARY, aCommit({ reserve: [lasting] }), new Map(), '');
+    const { summary } = nextSummary(EMPTY_SUMMARY, aCommit({ reserve: [lasting] }), new Map(), '');
     const made = aReservation(jobs, { reservedAtMs: 100_000, version: 1 });
     const settles = aCommit({
       version: 1,
       drop: [{ reservation: lasting, positions: [0] }],
       reserve: [made],
     });
-    const change = nextSummary(page, settles, new Map(), 'n');
+    const change = nextSummary(summary, settles, new Map(), 'n');
     const left = { ...lasting, jobs: new Map([...lasting.jobs].slice(1)) };
     expect(change.ahead).toEqual([['1-n.0', [made, left]]]);
     const items = new Map(change.ahead);
-    expect(reservationsIn(change.page, items)).toEqual([left, made]);
+    expect(reservationsIn(change.summary, items)).toEqual([left, made]);
     // One of two that is settled whole keeps its mark while the other one has the item named.
     const first = aCommit({ version: 2, drop: [{ reservation: left, positions: [1] }] });
-    const half = nextSummary(change.page, first, items, '').page;
+    const half = nextSummary(change.summary, first, items, '').summary;
     expect(reservationsIn(half, items)).toEqual([made]);
     expect([half.named.size, half.batches.size]).toEqual([1, 1]);
     const second = aCommit({ version: 3, drop: [{ reservation: made, positions: [...made.jobs.keys()] }] });
-    const last = nextSummary(half, second, items, '').page;
+    const last = nextSummary(half, second, items, '').summary;
     expect([last.named.size, last.batches.size, last.inline.size]).toEqual([0, 0, 0]);
   });
 
@@ -364,23 +366,23 @@ describe('a commit', () => {
     const items = new Map(made.ahead);
     const positions = [...large.jobs.keys()].slice(0, 290);
     const drop = [{ reservation: large, positions }];
-    const settled = nextSummary(made.page, aCommit({ version: 1, drop }), items, '').page;
+    const settled = nextSummary(made.summary, aCommit({ version: 1, drop }), items, '').summary;
     const postpone = [{ reservation: large, checkAtMs: 99_000 }];
-    const { page } = nextSummary(settled, aCommit({ version: 2, postpone }), items, '');
-    const [left] = reservationsIn(page, items);
+    const { summary } = nextSummary(settled, aCommit({ version: 2, postpone }), items, '');
+    const [left] = reservationsIn(summary, items);
     expect([left?.jobs.size, left?.checkAtMs]).toEqual([10, 99_000]);
   });
 
   it('lets small items become one where the page names too many', () => {
     const items = new Map<string, readonly Reservation[]>();
-    let { page } = { page: EMPTY_SUMMARY };
+    let page = EMPTY_SUMMARY;
     const counts: number[] = [];
     for (let version = 0; version < 150; version += 1) {
       // Of the first, nothing more has room in the page.
       const reserve = [placesOf(`batch-${version}`, version === 0 ? 300 : 20, version)];
       const change = nextSummary(page, aCommit({ version, reserve }), items, 'n');
       for (const [name, reservations] of change.ahead) items.set(name, reservations);
-      ({ page } = change);
+      page = change.summary;
       counts.push(page.named.size);
       expect(reservationsIn(page, items)).toHaveLength(version + 1);
     }
@@ -394,13 +396,13 @@ describe('a commit', () => {
       aCommit({ reserve: [placesOf('a', 30), placesOf('b', 30)] }),
       new Map(),
       '',
-    ).page;
+    ).summary;
     const reservedAt = (reservedAtMs: number): SummaryChange =>
       nextSummary(first, aCommit({ version: 1, reserve: [placesOf('c', 1, reservedAtMs)] }), new Map(), 'n');
     const soon = reservedAt(30_000);
-    expect([[...soon.page.inline.keys()], soon.ahead]).toEqual([['a', 'b', 'c'], []]);
+    expect([[...soon.summary.inline.keys()], soon.ahead]).toEqual([['a', 'b', 'c'], []]);
     const late = reservedAt(30_001);
-    expect([...late.page.inline.keys()]).toEqual(['c']);
+    expect([...late.summary.inline.keys()]).toEqual(['c']);
     expect(late.ahead.map(([name, of]) => [name, of.map(({ batchId }) => batchId)])).toEqual([
       ['1-n.0', ['a', 'b']],
     ]);

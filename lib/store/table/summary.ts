@@ -1,5 +1,5 @@
 /**
- * The partition summary (`Page`): the item that every load reads and every commit writes. It holds the ledgers of the active keys, the
+ * The partition summary (`Summary`): the item that every load reads and every commit writes. It holds the ledgers of the active keys, the
  * estimates of whole types, small reservations, the names of the items with the other reservations, and a note for each of those that has
  * settled positions. So a settlement, and most reservations, write only this item. If there are many ledgers, the summary holds those that
  * have changed since a snapshot in an item beside it.
@@ -13,19 +13,24 @@
  * of the commit that it belongs to.
  */
 
-import { COMMIT_ITEMS_MAX, INLINE_BYTES_MAX, RESERVATION_CHANGES_BYTES_MAX, SUMMARY_TYPES_MAX } from '../contract/bounds.ts';
+import {
+  COMMIT_ITEMS_MAX,
+  INLINE_BYTES_MAX,
+  RESERVATION_CHANGES_BYTES_MAX,
+  SUMMARY_TYPES_MAX,
+} from '../contract/bounds.ts';
 import { commitNamesTwice, commitTooLarge } from '../contract/errors.ts';
 import {
-  type Observation,
   type DeclarationProgress,
   type EstimateRecord,
-  type Ledger,
   entriesWithout,
+  type Ledger,
   type NothingWaits,
+  type Observation,
   type Reservation,
 } from '../contract/records.ts';
 import type { Commit } from '../contract/requests.ts';
-import { type LedgerSnapshot, nextLedgers } from './page-ledgers.ts';
+import { type LedgerSnapshot, nextLedgers } from './summary-ledgers.ts';
 
 /** The changes to a reservation since its item was written. */
 export interface ReservationChange {
@@ -81,7 +86,7 @@ export type ReservationItem = readonly [itemId: string, reservations: readonly R
 
 /** The new summary after a commit, and the items that the commit writes beside it. */
 export interface SummaryChange {
-  readonly page: PartitionSummary;
+  readonly summary: PartitionSummary;
   /** A new snapshot, written in one transaction with the summary. */
   readonly base?: LedgerSnapshot | undefined;
   /**
@@ -140,11 +145,11 @@ const LONG_RESERVATIONS_BYTES_MAX = 2_000;
  * summary together.
  */
 function placeReservations(
-  page: PartitionSummary,
+  summary: PartitionSummary,
   commit: Commit,
   live: Iterable<ReservationItem>,
 ): { readonly inline: ReadonlyMap<string, Reservation>; readonly itemReservations: readonly Reservation[] } {
-  const inline = inlineAfter(page, commit);
+  const inline = inlineAfter(summary, commit);
   const [first] = commit.reserve;
   if (first === undefined) return { inline, itemReservations: [] };
   const isLong = ({ reservedAtMs }: Reservation): boolean =>
@@ -156,7 +161,7 @@ function placeReservations(
     bytes += own;
     if (isLong(each)) longBytes += own;
   }
-  const shortBytesInItems = countShortJobsInItems(page, live, isLong) * ROW_BYTES;
+  const shortBytesInItems = countShortJobsInItems(summary, live, isLong) * ROW_BYTES;
   const itemReservations: Reservation[] = [];
   for (const each of commit.reserve) {
     const own = inlineBytes(each);
@@ -177,7 +182,7 @@ function placeReservations(
 
 /** The number of jobs of short reservations that stand in items and still hold capacity. */
 function countShortJobsInItems(
-  page: PartitionSummary,
+  summary: PartitionSummary,
   live: Iterable<ReservationItem>,
   isLong: (reservation: Reservation) => boolean,
 ): number {
@@ -185,15 +190,15 @@ function countShortJobsInItems(
   for (const [, reservations] of live) {
     for (const each of reservations) {
       if (isLong(each)) continue;
-      rows += Math.max(0, each.jobs.size - (page.batches.get(each.batchId)?.settled.size ?? 0));
+      rows += Math.max(0, each.jobs.size - (summary.batches.get(each.batchId)?.settled.size ?? 0));
     }
   }
   return rows;
 }
 
 /** The summary's reservations after a commit has dropped and postponed positions. */
-function inlineAfter(page: PartitionSummary, commit: Commit): Map<string, Reservation> {
-  const inline = new Map(page.inline);
+function inlineAfter(summary: PartitionSummary, commit: Commit): Map<string, Reservation> {
+  const inline = new Map(summary.inline);
   for (const { reservation, positions } of commit.drop) {
     const present = inline.get(reservation.batchId);
     if (present === undefined) continue;
@@ -213,18 +218,24 @@ export const isSingleWrite = ({ base }: SummaryChange, commit: Commit): boolean 
   base === undefined && lendingItems(commit) === 0;
 
 /** The reservations with capacity in the items that the summary names, as they were written. */
-function* reservationsWithCapacity(page: PartitionSummary, items: Iterable<ReservationItem>): Generator<Reservation> {
+function* reservationsWithCapacity(
+  summary: PartitionSummary,
+  items: Iterable<ReservationItem>,
+): Generator<Reservation> {
   for (const [itemId, reservations] of items) {
     // planted: unnamed-counts
-    if (!page.named.has(itemId)) continue;
-    for (const each of reservations) if (holdsCapacity(each, page.batches)) yield each;
+    if (!summary.named.has(itemId)) continue;
+    for (const each of reservations) if (holdsCapacity(each, summary.batches)) yield each;
   }
 }
 
 /** All reservations with capacity, in the summary and in the items that it names, in the order in which they were made. */
-export function reservationsIn(page: PartitionSummary, items: Iterable<ReservationItem>): readonly Reservation[] {
-  const all = [...page.inline.values()];
-  for (const each of reservationsWithCapacity(page, items)) all.push(withMark(each, page.batches));
+export function reservationsIn(
+  summary: PartitionSummary,
+  items: Iterable<ReservationItem>,
+): readonly Reservation[] {
+  const all = [...summary.inline.values()];
+  for (const each of reservationsWithCapacity(summary, items)) all.push(withMark(each, summary.batches));
   return all.sort(
     (one, other) =>
       one.reservedAtMs - other.reservedAtMs ||
@@ -236,12 +247,12 @@ export function reservationsIn(page: PartitionSummary, items: Iterable<Reservati
 
 /** The ids among `batchIds` whose reservations hold capacity. */
 export function withCapacity(
-  page: PartitionSummary,
+  summary: PartitionSummary,
   items: Iterable<ReservationItem>,
   batchIds: ReadonlySet<string>,
 ): ReadonlySet<string> {
-  const present = new Set([...batchIds].filter((batchId) => page.inline.has(batchId)));
-  for (const { batchId } of reservationsWithCapacity(page, items))
+  const present = new Set([...batchIds].filter((batchId) => summary.inline.has(batchId)));
+  for (const { batchId } of reservationsWithCapacity(summary, items))
     if (batchIds.has(batchId)) present.add(batchId);
   return present;
 }
@@ -253,32 +264,32 @@ export function withCapacity(
  * @param nonce - part of the names of new items; no other commit of this version has the same
  */
 export function nextSummary(
-  page: PartitionSummary,
+  summary: PartitionSummary,
   commit: Commit,
   items: ReadonlyMap<string, readonly Reservation[]>,
   nonce: string,
 ): SummaryChange {
-  const live = [...page.named].map((itemId): ReservationItem => [itemId, items.get(itemId) ?? []]);
-  const { estimates, own } = estimatesAfter(page, commit);
-  const { inline, itemReservations } = placeReservations(page, commit, live);
-  const { ledgers, base, gone, chargedMean, spilled } = nextLedgers(page, commit.ledgers);
-  const { marks, named, ahead } = itemsAfter(page, commit, live, itemReservations, nonce);
+  const live = [...summary.named].map((itemId): ReservationItem => [itemId, items.get(itemId) ?? []]);
+  const { estimates, own } = estimatesAfter(summary, commit);
+  const { inline, itemReservations } = placeReservations(summary, commit, live);
+  const { ledgers, base, gone, chargedMean, spilled } = nextLedgers(summary, commit.ledgers);
+  const { marks, named, ahead } = itemsAfter(summary, commit, live, itemReservations, nonce);
   const { quiet } = commit;
   return {
-    page: {
-      version: page.version + 1,
+    summary: {
+      version: summary.version + 1,
       ledgers,
-      base: base ?? page.base,
+      base: base ?? summary.base,
       ...(base !== undefined || gone.size === 0 ? {} : { gone }),
       estimates,
       batches: marks,
       inline,
       named,
-      parks: commit.parks ?? page.parks,
-      attendance: commit.attendance ?? page.attendance,
-      quiet: quiet === null ? undefined : (quiet ?? page.quiet),
-      unseenUntilMs: latest(commit.unseenUntilMs, page.unseenUntilMs),
-      carried: commit.carried ?? page.carried,
+      parks: commit.parks ?? summary.parks,
+      attendance: commit.attendance ?? summary.attendance,
+      quiet: quiet === null ? undefined : (quiet ?? summary.quiet),
+      unseenUntilMs: latest(commit.unseenUntilMs, summary.unseenUntilMs),
+      carried: commit.carried ?? summary.carried,
       ...(chargedMean === 0 ? {} : { chargedMean }),
     },
     base,
@@ -290,10 +301,10 @@ export function nextSummary(
 
 /** Estimates of whole types stay in the summary while it has room. */
 function estimatesAfter(
-  page: PartitionSummary,
+  summary: PartitionSummary,
   commit: Commit,
 ): { readonly estimates: PartitionSummary['estimates']; readonly own: readonly EstimateRecord[] } {
-  const estimates = new Map(page.estimates);
+  const estimates = new Map(summary.estimates);
   const own: EstimateRecord[] = [];
   for (const estimate of commit.estimates) {
     const isOfType = estimate.resourceId === '';
@@ -317,13 +328,16 @@ const SHARED_BYTES_MAX = 16_000;
  * the oldest notes are rewritten with their notes applied. If there are too many names, the small items are rewritten as one.
  */
 function itemsAfter(
-  page: PartitionSummary,
+  summary: PartitionSummary,
   commit: Commit,
   live: readonly ReservationItem[],
   itemReservations: readonly Reservation[],
   nonce: string,
-): Pick<SummaryChange, 'ahead'> & { readonly marks: PartitionSummary['batches']; readonly named: PartitionSummary['named'] } {
-  const marks = marksAfter(page, commit);
+): Pick<SummaryChange, 'ahead'> & {
+  readonly marks: PartitionSummary['batches'];
+  readonly named: PartitionSummary['named'];
+} {
+  const marks = marksAfter(summary, commit);
   const remaining = live.filter(([, reservations]) =>
     reservations.some((each) => holdsCapacity(each, marks)),
   );
@@ -333,7 +347,7 @@ function itemsAfter(
     .flatMap(([, reservations]) => reservations.filter((each) => holdsCapacity(each, marks)))
     .map((each) => withMark(each, marks));
   const ahead = shared([...rewritten, ...itemReservations]).map(
-    (reservations, at): ReservationItem => [`${page.version}-${nonce}.${at}`, reservations],
+    (reservations, at): ReservationItem => [`${summary.version}-${nonce}.${at}`, reservations],
   );
   const kept = remaining.filter((item) => !toRewrite.has(item));
   const named = new Set([...kept, ...ahead].map(([itemId]) => itemId));
@@ -343,15 +357,15 @@ function itemsAfter(
 }
 
 /** The notes about reservations in items after a commit. */
-function marksAfter(page: PartitionSummary, commit: Commit): Map<string, ReservationChange> {
-  const marks = new Map(page.batches);
+function marksAfter(summary: PartitionSummary, commit: Commit): Map<string, ReservationChange> {
+  const marks = new Map(summary.batches);
   for (const { reservation, positions } of commit.drop) {
-    if (page.inline.has(reservation.batchId)) continue;
+    if (summary.inline.has(reservation.batchId)) continue;
     const known = marks.get(reservation.batchId);
     marks.set(reservation.batchId, { ...known, settled: new Set([...(known?.settled ?? []), ...positions]) });
   }
   for (const { reservation, checkAtMs } of commit.postpone) {
-    if (page.inline.has(reservation.batchId)) continue;
+    if (summary.inline.has(reservation.batchId)) continue;
     const settled = marks.get(reservation.batchId)?.settled ?? new Set();
     marks.set(reservation.batchId, { settled, checkAtMs });
   }

@@ -3,14 +3,20 @@
 import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
 import type { MalformedItemError } from '../../contract/errors.ts';
-import type { Observation, DeclarationProgress, EstimateRecord, Ledger, NothingWaits } from '../../contract/records.ts';
+import type {
+  DeclarationProgress,
+  EstimateRecord,
+  Ledger,
+  NothingWaits,
+  Observation,
+} from '../../contract/records.ts';
 import { itemBytes, writeUnitsOf } from '../metering.ts';
-import type { PartitionSummary } from '../page.ts';
-import { type LedgerSnapshot, changedLedgers } from '../page-ledgers.ts';
 import { ledgerSnapshotKey, summaryKey } from '../schema.ts';
+import type { PartitionSummary } from '../summary.ts';
+import { changedLedgers, type LedgerSnapshot } from '../summary-ledgers.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
-import { unescapeControls, packReservations, unpackReservations } from './reservation.ts';
+import { packReservations, unescapeControls, unpackReservations } from './reservation.ts';
 
 /** A set of positions as one number in base 36, with a bit for each position. */
 function packPositions(positions: ReadonlySet<number>): string {
@@ -127,7 +133,14 @@ function unpackQuiet(packed: unknown): NothingWaits {
   return { lookedAtMs, ...(declared === undefined ? {} : { declared }) };
 }
 
-const packCarried = ({ version, moved, isDone, after, sinceVersion, isHandedOver }: DeclarationProgress): string =>
+const packCarried = ({
+  version,
+  moved,
+  isDone,
+  after,
+  sinceVersion,
+  isHandedOver,
+}: DeclarationProgress): string =>
   JSON.stringify([version, moved, isDone, after ?? null, sinceVersion ?? null, isHandedOver ?? null]);
 
 function unpackCarried(packed: unknown): DeclarationProgress {
@@ -171,8 +184,8 @@ const TEXTS = [
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
 /** @param commitId - names the commit that wrote it, so that a repeated commit recognizes its own success */
-export const encodeSummary = (partition: number, page: PartitionSummary, commitId: string): Item =>
-  compressed(plainSummary(partition, page, commitId));
+export const encodeSummary = (partition: number, summary: PartitionSummary, commitId: string): Item =>
+  compressed(plainSummary(partition, summary, commitId));
 
 export const encodeLedgerSnapshot = (partition: number, base: LedgerSnapshot): Item =>
   compressed(plainLedgerSnapshot(partition, base));
@@ -199,28 +212,28 @@ function withPlainTexts(item: Item): Item {
 }
 
 /** The uncompressed item, which is its largest possible form. */
-export function plainSummary(partition: number, page: PartitionSummary, commitId: string): Item {
+export function plainSummary(partition: number, summary: PartitionSummary, commitId: string): Item {
   return {
     ...summaryKey(partition),
-    [A.version]: page.version,
+    [A.version]: summary.version,
     [A.commitId]: commitId,
-    ...(page.base === undefined
-      ? { [A.ledgers]: packLedgers(page.ledgers) }
+    ...(summary.base === undefined
+      ? { [A.ledgers]: packLedgers(summary.ledgers) }
       : {
-          [A.baseVersion]: page.base.version,
-          [A.ledgersSince]: packLedgers(changedLedgers(page)),
-          [A.goneSince]: page.gone === undefined ? undefined : JSON.stringify([...page.gone]),
+          [A.baseVersion]: summary.base.version,
+          [A.ledgersSince]: packLedgers(changedLedgers(summary)),
+          [A.goneSince]: summary.gone === undefined ? undefined : JSON.stringify([...summary.gone]),
         }),
-    [A.estimates]: packEstimates(page.estimates),
-    [A.batches]: packBatches(page.batches),
-    [A.inline]: page.inline.size === 0 ? undefined : packReservations(page.inline.values()),
-    [A.namedBatches]: page.named.size === 0 ? undefined : JSON.stringify([...page.named]),
-    [A.parks]: page.parks ? true : undefined,
-    [A.attendance]: page.attendance === undefined ? undefined : packAttendance(page.attendance),
-    [A.quiet]: page.quiet === undefined ? undefined : packQuiet(page.quiet),
-    [A.unseenUntilMs]: page.unseenUntilMs,
-    [A.carried]: page.carried === undefined ? undefined : packCarried(page.carried),
-    [A.chargedMean]: page.chargedMean,
+    [A.estimates]: packEstimates(summary.estimates),
+    [A.batches]: packBatches(summary.batches),
+    [A.inline]: summary.inline.size === 0 ? undefined : packReservations(summary.inline.values()),
+    [A.namedBatches]: summary.named.size === 0 ? undefined : JSON.stringify([...summary.named]),
+    [A.parks]: summary.parks ? true : undefined,
+    [A.attendance]: summary.attendance === undefined ? undefined : packAttendance(summary.attendance),
+    [A.quiet]: summary.quiet === undefined ? undefined : packQuiet(summary.quiet),
+    [A.unseenUntilMs]: summary.unseenUntilMs,
+    [A.carried]: summary.carried === undefined ? undefined : packCarried(summary.carried),
+    [A.chargedMean]: summary.chargedMean,
   };
 }
 

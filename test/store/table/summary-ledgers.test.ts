@@ -2,11 +2,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
-  ledgerBytes,
   changedLedgers,
+  ledgerBytes,
   nextLedgers,
   type SummaryLedgers,
-} from '../../../lib/store/table/page-ledgers.ts';
+} from '../../../lib/store/table/summary-ledgers.ts';
 import { aLedger } from '../../fixtures/factories/ledger.ts';
 import { expectSame } from '../../fixtures/same.ts';
 import { timesOf } from '../../fixtures/times.ts';

@@ -75,7 +75,8 @@ function sumsOf({ ledgers, base }: Pick<SummaryLedgers, 'ledgers' | 'base'>): Le
 }
 
 /** The ledgers in a summary's own item: those that differ from the snapshot. */
-export const changedLedgers = (page: Pick<SummaryLedgers, 'ledgers' | 'base'>): Ledgers => sumsOf(page).changed;
+export const changedLedgers = (summary: Pick<SummaryLedgers, 'ledgers' | 'base'>): Ledgers =>
+  sumsOf(summary).changed;
 
 /** The ledgers after a commit. */
 export interface LedgersChange {
@@ -89,15 +90,15 @@ export interface LedgersChange {
   readonly spilled: readonly Ledger[];
 }
 
-export function nextLedgers(page: SummaryLedgers, charged: readonly Ledger[]): LedgersChange {
-  const before = sumsOf(page);
-  const ledgers = new Map(page.ledgers);
-  const changed = page.base === undefined ? ledgers : new Map(before.changed);
+export function nextLedgers(summary: SummaryLedgers, charged: readonly Ledger[]): LedgersChange {
+  const before = sumsOf(summary);
+  const ledgers = new Map(summary.ledgers);
+  const changed = summary.base === undefined ? ledgers : new Map(before.changed);
   let { bytes, changedBytes } = before;
   for (const ledger of charged) {
     const key = ledger.fairnessKey;
     bytes += ledgerBytes(ledger) - bytesIn(ledgers, key);
-    // planted: charged-twice-in-a-page
+    // planted: charged-twice-in-a-summary
     changedBytes += ledgerBytes(ledger) - bytesIn(changed, key);
     // Map order is the order of the last charge.
     for (const each of [ledgers, changed]) {
@@ -105,21 +106,25 @@ export function nextLedgers(page: SummaryLedgers, charged: readonly Ledger[]): L
       each.set(key, ledger);
     }
   }
-  const spilled = chooseSpilled(page.ledgers, bytes, new Set(charged.map(({ fairnessKey }) => fairnessKey)));
+  const spilled = chooseSpilled(
+    summary.ledgers,
+    bytes,
+    new Set(charged.map(({ fairnessKey }) => fairnessKey)),
+  );
   for (const { fairnessKey } of spilled) {
     bytes -= bytesIn(ledgers, fairnessKey);
     changedBytes -= bytesIn(changed, fairnessKey);
     ledgers.delete(fairnessKey);
     changed.delete(fairnessKey);
   }
-  const gone = removedKeysAfter(page, ledgers, spilled);
-  const chargedMean = meanAfter(page.chargedMean, charged.length);
+  const gone = removedKeysAfter(summary, ledgers, spilled);
+  const chargedMean = meanAfter(summary.chargedMean, charged.length);
   const isBaseDue = isSnapshotDue({ bytes, changedBytes }, { count: ledgers.size, gone, chargedMean });
-  const base = isBaseDue ? { version: page.version + 1, ledgers } : undefined;
+  const base = isBaseDue ? { version: summary.version + 1, ledgers } : undefined;
   sumsCache.set(
     ledgers,
     base === undefined
-      ? { base: page.base, bytes, changed, changedBytes }
+      ? { base: summary.base, bytes, changed, changedBytes }
       : { base, bytes, changed: new Map(), changedBytes: 0 },
   );
   return { ledgers, base, gone, chargedMean, spilled };
