@@ -207,7 +207,7 @@ describe('the dispatch function, by the alias that clients may invoke', () => {
     };
     try {
       expect(await invoke({ partition: 0, jobIds: ['nobody-has-stored-this'] })).toMatch(
-        /"dispatched".*"partition":0,"reason":"told"/,
+        /"dispatched".*"partition":0,"reason":"stored"/,
       );
       const image = { state: { S: 'succeeded' } };
       const record = { eventSource: 'aws:dynamodb', eventName: 'MODIFY', dynamodb: { NewImage: image } };

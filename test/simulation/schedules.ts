@@ -302,11 +302,14 @@ export async function scheduleWorld(
             throw new Error('it died');
           }
           if (name === 'deleteSchedule') {
-            const { id, seen: revision } = given[0] as { id: string; seen: number };
+            const { id, afterRevision: revision } = given[0] as { id: string; afterRevision: number };
             ownedBy(id, revision);
           }
           if (name === 'putSchedule') {
-            const { record, seen: revision } = given[0] as { record: ScheduleRecord; seen: number };
+            const { record, afterRevision: revision } = given[0] as {
+              record: ScheduleRecord;
+              afterRevision: number;
+            };
             if (revision !== 0) ownedBy(record.state.id, revision);
           }
           return (await Reflect.apply(method, target, given)) as unknown;
