@@ -5,6 +5,7 @@
 
 import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
+import { UnavailableError } from '../core/errors.ts';
 import {
   type Job,
   type JobError,
@@ -484,12 +485,15 @@ function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: 
   else log.info('attempt did not succeed', { ...fields, ending: ending.kind });
 }
 
+/** How long the end of a process waits until it is stored that a handler hangs. */
+const HUNG_WRITE_MS = 2_000;
+
 /**
  * Records on the job, before the process ends, that its handler did not stop after its timeout: the attempt has
  * failed. If the handler was told to stop for another reason, the attempt counts as lost with its worker.
  */
 async function recordHung(
-  { store, worker, log }: RunContext,
+  { store, clock, worker, log }: RunContext,
   job: Job,
   { timeoutMs }: AttemptTime,
   { cause, message }: AttemptError,
@@ -499,7 +503,13 @@ async function recordHung(
   if (!isAttemptError(cause, 'JobTimeout')) return;
   try {
     const claimId = job.claim?.claimId ?? '';
-    await store.saveHung({ jobId: job.id, claimId, worker, error: hungError(timeoutMs) });
+    // The process must end, even if the store does not answer.
+    await Promise.race([
+      store.saveHung({ jobId: job.id, claimId, worker, error: hungError(timeoutMs) }),
+      clock.sleep(HUNG_WRITE_MS).then(() => {
+        throw new UnavailableError(`no answer within ${HUNG_WRITE_MS} ms`);
+      }),
+    ]);
   } catch (error) {
     log.warn('a hung handler could not be recorded; its attempt counts as lost with its worker', {
       ...fields,

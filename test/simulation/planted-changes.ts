@@ -18,7 +18,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 16, kind: 'order' },
     changes: [
       change(at('dropped-hint'), dropped),
-      change(at('dropped-hint-2'), becomes('($.told.clear(), $)')),
+      change(at('dropped-hint-2'), becomes('($.reported.clear(), $)')),
     ],
   },
   'changed-since-told': {
@@ -60,7 +60,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       change(at('front-again-2'), never, 'LogicalExpression'),
       change(
         at('front-again-3'),
-        becomes('{ ...$, blockedMax: Math.min(BLOCKED_MIN, $.blockedMax), blockedPerConflict: 0 }'),
+        becomes('{ ...$, blockedMax: Math.min(LOOKS_MIN, $.blockedMax), blockedPerConflict: 0 }'),
         'ObjectExpression',
       ),
     ],
@@ -351,7 +351,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         at('unknown-claims-lent'),
-        becomes("outcome === 'unknown' ? this.#pass.planner.confirm(decision) : $"),
+        becomes("outcome === 'unknown' ? this.#pass.planner.claimWon(decision) : $"),
       ),
     ],
   },
@@ -476,7 +476,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'unwitnessed-looks': {
     removes: 'what looks tell of the store: only commits of passes show that there was no outage',
     foundBy: { crashWorld: 4 },
-    changes: [change(at('unwitnessed-looks'), becomes('page !== undefined || $'))],
+    changes: [change(at('unwitnessed-looks'), becomes('summary !== undefined || $'))],
   },
   'former-lives': {
     removes: 'the end of the lease of a life whose name has begun another one',
@@ -485,7 +485,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'former-group': {
     removes: 'the conflict key of the group that the type of a job in flight has by now',
-    foundBy: { smallRun: REDEPLOYED },
+    foundBy: { simulation: 60 },
     changes: [change(at('former-group'), dropped)],
   },
   'older-declaration': {
