@@ -11,9 +11,9 @@ import type { ClaimRequest, Commit } from '../../lib/store/contract/requests.ts'
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import type { Usage as StoreUsage } from '../../lib/store/table/metering.ts';
-import { isSingleWrite, nextSummary } from '../../lib/store/table/summary.ts';
 import { hasOwnItem } from '../../lib/store/table/payload.ts';
 import { dueLineName, keysLineName, ledgerPk, mailPk, partitionPk } from '../../lib/store/table/schema.ts';
+import { isSingleWrite, nextSummary } from '../../lib/store/table/summary.ts';
 import { readyLineOf } from '../../lib/submit/submit.ts';
 import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Draw } from './latency.ts';

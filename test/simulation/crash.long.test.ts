@@ -14,8 +14,9 @@ describe('a process that is killed', () => {
   it(`loses its jobs to others in time, quiet or busy, in seeds ${FIRST} to ${LAST}`, {
     timeout: SEEDS_MS,
   }, async () => {
-    const { broken, finished } = await runSeeds(FIRST, LAST, crashPlanOf);
+    const { broken, finished, faults } = await runSeeds(FIRST, LAST, crashPlanOf);
     expect(broken).toEqual([]);
+    expect(faults.workerKilled).toBeGreaterThan((LAST - FIRST) / 2);
     expect(finished).toBeGreaterThan(LAST - FIRST);
   });
 });

@@ -22,8 +22,9 @@ describe('a process that is killed', () => {
   it(`loses its jobs to others in time, quiet or busy, in ${SEEDS} seeds`, {
     timeout: SEEDS_MS,
   }, async () => {
-    const { broken, finished } = await runSeeds(1, SEEDS, crashPlanOf);
+    const { broken, finished, faults } = await runSeeds(1, SEEDS, crashPlanOf);
     expect(broken).toEqual([]);
+    expect(faults.workerKilled).toBeGreaterThan(SEEDS / 2);
     expect(finished).toBeGreaterThan(SEEDS);
   });
 

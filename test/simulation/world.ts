@@ -365,7 +365,11 @@ export class World {
       this.time.after(event.atMs, () => {
         if ('act' in event) this.#users.act(event.act);
         else if ('kills' in event) {
-          for (const [name, node] of [...this.#nodes]) if (name.startsWith(event.kills)) node.kill();
+          for (const [name, node] of [...this.#nodes]) {
+            if (!name.startsWith(event.kills)) continue;
+            this.faults.count('workerKilled');
+            node.kill();
+          }
         } else {
           for (const [name, end] of [...this.#shutdowns]) if (name.startsWith(event.stops)) end.abort();
         }
