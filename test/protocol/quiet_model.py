@@ -1,4 +1,4 @@
-"""Exhaustive check of 'nothing waits' in the partition summary, with an index that lags (lib/dispatch/quiet.ts).
+"""Exhaustive check of 'nothing waits' in the partition summary, with an index that lags (lib/dispatch/pass/quiet.ts).
 
 Passes begin empty, know what they were told of, and read lines only where the summary does not say quiet. No job may be forgotten: each that
 waits has a hint on its way, or the summary says so and a dispatcher will come that sees it.
