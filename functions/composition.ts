@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { EnvironmentError } from '../lib/core/errors.ts';
 import { partitionOf } from '../lib/core/partition.ts';
 import {
   DECLARATION_AGAIN_MS,
@@ -22,21 +21,14 @@ import { leadClient, leadRequester } from '../lib/queue/lambda/leads.ts';
 import { SqsOutcomeOutbox } from '../lib/queue/sqs/outbox.ts';
 import { SqsJobQueue } from '../lib/queue/sqs/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
+import { requiredVariable } from '../lib/runtime/environment.ts';
 import { systemClock } from '../lib/runtime/system.ts';
 import type { ScheduleIngestContext } from '../lib/schedules/ingest.ts';
 import { DynamoJobStore } from '../lib/store/dynamodb/store.ts';
 import type { IngestContext } from '../lib/submit/ingest.ts';
 
-function requiredVariable(name: string): string {
-  const value = process.env[name];
-  if (value === undefined || value === '') {
-    throw new EnvironmentError(
-      `${name} is not set; the Scheduler construct sets it: deploy the stack again`,
-      { setting: name },
-    );
-  }
-  return value;
-}
+const required = (name: string): string =>
+  requiredVariable(process.env, name, '; the Scheduler construct sets it: deploy the stack again');
 
 /** A request that hangs must not take as long as a lead, so it times out and is retried well before the lead ends. */
 const REQUESTS = {
@@ -80,10 +72,10 @@ function build(
   let composed: FunctionContext | undefined;
   const client = new DynamoDBClient(REQUESTS);
   const sqs = new SQSClient(REQUESTS);
-  const wakeQueueUrl = requiredVariable('FAIRLEAD_WAKE_QUEUE');
+  const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
   const store = new DynamoJobStore({
     client,
-    table: requiredVariable('FAIRLEAD_TABLE'),
+    table: required('FAIRLEAD_TABLE'),
     place: (job) => declarations.place(job),
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
     meter: (_, { writeUnits }) => metrics.add('writeUnits', writeUnits),
@@ -93,7 +85,7 @@ function build(
     store,
     events: new EventBridgeBus({
       client: new EventBridgeClient(REQUESTS),
-      busName: requiredVariable('FAIRLEAD_BUS'),
+      busName: required('FAIRLEAD_BUS'),
     }),
     clock: systemClock,
     nowMs: systemClock.nowMs,
@@ -142,7 +134,7 @@ export function composition(told: FunctionTold, duties: FunctionDuties = {}): Co
 export function declaring(log: Log): DeclareContext {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
-    table: requiredVariable('FAIRLEAD_TABLE'),
+    table: required('FAIRLEAD_TABLE'),
     // The store ranks a job here only when it completes a firing that was recorded and not carried out.
     place: (job) => declarations.place(job),
   });
@@ -153,7 +145,7 @@ export function declaring(log: Log): DeclareContext {
     queue: new SqsJobQueue({
       client: new SQSClient(REQUESTS),
       queueUrls: {},
-      wakeQueueUrl: requiredVariable('FAIRLEAD_WAKE_QUEUE'),
+      wakeQueueUrl: required('FAIRLEAD_WAKE_QUEUE'),
     }),
     nowMs: systemClock.nowMs,
     log,

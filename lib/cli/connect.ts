@@ -1,9 +1,10 @@
 /** Builds what the commands need to reach a deployed scheduler, from the environment. */
 
 import { parseEnv } from 'node:util';
-import { EnvironmentError, MisconfiguredError } from '../core/errors.ts';
+import { MisconfiguredError } from '../core/errors.ts';
 import type { ResidentOptions } from '../dispatch/resident/options.ts';
 import type { Metrics } from '../metrics/contract.ts';
+import { requiredVariable, SCHEDULER_ENVIRONMENT } from '../runtime/environment.ts';
 import type { UnreadableItem } from '../store/contract/records.ts';
 import type { ReadStack } from './env.ts';
 import type { ConnectPublisher } from './outcomes.ts';
@@ -48,14 +49,7 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_500, throwOnRequestTimeout: true },
 } as const;
 
-function requiredSetting(name: string): string {
-  const value = process.env[name];
-  if (value !== undefined && value !== '') return value;
-  throw new EnvironmentError(
-    `${name} is not set: give the process the environment that schedulerEnvironment() of the Scheduler construct returns, or that \`fairlead env\` prints`,
-    { setting: name },
-  );
-}
+const requiredSetting = (name: string): string => requiredVariable(process.env, name, SCHEDULER_ENVIRONMENT);
 
 /** Connects a dispatcher, with the environment that `schedulerEnvironment()` of the construct returns. */
 export const connectDispatcher: ConnectDispatcher = async (envFile, unreadable) => {

@@ -1,6 +1,6 @@
 /** `fairlead/client`: the client on DynamoDB, SQS and Lambda, with the types of its arguments, results and errors. */
 
-import { ConfigurationError, EnvironmentError, ValidationError } from '../core/errors.ts';
+import { ConfigurationError, ValidationError } from '../core/errors.ts';
 
 export {
   ConfigurationError,
@@ -39,6 +39,7 @@ import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../declaration/declaration.ts';
 import { InvokedWakes, isAliasArn, wakeClient } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
+import { requiredVariable, SCHEDULER_ENVIRONMENT } from '../runtime/environment.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreClient } from './client.ts';
@@ -132,15 +133,6 @@ export interface SchedulerClientOptions extends ClientSettings {
 
 const REQUEST_TIMEOUT_MS = 5_000;
 const ATTEMPTS_MAX = 100;
-
-function required(environment: Readonly<Record<string, string | undefined>>, name: string): string {
-  const value = environment[name];
-  if (value !== undefined && value !== '') return value;
-  throw new EnvironmentError(
-    `${name} is not set: give the process the environment that schedulerEnvironment() of the Scheduler construct returns, or that \`fairlead env\` prints`,
-    { setting: name },
-  );
-}
 
 const REQUEST_TIMEOUT_MAX_MS = 10 * 60_000;
 const TEXT_BYTES_MAX = 2_048;
@@ -256,8 +248,8 @@ export class SchedulerClient extends StoreClient {
     const { FAIRLEAD_WAKE_FUNCTION: wakeFunctionArn = '' } = environment;
     return new SchedulerClient({
       ...settings,
-      table: required(environment, 'FAIRLEAD_TABLE'),
-      wakeQueueUrl: required(environment, 'FAIRLEAD_WAKE_QUEUE'),
+      table: requiredVariable(environment, 'FAIRLEAD_TABLE', SCHEDULER_ENVIRONMENT),
+      wakeQueueUrl: requiredVariable(environment, 'FAIRLEAD_WAKE_QUEUE', SCHEDULER_ENVIRONMENT),
       ...(isAliasArn(wakeFunctionArn) ? { wakeFunctionArn } : {}),
     });
   }

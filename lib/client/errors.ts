@@ -4,11 +4,12 @@
  */
 import type { Job, JobState } from '../core/job.ts';
 
-/** No job, or no schedule, has this id. `fairlead jobs list` and `fairlead schedules list` show those that exist. */
+/** No job, no schedule, or no event with a refused entry has this id. The lists of the command line show those that exist. */
 export class NotFoundError extends Error {
   override readonly name = 'NotFoundError';
   readonly jobId: string | undefined;
   readonly scheduleId: string | undefined;
+  readonly eventId: string | undefined;
 
   /** @param of - one of the three ids */
   constructor({
@@ -29,6 +30,7 @@ export class NotFoundError extends Error {
     );
     this.jobId = jobId;
     this.scheduleId = scheduleId;
+    this.eventId = eventId;
   }
 }
 

@@ -66,9 +66,14 @@ export class MisconfiguredError extends Error {
   override readonly name = 'MisconfiguredError';
 }
 
-/** Whether an SDK client has no Region to work in. It says so only in the message of a plain error. */
-export const isRegionMissing = (error: unknown): boolean =>
-  error instanceof Error && error.message === 'Region is missing';
+/** The error for an SDK client that has no Region, which the SDK says only in the message of a plain error; undefined for other errors. */
+export const regionMissing = (error: unknown, verb: string): EnvironmentError | undefined =>
+  error instanceof Error && error.message === 'Region is missing'
+    ? new EnvironmentError(`${verb}: AWS_REGION is not set; set it to the Region of the stack`, {
+        cause: error,
+        setting: 'AWS_REGION',
+      })
+    : undefined;
 
 /** A request that is never accepted: an item too large, a key too long, a commit of too many items. Nothing was changed. */
 export class RefusedError extends Error {

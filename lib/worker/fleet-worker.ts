@@ -7,12 +7,13 @@ import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { EnvironmentError, ThrottledError, UnavailableError } from '../core/errors.ts';
+import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import { type Check, isBoolean, objectOf } from '../core/read-fields.ts';
 import { Declarations, type VersionedDeclaration } from '../declaration/declaration.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
 import { askedMetricsOf } from '../runtime/emf.ts';
+import { requiredVariable } from '../runtime/environment.ts';
 import { processMetrics } from '../runtime/process-metrics.ts';
 import { jsonLog, systemClock } from '../runtime/system.ts';
 import { processVitals } from '../runtime/vitals.ts';
@@ -72,16 +73,12 @@ const QUEUE_REQUESTS = {
 const BYTES_PER_MB = 1_048_576;
 const FAILED = 1;
 
-function required(name: string): string {
-  const value = process.env[name];
-  if (value === undefined || value === '') {
-    throw new EnvironmentError(
-      `${name} is not set: give the process the environment that \`scheduler.workerEnvironment(fleet)\` returns`,
-      { setting: name },
-    );
-  }
-  return value;
-}
+const required = (name: string): string =>
+  requiredVariable(
+    process.env,
+    name,
+    ': give the process the environment that `scheduler.workerEnvironment(fleet)` returns',
+  );
 
 const OPTION_CHECKS: Readonly<Record<keyof FleetWorkerOptions, Check>> = {
   ...WORKER_CHECKS,

@@ -2,8 +2,8 @@
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
-import { EnvironmentError } from '../core/errors.ts';
 import { Declarations } from '../declaration/declaration.ts';
+import { requiredVariable } from '../runtime/environment.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
@@ -20,16 +20,12 @@ const REQUESTS = {
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-function required(name: string): string {
-  const value = process.env[name];
-  if (value === undefined || value === '') {
-    throw new EnvironmentError(
-      `${name} is not set: make the function the handler of a fleet of the Scheduler construct, which sets it`,
-      { setting: name },
-    );
-  }
-  return value;
-}
+const required = (name: string): string =>
+  requiredVariable(
+    process.env,
+    name,
+    ': make the function the handler of a fleet of the Scheduler construct, which sets it',
+  );
 
 function measureLoop(): () => LoopUse {
   const before = performance.eventLoopUtilization();

@@ -501,13 +501,14 @@ async function recordHung(
   const fields = { jobId: job.id, type: job.type, attempt: job.attempt };
   log.warn('a handler hangs, so its process ends', { ...fields, error: message });
   if (!isAttemptError(cause, 'JobTimeout')) return;
+  const answered = new AbortController();
   try {
     const claimId = job.claim?.claimId ?? '';
     // The process must end, even if the store does not answer.
     await Promise.race([
       store.saveHung({ jobId: job.id, claimId, worker, error: hungError(timeoutMs) }),
-      clock.sleep(HUNG_WRITE_MS).then(() => {
-        throw new UnavailableError(`no answer within ${HUNG_WRITE_MS} ms`);
+      clock.sleep(HUNG_WRITE_MS, answered.signal).then(() => {
+        if (!answered.signal.aborted) throw new UnavailableError(`no answer within ${HUNG_WRITE_MS} ms`);
       }),
     ]);
   } catch (error) {
@@ -515,6 +516,8 @@ async function recordHung(
       ...fields,
       error: String(error),
     });
+  } finally {
+    answered.abort();
   }
 }
 

@@ -1,11 +1,5 @@
 /** Turns errors of SQS into errors of the queue contract. */
-import {
-  EnvironmentError,
-  isRegionMissing,
-  MisconfiguredError,
-  RefusedError,
-  UnavailableError,
-} from '../../core/errors.ts';
+import { MisconfiguredError, RefusedError, regionMissing, UnavailableError } from '../../core/errors.ts';
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'QueueDoesNotExist',
@@ -27,11 +21,8 @@ export function translated(error: unknown, verb: string, queueUrl: string): Erro
   const name = error instanceof Error ? error.name : '';
   const message = error instanceof Error ? error.message : String(error);
   const options = { cause: error };
-  if (isRegionMissing(error))
-    return new EnvironmentError(`${verb}: AWS_REGION is not set; set it to the Region of the stack`, {
-      ...options,
-      setting: 'AWS_REGION',
-    });
+  const withoutRegion = regionMissing(error, verb);
+  if (withoutRegion !== undefined) return withoutRegion;
   if (MISCONFIGURATIONS.has(name)) {
     return new MisconfiguredError(
       `${verb}: queue ${queueUrl} cannot be used (${name}: ${message}); check that the stack is deployed here and grants this role its actions`,

@@ -23,10 +23,9 @@ import {
 } from '@aws-sdk/lib-dynamodb';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import {
-  EnvironmentError,
-  isRegionMissing,
   MisconfiguredError,
   RefusedError,
+  regionMissing,
   ThrottledError,
   UnavailableError,
 } from '../../core/errors.ts';
@@ -490,11 +489,8 @@ function storeError(error: unknown, verb: string, table: string, requestKind: Re
       options,
     );
   }
-  if (isRegionMissing(error))
-    return new EnvironmentError(`${verb}: AWS_REGION is not set; set it to the Region of the stack`, {
-      ...options,
-      setting: 'AWS_REGION',
-    });
+  const withoutRegion = regionMissing(error, verb);
+  if (withoutRegion !== undefined) return withoutRegion;
   if (REFUSALS.has(name) || isUnsendable(error)) {
     return new RefusedError(`${verb}: table ${table} refuses the request (${message}); correct it`, options);
   }
