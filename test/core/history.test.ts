@@ -3,11 +3,12 @@ import { describe, expect, it } from 'vitest';
 import {
   ACTOR_BYTES_MAX,
   HISTORY_ENTRIES_MAX,
+  type History,
   historyOf,
   movedEntry,
   withEntry,
 } from '../../lib/core/history.ts';
-import type { Job, JobState } from '../../lib/core/job.ts';
+import { type AttemptEntry, ERROR_STACK_BYTES_MAX, type Job, type JobState } from '../../lib/core/job.ts';
 import {
   cancel,
   claim,
@@ -118,5 +119,72 @@ describe('the history of a job', () => {
     expect(short.entries).toMatchObject([{ by: 'a'.repeat(ACTOR_BYTES_MAX) }]);
     const [long] = withEntry(undefined, movedEntry(1, 2, 3, '\u0001'.repeat(ACTOR_BYTES_MAX))).entries;
     expect(long).toMatchObject({ by: `${'\u0001'.repeat(42)}…` });
+  });
+
+  it('says of a cancellation and a redrive who asked for it, and when', () => {
+    const asked = aJob({
+      redriveOf: 'job-0',
+      redriveBy: 'ann',
+      cancelRequestedAtMs: NOW_MS + 1,
+      cancelRequestedBy: 'bob',
+      cancelRequestedIn: 'running',
+      redrivenAs: 'job-2',
+      redrivenAtMs: NOW_MS + 2,
+      redrivenBy: 'cid',
+    });
+    expect(historyOf(asked).events).toEqual([
+      { kind: 'submitted', atMs: NOW_MS, redriveOf: 'job-0', by: 'ann' },
+      { kind: 'cancelled', atMs: NOW_MS + 1, by: 'bob', from: 'running' },
+      { kind: 'redriven', atMs: NOW_MS + 2, by: 'cid', as: 'job-2' },
+    ]);
+    const unnamed = aJob({ redriveOf: 'job-0', cancelRequestedAtMs: NOW_MS + 1, redrivenAs: 'job-2' });
+    expect(historyOf(unnamed).events).toEqual([
+      { kind: 'submitted', atMs: NOW_MS, redriveOf: 'job-0' },
+      { kind: 'cancelled', atMs: NOW_MS + 1 },
+      { kind: 'redriven', as: 'job-2' },
+    ]);
+  });
+
+  it('shows why a running attempt is ended before its worker is gone', () => {
+    const hung = { name: 'JobTimeout', message: 'the handler did not stop' };
+    const job = { ...running(aJob(), '1-1.0'), hung };
+    expect(historyOf(job).events.at(-1)).toMatchObject({ outcome: 'running', error: hung });
+  });
+
+  it('keeps the stacks of the newest attempts, and the errors of all', () => {
+    const attempt = (claimId: string): AttemptEntry => ({
+      kind: 'attempt',
+      attempt: 1,
+      claimId,
+      fleet: 'images',
+      claimedAtMs: NOW_MS,
+      workerId: 'w1',
+      startedAtMs: NOW_MS,
+      endedAtMs: NOW_MS,
+      outcome: 'failed',
+      error: { name: 'Broken', message: 'it broke', stack: 'x'.repeat(ERROR_STACK_BYTES_MAX) },
+    });
+    const ATTEMPTS = 12;
+    let history: History | undefined;
+    for (let at = 1; at <= ATTEMPTS; at += 1) history = withEntry(history, attempt(`${at}-1.0`));
+    const errors = (history?.entries ?? []).map((entry) =>
+      entry.kind === 'attempt' ? entry.error : undefined,
+    );
+    expect(errors.map((error) => error?.message)).toEqual(Array(ATTEMPTS).fill('it broke'));
+    const kept = errors.map((error) => error?.stack !== undefined);
+    expect(kept.at(-1)).toBe(true);
+    expect(kept[0]).toBe(false);
+    expect(kept.toSorted()).toEqual(kept);
+  });
+
+  it.each([
+    ['a', 1],
+    ['é', 2],
+    ['€', 3],
+    ['😀', 4],
+  ])('counts the bytes that %s takes', (character, bytes) => {
+    const [long] = withEntry(undefined, movedEntry(1, 2, 3, character.repeat(1_000))).entries;
+    const fits = Math.floor((256 - 3) / bytes);
+    expect(long).toMatchObject({ by: `${character.repeat(fits)}…` });
   });
 });

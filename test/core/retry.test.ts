@@ -2,7 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
 import { RETRY_DEFAULTS } from '../../lib/core/defaults.ts';
-import { afterFailure, afterWorkerLost, backoffMs, ruleFor } from '../../lib/core/retry.ts';
+import {
+  afterFailure,
+  afterRelease,
+  afterWorkerGone,
+  afterWorkerLost,
+  backoffMs,
+  ruleFor,
+} from '../../lib/core/retry.ts';
 
 const NOW = 1_800_000_000_000;
 const ERROR = { name: 'Timeout', message: 'Too slow.' };
@@ -168,5 +175,46 @@ describe('afterWorkerLost', () => {
   it('never takes a job for readier than now, by a clock that is behind', () => {
     const job = { workersLost: 0, readyAtMs: NOW + 3_000 };
     expect(afterWorkerLost(job, type('resume'), NOW)).toMatchObject({ runAtMs: NOW });
+  });
+});
+
+describe('afterRelease', () => {
+  it('lets the job go on from its checkpoint, unless it has to start anew', () => {
+    const error = { name: 'WorkerStopped', message: 'The worker stops.' };
+    const resumed = { kind: 'retry', error, runAtMs: NOW };
+    expect(afterRelease('The worker stops.', NOW, false)).toEqual(resumed);
+    expect(afterRelease('The worker stops.', NOW, true)).toEqual({ ...resumed, isFromStart: true });
+  });
+});
+
+describe('afterWorkerGone', () => {
+  const type = { onWorkerLost: 'fail', retry: policy({ maxAttempts: 2, jitter: 'none' }) } as const;
+  const hung = { name: 'JobTimeout', message: 'The handler did not stop.' };
+
+  it('counts a loss where the handler was not known to hang', () => {
+    const job = { attempt: 1, workersLost: 0 };
+    expect(afterWorkerGone(job, type, 0.5, NOW)).toEqual({
+      as: 'lost',
+      verdict: afterWorkerLost(job, type, NOW),
+    });
+  });
+
+  it('counts a failure where the handler hung, by the retries of its type', () => {
+    expect(afterWorkerGone({ attempt: 1, workersLost: 0, hung }, type, 0.5, NOW)).toMatchObject({
+      as: 'failed',
+      verdict: { kind: 'retry', error: hung },
+    });
+    expect(afterWorkerGone({ attempt: 2, workersLost: 0, hung }, type, 0.5, NOW)).toMatchObject({
+      as: 'failed',
+      verdict: { kind: 'failed', error: hung },
+    });
+  });
+
+  it('fails a job that hung when its type is not declared any more', () => {
+    const job = { attempt: 1, workersLost: 0, hung };
+    expect(afterWorkerGone(job, undefined, 0.5, NOW)).toEqual({
+      as: 'failed',
+      verdict: { kind: 'failed', error: hung },
+    });
   });
 });
