@@ -114,7 +114,10 @@ export interface FairnessConfiguration {
   readonly creditMs: number | null;
   /** True: settlement replaces an attempt's estimated cost in the ledger by its actual cost. */
   readonly trueUp: boolean;
-  /** The ledger of an idle key is deleted after this time, at most 90 days; null: after 90 days. */
+  /**
+   * The ledger of a key that has started and ended nothing for this time is deleted, at most 90 days; null: after 90 days.
+   * A key that waits so long in a long backlog may keep its place among the keys until its next start.
+   */
   readonly keyTtlMs: number | null;
   /**
    * The cost of a resource that was never seen: the type's average (`type`, also if absent), or the type's default cost

@@ -10,7 +10,7 @@ import { expect, it } from 'vitest';
 const project = resolve(import.meta.dirname, '../..');
 
 /** Percent, a little less than is covered: raise them with what is covered. */
-const LEAST = { lines: 99, statements: 98.5, functions: 99, branches: 95.5 };
+const LEAST = { lines: 99, statements: 98.5, functions: 99, branches: 96 };
 
 /**
  * Beside the folder's own: the core moves jobs, keeps and fires schedules, which is tested with a store, and has the errors and the checks

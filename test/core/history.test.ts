@@ -3,12 +3,17 @@ import { describe, expect, it } from 'vitest';
 import {
   ACTOR_BYTES_MAX,
   HISTORY_ENTRIES_MAX,
-  type History,
   historyOf,
   movedEntry,
   withEntry,
 } from '../../lib/core/history.ts';
-import { type AttemptEntry, ERROR_STACK_BYTES_MAX, type Job, type JobState } from '../../lib/core/job.ts';
+import {
+  type AttemptEntry,
+  ERROR_STACK_BYTES_MAX,
+  type History,
+  type Job,
+  type JobState,
+} from '../../lib/core/job.ts';
 import {
   cancel,
   claim,

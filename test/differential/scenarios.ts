@@ -155,6 +155,8 @@ function budgetOf(dice: Dice, { conflicts, large, crowd }: Themes, jobs: number)
 const named = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, number) => `${prefix}${number}`);
 
+const LONGER_THAN_ANY_WAIT_MS = 86_400_000;
+
 function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput {
   const { conflicts, large, books, time, crowd } = themes;
   const tierNames = named('tier', dice.whole(1, 3));
@@ -195,6 +197,9 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
   const shared = [...new Set([...homeless, ...versatile])];
   if (shared.length > 0) fleets.shared = { types: shared, slots: slotsOf() };
   if (dice.chance(0.3)) fleets.all = { types: typeNames, slots: slotsOf() };
+  // One millisecond more than any time in a scenario: whether the boundary counts is nobody's question. In large pools a
+  // line of keys is not read to its end, and its order trails a ledger that expires while the key waits.
+  const keyTtlMs = (): number => dice.pick([5_001, 20_001]) + (large ? LONGER_THAN_ANY_WAIT_MS : 0);
   const weights: Record<string, number> = {};
   if (themes.keys) for (const key of keys) if (dice.chance(0.3)) weights[key] = dice.pick([0.25, 0.5, 2, 4]);
   return {
@@ -210,8 +215,7 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
       trueUp: dice.chance(0.7),
       weights,
       ...(themes.keys && dice.chance(0.7) ? { maxConcurrencyPerKey: dice.whole(1, 3) } : {}),
-      // One millisecond more than any time in a scenario: whether the boundary counts is nobody's question.
-      ...(books && dice.chance(crowd ? 0.8 : 0.5) ? { keyTtlMs: dice.pick([5_001, 20_001]) } : {}),
+      ...(books && dice.chance(crowd ? 0.8 : 0.5) ? { keyTtlMs: keyTtlMs() } : {}),
       ...(books && dice.chance(crowd ? 0.8 : 0.4) ? { resetEveryMs: dice.pick([20_000, 60_000]) } : {}),
       ...(books && dice.chance(0.4) ? { estimateFallback: 'default' } : {}),
     },

@@ -2,13 +2,11 @@
 
 import { describe, expect, it } from 'vitest';
 import type { JobTypeInput } from '../../../lib/core/defaults.ts';
-import { batchIdOf, claimIdOf, type Job } from '../../../lib/core/job.ts';
+import { claimIdOf, type Job } from '../../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
 import { RAMP_FIRST } from '../../../lib/dispatch/tuning.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { FUNCTION_END_MS } from '../../../lib/worker/run-job.ts';
-import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
-import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
 import { steppedStore } from '../../stage/interleave.ts';
 import { lockedJob, lockedPool } from '../../stage/locked.ts';
 import { FAILED, type Stage, type StageOptions, type Started, stage, storeWith } from '../../stage/stage.ts';
