@@ -42,6 +42,13 @@ module.exports = {
       to: { pathNot: CORE },
     },
     {
+      name: 'declared-jobs-know-only-core',
+      comment: 'A producer that imports declared jobs bundles no worker and no SDK.',
+      severity: 'error',
+      from: { path: '^lib/jobs/' },
+      to: { pathNot: [CORE, '^lib/jobs/'] },
+    },
+    {
       name: 'contracts-know-only-core',
       severity: 'error',
       from: { path: CONTRACTS },

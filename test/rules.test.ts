@@ -82,6 +82,12 @@ const PLANTED: Readonly<Record<string, Planted>> = {
     text: "import 'node:fs';\n\nexport const here = true;\n",
     rule: 'core-is-pure',
   },
+  'an SDK in the module of declared jobs': {
+    tool: IMPORT_DIRECTIONS,
+    path: 'lib/jobs/planted.ts',
+    text: "import '../client/aws.ts';\n\nexport const here = true;\n",
+    rule: 'declared-jobs-know-only-core',
+  },
   'an export that nothing uses': {
     tool: DEAD_CODE,
     path: 'lib/planted/used.ts',

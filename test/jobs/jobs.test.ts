@@ -1,0 +1,127 @@
+/** Declared job types: what may be declared, and what the compiler knows of them. */
+import { expect, expectTypeOf, it } from 'vitest';
+import { z } from 'zod';
+import {
+  defineJobs,
+  job,
+  only,
+  type PayloadOf,
+  type ResultOf,
+  type ReturnedOf,
+  type SentOf,
+  type TypeOf,
+} from '../../lib/jobs/jobs.ts';
+import { checkBySchema, jsonSchemaOf } from '../../lib/jobs/schema.ts';
+
+interface Url {
+  readonly url: string;
+}
+
+const jobs = defineJobs({
+  thumbnail: job({
+    payload: z.object({ key: z.string(), takenAt: z.coerce.date() }),
+    result: z.object({ width: z.number() }),
+    fairnessKey: ({ key }) => key.split('/')[0] ?? '',
+    resourceId: ({ key }) => key,
+  }),
+  report: job<{ readonly month: number }, Url>(),
+  ping: job(),
+});
+
+it('declares what producers send, handlers get and return, and producers get back', () => {
+  type Declared = typeof jobs;
+  expectTypeOf<TypeOf<Declared>>().toEqualTypeOf<'thumbnail' | 'report' | 'ping'>();
+  expectTypeOf<SentOf<Declared['thumbnail']>['key']>().toEqualTypeOf<string>();
+  expectTypeOf<PayloadOf<Declared['thumbnail']>['takenAt']>().toEqualTypeOf<Date>();
+  expectTypeOf<ReturnedOf<Declared['thumbnail']>>().toEqualTypeOf<{ width: number }>();
+  expectTypeOf<PayloadOf<Declared['report']>>().toEqualTypeOf<{ readonly month: number }>();
+  expectTypeOf<ResultOf<Declared['report']>>().toEqualTypeOf<Url>();
+  expectTypeOf<ResultOf<Declared['ping']>>().toEqualTypeOf<unknown>();
+});
+
+it('names the jobs that one fleet serves', () => {
+  const some = only(jobs, 'report');
+  expectTypeOf<TypeOf<typeof some>>().toEqualTypeOf<'report'>();
+  expect(Object.keys(some)).toEqual(['report']);
+  // @ts-expect-error - it is not declared
+  expect(() => only(jobs, 'raport')).toThrow(
+    /^types: is not a declared job type, got "raport"\. Declared are: thumb/,
+  );
+});
+
+it.each<readonly [string, () => unknown, RegExp]>([
+  ['no object', () => defineJobs([] as never), /^jobs: must be an object of job types by name/],
+  ['an empty name', () => defineJobs({ '': job() }), /must be a name of 1 to 100 characters/],
+  ['a name that is a trap', () => defineJobs({ ['__proto__']: job() }), /must be a name/],
+  [
+    'a definition that is none',
+    () => defineJobs({ a: 'b' as never }),
+    /^jobs\.a: must be made by job\(\), got "b"/,
+  ],
+  [
+    'an unknown option',
+    () => job({ payloads: z.string() } as never),
+    /^job\.payloads: is not a known field.*Did you mean "payload"\?/,
+  ],
+  [
+    'a payload that is no schema',
+    () => job({ payload: {} as never }),
+    /^job\.payload: must be a schema.*zod/,
+  ],
+  [
+    'a key that is no function',
+    () => job({ fairnessKey: 'acme' as never }),
+    /^job\.fairnessKey: must be a fun/,
+  ],
+])('refuses %s', (_, declare, message) => {
+  expect(declare).toThrow(message);
+});
+
+it('checks a value by its schema, with the path of what is wrong', async () => {
+  const schema = z.object({ pages: z.array(z.object({ no: z.number() })) });
+  expect(await checkBySchema(schema, { pages: [{ no: 1 }] }, 'payload')).toEqual({
+    kind: 'accepted',
+    value: { pages: [{ no: 1 }] },
+  });
+  expect(await checkBySchema(schema, { pages: [{ no: 1 }, { no: 'two' }] }, 'payload')).toMatchObject({
+    kind: 'refused',
+    path: 'payload.pages[1].no',
+  });
+  expect(await checkBySchema(undefined, 7, 'payload')).toEqual({ kind: 'accepted', value: 7 });
+});
+
+it('refuses a value whose schema throws, and reads schemas that answer later', async () => {
+  const broken = {
+    '~standard': {
+      version: 1 as const,
+      vendor: 'test',
+      validate: () => {
+        throw new Error('no luck');
+      },
+    },
+  };
+  expect(await checkBySchema(broken, 1, 'payload')).toEqual({
+    kind: 'refused',
+    path: 'payload',
+    reason: 'its schema threw Error: no luck',
+  });
+  const late = z.string().refine(async (text) => Promise.resolve(text === 'yes'), 'must be yes');
+  expect(await checkBySchema(late, 'yes', 'payload')).toEqual({ kind: 'accepted', value: 'yes' });
+  expect(await checkBySchema(late, 'no', 'payload')).toMatchObject({
+    kind: 'refused',
+    reason: 'must be yes',
+  });
+});
+
+it('describes a schema as JSON Schema, where its library can', () => {
+  expect(jsonSchemaOf(z.object({ key: z.string() }))).toMatchObject({
+    type: 'object',
+    properties: { key: { type: 'string' } },
+    required: ['key'],
+  });
+  expect(jsonSchemaOf(z.object({ at: z.date() }))).toBeUndefined();
+  const plain = {
+    '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value }) },
+  };
+  expect(jsonSchemaOf(plain)).toBeUndefined();
+});
