@@ -106,10 +106,13 @@ export abstract class SchedulerMetrics extends Construct {
     return metric;
   }
 
-  /** Records the use of a metric on request. */
+  /**
+   * Called when a metric on request is used. `Scheduler` overrides it, so that its functions publish the metric; an
+   * imported scheduler cannot change its functions and ignores it.
+   */
   protected turnOn(_metric: MetricOnRequest): void {}
 
-  /** Records the use of a dimension. */
+  /** The same for a metric that is used by this dimension. */
   protected turnOnBy(_scope: FinerScope): void {}
 
   /** Jobs that were stored, whether through the bus or the client. */

@@ -22,7 +22,7 @@ const OWN_ARN = /^arn:[\w-]+:lambda:[\w-]+:\d+:function:[\w-]+$/;
 /** How many characters of an event from a producer are logged. */
 const LOGGED_CHARS = 200;
 
-const NOTHING: DispatchRequest = { kind: 'wakes', passes: [], looks: [] };
+const NOTHING: DispatchRequest = { kind: 'wakes', passes: [], workerChecks: [] };
 
 /** @returns what to do. An unreadable record, or an unreadable event by an alias, is logged and ignored. */
 export function decodeDispatchEvent(
@@ -51,14 +51,14 @@ function wakesIn({ Records }: SQSEvent): DispatchRequest {
   return {
     kind: 'wakes',
     passes: wakes.filter((wake) => wake?.asks === 'pass'),
-    looks: wakes.filter((wake) => wake?.asks === 'look'),
+    workerChecks: wakes.filter((wake) => wake?.asks === 'look'),
     wakesAll: wakes.includes(undefined),
   };
 }
 
 function wakeByAlias(event: unknown, log: Pick<Log, 'warn'>): DispatchRequest {
   const wake = wakeIn(event);
-  if (wake?.asks === 'pass') return { kind: 'wakes', passes: [wake], looks: [] };
+  if (wake?.asks === 'pass') return { kind: 'wakes', passes: [wake], workerChecks: [] };
   const shown = inspect(event, { depth: 2, breakLength: Infinity, maxStringLength: LOGGED_CHARS });
   log.warn('an event that came by the alias is not a wake', { event: shown.slice(0, LOGGED_CHARS) });
   return NOTHING;

@@ -47,6 +47,42 @@ it('is told of what is exported, not of what a file keeps to itself', () => {
   expect(namesIn(text)).toEqual(['One', 'THREE_MS', 'Five']);
 });
 
+const COMMENT = /^[ \t]*(?:\/\*.*?\*\/|\/\/[^\n]*$)/gms;
+/** A name in a comment: `withPlaced`, `Candidates.outdated`, `settle()`. */
+const NAME_IN_COMMENT = /`#?([A-Za-z_][\w.]*)(?:\(\))?`/g;
+/** Names of the world outside: of files, packages, AWS and users' own things. */
+const FOREIGN = [
+  'allPutEvents',
+  'sharp',
+  'ImagesQueueUrl',
+  'encryption',
+  'W',
+  'ECONNREFUSED',
+  'AggregateError',
+];
+
+it('comments name what there is', async () => {
+  const comments: (readonly [string, string])[] = [];
+  const known = new Set<string>([...FOREIGN, ...Object.getOwnPropertyNames(globalThis)]);
+  for (const folder of FOLDERS) {
+    const entries = await readdir(join(project, folder), { recursive: true, withFileTypes: true });
+    for (const entry of entries.filter((each) => each.isFile() && each.name.endsWith('.ts'))) {
+      const file = join(entry.parentPath, entry.name);
+      const text = await readFile(file, 'utf8');
+      for (const [name] of text.replaceAll(COMMENT, '').matchAll(/[A-Za-z_]\w*/g)) known.add(name);
+      for (const [comment] of text.matchAll(COMMENT))
+        for (const [, name = ''] of comment.matchAll(NAME_IN_COMMENT))
+          comments.push([file.slice(project.length + 1), name]);
+    }
+  }
+  expect(comments.length).toBeGreaterThan(500);
+  const isFile = (name: string): boolean => /\.(ts|md|py|json)$/.test(name);
+  const missing = comments.filter(
+    ([, name]) => !isFile(name) && name.split('.').some((part) => part !== '' && !known.has(part)),
+  );
+  expect(missing).toEqual([]);
+});
+
 const TUNING = 'lib/dispatch/tuning.ts';
 
 /** Constants of a file whose values are written with numbers. */

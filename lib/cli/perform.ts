@@ -94,7 +94,7 @@ export interface CommonOptions extends OutputOptions {
   readonly envFile?: string;
 }
 
-/** Adds the options of `Printing`. */
+/** Adds the options of `OutputOptions`. */
 export const withOutputOptions = (command: Command): Command =>
   command
     .option('--json', 'print one JSON document')

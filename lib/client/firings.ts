@@ -21,8 +21,8 @@ export interface ListedFiring {
    */
   readonly change?: 'moved' | 'first' | 'second' | undefined;
   /**
-   * The latest time of the firing, ISO 8601 in UTC, if the schedule's id, which decides its delay within the jitter,
-   * is not known.
+   * `utc` plus the whole jitter, ISO 8601 in UTC: the firing comes no later. Set only if the schedule has a jitter and
+   * its id is not known, because the id decides the exact delay.
    */
   readonly latest?: string | undefined;
 }

@@ -184,8 +184,8 @@ export class Backlog {
   }
 
   /**
-   * Moves keys whose share has risen since they entered the class heaps back to the tier's heap, as long as such a key
-   * is first in this class.
+   * While the first key in the heap of this class has a greater share than when it was put there, moves that key back
+   * to the tier's heap.
    */
   returnRisenKeys(class_: number): void {
     const heap = this.#classHeaps[class_] as ShareHeap;

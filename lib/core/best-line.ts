@@ -42,8 +42,8 @@ export class BestLine {
   readonly #freeSlots: Float64Array;
   readonly #rarity: Float64Array;
   /**
-   * By class: the part of the score, in thousandths of a point, that all its jobs share now. A job's score is this
-   * minus its rank (see `score.ts`).
+   * By class (a job type and a mode): the part of the score that is now the same for all jobs of the class, in
+   * thousandths of a point. A job's score is this minus its rank (`score.ts`).
    */
   readonly #points: Float64Array;
   /** The classes, among those of the tier that was looked at last, whose types are open. */

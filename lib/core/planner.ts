@@ -127,13 +127,13 @@ export interface Planner {
    */
   holdConflict(conflictKey: string, room: number): void;
   next(): Step;
-  /** Called when the decision's claim was won. */
-  claimWon(decision: Decision): void;
+  /** Called when the decision stands: its job was reserved and sent, or the pass has claimed it. */
+  kept(decision: Decision): void;
   /**
-   * Called when the decision's claim was lost: its capacity and its charge are given back. After more losses in a
+   * Called when the decision does not stand, because its job had moved on: its capacity and its charge are given back. After more losses in a
    * row than the pool allows it returns true, and all heads are requested again, to be read from the start of their lines.
    */
-  claimLost(decision: Decision): boolean;
+  dropped(decision: Decision): boolean;
   /**
    * Undoes a decision that was not carried out: its capacity and its charge are given back, and its job waits as
    * before.
@@ -339,11 +339,11 @@ class HeadsPlanner implements Planner {
     this.#scheduler.holdConflict(conflictKey, room);
   }
 
-  claimWon(_decision: Decision): void {
+  kept(_decision: Decision): void {
     this.#scheduler.win();
   }
 
-  claimLost(decision: Decision): boolean {
+  dropped(decision: Decision): boolean {
     if (!this.#scheduler.lose(decision.reserved.id)) return false;
     // Jobs that were admitted or lost do not wait any more and stay as they are.
     for (const [id, { number }] of this.#offered)

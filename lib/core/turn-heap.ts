@@ -73,7 +73,7 @@ export class TierHeap {
   /** The shares in the heap are at most this, and all unsorted ones are above it. */
   #bound = Number.NEGATIVE_INFINITY;
   readonly #samples = new Float64Array(SAMPLES);
-  /** By key: `ABSENT`, `ASIDE`, its position in the heap, or `UNSORTED` plus its index among the unsorted keys. */
+  /** By key: `ABSENT`, `IN_CLASS_HEAPS`, its position in the heap, or `UNSORTED` plus its index among the unsorted keys. */
   #positions = new Int32Array(16).fill(ABSENT);
 
   constructor(ledgers: Ledgers) {

@@ -32,6 +32,15 @@ import {
 export interface Trigger {
   /** Images from the stream or of jobs just stored: candidates that the index may not show yet, and outcomes to settle. */
   readonly jobs: readonly JobImage[];
+  /**
+   * The sender of the hint. `wake` and `tick` take the lead of the partition; the others make passes of their own.
+   *
+   * - `stream`: the table's stream, with jobs that were stored, have ended or were moved.
+   * - `wake`: a message of the wake queue, or an invocation.
+   * - `tick`: the rule of each minute.
+   * - `ingest`: the ingest function, which has just stored these jobs.
+   * - `stored`: a wake that names jobs which a client is storing.
+   */
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'stored';
   /** Partitions that a wake names. @default - those of the jobs, or all partitions */
   readonly partitions?: readonly number[] | undefined;
@@ -131,6 +140,8 @@ async function leadOnce(
       hints: jobs,
       jobIds: jobIds,
       fires: true,
+      // A drain waits for a newer version of the summary (`changeControl` wakes), so a wake commits unless it only
+      // announces work that is due.
       // planted: woken-for-nothing
       mustCommit: trigger.reason === 'wake' && trigger.isForDue !== true,
     },
@@ -396,16 +407,16 @@ export async function dispatchAll(
       const jobs = byPartition.get(partition) ?? [];
       const startedMs = context.clock.monotonicMs();
       // planted: no-wake-for-due
-      const look =
+      const laterWakes =
         trigger.reason === 'tick'
           ? wakeForDueWork(context, partition)
           : trigger.dueAtMs === undefined
             ? wakeFor(context, partition, jobs)
             : wakeWhenDue(context, partition, trigger.dueAtMs);
-      // Passes run beside the look ahead, so a slow or failed look ahead delays no work that is due now.
+      // The later wakes are arranged beside the passes, so a slow or failed one delays no work that is due now.
       const [passed, looked] = await Promise.allSettled([
         dispatch(context, partition, { ...trigger, jobs }),
-        look,
+        laterWakes,
         fireAfterEnds(context, jobs),
       ]);
       if (passed.status === 'rejected') throw passed.reason;

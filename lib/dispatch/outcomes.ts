@@ -25,25 +25,6 @@ function eventOf(job: MovingJob): OutcomeEvent {
   };
 }
 
-/**
- * Publishes the outcome of every terminal job among these images, at least once. If a batch is delivered again, its events are
- * published again; `id` and `version` identify the copies.
- *
- * @throws UnavailableError
- */
-export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob[]): Promise<number> {
-  const outcomes = endedOf(jobs).map(eventOf);
-  if (outcomes.length === 0) return 0;
-  const unsent = await events.publish(outcomes);
-  if (unsent.length > 0) {
-    const { reason } = unsent.find((each) => each.reason !== undefined) ?? {};
-    throw new UnavailableError(
-      `the bus did not take ${unsent.length} of ${outcomes.length} outcome events${reason === undefined ? '' : ` (${reason})`}; the stream will deliver them again`,
-    );
-  }
-  return outcomes.length;
-}
-
 /** One event for each schedule that has paused itself. */
 const stoppedEvents = (states: readonly ScheduleState[]): readonly OutcomeEvent[] =>
   states.flatMap(({ id, revision, stopped, failures, changedAtMs }) =>
@@ -181,4 +162,23 @@ async function publishKept(
       : await context.store.getSchedules({ ids: scheduleIds, unreadable: () => {} });
   const schedules = records.flatMap((record) => (record === undefined ? [] : [record.state]));
   return publishOrKeep(context, { jobs, schedules }, tries);
+}
+
+/**
+ * Publishes the outcome of every terminal job among these images, at least once; for callers without an outbox. If a batch is delivered again, its events are
+ * published again; `id` and `version` identify the copies.
+ *
+ * @throws UnavailableError
+ */
+export async function publishOutcomes(events: EventBus, jobs: readonly MovingJob[]): Promise<number> {
+  const outcomes = endedOf(jobs).map(eventOf);
+  if (outcomes.length === 0) return 0;
+  const unsent = await events.publish(outcomes);
+  if (unsent.length > 0) {
+    const { reason } = unsent.find((each) => each.reason !== undefined) ?? {};
+    throw new UnavailableError(
+      `the bus did not take ${unsent.length} of ${outcomes.length} outcome events${reason === undefined ? '' : ` (${reason})`}; publish them again`,
+    );
+  }
+  return outcomes.length;
 }

@@ -16,7 +16,7 @@ export type DispatchRequest =
   | {
       readonly kind: 'wakes';
       readonly passes: readonly PassWake[];
-      readonly looks: readonly WorkerCheck[];
+      readonly workerChecks: readonly WorkerCheck[];
       /** Also wakes all partitions. @default false */
       readonly wakesAll?: boolean;
     }
@@ -40,13 +40,13 @@ export async function serve(context: ServeContext, request: DispatchRequest): Pr
     case 'tick':
       return allOf([dispatchAll(context, { jobs: [], reason: 'tick' }), publishWaiting(context)]);
     case 'wakes': {
-      const { passes, looks, wakesAll = false } = request;
+      const { passes, workerChecks, wakesAll = false } = request;
       const triggers: readonly WakeTrigger[] = wakesAll
         ? [...triggersOf(passes), { jobs: [], reason: 'wake' }]
         : triggersOf(passes);
       return allOf([
         ...triggers.map((trigger) => dispatchAll(context, trigger)),
-        ...looks.map(({ partition, atMs }) => lookAtWorkers(context, partition, atMs)),
+        ...workerChecks.map(({ partition, atMs }) => lookAtWorkers(context, partition, atMs)),
       ]);
     }
   }

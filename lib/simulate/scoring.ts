@@ -163,7 +163,10 @@ function waitingJob(
   };
 }
 
-/** Makes decisions until no more job can start. Only queued jobs are claimed, so only they can be lost. */
+/**
+ * Makes decisions until no more jobs can start. A queued job is claimed first, and `isLost` (the scenario's
+ * `lostClaims`) says whether that claim fails; an on-demand job starts without a claim.
+ */
 function decide(
   scheduler: Scheduler,
   nowMs: number,

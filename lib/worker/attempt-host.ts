@@ -1,7 +1,7 @@
 /**
  * A worker's duties towards the attempts that it runs, in a function or a process: it looks up whether their jobs are
- * still wanted (`watchJobs`), stops them when their time is over (`deadlinesBy`), reports their progress
- * (`progressOf`) and counts the starts (`noteStart`).
+ * still wanted (`watchJobs`), stops them when their time is over (`createDeadlines`), reports their progress
+ * (`throttleProgress`) and counts the starts (`countStart`).
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';

@@ -228,13 +228,13 @@ describe('a planner that reads heads', () => {
           const { id } = step.decision.reserved;
           if (losses.next().value === true) {
             lost.add(id);
-            planner.claimLost(step.decision);
+            planner.dropped(step.decision);
             inARow += 1;
             if (inARow === 6) index.rewind();
             inARow %= 6;
           } else {
             won.push(id);
-            planner.claimWon(step.decision);
+            planner.kept(step.decision);
             inARow = 0;
           }
         }
@@ -277,7 +277,7 @@ describe('a planner that reads heads', () => {
       if (step.kind === 'admit') {
         losses += 1;
         if (losses % (most + 1) === 0) index.rewind();
-        planner.claimLost(step.decision);
+        planner.dropped(step.decision);
       }
     }
     expect(asked.slice(0, 2)).toEqual([0, most + 1]);
@@ -298,7 +298,7 @@ describe('a planner that reads heads', () => {
     expect(first).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0001' } } });
     planner.offerHeads(line, state.waiting, false);
     expect(planner.next()).toMatchObject({ kind: 'admit', decision: { reserved: { id: 'job0002' } } });
-    if (first.kind === 'admit') planner.claimLost(first.decision);
+    if (first.kind === 'admit') planner.dropped(first.decision);
     planner.offerHeads(line, state.waiting, false);
     expect(planner.next()).toEqual({ kind: 'done', blocked: [], truncated: false });
   });
@@ -323,7 +323,7 @@ describe('a planner that reads heads', () => {
     const newer = { ...(state.waiting[0] as WaitingJob), version: 9 };
     planner.offerHeads(line, [newer, ...state.waiting], false);
     if (isAnew) {
-      expect(others.slice(0, 6).map((each) => planner.claimLost(each))).toContain(true);
+      expect(others.slice(0, 6).map((each) => planner.dropped(each))).toContain(true);
       planner.offerHeads(line, [], false);
     }
     expect(planner.jobOf(first)).toEqual(newer);

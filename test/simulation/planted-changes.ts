@@ -351,7 +351,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     changes: [
       change(
         at('unknown-claims-lent'),
-        becomes("outcome === 'unknown' ? this.#pass.planner.claimWon(decision) : $"),
+        becomes("outcome === 'unknown' ? this.#pass.planner.kept(decision) : $"),
       ),
     ],
   },

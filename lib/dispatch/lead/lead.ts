@@ -51,7 +51,7 @@ export interface LeadOptions {
   /** Letter to leave if another dispatcher leads. Undefined: none is left, because earlier letters hold the same news. */
   readonly letter: Letter | undefined;
   /**
-   * Asked before each pass except the first: whether to go on leading although nothing is left to do. @default - the lead ends
+   * Asked in each round: whether to go on leading although nothing is left to do. @default - the lead ends with its work
    */
   readonly stays?: ((totals: Readonly<LeadTotals>) => boolean) | undefined;
   /** By the monotonic clock. No pass begins after this. */
@@ -150,8 +150,11 @@ class Lead {
   #tries = 0;
   #lost = 0;
   #checkAllAtMonotonicMs: number;
+  /** After an empty letter: a second pass, once the index shows what the first may have missed (`INDEX_LAG_MS`). */
   #secondPassAtMonotonicMs = Infinity;
+  /** Epoch ms at which the next scheduled work is due. */
   #dueAtMs = Infinity;
+  /** Until then letters are looked for more often, because something has just happened. */
   #activeUntilMonotonicMs = -Infinity;
   #outdated: LeadReport['outdated'];
 
@@ -271,15 +274,15 @@ class Lead {
         continue;
       }
       const { letters, more } = await store.readLetters(this.#partition);
-      const looks = clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
-      const readsAnew = stays && this.#pace.isTimeToRead();
-      const hasReason = this.#hasMore || looks || letters.length > 0 || readsAnew || this.#isTime();
+      const checksAll = clock.monotonicMs() >= this.#checkAllAtMonotonicMs;
+      const rereadsLines = stays && this.#pace.isTimeToRead();
+      const hasReason = this.#hasMore || checksAll || letters.length > 0 || rereadsLines || this.#isTime();
       if (!hasReason) {
         if (!stays) return 'done';
         await this.#pause();
         continue;
       }
-      const end = await this.#makePass(letters, { looks, readsAnew });
+      const end = await this.#makePass(letters, { checksAll, rereadsLines });
       if (end !== undefined) return end;
       this.#hasMore ||= more;
     }
@@ -288,19 +291,19 @@ class Lead {
   /** Makes one pass from the letters and from what earlier passes left. */
   async #makePass(
     letters: readonly ReceivedLetter[],
-    { looks, readsAnew }: { readonly looks: boolean; readonly readsAnew: boolean },
+    { checksAll, rereadsLines }: { readonly checksAll: boolean; readonly rereadsLines: boolean },
   ): Promise<LeadEnd | undefined> {
     const { store, clock } = this.#context;
     const { first } = this.#options;
     const partition = this.#partition;
     const asks = letters.some(isEmpty);
     this.#wasPassAsked ||= asks;
-    this.#fires ||= asks || looks || this.#isTime();
+    this.#fires ||= asks || checksAll || this.#isTime();
     this.#tries += 1;
     const hints = [...this.#hints, ...letters.flatMap((letter) => letter.hints)];
     // planted: names-unread
     const jobIds = [...this.#jobIds, ...letters.flatMap((letter) => letter.jobIds)];
-    this.#pace.begin(readsAnew);
+    this.#pace.begin(rereadsLines);
     const startedMs = clock.monotonicMs();
     const background: Promise<unknown>[] = [];
     let outcome: Awaited<ReturnType<typeof pass>>;
@@ -310,8 +313,8 @@ class Lead {
         leadBy: this.#name,
         hints,
         jobIds,
-        checksAll: looks || letters.some((letter) => letter.looksAtAll),
-        rereadsLines: readsAnew,
+        checksAll: checksAll || letters.some((letter) => letter.looksAtAll),
+        rereadsLines,
         promotes: true,
         fires: this.#fires,
         mustCommit: asks || (this.#isFirst && first.mustCommit === true),
@@ -349,7 +352,11 @@ class Lead {
     this.#hasMore = outcome.kind === 'again';
     this.#fires &&= this.#hasMore;
     this.#count(outcome, startedMs);
-    await this.#planNext(outcome, { letters, looks: looks || asks, reported: hints.length + jobIds.length });
+    await this.#planNext(outcome, {
+      letters,
+      checksAll: checksAll || asks,
+      reported: hints.length + jobIds.length,
+    });
     return undefined;
   }
 
@@ -358,16 +365,20 @@ class Lead {
     outcome: PassReport,
     {
       letters,
-      looks,
+      checksAll,
       reported,
-    }: { readonly letters: readonly ReceivedLetter[]; readonly looks: boolean; readonly reported: number },
+    }: {
+      readonly letters: readonly ReceivedLetter[];
+      readonly checksAll: boolean;
+      readonly reported: number;
+    },
   ): Promise<void> {
     if (this.#options.stays === undefined) return;
     const { clock } = this.#context;
     const { passEveryMs = LOOK_AROUND_MS, pollMs = POLL_MS } = this.#options;
     const nowMonotonicMs = clock.monotonicMs();
     this.#pace.end(outcome, reported);
-    if (looks) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
+    if (checksAll) this.#checkAllAtMonotonicMs = nowMonotonicMs + passEveryMs;
     if (letters.some(isEmpty)) this.#secondPassAtMonotonicMs = nowMonotonicMs + INDEX_LAG_MS;
     else if (nowMonotonicMs >= this.#secondPassAtMonotonicMs) this.#secondPassAtMonotonicMs = Infinity;
     if (letters.length > 0 || outcome.admitted + outcome.settled > 0)

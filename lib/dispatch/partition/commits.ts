@@ -112,8 +112,11 @@ export const emptyDraft = (): Draft => ({
   estimates: new Map(),
 });
 
-/** The settlement in as few drafts as fit. The last has room for a reservation. */
-export function draftsOf(settled: readonly Settled[], ledgerCache: LedgerCache): Draft[] {
+/**
+ * Charges each settled attempt to its key (`LedgerCache.settle`; the ledgers must have been read), and puts the
+ * settlement in as few drafts as fit. The last has room for a reservation.
+ */
+export function chargeInDrafts(settled: readonly Settled[], ledgerCache: LedgerCache): Draft[] {
   const drafts: Draft[] = [];
   const current = new Map<string, Reservation>();
   let draft = emptyDraft();

@@ -48,6 +48,7 @@ export class Admission {
   #draft: Draft;
   #hasMovedBack = false;
   /** The partition summary's statement that nothing waits, as last committed. Undefined: jobs may wait. */
+  /** As last committed. The rules of this statement and of `unseenUntilMs` are in quiet.ts. */
   #quiet: NothingWaits | undefined;
   #unseenUntilMs: number;
   #hasCommitted = false;
@@ -220,7 +221,7 @@ export class Admission {
     return (
       // planted: left-unsaid
       this.#unseenUntilMs < context.clock.nowMs() + context.budget.seenWithinMs &&
-      candidates.isToldOfMore(this.#admittedIds)
+      candidates.leavesReportedJobs(this.#admittedIds)
     );
   }
 
@@ -358,7 +359,7 @@ export class Admission {
 
   #dropDecision(decision: Decision): void {
     const { planner, candidates } = this.#pass;
-    if (planner.claimLost(decision)) candidates.readAgain();
+    if (planner.dropped(decision)) candidates.readAgain();
     candidates.noteUnseenJobs();
   }
 
@@ -369,7 +370,7 @@ export class Admission {
   }
 
   #keep(decision: Decision): void {
-    this.#pass.planner.claimWon(decision);
+    this.#pass.planner.kept(decision);
     this.held.push(decision.reserved);
   }
 }

@@ -322,7 +322,7 @@ export class Candidates {
   }
 
   /** Whether a hint reported a waiting job that is not among `admitted`. */
-  isToldOfMore(admitted: ReadonlySet<string>): boolean {
+  leavesReportedJobs(admitted: ReadonlySet<string>): boolean {
     // The job of a reservation entry that was given up waits again, so it counts as reported.
     if (this.#isDistrusted) return true;
     return this.#input.images.some(
@@ -366,7 +366,7 @@ export class Candidates {
     else if (this.#isDistrusted) view.forget();
   }
 
-  /** Whether a reservation holds the job. Adds a job that has moved on to `leftBehind`. */
+  /** Whether a reservation holds the job. Adds a job that has moved on to `missedEnds`. */
   #isHeld(job: JobHead): boolean {
     const held = this.#held.get(job.id);
     if (held === undefined) return false;

@@ -29,7 +29,9 @@ import { LOOK_AROUND_MS, NAMES_MAX, PAGE_MAX } from '../tuning.ts';
 import type { PartitionCache } from '../view/partition-cache.ts';
 
 export interface FreedParked {
-  /** The first jobs of each group, by conflict key. */
+  /**
+   * By conflict key: the first jobs of its blocked line, a few for each ready line that the parked jobs came from.
+   */
   readonly heads: ReadonlyMap<string, readonly JobHead[]>;
   /** Marks to delete: their lines are empty, and were marked so long ago that the index shows every parked job. */
   readonly empty: readonly ParkedMark[];

@@ -7,7 +7,7 @@
  * An index lags. So a pass that leaves a job waiting that a hint reported also writes `unseenUntilMs`. A pass may state that
  * nothing waits only if it has read all lines to their ends from that instant on (test/protocol/quiet_model.py).
  *
- * All lines are read again after `READ_TRUSTED_MS`: the first pass after that starts a job whose hints were all lost. The
+ * All lines are read again after `LOOK_AROUND_MS`: the first pass after that starts a job whose hints were all lost. The
  * statement holds for one declaration, and not while jobs are parked or keys move between partitions.
  */
 import type { NothingWaits } from '../../store/contract/records.ts';

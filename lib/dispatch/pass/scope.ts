@@ -13,6 +13,7 @@ export interface PassReport {
   readonly kind: 'done' | 'again';
   readonly admitted: number;
   readonly settled: number;
+  /** Decisions whose job had moved on before it was reserved, and lost claims of the pass. */
   readonly lostClaims: number;
   /** Images of jobs that have moved on although no hint reported it. The next pass settles them. */
   readonly hints: readonly JobImage[];

@@ -8,7 +8,7 @@ import type { ReservedJob } from '../../core/job.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { Reservation } from '../../store/contract/records.ts';
 import { announceLinesOf, submitContextOf } from '../../submit/submit.ts';
-import { commitOf, type Draft, draftsOf, emptyDraft, postpone } from '../partition/commits.ts';
+import { chargeInDrafts, commitOf, type Draft, emptyDraft, postpone } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater, wakeLaterAt } from '../partition/timers.ts';
 import { recover, type Settlement } from '../recovery/recover.ts';
@@ -73,7 +73,9 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const seen = imagesInPartition(partition, shown);
   input.inBackground(announceSeen(context, input.hints));
 
-  const unparked = await unpark(loaded, settled, seen, inFlight, ledgerCache);
+  await readCosts(settled, ledgerCache);
+  await releaseLocks(loaded, settled);
+  const unparked = await unpark(loaded, settled, seen, inFlight);
   const draft = beginAllButLast(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   const { wakeAtMs } = recovery;
@@ -107,30 +109,36 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
   return ledgerCache;
 }
 
-/**
- * Reads the ledgers and learned costs of the settled jobs, releases their locks, and reads the jobs that are parked for freed
- * conflict keys.
- */
-async function unpark(
-  { context, input, partition, between, nowMs, state, cached, carried }: LoadedPass,
-  settled: readonly Settled[],
-  seen: Images,
-  inFlight: readonly ReservedJob[],
-  ledgerCache: LedgerCache,
-): Promise<FreedParked> {
-  const freedKeys = [...cached.freedConflictKeys];
-  cached.freedConflictKeys.clear();
-  const isRoundDue = nowMs - (cached.sweptAtMs ?? -Infinity) >= LOOK_AROUND_MS;
-  if (isRoundDue) cached.sweptAtMs = nowMs;
+/** Reads what charging the settled attempts needs: the ledgers of their keys, and what was learned of those that succeeded. */
+async function readCosts(settled: readonly Settled[], ledgerCache: LedgerCache): Promise<void> {
   const succeeded = settled.filter((place) => place.succeeded);
   await Promise.all([
     ledgerCache.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
     ledgerCache.readEstimates(succeeded.map(({ entry, resourceId }) => ({ type: entry.type, resourceId }))),
   ]);
-  if (between !== undefined) {
-    const next = await between.releaseLocks(context, partition, settled, carried ?? state.carried);
-    input.inBackground(between.wakePartitions(context, next));
-  }
+}
+
+/** Releases the locks that the settled jobs held between partitions, and wakes the partitions that wait for them. */
+async function releaseLocks(
+  { context, input, partition, between, state, carried }: LoadedPass,
+  settled: readonly Settled[],
+): Promise<void> {
+  if (between === undefined) return;
+  const next = await between.releaseLocks(context, partition, settled, carried ?? state.carried);
+  input.inBackground(between.wakePartitions(context, next));
+}
+
+/** Reads the jobs that are parked for freed conflict keys. */
+async function unpark(
+  { context, input, partition, nowMs, state, cached }: LoadedPass,
+  settled: readonly Settled[],
+  seen: Images,
+  inFlight: readonly ReservedJob[],
+): Promise<FreedParked> {
+  const freedKeys = [...cached.freedConflictKeys];
+  cached.freedConflictKeys.clear();
+  const isRoundDue = nowMs - (cached.sweptAtMs ?? -Infinity) >= LOOK_AROUND_MS;
+  if (isRoundDue) cached.sweptAtMs = nowMs;
   // planted: parked-by-another
   if (!state.parks) return NOTHING_PARKED;
   const types = typesByName(context.configuration);
@@ -159,7 +167,7 @@ function beginAllButLast(
   { postponed }: Settlement,
   ledgerCache: LedgerCache,
 ): Draft {
-  const drafts = draftsOf(settled, ledgerCache);
+  const drafts = chargeInDrafts(settled, ledgerCache);
   const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
   const isTouched = ({ reservation }: Settlement['postponed'][number]): boolean =>
     touched.has(reservation.batchId);

@@ -160,7 +160,8 @@ export class Duties {
       const report = await lead(context, duty.partition, {
         first: { hints: [], fires: true },
         letter: undefined,
-        // With a newer declaration the lead ends and begins again, even if its own partition has not reported one.
+        // If this process has read a newer declaration, the lead ends and begins again with it, even if the item of its
+        // partition does not name that version yet.
         stays: () => this.#membership.isMember() && this.#context.now === context,
         endsAtMonotonicMs: Infinity,
         end,

@@ -91,7 +91,10 @@ export function newestOf(hints: readonly JobImage[]): Images {
 export const newestWith = (images: Images, more: readonly JobImage[]): Images =>
   more.length === 0 ? images : newest([...images.values(), ...more]);
 
-/** The entries that these images settle, without a read. */
+/**
+ * The reservation entries whose attempts are over according to these images of jobs (stream records or earlier reads).
+ * Reads nothing.
+ */
 export function settleFrom(reservations: readonly Reservation[], images: Images): readonly Settled[] {
   if (images.size === 0) return [];
   const settled: Settled[] = [];

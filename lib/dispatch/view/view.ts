@@ -12,9 +12,9 @@
  * R2  A statement that a job waits is exact if the job was stored or looked up at s or later, or if the index showed by s what
  *     other dispatchers had done: either the job became ready, or r(l) is, `seenWithinMs` after s (`isExact`). Later changes are
  *     made by this dispatcher or reported to it.
- * R3  A planned job whose statement is not exact is looked up before it is reserved (`Candidates.overtaken`). A reported job that
+ * R3  A planned job whose statement is not exact is looked up before it is reserved (`Candidates.outdated`). A reported job that
  *     the read of its line does not show is looked up before it is offered.
- * R4  A line is read again `READ_TRUSTED_MS` after r(l), and all are once w has come: reads before w may miss jobs that were
+ * R4  A line is read again `LOOK_AROUND_MS` after r(l), and all are once w has come: reads before w may miss jobs that were
  *     reported to other dispatchers.
  *
  * Outdated data, and why it is safe. A read of an index lags, and hints are late, lost or duplicated. If a job that no
@@ -23,7 +23,7 @@
  * of jobs, keys and costs.
  *
  * A line has no gaps: all of its jobs up to `untilRank` are known, or all of them if the line was read to its end. A reported job
- * behind that waits in `told` until a read reaches it.
+ * behind that waits in `reported` until a read reaches it.
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { rankKey } from '../../core/score.ts';
@@ -200,6 +200,7 @@ export class View {
     // By then every keys line that was read before has been read again.
     for (const [fairnessKey, atMs] of this.#movedBack)
       if (nowMs - atMs > LOOK_AROUND_MS + SHOWN_MS) this.#movedBack.delete(fairnessKey);
+    // Taken once for each view: later changes of other dispatchers reach this one as hints.
     this.#wholeFromMs ??= unseenUntilMs ?? -Infinity;
     if (this.#wholeFromMs === -Infinity || nowMs < this.#wholeFromMs) return;
     // planted: early-reads-believed

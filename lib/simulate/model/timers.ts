@@ -1,7 +1,7 @@
 /**
- * Scheduled work: which rows wait, and which start.
- * Source: future-work. The rows say what is to happen, and when. The armed timers exist only in memory, so a crash
- * leaves nothing to repair: a scheduler that starts reads the rows and arms its timers again. Changes take effect at
+ * A model of the timers in the reference text "future-work", against which scenarios are checked. A row is one stored
+ * piece of work and its time. The armed timers exist only in memory, so a crash leaves nothing to repair: a scheduler
+ * that starts reads the rows and arms its timers again. Changes take effect at
  * once. A row that has run is deleted, so creating its id again is new work.
  *
  * Instants are milliseconds.

@@ -13,7 +13,7 @@ import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../tabl
 export const PARALLEL_MAX = 32;
 
 /** The index of the partition summary in a transaction. */
-export const PAGE_PART = 0;
+export const SUMMARY_PART = 0;
 
 /** `:pending` stands for the state `pending`. */
 export const stateValues = (...states: readonly JobState[]): Item =>

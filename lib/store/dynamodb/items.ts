@@ -1,4 +1,7 @@
-/** Reads and changes items of the table for all verbs. */
+/**
+ * Reads and changes of single items that all parts of the DynamoDB store share: queries page by page, conditional
+ * changes of a job, and items that cannot be read.
+ */
 
 import { RefusedError, ThrottledError, UnavailableError } from '../../core/errors.ts';
 import type { MovingJob } from '../../core/job.ts';
@@ -41,7 +44,7 @@ export const partitionIn = (item: Item): number => {
   return typeof partition === 'number' ? partition : NO_PARTITION;
 };
 
-/** Pages of one query; a summary holds up to 1 MB. */
+/** At most this many pages of one query. DynamoDB's pages hold up to 1 MB. */
 const PAGES_MAX = 1_000;
 
 /**
@@ -361,11 +364,11 @@ export class TableItems {
     return { items: items.slice(0, limit), last: items.length > limit ? items[limit - 1] : undefined };
   }
 
-  /** The items of a query, at most `most`. DynamoDB may end a summary anywhere, or leave it empty, although others follow. */
+  /** The items of a query, at most `most`. DynamoDB may end a page anywhere, or leave it empty, although others follow. */
   async pages(verb: string, query: PagedQuery, most?: number): Promise<readonly Item[]> {
     const items: Item[] = [];
     let { after } = query;
-    for (let summary = 0; summary < PAGES_MAX; summary += 1) {
+    for (let page = 0; page < PAGES_MAX; page += 1) {
       const limit = most === undefined ? undefined : most - items.length;
       const answer = await this.table.query(verb, { ...query, limit, after });
       items.push(...answer.items);

@@ -21,10 +21,10 @@ import { decodeParkedMark, encodeParkedMark } from '../table/codec/parking.ts';
 import { blockedLineName, jobKey, parkedKey, parkedPk, summaryKey } from '../table/schema.ts';
 import { EMPTY_SUMMARY } from '../table/summary.ts';
 import type { DynamoConnection, TransactionPart } from './connection.ts';
-import { PAGE_PART, PARALLEL_MAX, standingValues, stateValues, versionValues } from './expressions.ts';
+import { PARALLEL_MAX, SUMMARY_PART, standingValues, stateValues, versionValues } from './expressions.ts';
 import type { TableItems } from './items.ts';
 import { chunksOf, inParallel } from './parallel.ts';
-import { type DynamoPartitionStore, pageAfter } from './partition.ts';
+import { type DynamoPartitionStore, summaryAfter } from './partition.ts';
 
 const PARK_TRIES_MAX = 3;
 
@@ -106,7 +106,8 @@ export class DynamoParkingStore implements ParkingStore {
         found += 1;
         from = endOfGroup(group);
       }
-      // If no job of a read can be decoded, the next group is unknown, so the read ends.
+      // If no job of this query can be decoded, there is no group to continue behind, so `readBlocked` ends here
+      // without a cursor.
       if (next === undefined || byGroup.size === 0) return { jobs };
     }
   }
@@ -128,7 +129,7 @@ export class DynamoParkingStore implements ParkingStore {
           for (const { id } of left) outcomes.set(id, 'applied');
           break;
         }
-        if (outcome.refused.has(PAGE_PART)) return { kind: 'lost' };
+        if (outcome.refused.has(SUMMARY_PART)) return { kind: 'lost' };
         left = left.filter((_, at) => !outcome.refused.has(at + 1));
       }
     }
@@ -138,7 +139,8 @@ export class DynamoParkingStore implements ParkingStore {
 
   /** Raises the version of the partition summary and changes nothing else. */
   #raisePart(partition: number, version: number): TransactionPart {
-    if (version === 0) return this.#table.putPart(pageAfter(partition, { ...EMPTY_SUMMARY, version: 1 }, ''));
+    if (version === 0)
+      return this.#table.putPart(summaryAfter(partition, { ...EMPTY_SUMMARY, version: 1 }, ''));
     return this.#table.updatePart({
       key: summaryKey(partition),
       // planted: parked-at-the-same-version-2

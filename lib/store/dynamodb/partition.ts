@@ -62,7 +62,7 @@ import {
   withCapacity,
 } from '../table/summary.ts';
 import type { DynamoConnection, Put, TransactionPart } from './connection.ts';
-import { PAGE_PART, PARALLEL_MAX } from './expressions.ts';
+import { PARALLEL_MAX, SUMMARY_PART } from './expressions.ts';
 import { type TableItems, untilWhole } from './items.ts';
 import { inParallel } from './parallel.ts';
 
@@ -99,7 +99,7 @@ const knownFrom = ({ summary, reservations }: PartitionItems): KnownPartition =>
 const newCommitId = (): string => randomBytes(COMMIT_ID_BYTES).toString('base64url');
 
 /** Puts a partition summary on condition that the stored one has the version before it. */
-export function pageAfter(partition: number, summary: PartitionSummary, commitId: string): Put {
+export function summaryAfter(partition: number, summary: PartitionSummary, commitId: string): Put {
   const version = summary.version - 1;
   return {
     item: encodeSummary(partition, summary, commitId),
@@ -217,7 +217,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     isWithoutLedgers: boolean,
   ): Promise<PartitionItems> {
     const found = noItems();
-    let pageItem: Item | undefined;
+    let summaryItem: Item | undefined;
     const single = new Map<string, (item: Item) => Promise<void> | void>([
       [
         leaderKey(partition).sk,
@@ -228,7 +228,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       [
         summaryKey(partition).sk,
         (item) => {
-          pageItem = item;
+          summaryItem = item;
         },
       ],
       [
@@ -270,15 +270,15 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       const take = single.get(sk) ?? kinds.find(([prefix]) => sk.startsWith(prefix))?.[1];
       await take?.(item);
     }
-    if (pageItem === undefined) return found;
+    if (summaryItem === undefined) return found;
     const base = isWithoutLedgers
       ? undefined
-      : await this.#items.baseOf('loadPartition', partition, pageItem);
-    const summary = decodeSummary(pageItem, base);
+      : await this.#items.baseOf('loadPartition', partition, summaryItem);
+    const summary = decodeSummary(summaryItem, base);
     return {
       ...found,
       summary,
-      staleSummary: isWithoutLedgers || matchesSnapshot(pageItem, base) ? undefined : pageItem,
+      staleSummary: isWithoutLedgers || matchesSnapshot(summaryItem, base) ? undefined : summaryItem,
       // The summary sorts before its reservations, so it was read first. If an item is missing, a later commit may have dropped it: read
       // again.
       // planted: named-but-missing
@@ -310,7 +310,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     // planted: page-before-items
     if ((await this.#putReferenced(partition, known.summary.version, change)) === 'lost') return 'lost';
     const written = isSingleWrite(change, commit)
-      ? await this.#putPage(partition, change.summary)
+      ? await this.#putSummary(partition, change.summary)
       : await this.#writeInTransaction(partition, change, commit);
     if (written === 'lost') return 'lost';
     if (this.#versionOf(partition) < change.summary.version)
@@ -373,9 +373,9 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /** Writes the summary as a single item. */
-  async #putPage(partition: number, summary: PartitionSummary): Promise<CommitOutcome> {
+  async #putSummary(partition: number, summary: PartitionSummary): Promise<CommitOutcome> {
     const commitId = newCommitId();
-    const outcome = await this.#table.put('commit', pageAfter(partition, summary, commitId));
+    const outcome = await this.#table.put('commit', summaryAfter(partition, summary, commitId));
     if (outcome.applied) return 'committed';
     if (outcome.old === undefined) return 'lost';
     const present = commitOf(outcome.old);
@@ -396,12 +396,12 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   ): Promise<CommitOutcome> {
     const table = this.#table;
     const outcome = await table.transact('commit', randomUUID(), [
-      table.putPart(pageAfter(partition, summary, newCommitId())),
+      table.putPart(summaryAfter(partition, summary, newCommitId())),
       ...(base === undefined ? [] : [table.putPart({ item: encodeLedgerSnapshot(partition, base) })]),
       ...this.#lendingParts(partition, commit),
     ]);
     if (outcome.applied) return 'committed';
-    if (outcome.refused.has(PAGE_PART)) return 'lost';
+    if (outcome.refused.has(SUMMARY_PART)) return 'lost';
     throw new StaleCommitError(
       `the commit makes a loan that exists already, or changes one that has changed; load partition ${partition} again`,
     );

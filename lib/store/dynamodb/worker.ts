@@ -199,8 +199,8 @@ export class DynamoWorkerStore implements WorkerStore {
       attempt: running.attempt + (verdict.kind === 'retry' && end.as === 'failed' ? 1 : 0),
       workersLost: running.workersLost + (end.as === 'lost' ? 1 : 0),
     };
-    // The history as it was when the attempt started: no other caller changes it while the job runs.
     const isCancellation = verdict.kind === 'cancelled' && verdict.error !== undefined;
+    // The new history is computed from the one that the start read. No other caller writes it while the job runs.
     const historyClause = notedHistory(
       historyAfterEnd(
         running,

@@ -82,7 +82,10 @@ export class SortedLine<T extends Placed> {
   readonly #chunks: Chunk<T>[] = [];
   #size = 0;
   #isPlain = true;
-  /** False if some rank has no key, or other first characters. Then all keys are 0. */
+  /**
+   * Whether ranks are compared by number keys (`keyOf`). False as soon as one rank has no such key, or begins with other
+   * characters than the first rank did: from then on all keys are 0 and texts are compared.
+   */
   #isKeyed = true;
   /** The first characters of all ranks. */
   #head: number | undefined;

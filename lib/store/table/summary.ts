@@ -1,5 +1,5 @@
 /**
- * The partition summary (`Summary`): the item that every load reads and every commit writes. It holds the ledgers of the active keys, the
+ * The partition summary (`PartitionSummary`): the item that every load reads and every commit writes. It holds the ledgers of the active keys, the
  * estimates of whole types, small reservations, the names of the items with the other reservations, and a note for each of those that has
  * settled positions. So a settlement, and most reservations, write only this item. If there are many ledgers, the summary holds those that
  * have changed since a snapshot in an item beside it.
@@ -34,7 +34,7 @@ import { type LedgerSnapshot, nextLedgers } from './summary-ledgers.ts';
 
 /** The changes to a reservation since its item was written. */
 export interface ReservationChange {
-  /** Positions that no longer hold capacity. */
+  /** Positions of jobs in the reservation that were settled: they hold no capacity any more. */
   readonly settled: ReadonlySet<number>;
   /** Set if the reservation was postponed: replaces its own `checkAtMs`. */
   readonly checkAtMs?: number | undefined;
