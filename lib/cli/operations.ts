@@ -156,9 +156,11 @@ function addProducing(jobs: Command, operator: Operator): void {
     if (type === undefined) throw new UsageError('give a type, or --file with a list of jobs');
     const request = requestOf(type, options);
     return perform(operator, options, async (client) => {
-      const result = await client.submit(request, { signal });
-      const { jobId, job, repeated } = result;
-      return { data: result, text: `${jobId} ${job.state}${repeated ? ' (was submitted before)' : ''}` };
+      const { jobId, job, repeated } = await client.submit(request, { signal });
+      return {
+        data: { jobId, job, repeated },
+        text: `${jobId} ${job.state}${repeated ? ' (was submitted before)' : ''}`,
+      };
     });
   });
   withCommonOptions(

@@ -3,23 +3,36 @@
  * lib/submit/request.ts.
  */
 
+import { isDate } from 'node:util/types';
 import { z } from 'zod';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { show, ValidationError } from '../core/errors.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
+import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
+import { JOB_ID_BYTES_MAX, JOB_MODES, type Json } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
+import { withArticle } from '../core/spelling.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { LISTED_STATES } from '../operate/inspect.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
-import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
+import {
+  type JobRequest,
+  jobIdOf,
+  jobIdOfEvent,
+  parseRequests,
+  REQUEST_LIMITS,
+  wholeNumber,
+} from '../submit/request.ts';
+import type { ClientJob } from './job.ts';
 import { jsonOf } from './json.ts';
 
 /** Bounds of the arguments. */
 export const CLIENT_LIMITS = {
   /** Requests in one `submitMany`. */
   requests: 10_000,
+  /** Jobs in one `waitMany`. */
+  awaited: 10_000,
   jobIdBytes: JOB_ID_BYTES_MAX,
   timeoutMs: 24 * 3_600_000,
   /** How many jobs of one fairness key and line are counted at most. */
@@ -47,11 +60,31 @@ const name = text(REQUEST_LIMITS.keyBytes).min(1, 'must not be empty');
 const signal = z
   .custom<AbortSignal>((value) => value instanceof AbortSignal, 'must be an AbortSignal')
   .optional();
-const timeoutMs = z.number().positive().max(CLIENT_LIMITS.timeoutMs).optional();
+const TIMEOUT_RULE =
+  "must be a duration above 0 and at most 24 hours: milliseconds, a text such as '30s' or '10m', or a Duration";
+const timeout = z
+  .custom<DurationInput>()
+  .transform((value, context) => {
+    const ms = msOf(value);
+    if (ms !== undefined && ms > 0 && ms <= CLIENT_LIMITS.timeoutMs) return ms;
+    context.addIssue({ code: 'custom', message: TIMEOUT_RULE });
+    return z.NEVER;
+  })
+  .optional();
 const instant = z.iso.datetime({
   offset: true,
   error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
 });
+
+/** The milliseconds of a duration; undefined if it is none. */
+function msOf(value: unknown): number | undefined {
+  try {
+    return durationMs('', value);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  }
+}
 
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
@@ -77,12 +110,25 @@ export const SHAPES = {
   runOptions: z
     .strictObject({
       ...signalOnly,
-      timeoutMs,
+      timeoutMs: timeout,
       dieWithWaiter: z.boolean().optional(),
-      onProgress: z.custom<(job: Job) => void>(isFunction, 'must be a function').optional(),
+      onProgress: z.custom<(job: ClientJob) => void>(isFunction, 'must be a function').optional(),
     })
     .optional(),
-  retime: z.strictObject({ runAt: instant }),
+  waitOptions: z.strictObject({ ...signalOnly, timeout }).optional(),
+  jobAlias: z
+    .strictObject({
+      idempotencyKey: name.optional(),
+      eventId: text(EVENT_ID_BYTES_MAX).min(1, 'must not be empty').optional(),
+      position: wholeNumber(0, REQUEST_LIMITS.jobsPerEvent - 1).optional(),
+    })
+    .refine(
+      ({ idempotencyKey, eventId, position }) =>
+        (idempotencyKey === undefined) !== (eventId === undefined) &&
+        (position === undefined || eventId !== undefined),
+      'must be the id of a job, { idempotencyKey }, or { eventId, position }',
+    ),
+  retime: z.strictObject({ runAt: z.unknown() }),
   listFilter: z.strictObject({
     ...filter,
     state: z.enum(LISTED_STATES, {
@@ -113,7 +159,7 @@ export const SHAPES = {
   drainOptions: z
     .strictObject({
       ...signalOnly,
-      timeoutMs,
+      timeoutMs: timeout,
       onProgress: z.custom<(running: number) => void>(isFunction, 'must be a function').optional(),
     })
     .optional(),
@@ -210,18 +256,165 @@ export function checkedScope(value: unknown, configuration: PoolConfiguration): 
   return scope;
 }
 
+/** A job by its id, by the idempotency key of its request, or by the event that requested it. */
+export type JobName =
+  | string
+  | { readonly idempotencyKey: string }
+  | {
+      /** The id that the bus gave the event. */
+      readonly eventId: string;
+      /** The job's place among the jobs of the event. @default 0 */
+      readonly position?: number | undefined;
+    };
+
+/** The id of the job that is meant, and whether its event may still be on its way. @throws ValidationError */
+export function checkedJob(
+  job: unknown,
+  field: string,
+): { readonly id: string; readonly isArriving: boolean } {
+  if (typeof job !== 'object' || job === null)
+    return { id: checked(SHAPES.jobId, job, field), isArriving: false };
+  const { idempotencyKey, eventId = '', position = 0 } = checked(SHAPES.jobAlias, job, field);
+  return idempotencyKey === undefined
+    ? { id: jobIdOfEvent(eventId, position), isArriving: true }
+    : { id: jobIdOf(idempotencyKey), isArriving: false };
+}
+
+/** A copy of a list of `least` to `most` things. @throws ValidationError */
+export function checkedList(
+  list: unknown,
+  field: string,
+  [least, most]: readonly [number, number],
+  things: string,
+): readonly unknown[] {
+  try {
+    if (Array.isArray(list) && list.length >= least && list.length <= most) return Array.from(list);
+    const found = Array.isArray(list) ? `${list.length} entries` : withArticle(typeof list);
+    const wayOut = Array.isArray(list) && list.length > most ? '; split it' : '';
+    throw new ValidationError(
+      field,
+      `must be an array of ${least} to ${most} ${things}, not ${found}${wayOut}`,
+    );
+  } catch (error) {
+    if (error instanceof ValidationError) throw error;
+    // A getter or a proxy threw.
+    throw new ValidationError(field, `cannot be read: ${String(error)}`, { cause: error });
+  }
+}
+
+/** An instant, and the delay by which it was named, if it was. */
+interface NamedTime {
+  readonly runAt: string;
+  readonly delayMs?: number;
+}
+
+const TIME_RULE =
+  "must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z, a Date, or a delay from now, such as '+10m'";
+
+/**
+ * The instant that a text, a `Date`, or a delay such as `+10m` names.
+ * @throws ValidationError
+ */
+export function checkedTime(value: unknown, field: string, nowMs: number): NamedTime {
+  const delayMs = typeof value === 'string' && value.startsWith('+') ? msOf(value.slice(1)) : undefined;
+  const atMs = delayMs === undefined ? (isDate(value) ? value.getTime() : undefined) : nowMs + delayMs;
+  const runAt = atMs === undefined ? value : isoOf(atMs);
+  if (!instant.safeParse(runAt).success) {
+    if (value === undefined) throw new ValidationError(field, `is missing: it ${TIME_RULE}`);
+    throw new ValidationError(field, `${TIME_RULE} (got ${isDate(value) ? String(value) : show(value)})`);
+  }
+  return { runAt: runAt as string, ...(delayMs === undefined ? {} : { delayMs }) };
+}
+
+/** The last instant whose year has four digits. */
+const LAST_MS = Date.UTC(10_000, 0) - 1;
+const isoOf = (atMs: number): string | undefined =>
+  Math.abs(atMs) <= LAST_MS ? new Date(atMs).toISOString() : undefined;
+
+/** A request as JSON, with its time as an instant. */
+export interface PreparedRequest extends Pick<JobRequest, 'delayMs'> {
+  readonly json: Json;
+}
+
+/** A copy of the request as JSON. @throws ValidationError - it names the field */
+export function requestAsJson(request: unknown, nowMs: number): PreparedRequest {
+  const timed = withTime(request, nowMs);
+  return timed === undefined
+    ? { json: jsonOf(request) }
+    : { json: jsonOf(timed.request), delayMs: timed.delayMs };
+}
+
+/** The request with its time as an instant; undefined if its time is a text of an instant, or wrong, or it has none. */
+function withTime(
+  request: unknown,
+  nowMs: number,
+): { readonly request: object; readonly delayMs: number | undefined } | undefined {
+  if (typeof request !== 'object' || request === null || Array.isArray(request)) return undefined;
+  try {
+    const { runAt }: { readonly runAt?: unknown } = request;
+    if (!isDate(runAt) && !(typeof runAt === 'string' && runAt.startsWith('+'))) return undefined;
+    const time = checkedTime(runAt, 'runAt', nowMs);
+    return { request: { ...request, runAt: time.runAt }, delayMs: time.delayMs };
+  } catch (error) {
+    if (error instanceof ValidationError) throw error;
+    // A getter or a proxy threw.
+    throw new ValidationError('', `cannot be read: ${String(error)}`, { cause: error });
+  }
+}
+
 /**
  * One job to submit, checked by the same rule as events.
  * @throws ValidationError - it names the field, such as `payload` or `runAt`
  */
-export function checkedRequest(value: unknown, configuration: PoolConfiguration): JobRequest {
-  const request = jsonOf(value);
-  const { accepted, refused } = parseRequests({ jobs: [request] }, configuration);
+export function checkedRequest(
+  { json, delayMs }: PreparedRequest,
+  configuration: PoolConfiguration,
+): JobRequest {
+  const { accepted, refused } = parseRequests({ jobs: [json] }, configuration);
   const [refusal] = refused;
   if (refusal !== undefined) {
     throw new ValidationError(refusal.field.replace(/^jobs\[0\]\.?/, ''), refusal.reason);
   }
   const [first] = accepted;
   if (first === undefined) throw new ValidationError('', 'is not a job');
-  return first.request;
+  return { ...first.request, delayMs };
+}
+
+/** Options of a call by a type's name, of which some belong to the call and the others to the job. */
+export interface NamedCall {
+  readonly request: unknown;
+  readonly options: unknown;
+}
+
+/**
+ * The request and the options of a call by name: `submit(type, payload, options)`.
+ *
+ * @param own - the options of the call itself
+ * @throws ValidationError
+ */
+export function namedCall(
+  type: string,
+  payload: unknown,
+  options: unknown,
+  own: Readonly<Record<string, unknown>>,
+): NamedCall {
+  if (options === undefined) return { request: { type, payload }, options };
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    throw new ValidationError('options', `must be an object, not ${show(options)}; leave it out`);
+  let entries: readonly [string, unknown][];
+  try {
+    entries = Object.entries(options);
+  } catch (error) {
+    throw new ValidationError('options', `cannot be read: ${String(error)}`, { cause: error });
+  }
+  const taken = entries.find(([name]) => name === 'type' || name === 'payload');
+  if (taken !== undefined)
+    throw new ValidationError(
+      `options.${taken[0]}`,
+      'is an argument of its own, before the options; leave it out',
+    );
+  return {
+    request: { ...Object.fromEntries(entries.filter(([name]) => !Object.hasOwn(own, name))), type, payload },
+    options: Object.fromEntries(entries.filter(([name]) => Object.hasOwn(own, name))),
+  };
 }

@@ -1,31 +1,10 @@
 /** `fairlead/client`: the client on DynamoDB, SQS and Lambda, with the types of its arguments, results and errors. */
 
-import { ConfigurationError, ValidationError } from '../core/errors.ts';
-
-export {
-  ConfigurationError,
-  EnvironmentError,
-  MisconfiguredError,
-  RefusedError,
-  ThrottledError,
-  UnavailableError,
-  ValidationError,
-} from '../core/errors.ts';
-export { MalformedItemError } from '../store/contract/errors.ts';
-export {
-  AbortError,
-  ConflictError,
-  JobCancelledError,
-  JobFailedError,
-  JobStateError,
-  NotFoundError,
-  WaitTimeoutError,
-} from './errors.ts';
-
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { show } from '../core/errors.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
+import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
 import {
   type Check,
   isBoolean,
@@ -37,6 +16,7 @@ import {
 } from '../core/read-fields.ts';
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../declaration/declaration.ts';
+import { type Jobs, readDefinitions } from '../jobs/jobs.ts';
 import { InvokedWakes, isAliasArn, wakeClient } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { requiredVariable, SCHEDULER_ENVIRONMENT } from '../runtime/environment.ts';
@@ -45,12 +25,21 @@ import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreClient } from './client.ts';
 
 export type { Control } from '../core/capacity.ts';
+export type { DurationInput } from '../core/duration.ts';
+export {
+  ConfigurationError,
+  EnvironmentError,
+  MisconfiguredError,
+  RefusedError,
+  ThrottledError,
+  UnavailableError,
+  ValidationError,
+} from '../core/errors.ts';
 export type { Explanation, WaitsFor } from '../core/explain.ts';
 export type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
 export type {
   AttemptEntry,
   DroppedEntries,
-  Job,
   JobError,
   JobMode,
   JobState,
@@ -76,13 +65,44 @@ export type {
 } from '../operate/inspect.ts';
 export type { LiveWaitsFor } from '../operate/live-waits.ts';
 export type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
+export { MalformedItemError } from '../store/contract/errors.ts';
 export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contract/records.ts';
+export type { JobName } from './arguments.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
+export {
+  AbortError,
+  ConflictError,
+  JobCancelledError,
+  JobFailedError,
+  JobStateError,
+  NotFoundError,
+  WaitTimeoutError,
+} from './errors.ts';
 export type { FiringsOf, ListedFiring } from './firings.ts';
+export type {
+  CancelledJob,
+  ClaimedJobView,
+  ClientJob as Job,
+  FailedJob,
+  JobOutcome,
+  RunningJob,
+  SucceededJob,
+  WaitingJobView,
+} from './job.ts';
 export type { FiringView, NextOptions, PutResult, ScheduleView } from './schedules.ts';
-export type { RunOptions, SubmitEntry, SubmitRequest, SubmitResult } from './submissions.ts';
+export type {
+  RunJobOptions,
+  RunOptions,
+  SubmitEntry,
+  SubmitFields,
+  SubmitOptions,
+  SubmitRequest,
+  SubmitResult,
+} from './submissions.ts';
+export type { TypedRequest, TypedSchedule } from './typed.ts';
+export type { EndedJob, JobHandle, WaitOptions } from './waits.ts';
 
 /** How to reach AWS. Settings that are left out come from the environment, as with any AWS SDK client. */
 export interface AwsSettings {
@@ -95,10 +115,11 @@ export interface AwsSettings {
    */
   readonly maxAttempts?: number | undefined;
   /**
-   * How long one try may take, in milliseconds, before it counts as unanswered: 1 to 600,000.
+   * How long one try may take before it counts as unanswered: milliseconds, a text such as `'5s'`, or a `Duration`;
+   * 1 ms to 10 minutes.
    * @default 5,000
    */
-  readonly requestTimeoutMs?: number | undefined;
+  readonly requestTimeoutMs?: DurationInput | undefined;
 }
 
 /** Settings of a client. */
@@ -119,7 +140,12 @@ export interface ClientSettings extends AwsSettings {
   readonly traceparent?: (() => string | undefined) | undefined;
 }
 
-export interface SchedulerClientOptions extends ClientSettings {
+export interface SchedulerClientOptions<Declared extends Jobs = Jobs> extends ClientSettings {
+  /**
+   * The declared job types, so that the compiler and the client check payloads and results.
+   * @default - any type is accepted
+   */
+  readonly jobs?: Declared | undefined;
   /** The name of the scheduler's table: `FAIRLEAD_TABLE`. */
   readonly table: string;
   /** The URL of the queue that wakes dispatchers: `FAIRLEAD_WAKE_QUEUE`. */
@@ -151,7 +177,12 @@ const SETTING_CHECKS: Readonly<Record<keyof ClientSettings, Check>> = {
     );
   },
   maxAttempts: wholeWithin(1, ATTEMPTS_MAX, 'Leave it out for 3.'),
-  requestTimeoutMs: numberWithin(1, REQUEST_TIMEOUT_MAX_MS, `Leave it out for ${REQUEST_TIMEOUT_MS}.`),
+  requestTimeoutMs: (field, value) =>
+    numberWithin(
+      1,
+      REQUEST_TIMEOUT_MAX_MS,
+      `Leave it out for ${REQUEST_TIMEOUT_MS}.`,
+    )(field, durationMs(field, value)),
   promptStart: isBoolean,
   traceparent: isFunction,
 };
@@ -162,6 +193,9 @@ const requiredText = textWithin(
 );
 const OPTION_CHECKS: Readonly<Record<keyof SchedulerClientOptions, Check>> = {
   ...SETTING_CHECKS,
+  jobs: (_, value) => {
+    readDefinitions(value);
+  },
   table: requiredText,
   wakeQueueUrl: requiredText,
   wakeFunctionArn: (field, value) => {
@@ -181,6 +215,21 @@ function requireSettings(checks: Readonly<Record<string, Check>>, settings: unkn
   }
 }
 
+/** The options of a client for the scheduler that the environment names. @throws EnvironmentError, ValidationError */
+function optionsFrom(
+  settings: ClientSettings,
+  environment: Readonly<Record<string, string | undefined>>,
+): SchedulerClientOptions {
+  requireSettings(SETTING_CHECKS, settings);
+  const { FAIRLEAD_WAKE_FUNCTION: wakeFunctionArn = '' } = environment;
+  return {
+    ...settings,
+    table: requiredVariable(environment, 'FAIRLEAD_TABLE', SCHEDULER_ENVIRONMENT),
+    wakeQueueUrl: requiredVariable(environment, 'FAIRLEAD_WAKE_QUEUE', SCHEDULER_ENVIRONMENT),
+    ...(isAliasArn(wakeFunctionArn) ? { wakeFunctionArn } : {}),
+  };
+}
+
 /**
  * Submits jobs, waits for them, inspects and operates the scheduler. Create one per process; it may be shared.
  *
@@ -189,11 +238,11 @@ function requireSettings(checks: Readonly<Record<string, Check>>, settings: unkn
  * const { jobId } = await client.submit({ type: 'render', payload: { page: 1 }, idempotencyKey: 'page-1' });
  * const { result } = await client.run({ type: 'render', payload: { page: 2 } }, { timeoutMs: 30_000 });
  */
-export class SchedulerClient extends StoreClient {
+export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<Declared> {
   readonly #destroy: () => void;
 
   /** The scheduler's declaration is read from its table with the first call. @throws ValidationError */
-  constructor(options: SchedulerClientOptions) {
+  constructor(options: SchedulerClientOptions<Declared>) {
     const { table = '', wakeQueueUrl = '' } = options ?? {};
     requireSettings(OPTION_CHECKS, { ...options, table, wakeQueueUrl });
     const { region, endpoint, credentials, maxAttempts } = options;
@@ -204,7 +253,10 @@ export class SchedulerClient extends StoreClient {
       ...(endpoint === undefined ? {} : { endpoint }),
       ...(credentials === undefined ? {} : { credentials }),
       ...(maxAttempts === undefined ? {} : { maxAttempts }),
-      requestHandler: { requestTimeout: requestTimeoutMs, throwOnRequestTimeout: true },
+      requestHandler: {
+        requestTimeout: durationMs('requestTimeoutMs', requestTimeoutMs),
+        throwOnRequestTimeout: true,
+      },
     };
     const dynamodb = new DynamoDBClient(aws);
     const sqs = new SQSClient(aws);
@@ -218,6 +270,7 @@ export class SchedulerClient extends StoreClient {
     });
     const declarations = new Declarations({ store, clock: systemClock });
     super({
+      jobs: options.jobs,
       store,
       queue:
         invoked === undefined ? wakes : new InvokedWakes({ ...invoked, queue: wakes, clock: systemClock }),
@@ -244,14 +297,27 @@ export class SchedulerClient extends StoreClient {
     settings: ClientSettings = {},
     environment: Readonly<Record<string, string | undefined>> = process.env,
   ): SchedulerClient {
-    requireSettings(SETTING_CHECKS, settings);
-    const { FAIRLEAD_WAKE_FUNCTION: wakeFunctionArn = '' } = environment;
-    return new SchedulerClient({
-      ...settings,
-      table: requiredVariable(environment, 'FAIRLEAD_TABLE', SCHEDULER_ENVIRONMENT),
-      wakeQueueUrl: requiredVariable(environment, 'FAIRLEAD_WAKE_QUEUE', SCHEDULER_ENVIRONMENT),
-      ...(isAliasArn(wakeFunctionArn) ? { wakeFunctionArn } : {}),
-    });
+    return new SchedulerClient(optionsFrom(settings, environment));
+  }
+
+  /**
+   * A client of declared job types, for the scheduler that the environment names, as with `fromEnvironment`. The
+   * compiler checks names, payloads and options; a declared schema checks each payload before anything is stored, and
+   * each result.
+   *
+   * @example
+   * const client = SchedulerClient.for(jobs);
+   * const handle = await client.submit('report', { month: 3 });
+   * const { url } = await handle.result({ timeout: '10m' });
+   * @throws EnvironmentError - a variable is not set
+   * @throws ValidationError - a setting or a declared job type is wrong
+   */
+  static for<Declared extends Jobs>(
+    jobs: Declared,
+    settings: ClientSettings = {},
+    environment: Readonly<Record<string, string | undefined>> = process.env,
+  ): SchedulerClient<Declared> {
+    return new SchedulerClient({ ...optionsFrom(settings, environment), jobs });
   }
 
   /** Closes the connections. */

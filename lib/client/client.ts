@@ -1,8 +1,10 @@
 import type { Control } from '../core/capacity.ts';
+import type { DurationInput } from '../core/duration.ts';
 import { ValidationError } from '../core/errors.ts';
 import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, TERMINAL_TTL_MS } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { changeControl, drain, partitionsOf, readControls } from '../operate/controls.ts';
 import { type DispatchersView, readDispatchers } from '../operate/dispatchers.ts';
 import { explainJob, type LiveExplanation } from '../operate/explain.ts';
@@ -24,7 +26,15 @@ import { retimeJob } from '../operate/retime.ts';
 import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
-import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
+import {
+  checked,
+  checkedJob,
+  checkedScope,
+  checkedTime,
+  checkType,
+  type JobName,
+  SHAPES,
+} from './arguments.ts';
 import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { ClientContexts, type ClientParts } from './contexts.ts';
 import {
@@ -34,15 +44,19 @@ import {
   type RetryResult,
   redriveEach,
 } from './dead-letters.ts';
+import { DeclaredJobs } from './declared-jobs.ts';
 import { AbortError, controlChanged, drainTimedOut, JobStateError, NotFoundError } from './errors.ts';
+import { type ClientJob, clientJobOf, type JobOutcome, type SucceededJob } from './job.ts';
 import { ScheduleVerbs } from './schedules.ts';
 import {
+  type RunJobOptions,
   type RunOptions,
   Submissions,
   type SubmitEntry,
-  type SubmitRequest,
-  type SubmitResult,
+  type SubmitOptions,
 } from './submissions.ts';
+import type { Asked, AskedAlone, PayloadOrOptions, ResultIn, TypedRequest, TypeNamed } from './typed.ts';
+import { type EndedJob, type JobHandle, type WaitOptions, Waits } from './waits.ts';
 
 /** Options of calls that the job's history records. */
 export interface ActorOptions extends CallOptions {
@@ -60,12 +74,15 @@ export interface CancelResult {
    * reports. `ended`: the job had ended before.
    */
   readonly outcome: 'cancelled' | 'requested' | 'ended';
-  readonly job: Job;
+  readonly job: ClientJob;
 }
 
 export interface RetimeChange {
-  /** ISO 8601 with a zone: the job starts no earlier than this. A time in the past means now. */
-  readonly runAt: string;
+  /**
+   * The job starts no earlier than this: ISO 8601 with a zone, a `Date`, or a delay from now, such as `'+10m'`. A time
+   * in the past means now.
+   */
+  readonly runAt: string | Date;
 }
 
 export interface OverrideChange {
@@ -77,10 +94,10 @@ export interface OverrideChange {
 
 export interface DrainCallOptions extends CallOptions {
   /**
-   * How long to wait, in milliseconds: above 0, at most 24 hours.
+   * How long to wait: milliseconds, a text such as `'10m'`, or a `Duration`; above 0, at most 24 hours.
    * @default 900,000
    */
-  readonly timeoutMs?: number | undefined;
+  readonly timeoutMs?: DurationInput | undefined;
   /** Called with the number of the scope's jobs that still hold capacity, each time it was read. */
   readonly onProgress?: ((running: number) => void) | undefined;
 }
@@ -109,32 +126,51 @@ const DRAIN_TIMEOUT_MS = 900_000;
 const REDRIVE_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
 
-export class StoreClient {
+/** A client; of declared job types, if it was given them, whose payloads and results the compiler checks. */
+export class StoreClient<Declared extends Jobs = Jobs> {
   /** Recurring work. */
-  readonly schedules: ScheduleVerbs;
+  readonly schedules: ScheduleVerbs<Declared>;
   readonly #parts: ClientParts;
   readonly #contexts: ClientContexts;
   readonly #submissions: Submissions;
+  readonly #waits: Waits;
 
-  constructor(parts: ClientParts) {
+  /** @throws ConfigurationError - a declared job type is none */
+  constructor(parts: ClientParts<Declared>) {
     this.#parts = parts;
     this.#contexts = new ClientContexts(parts);
-    this.#submissions = new Submissions(parts, this.#contexts, (jobId, actor) => this.#cancel(jobId, actor));
+    const declared = new DeclaredJobs(parts.jobs);
+    this.#waits = new Waits(parts, declared);
+    this.#submissions = new Submissions(parts, this.#contexts, declared, this.#waits, (jobId, actor) =>
+      this.#cancel(jobId, actor),
+    );
     this.schedules = new ScheduleVerbs(
       () => this.#contexts.latest(),
       () => this.#contexts.ambientTrace(),
+      declared,
     );
   }
 
   // Producers
 
   /**
-   * Submits one job and returns as soon as it is stored.
+   * Submits one job and answers its handle as soon as it is stored: `submit(type, payload, options)` or
+   * `submit(request, options)`. A declared schema checks the payload before anything is stored.
+   *
+   * @example const handle = await client.submit('report', { month: 3 }, { runAt: '+10m' });
    * @throws ValidationError - the request is wrong
    * @throws ConflictError - the idempotency key belongs to a job with other content
    */
-  async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
-    return this.#submissions.submit(request, options);
+  async submit<Type extends keyof Declared & string>(
+    asked: AskedAlone<Declared, Type>,
+  ): Promise<JobHandle<ResultIn<Declared, Type>>>;
+  async submit<Type extends keyof Declared & string, Given extends string | { readonly type: Type }>(
+    asked: Asked<Declared, Type, Given>,
+    payload: PayloadOrOptions<Declared, Given, CallOptions>,
+    options?: Given extends string ? SubmitOptions : never,
+  ): Promise<JobHandle<ResultIn<Declared, TypeNamed<Given>>>>;
+  async submit(asked: unknown, second?: unknown, third?: unknown): Promise<JobHandle<unknown>> {
+    return this.#submissions.submit(asked, second, third);
   }
 
   /**
@@ -143,31 +179,64 @@ export class StoreClient {
    * @throws ValidationError - the argument is not an array of 1 to 10,000 requests
    */
   async submitMany(
-    requests: readonly SubmitRequest[],
+    requests: readonly TypedRequest<Declared>[],
     options?: CallOptions,
   ): Promise<readonly SubmitEntry[]> {
     return this.#submissions.submitMany(requests, options);
   }
 
   /**
-   * Submits an `onDemand` job, waits for its end, and returns it; the handler's result is its `result`. An abort
-   * while the job is being stored takes effect once the store has answered, so that it is known which job to cancel.
+   * Submits an `onDemand` job, waits for its end, and returns it; the handler's result is its `result`:
+   * `run(type, payload, options)` or `run(request, options)`. An abort while the job is being stored takes effect once
+   * the store has answered, so that it is known which job to cancel.
    * @throws ValidationError, ConflictError, JobFailedError, JobCancelledError, WaitTimeoutError, AbortError
    */
-  async run(request: Omit<SubmitRequest, 'mode'>, options?: RunOptions): Promise<Job> {
-    return this.#submissions.run(request, options);
+  async run<Type extends keyof Declared & string>(
+    asked: AskedAlone<Declared, Type>,
+  ): Promise<SucceededJob<ResultIn<Declared, Type>>>;
+  async run<Type extends keyof Declared & string, Given extends string | { readonly type: Type }>(
+    asked: Asked<Declared, Type, Given>,
+    payload: PayloadOrOptions<Declared, Given, RunOptions>,
+    options?: Given extends string ? RunJobOptions : never,
+  ): Promise<SucceededJob<ResultIn<Declared, TypeNamed<Given>>>>;
+  async run(asked: unknown, second?: unknown, third?: unknown): Promise<SucceededJob<unknown>> {
+    return this.#submissions.run(asked, second, third);
   }
 
   /**
-   * Reads a job. The record of a job that has ended is kept for 7 days.
+   * Waits for the end of a job, and answers it, whether the job succeeded or not. A job that is named by its event is
+   * also waited for while the event is on its way.
+   * @throws NotFoundError, WaitTimeoutError, AbortError
+   * @throws ValidationError - an argument is wrong, or the declared schema refuses the result
+   */
+  async wait(
+    job: JobName,
+    options?: WaitOptions,
+  ): Promise<JobOutcome<ResultIn<Declared, keyof Declared & string>>> {
+    return (await this.#waits.named(job, options)) as JobOutcome<ResultIn<Declared, keyof Declared & string>>;
+  }
+
+  /**
+   * Waits for the ends of up to 10,000 jobs, and yields each as it ends. It reads many jobs with one request.
+   * @throws NotFoundError - one of the jobs does not exist
+   * @throws WaitTimeoutError, AbortError
+   * @throws ValidationError - an argument is wrong, or the declared schema refuses a result
+   */
+  waitMany(
+    ids: readonly JobName[],
+    options?: WaitOptions,
+  ): AsyncIterableIterator<EndedJob<ResultIn<Declared, keyof Declared & string>>> {
+    return this.#waits.many(ids, options) as AsyncGenerator<
+      EndedJob<ResultIn<Declared, keyof Declared & string>>
+    >;
+  }
+
+  /**
+   * Reads a job, by its id, its idempotency key or its event. The record of a job that has ended is kept for 7 days.
    * @throws NotFoundError
    */
-  async get(jobId: string, options?: CallOptions): Promise<Job> {
-    const { signal } = optionsOf(SHAPES.options, options);
-    const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const [job] = await withSignal(signal, () => this.#parts.store.getJobs({ ids: [id] }), 'look');
-    if (job === undefined) throw new NotFoundError({ jobId: id });
-    return job;
+  async get(job: JobName, options?: CallOptions): Promise<ClientJob> {
+    return clientJobOf(await this.#read(job, options));
   }
 
   /**
@@ -179,7 +248,7 @@ export class StoreClient {
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const outcome = await withSignal(signal, () => this.#cancel(id, actor));
     if (outcome.kind === 'missing') throw new NotFoundError({ jobId: id });
-    return { outcome: outcome.kind, job: outcome.job };
+    return { outcome: outcome.kind, job: clientJobOf(outcome.job) };
   }
 
   /**
@@ -188,16 +257,20 @@ export class StoreClient {
    * keeps its rank.
    * @throws NotFoundError, JobStateError if a worker was sent the job or runs it, or if it has ended
    */
-  async retime(jobId: string, change: RetimeChange, options?: ActorOptions): Promise<Job> {
+  async retime(jobId: string, change: RetimeChange, options?: ActorOptions): Promise<ClientJob> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
-    const { runAt } = checked(SHAPES.retime, change, 'change');
+    const { runAt } = checkedTime(
+      checked(SHAPES.retime, change, 'change').runAt,
+      'change.runAt',
+      this.#parts.clock.nowMs(),
+    );
     const outcome = await withSignal(signal, async () =>
       retimeJob(await this.#contexts.latest(), id, Date.parse(runAt), actor),
     );
     switch (outcome.kind) {
       case 'moved':
-        return outcome.job;
+        return clientJobOf(outcome.job);
       case 'missing':
         throw new NotFoundError({ jobId: id });
       case 'tooLate':
@@ -254,7 +327,7 @@ export class StoreClient {
    * @throws NotFoundError
    */
   async history(jobId: string, options?: CallOptions): Promise<JobHistory> {
-    return historyOf(await this.get(jobId, options));
+    return historyOf(await this.#read(checked(SHAPES.jobId, jobId, 'jobId'), options));
   }
 
   /**
@@ -280,7 +353,7 @@ export class StoreClient {
    * second. `claimed` and `running` jobs are exact. Succeeded and cancelled jobs are not in any line: get them by
    * their ids. Pages are read as they are needed.
    */
-  list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<Job> {
+  list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<ClientJob> {
     const { signal } = optionsOf(SHAPES.options, options);
     const { state, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
     return eachWithSignal(signal, this.#listed(state, rest));
@@ -290,7 +363,7 @@ export class StoreClient {
    * Dead letters, which are failed jobs that were not dealt with yet: latest first, from an index that may lag behind
    * by about a second.
    */
-  deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<Job> {
+  deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<ClientJob> {
     const { signal } = optionsOf(SHAPES.options, options);
     return eachWithSignal(signal, this.#deadLetters(filter));
   }
@@ -437,13 +510,21 @@ export class StoreClient {
     if (outcome.kind === 'timedOut') throw drainTimedOut(printScope(named), outcome.running, timeoutMs);
   }
 
-  async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
-    const context = await this.#contexts.latest();
-    checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
-    yield* listJobs(context, state, filter);
+  async #read(job: JobName, options: CallOptions | undefined): Promise<Job> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    const { id } = checkedJob(job, 'jobId');
+    const [found] = await withSignal(signal, () => this.#parts.store.getJobs({ ids: [id] }), 'look');
+    if (found === undefined) throw new NotFoundError({ jobId: id });
+    return found;
   }
 
-  #deadLetters(filter: DeadLetterFilter): AsyncGenerator<Job> {
+  async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<ClientJob> {
+    const context = await this.#contexts.latest();
+    checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
+    for await (const job of listJobs(context, state, filter)) yield clientJobOf(job);
+  }
+
+  #deadLetters(filter: DeadLetterFilter): AsyncGenerator<ClientJob> {
     return deadLettersOf(filter, (rest) => this.#listed('failed', rest));
   }
 

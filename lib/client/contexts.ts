@@ -4,6 +4,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { MisconfiguredError } from '../core/errors.ts';
 import { partitionOf } from '../core/partition.ts';
 import { DECLARATION_AGAIN_MS, type Declarations } from '../declaration/declaration.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { OperateContext } from '../operate/controls.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
@@ -12,7 +13,9 @@ import type { AnnouncedLines } from '../submit/submit.ts';
 import { checked, SHAPES } from './arguments.ts';
 
 /** The parts of a client. */
-export interface ClientParts {
+export interface ClientParts<Declared extends Jobs = Jobs> {
+  /** The declared job types, for the compiler and for checks of payloads and results. @default - any type is accepted */
+  readonly jobs?: Declared | undefined;
   readonly store: JobStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
   /** The configuration to use if `declarations` is not given. */

@@ -1,8 +1,8 @@
 /** Dead letters, which are failed jobs that were not dealt with yet, and their redrive. */
-import type { Job } from '../core/job.ts';
 import { redriveJob } from '../operate/redrive.ts';
 import { checked, SHAPES } from './arguments.ts';
 import type { ClientContexts } from './contexts.ts';
+import type { ClientJob } from './job.ts';
 
 export interface DeadLetterFilter {
   readonly type?: string | undefined;
@@ -35,8 +35,8 @@ export type RedriveEntry = {
 /** The failed jobs that match the filter. @throws ValidationError for the filter */
 export function deadLettersOf(
   filter: DeadLetterFilter,
-  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey'>) => AsyncIterable<Job>,
-): AsyncGenerator<Job> {
+  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey'>) => AsyncIterable<ClientJob>,
+): AsyncGenerator<ClientJob> {
   const { errorName, failedAfter, failedBefore, ...rest } = checked(
     SHAPES.deadLetterFilter,
     filter,
@@ -54,7 +54,7 @@ export function deadLettersOf(
 /** Tries dead letters again, each as a new job; at most `limit` of them. */
 export async function* redriveEach(
   contexts: ClientContexts,
-  deadLetters: AsyncIterable<Job>,
+  deadLetters: AsyncIterable<ClientJob>,
   limit: number,
   actor: string | undefined,
 ): AsyncGenerator<RedriveEntry> {

@@ -3,6 +3,7 @@
  * lib/core/errors.ts (`ValidationError`, `ThrottledError`, `UnavailableError`, `MisconfiguredError`, `RefusedError`).
  */
 import type { Job, JobState } from '../core/job.ts';
+import type { CancelledJob, FailedJob } from './job.ts';
 
 /** No job, no schedule, or no event with a refused entry has this id. The lists of the command line show those that exist. */
 export class NotFoundError extends Error {
@@ -89,13 +90,13 @@ export class JobStateError extends Error {
   }
 }
 
-/** The job that `run` waited for has failed for good. `cause` is the error of its last attempt. */
+/** The job that was waited for has failed for good. `cause` is the error of its last attempt. */
 export class JobFailedError extends Error {
   override readonly name = 'JobFailedError';
-  readonly job: Job;
+  readonly job: FailedJob;
 
-  constructor(job: Job) {
-    const { name, message } = job.error ?? { name: 'Error', message: 'no error was recorded' };
+  constructor(job: FailedJob) {
+    const { name, message } = job.error;
     super(`job ${job.id} failed at attempt ${job.attempt}: ${name}: ${message}`, {
       cause: job.error,
     });
@@ -103,12 +104,12 @@ export class JobFailedError extends Error {
   }
 }
 
-/** The job that `run` waited for was cancelled. */
+/** The job that was waited for was cancelled. */
 export class JobCancelledError extends Error {
   override readonly name = 'JobCancelledError';
-  readonly job: Job;
+  readonly job: CancelledJob;
 
-  constructor(job: Job) {
+  constructor(job: CancelledJob) {
     super(`job ${job.id} was cancelled before it succeeded; submit it again if it is still wanted`);
     this.job = job;
   }
@@ -122,11 +123,11 @@ const cancelText = (cancel: 'cancelled' | 'requested' | undefined): string =>
       ? 'its worker was asked to stop'
       : 'it continues: wait longer, or cancel it';
 
-/** The time was up before the job ended that `run` waited for, or before the jobs of a drained scope ended. */
+/** The time was up before the job ended that was waited for, or before the jobs of a drained scope ended. */
 export class WaitTimeoutError extends Error {
   override readonly name = 'WaitTimeoutError';
   readonly timeoutMs: number;
-  /** The job that was waited for. */
+  /** The job that was waited for; of several, the first that had not ended. */
   readonly jobId: string | undefined;
   /** That job's state as it was last read; undefined if it was never read. */
   readonly state: JobState | undefined;
@@ -163,6 +164,18 @@ export const runTimedOut = (
   new WaitTimeoutError(
     `job ${jobId} had not ended after ${timeoutMs} ms (${state ?? 'not seen'}); ${cancelText(cancel)}`,
     { jobId, state, cancel, timeoutMs },
+    options,
+  );
+
+export const manyTimedOut = (
+  { jobId, state }: { readonly jobId: string; readonly state: JobState | undefined },
+  count: number,
+  timeoutMs: number,
+  options?: ErrorOptions,
+): WaitTimeoutError =>
+  new WaitTimeoutError(
+    `${count} jobs had not ended after ${timeoutMs} ms, such as ${jobId} (${state ?? 'not seen'}); they continue: wait longer, or cancel them`,
+    { jobId, state, timeoutMs },
     options,
   );
 

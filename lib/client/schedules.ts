@@ -6,8 +6,9 @@ import { rulesOf } from '../core/recurring.ts';
 import { firesOf, inBlackout, jitterOf } from '../core/schedule.ts';
 import { readCron } from '../cron/croner.ts';
 import { jobIdOfEntry } from '../dispatch/pass/firing.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { type OperateContext, partitionsOf } from '../operate/controls.ts';
-import { parseSchedule, type ScheduleRequest, scheduleIdProblem } from '../schedules/request.ts';
+import { parseSchedule, scheduleIdProblem } from '../schedules/request.ts';
 import {
   deleteSchedule,
   getSchedule,
@@ -19,9 +20,11 @@ import {
 } from '../schedules/schedules.ts';
 import { SHAPES } from './arguments.ts';
 import { type CallKind, type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
+import { DeclaredJobs } from './declared-jobs.ts';
 import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import { jsonOf } from './json.ts';
+import type { TypedSchedule } from './typed.ts';
 
 /** The outcome of a firing, or of several in a row. */
 export interface FiringView {
@@ -82,25 +85,32 @@ export interface NextOptions extends CallOptions {
 
 const NEXT_COUNT = 10;
 
-export class ScheduleVerbs {
+export class ScheduleVerbs<Declared extends Jobs = Jobs> {
   readonly #context: () => Promise<OperateContext>;
   readonly #traceparent: () => string | undefined;
+  readonly #declared: DeclaredJobs;
 
   /** @param traceparent - gives the trace that a request is part of */
-  constructor(context: () => Promise<OperateContext>, traceparent: () => string | undefined) {
+  constructor(
+    context: () => Promise<OperateContext>,
+    traceparent: () => string | undefined,
+    declared: DeclaredJobs = new DeclaredJobs(),
+  ) {
     this.#context = context;
     this.#traceparent = traceparent;
+    this.#declared = declared;
   }
 
   /**
    * Creates a schedule, or changes it from its next firing on. The same request again changes nothing.
    * @throws ValidationError, ConflictError if a deployment declares it
    */
-  async put(id: string, request: ScheduleRequest, options?: CallOptions): Promise<PutResult> {
+  async put(id: string, request: TypedSchedule<Declared>, options?: CallOptions): Promise<PutResult> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const asked = requestAsJson(checkedId, request);
+    const sent = requestAsJson(checkedId, request);
     return withSignal(signal, async () => {
+      const asked = hasTemplate(sent) ? sent : await this.#declared.completed(sent);
       const context = await this.#context();
       const spec = parsedSpec(checkedId, asked, context);
       const outcome = await putSchedule(context, checkedId, spec, false);
@@ -208,6 +218,10 @@ export class ScheduleVerbs {
     for await (const record of listSchedules(context, partitionsOf(context))) yield viewOf(record);
   }
 }
+
+/** Whether the payload is made at each firing, so that no schema can check it now. */
+const hasTemplate = (request: Json): boolean =>
+  typeof request === 'object' && request !== null && 'payloadTemplate' in request;
 
 function idOf(id: unknown): string {
   const problem = scheduleIdProblem(id);

@@ -1,48 +1,61 @@
 /** The client's verbs that make jobs: `submit`, `submitMany`, and `run`, which waits for the job's end. */
 
+import type { DurationInput } from '../core/duration.ts';
 import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
-import type { Job, JobMode } from '../core/job.ts';
-import { withArticle } from '../core/spelling.ts';
+import type { Job, JobMode, Json } from '../core/job.ts';
 import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
 import type { OperateContext } from '../operate/controls.ts';
 import type { CancelOutcome, CreateOutcome } from '../store/contract/requests.ts';
 import { dependsOnDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
 import { submit } from '../submit/submit.ts';
-import { CLIENT_LIMITS, checkedRequest, SHAPES } from './arguments.ts';
+import {
+  CLIENT_LIMITS,
+  checkedList,
+  checkedRequest,
+  namedCall,
+  type PreparedRequest,
+  requestAsJson,
+  SHAPES,
+} from './arguments.ts';
 import { type CallOptions, optionsOf, stopIfAborted, withSignal } from './calls.ts';
 import type { ClientContexts, ClientParts } from './contexts.ts';
+import type { DeclaredJobs } from './declared-jobs.ts';
 import {
   AbortError,
   type ConflictError,
   idempotencyKeyConflict,
-  JobCancelledError,
-  JobFailedError,
   NotFoundError,
   runTimedOut,
 } from './errors.ts';
+import { type ClientJob, clientJobOf, type SucceededJob } from './job.ts';
 import { DispatcherNotifier } from './notifier.ts';
+import { JobHandle, successOf, WAIT_TIMEOUT_MS, type Waits } from './waits.ts';
 
-/** One job to submit. */
-export interface SubmitRequest {
-  /** One of the pool's job types. */
-  readonly type: string;
-  /** Any JSON up to 64 KB; null if absent. */
-  readonly payload?: unknown;
+/** What a request may say of its job, beside the type and the payload. */
+export interface SubmitFields {
   /** 0 to 10: among the jobs of one fairness key, those of a higher priority start earlier. @default 0 */
   readonly priority?: number | undefined;
   /** @default `queued`; `run` always submits `onDemand` */
   readonly mode?: JobMode | undefined;
-  /** The key whose fair share the job is charged to, such as a customer. @default - the empty key */
+  /**
+   * The key whose fair share the job is charged to, such as a customer.
+   * @default - what the declared type derives from the payload, else the empty key
+   */
   readonly fairnessKey?: string | undefined;
   /**
    * The resource that the job works on. Jobs on one resource whose types share a conflict group never run together.
+   * @default - what the declared type derives from the payload, else none
    */
   readonly resourceId?: string | undefined;
   /** Free text for people who look at the job, at most 256 bytes. It decides nothing. */
   readonly label?: string | undefined;
-  /** ISO 8601 with a zone: the job starts no earlier than this. @default - now */
-  readonly runAt?: string | undefined;
+  /**
+   * The job starts no earlier than this: ISO 8601 with a zone, a `Date`, or a delay from now, such as `'+10m'`. With an
+   * idempotency key, requests of the same delay are equal.
+   * @default - now
+   */
+  readonly runAt?: string | Date | undefined;
   /** Requests with the same key make one job. Without a key, a call that got no answer cannot be repeated safely. */
   readonly idempotencyKey?: string | undefined;
   /**
@@ -52,10 +65,21 @@ export interface SubmitRequest {
   readonly traceparent?: string | undefined;
 }
 
+/** One job to submit. */
+export interface SubmitRequest extends SubmitFields {
+  /** One of the pool's job types. */
+  readonly type: string;
+  /** Any JSON up to 64 KB; null if absent. */
+  readonly payload?: unknown;
+}
+
+/** Options of `submit(type, payload, options)`. */
+export interface SubmitOptions extends SubmitFields, CallOptions {}
+
 export interface SubmitResult {
   readonly jobId: string;
   /** The job as it is stored. */
-  readonly job: Job;
+  readonly job: ClientJob;
   /** Whether an earlier, equal request made this job. */
   readonly repeated: boolean;
 }
@@ -69,10 +93,11 @@ export type SubmitEntry =
 
 export interface RunOptions extends CallOptions {
   /**
-   * How long to wait for the job's end, in milliseconds: above 0, at most 24 hours.
+   * How long to wait for the job's end: milliseconds, a text such as `'30s'`, or a `Duration`; above 0, at most 24
+   * hours.
    * @default 300,000
    */
-  readonly timeoutMs?: number | undefined;
+  readonly timeoutMs?: DurationInput | undefined;
   /**
    * Cancels the job when its last waiter gives up, by time or by signal. Only waiters of this client are counted: the
    * job continues if one of them did not set this, and waiters of other processes are not known here. A process that
@@ -81,10 +106,21 @@ export interface RunOptions extends CallOptions {
    */
   readonly dieWithWaiter?: boolean | undefined;
   /** Called with the job once it is stored, and after each look-up. */
-  readonly onProgress?: ((job: Job) => void) | undefined;
+  readonly onProgress?: ((job: ClientJob) => void) | undefined;
 }
 
-const RUN_TIMEOUT_MS = 300_000;
+/** Options of `run(type, payload, options)`. */
+export interface RunJobOptions extends Omit<SubmitFields, 'mode'>, RunOptions {}
+
+/** The names of the options that belong to a call, not to its job. */
+const OWN_OPTIONS = { signal: true } as const satisfies Record<keyof CallOptions, true>;
+const OWN_RUN_OPTIONS = {
+  ...OWN_OPTIONS,
+  timeoutMs: true,
+  dieWithWaiter: true,
+  onProgress: true,
+} as const satisfies Record<keyof RunOptions, true>;
+
 const SUBMIT_BATCH = 100;
 /** The actor that the job's history names when its last waiter has given up. */
 const LAST_WAITER = 'its last waiter';
@@ -92,6 +128,8 @@ const LAST_WAITER = 'its last waiter';
 export class Submissions {
   readonly #parts: ClientParts;
   readonly #contexts: ClientContexts;
+  readonly #declared: DeclaredJobs;
+  readonly #waits: Waits;
   readonly #cancel: (jobId: string, actor: string) => Promise<CancelOutcome>;
   readonly #waiters = new Waiters();
   readonly #notifier = new DispatcherNotifier();
@@ -99,36 +137,35 @@ export class Submissions {
   constructor(
     parts: ClientParts,
     contexts: ClientContexts,
+    declared: DeclaredJobs,
+    waits: Waits,
     cancel: (jobId: string, actor: string) => Promise<CancelOutcome>,
   ) {
     this.#parts = parts;
     this.#contexts = contexts;
+    this.#declared = declared;
+    this.#waits = waits;
     this.#cancel = cancel;
   }
 
   /** See `StoreClient.submit`. */
-  async submit(request: SubmitRequest, options?: CallOptions): Promise<SubmitResult> {
+  async submit(asked: unknown, second: unknown, third: unknown): Promise<JobHandle<unknown>> {
+    const { request, options } =
+      typeof asked === 'string'
+        ? namedCall(asked, second, third, OWN_OPTIONS)
+        : { request: asked, options: second };
     const { signal } = optionsOf(SHAPES.options, options);
-    const { context, asked } = await withSignal(signal, () => this.#checkedRequest(request), 'look');
-    const job = this.#jobOf(asked, context);
-    const [outcome] = await withSignal(signal, () => this.#store(context, [job]));
-    return resultOf(outcome, job);
+    const checked = await withSignal(signal, () => this.#checkedRequest(request), 'look');
+    const job = this.#jobOf(checked.asked, checked.context);
+    const [outcome] = await withSignal(signal, () => this.#store(checked.context, [job]));
+    const stored = storedJob(outcome, job);
+    return new JobHandle(this.#waits, stored.job, stored.repeated);
   }
 
   /** See `StoreClient.submitMany`. */
-  async submitMany(
-    requests: readonly SubmitRequest[],
-    options?: CallOptions,
-  ): Promise<readonly SubmitEntry[]> {
+  async submitMany(requests: unknown, options?: CallOptions): Promise<readonly SubmitEntry[]> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const list: unknown = requests;
-    if (!Array.isArray(list) || list.length < 1 || list.length > CLIENT_LIMITS.requests) {
-      const found = Array.isArray(list) ? `${list.length} entries` : withArticle(typeof list);
-      throw new ValidationError(
-        'requests',
-        `must be an array of 1 to ${CLIENT_LIMITS.requests} requests, not ${found}${Array.isArray(list) && list.length > 0 ? '; split it' : ''}`,
-      );
-    }
+    const list = checkedList(requests, 'requests', [1, CLIENT_LIMITS.requests], 'requests');
     const entries: PreparedEntry[] = [];
     for (const request of list) entries.push(await withSignal(signal, () => this.#entryOf(request), 'look'));
     const jobs = entries.flatMap((entry) => ('job' in entry ? [entry.job] : []));
@@ -149,20 +186,28 @@ export class Submissions {
   }
 
   /** See `StoreClient.run`. */
-  async run(request: Omit<SubmitRequest, 'mode'>, options?: RunOptions): Promise<Job> {
+  async run(asked: unknown, second: unknown, third: unknown): Promise<SucceededJob<unknown>> {
+    const { request, options } =
+      typeof asked === 'string'
+        ? namedCall(asked, second, third, OWN_RUN_OPTIONS)
+        : { request: asked, options: second };
     const {
       signal,
-      timeoutMs = RUN_TIMEOUT_MS,
+      timeoutMs = WAIT_TIMEOUT_MS,
       dieWithWaiter = false,
       onProgress,
     } = optionsOf(SHAPES.runOptions, options);
     const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeoutMs;
-    const { context, asked } = await withSignal(signal, () => this.#checkedRequest(request), 'look');
-    if (Object.hasOwn(request, 'mode') && (request as SubmitRequest).mode === 'queued') {
+    const {
+      context,
+      asked: wanted,
+      json,
+    } = await withSignal(signal, () => this.#checkedRequest(request), 'look');
+    if ((json as Partial<SubmitFields>).mode === 'queued') {
       throw new ValidationError('mode', 'a job that is waited for is onDemand; leave it out, or use submit');
     }
     stopIfAborted(signal);
-    const job = this.#jobOf({ ...asked, mode: 'onDemand' }, context);
+    const job = this.#jobOf({ ...wanted, mode: 'onDemand' }, context);
     this.#waiters.enter(job.id, dieWithWaiter);
     let isWaiting = true;
     const leave = (): boolean => {
@@ -170,16 +215,17 @@ export class Submissions {
       isWaiting = false;
       return isLast;
     };
+    const progress = (seen: Job): void => onProgress?.(clientJobOf(seen));
     try {
       const [outcome] = await this.#store(context, [job]);
-      const stored = resultOf(outcome, job).job;
-      onProgress?.(stored);
-      const end = await awaitEnd(context, stored, { untilMonotonicMs, signal, onProgress });
+      const stored = storedJob(outcome, job).job;
+      progress(stored);
+      const end = await awaitEnd(context, stored, { untilMonotonicMs, signal, onProgress: progress });
       if (end.kind === 'missing') throw new NotFoundError({ jobId: job.id });
-      if (end.kind === 'ended') return requireSuccess(end.job);
+      if (end.kind === 'ended') return await this.#succeeded(end.job);
       const cancel = leave() ? await this.#cancel(job.id, LAST_WAITER) : undefined;
       // The job ended while the time ran out: there is a result after all.
-      if (cancel?.kind === 'ended') return requireSuccess(cancel.job);
+      if (cancel?.kind === 'ended') return await this.#succeeded(cancel.job);
       const requested = cancel?.kind === 'missing' ? undefined : cancel?.kind;
       if (end.kind === 'aborted') throw new AbortError(signal?.reason, { jobId: job.id, cancel: requested });
       throw runTimedOut({ jobId: job.id, state: end.job.state }, timeoutMs, requested, {
@@ -190,21 +236,32 @@ export class Submissions {
     }
   }
 
+  /** The job with its result as its type's schema reads it. @throws JobFailedError, JobCancelledError */
+  async #succeeded(ended: Job): Promise<SucceededJob<unknown>> {
+    const { job, result } = successOf(await this.#waits.outcomeOf(ended));
+    return { ...job, result };
+  }
+
   /**
    * The checked request, and the context for it. If it does not fit the declaration, a newer one is read: its type
    * may have just been declared.
    */
-  async #checkedRequest(
-    request: unknown,
-  ): Promise<{ readonly context: OperateContext; readonly asked: JobRequest }> {
+  async #checkedRequest(request: unknown): Promise<{
+    readonly context: OperateContext;
+    readonly asked: JobRequest;
+    readonly json: Json;
+  }> {
+    const read = requestAsJson(request, this.#parts.clock.nowMs());
+    const prepared: PreparedRequest = { ...read, json: await this.#declared.completed(read.json) };
+    const { json } = prepared;
     const context = await this.#contexts.current();
     try {
-      return { context, asked: checkedRequest(request, context.configuration) };
+      return { context, json, asked: checkedRequest(prepared, context.configuration) };
     } catch (error) {
       if (!(error instanceof ValidationError) || !dependsOnDeclaration(error)) throw error;
       const newest = await this.#contexts.current(DECLARATION_AGAIN_MS);
       if (newest.configuration === context.configuration) throw error;
-      return { context: newest, asked: checkedRequest(request, newest.configuration) };
+      return { context: newest, json, asked: checkedRequest(prepared, newest.configuration) };
     }
   }
 
@@ -251,27 +308,24 @@ export class Submissions {
 /** A request that was accepted, or the reason why it was refused. */
 type PreparedEntry = { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }>;
 
-function resultOf(outcome: CreateOutcome | undefined, asked: Job): SubmitResult {
-  const entry = entryFrom(outcome, asked);
-  if (entry.kind !== 'accepted') throw entry.error;
-  const { jobId, job, repeated } = entry;
-  return { jobId, job, repeated };
+function storedJob(
+  outcome: CreateOutcome | undefined,
+  asked: Job,
+): { readonly job: Job; readonly repeated: boolean } {
+  if (outcome === undefined) throw noAnswer(asked);
+  const { kind, job } = outcome;
+  if (kind === 'conflict') throw idempotencyKeyConflict(job.id);
+  return { job, repeated: kind === 'repeated' };
 }
 
 function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry {
   if (outcome === undefined) return failed(asked, noAnswer(asked));
   const { kind, job } = outcome;
   if (kind === 'conflict') return { kind: 'refused', error: idempotencyKeyConflict(job.id) };
-  return { kind: 'accepted', jobId: job.id, job, repeated: kind === 'repeated' };
+  return { kind: 'accepted', jobId: job.id, job: clientJobOf(job), repeated: kind === 'repeated' };
 }
 
 const failed = (job: Job, error: Error): SubmitEntry => ({ kind: 'failed', jobId: job.id, error });
 
 const noAnswer = (job: Job): Error =>
   new UnavailableError(`the store gave no answer for job ${job.id}; submit it again`);
-
-function requireSuccess(job: Job): Job {
-  if (job.state === 'failed') throw new JobFailedError(job);
-  if (job.state === 'cancelled') throw new JobCancelledError(job);
-  return job;
-}

@@ -11,6 +11,7 @@ import { show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { FIRST_VERSION } from '../core/life-cycle.ts';
+import { didYouMean } from '../core/spelling.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { ASKED_FIELDS, type AskedField, asked } from '../store/contract/job-fields.ts';
 
@@ -31,6 +32,8 @@ export const REQUEST_LIMITS = {
 export interface JobRequest extends Pick<Job, AskedField> {
   /** Epoch milliseconds; undefined means at once. */
   readonly runAtMs?: number | undefined;
+  /** The delay by which the producer named `runAtMs`. A repeated request has the same delay, and another instant. */
+  readonly delayMs?: number | undefined;
   /** The producer's own name for this request. Two requests with the same key make one job. */
   readonly idempotencyKey?: string | undefined;
   /** W3C Trace Context. */
@@ -117,6 +120,8 @@ const requestShape = {
  */
 export const jobRequest = z.strictObject(requestShape);
 
+const FIELDS = Object.keys(requestShape);
+
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
@@ -166,7 +171,10 @@ function parseEntry(
     if (issue === undefined) return { field: prefix, reason: 'invalid' };
     if (issue.code === 'unrecognized_keys') {
       const name = issue.keys[0] ?? '';
-      return { field: joinPath(prefix, [...issue.path, name]), reason: `unknown field ${show(name)}` };
+      return {
+        field: joinPath(prefix, [...issue.path, name]),
+        reason: `unknown field ${show(name)}. ${didYouMean(name, FIELDS)}Known here: ${FIELDS.join(', ')}`,
+      };
     }
     const value = valueAt(entry, issue.path);
     const reason = value === undefined ? 'is missing' : `${issue.message} (got ${show(value)})`;
@@ -323,7 +331,9 @@ const QUOTED_FIELDS: ReadonlyMap<string, string> = new Map(
  * left out, because a repeated request has a span of its own.
  */
 function contentHash(request: JobRequest): string {
-  return digest(canonicalRecord(request, CONTENT_FIELDS)).slice(0, 32);
+  const { delayMs } = request;
+  const content = delayMs === undefined ? request : { ...request, runAtMs: `+${delayMs}` };
+  return digest(canonicalRecord(content, CONTENT_FIELDS)).slice(0, 32);
 }
 
 /** Makes a new job: `pending` if its time has come, otherwise `scheduled`. */

@@ -26,7 +26,6 @@ const REQUESTS: readonly (readonly [string, unknown, string])[] = [
   ['nothing', undefined, ''],
   ['null', null, ''],
   ['a number', 5, ''],
-  ['text', 'resize', ''],
   ['an array', [GOOD], ''],
   ['a function', () => GOOD, ''],
   ['an object without fields', {}, 'type'],
@@ -67,7 +66,9 @@ const REQUESTS: readonly (readonly [string, unknown, string])[] = [
   ['a day as time', { ...GOOD, runAt: '2027-01-31' }, 'runAt'],
   ['a day that is none', { ...GOOD, runAt: '2027-02-30T08:00:00Z' }, 'runAt'],
   ['milliseconds as time', { ...GOOD, runAt: 1_800_000_000_000 }, 'runAt'],
-  ['a date as time', { ...GOOD, runAt: new Date(0) }, 'runAt'],
+  ['a date that is none', { ...GOOD, runAt: new Date(Number.NaN) }, 'runAt'],
+  ['a delay that is none', { ...GOOD, runAt: '+soon' }, 'runAt'],
+  ['a delay to a time without end', { ...GOOD, runAt: '+99999999999d' }, 'runAt'],
   ['a payload that is a function', { ...GOOD, payload: () => 1 }, 'payload'],
   ['a payload with a symbol', { ...GOOD, payload: { a: [Symbol('s')] } }, 'payload.a[0]'],
   ['a payload with a big number', { ...GOOD, payload: { a: 1n } }, 'payload.a'],
@@ -122,20 +123,22 @@ const CASES: readonly Case[] = [
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
     ).map(([verb, call]) => [`${verb}: options`, call, bad, 'options'] as const),
   ),
-  ...[0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5s', null, 86_400_001].flatMap((timeoutMs): Case[] => [
-    [
-      'run: timeout',
-      (client, bad) => client.run(GOOD, { timeoutMs: bad }),
-      timeoutMs,
-      'options.timeoutMs',
-    ] as const,
-    [
-      'drain: timeout',
-      (client, bad) => client.drain('pool', { timeoutMs: bad }),
-      timeoutMs,
-      'options.timeoutMs',
-    ] as const,
-  ]),
+  ...[0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5 s', '25h', null, 86_400_001].flatMap(
+    (timeoutMs): Case[] => [
+      [
+        'run: timeout',
+        (client, bad) => client.run(GOOD, { timeoutMs: bad }),
+        timeoutMs,
+        'options.timeoutMs',
+      ] as const,
+      [
+        'drain: timeout',
+        (client, bad) => client.drain('pool', { timeoutMs: bad }),
+        timeoutMs,
+        'options.timeoutMs',
+      ] as const,
+    ],
+  ),
   ...(
     [
       [undefined, 'change'],
@@ -148,7 +151,7 @@ const CASES: readonly Case[] = [
       [{ runAt: undefined }, 'change.runAt'],
       [{ runAt: null }, 'change.runAt'],
       [{ runAt: 0 }, 'change.runAt'],
-      [{ runAt: new Date(0) }, 'change.runAt'],
+      [{ runAt: new Date(Number.NaN) }, 'change.runAt'],
       [{ runAt: '' }, 'change.runAt'],
       [{ runAt: 'now' }, 'change.runAt'],
       [{ runAt: '2027-01-31' }, 'change.runAt'],

@@ -1,0 +1,187 @@
+/** Waits for jobs that were submitted: by their handles, and by `wait` and `waitMany`. */
+import type { DurationInput } from '../core/duration.ts';
+import type { Job, Json } from '../core/job.ts';
+import { type AwaitStop, awaitEnd, awaitEnds } from '../operate/await-end.ts';
+import { CLIENT_LIMITS, checkedJob, checkedList, SHAPES } from './arguments.ts';
+import { type CallOptions, optionsOf, stopIfAborted } from './calls.ts';
+import type { ClientParts } from './contexts.ts';
+import type { DeclaredJobs } from './declared-jobs.ts';
+import {
+  AbortError,
+  JobCancelledError,
+  JobFailedError,
+  manyTimedOut,
+  NotFoundError,
+  runTimedOut,
+} from './errors.ts';
+import { type ClientJob, clientJobOf, type JobOutcome } from './job.ts';
+
+export interface WaitOptions extends CallOptions {
+  /**
+   * How long to wait: milliseconds, a text such as `'30s'`, or a `Duration`; above 0, at most 24 hours.
+   * @default '5m'
+   */
+  readonly timeout?: DurationInput | undefined;
+}
+
+/** The end of one of many jobs. */
+export interface EndedJob<Result = Json | undefined> {
+  readonly id: string;
+  readonly outcome: JobOutcome<Result>;
+}
+
+/** How long `run`, `wait` and handles wait by default. */
+export const WAIT_TIMEOUT_MS = 300_000;
+
+/** A job that was submitted. It is no promise: `result` and `outcome` wait for the job's end. */
+export class JobHandle<Result = Json | undefined> {
+  readonly jobId: string;
+  /** The job as it is stored. */
+  readonly job: ClientJob;
+  /** Whether an earlier, equal request made this job. */
+  readonly repeated: boolean;
+  readonly #waits: Waits;
+
+  constructor(waits: Waits, job: Job, repeated: boolean) {
+    this.#waits = waits;
+    this.jobId = job.id;
+    this.job = clientJobOf(job);
+    this.repeated = repeated;
+  }
+
+  /** The job's id, as `jobId`. */
+  get id(): string {
+    return this.jobId;
+  }
+
+  /**
+   * Waits for the job's end, and answers its result.
+   * @throws JobFailedError, JobCancelledError, WaitTimeoutError, AbortError
+   * @throws ValidationError - an option is wrong, or the declared schema refuses the result
+   */
+  async result(options?: WaitOptions): Promise<Result> {
+    return successOf(await this.outcome(options)).result;
+  }
+
+  /**
+   * Waits for the job's end, and answers it, whether the job succeeded or not.
+   * @throws WaitTimeoutError, AbortError
+   * @throws ValidationError - an option is wrong, or the declared schema refuses the result
+   */
+  async outcome(options?: WaitOptions): Promise<JobOutcome<Result>> {
+    return (await this.#waits.forOne(this.job, options)) as JobOutcome<Result>;
+  }
+}
+
+/** The outcome of a job that succeeded. @throws JobFailedError, JobCancelledError */
+export function successOf<Result>(
+  outcome: JobOutcome<Result>,
+): Extract<JobOutcome<Result>, { readonly status: 'succeeded' }> {
+  if (outcome.status === 'failed') throw new JobFailedError(outcome.job);
+  if (outcome.status === 'cancelled') throw new JobCancelledError(outcome.job);
+  return outcome;
+}
+
+export class Waits {
+  readonly #parts: Pick<ClientParts, 'store' | 'clock'>;
+  readonly #declared: DeclaredJobs;
+
+  constructor(parts: Pick<ClientParts, 'store' | 'clock'>, declared: DeclaredJobs) {
+    this.#parts = parts;
+    this.#declared = declared;
+  }
+
+  /** Waits for a job that was read or stored before. */
+  async forOne(job: Job, options: WaitOptions | undefined): Promise<JobOutcome<unknown>> {
+    const { signal, timeout = WAIT_TIMEOUT_MS } = optionsOf(SHAPES.waitOptions, options);
+    stopIfAborted(signal);
+    const untilMonotonicMs = this.#parts.clock.monotonicMs() + timeout;
+    const end = await awaitEnd(this.#parts, job, { untilMonotonicMs, signal });
+    if (end.kind === 'ended') return this.outcomeOf(end.job);
+    if (end.kind === 'missing') throw new NotFoundError({ jobId: job.id });
+    const left = new Map([[job.id, end.job]]);
+    throw stopError({ ...end, left }, timeout, signal);
+  }
+
+  /** See `StoreClient.wait`. */
+  async named(job: unknown, options: WaitOptions | undefined): Promise<JobOutcome<unknown>> {
+    const next = await this.#ends([checkedJob(job, 'jobId')], options).next();
+    if (next.done === true) throw new RangeError('the wait for a job ended without its outcome');
+    return next.value.outcome;
+  }
+
+  /** See `StoreClient.waitMany`. */
+  many(jobs: unknown, options: WaitOptions | undefined): AsyncGenerator<EndedJob<unknown>> {
+    const list = checkedList(jobs, 'ids', [0, CLIENT_LIMITS.awaited], 'ids');
+    return this.#ends(
+      list.map((job, at) => checkedJob(job, `ids[${at}]`)),
+      options,
+    );
+  }
+
+  #ends(
+    jobs: readonly ReturnType<typeof checkedJob>[],
+    options: WaitOptions | undefined,
+  ): AsyncGenerator<EndedJob<unknown>> {
+    const { signal, timeout = WAIT_TIMEOUT_MS } = optionsOf(SHAPES.waitOptions, options);
+    const arriving = new Set(jobs.flatMap(({ id, isArriving }) => (isArriving ? [id] : [])));
+    const unread = new Map(jobs.map(({ id }) => [id, undefined]));
+    return this.#eachEnd(unread, arriving, timeout, signal);
+  }
+
+  async *#eachEnd(
+    unread: ReadonlyMap<string, undefined>,
+    arriving: ReadonlySet<string>,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<EndedJob<unknown>> {
+    const { store, clock } = this.#parts;
+    const untilMonotonicMs = clock.monotonicMs() + timeoutMs;
+    const rounds = awaitEnds(this.#parts, unread, { untilMonotonicMs, signal, arriving });
+    for (;;) {
+      const round = await rounds.next();
+      if (round.done === true) {
+        const stop = round.value;
+        if (stop.kind === 'ended') return;
+        if (stop.kind === 'missing') throw new NotFoundError({ jobId: stop.jobId });
+        throw stopError(stop, timeoutMs, signal);
+      }
+      const ids = round.value.map(({ id }) => id);
+      // The rounds read no payloads.
+      for (const [at, job] of (await store.getJobs({ ids })).entries()) {
+        const id = ids[at] ?? '';
+        if (job === undefined) throw new NotFoundError({ jobId: id });
+        yield { id, outcome: await this.outcomeOf(job) };
+      }
+    }
+  }
+
+  /** The outcome of a job that has ended. */
+  async outcomeOf(ended: Job): Promise<JobOutcome<unknown>> {
+    const job = clientJobOf(ended);
+    switch (job.state) {
+      case 'failed':
+        return { status: 'failed', error: job.error, job };
+      case 'cancelled':
+        return { status: 'cancelled', job };
+      case 'succeeded':
+        return { status: 'succeeded', result: await this.#declared.resultOf(job), job };
+      default:
+        throw new RangeError(`job ${job.id} is ${job.state}, which is no end`);
+    }
+  }
+}
+
+function stopError(
+  stop: Extract<AwaitStop, { readonly left: unknown }>,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Error {
+  if (stop.kind === 'aborted') return new AbortError(signal?.reason, { mayHaveChanged: false });
+  const [[jobId, job] = ['', undefined]] = stop.left;
+  const state = job?.state;
+  const options = { cause: stop.cause };
+  return stop.left.size === 1
+    ? runTimedOut({ jobId, state }, timeoutMs, undefined, options)
+    : manyTimedOut({ jobId, state }, stop.left.size, timeoutMs, options);
+}
