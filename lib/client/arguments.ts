@@ -128,7 +128,7 @@ export const SHAPES = {
         (position === undefined || eventId !== undefined),
       'must be the id of a job, { idempotencyKey }, or { eventId, position }',
     ),
-  retime: z.strictObject({ runAt: z.unknown() }),
+  retime: z.strictObject({ runAt: z.unknown().optional() }),
   listFilter: z.strictObject({
     ...filter,
     state: z.enum(LISTED_STATES, {

@@ -4,7 +4,8 @@ import { StoreClient } from '../../lib/client/client.ts';
 import type { ClientParts } from '../../lib/client/contexts.ts';
 import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
-import { FAILED, type Stage, type StageOptions, stage } from '../stage/stage.ts';
+import type { Jobs } from '../../lib/jobs/jobs.ts';
+import { FAILED, type Stage, type StageOptions, type Started, stage } from '../stage/stage.ts';
 
 /** Two tiers, two types of one conflict group, a Lambda fleet and one whose workers register. */
 export const POOL: PoolInput = {
@@ -19,7 +20,9 @@ export const POOL: PoolInput = {
 export interface Desk extends Stage {
   readonly client: StoreClient;
   /** Another process's client. */
-  readonly anotherClient: (own?: Partial<ClientParts>) => StoreClient;
+  readonly anotherClient: <Declared extends Jobs = Jobs>(
+    own?: Partial<ClientParts<Declared>>,
+  ) => StoreClient<Declared>;
   /** All that is stored, as text to compare. */
   readonly everything: () => string;
   /** Stores a job that has failed for good. */
@@ -37,8 +40,10 @@ export function desk(options: StageOptions = {}): Desk {
   };
   const scene: Stage = { ...staged, pass };
   let made = 0;
-  const anotherClient = (own: Partial<ClientParts> = {}): StoreClient =>
-    new StoreClient({
+  const anotherClient = <Declared extends Jobs = Jobs>(
+    own: Partial<ClientParts<Declared>> = {},
+  ): StoreClient<Declared> =>
+    new StoreClient<Declared>({
       store: scene.store,
       queue: scene.queue,
       configuration: scene.configuration,
@@ -76,6 +81,22 @@ export function desk(options: StageOptions = {}): Desk {
         sorted: true,
       }),
   };
+}
+
+/** The job that is waited for, once it is stored. */
+export async function storedJob({ advance, store }: Desk): Promise<Job> {
+  await advance(0);
+  const [job] = [...store.everyJob()];
+  if (job === undefined) throw new Error('no job was stored');
+  return job;
+}
+
+/** Admits what may start, and starts the first of it. */
+export async function startedOf(scene: Stage): Promise<Started> {
+  await scene.pass();
+  const [started] = await scene.startEverywhere();
+  if (started === undefined) throw new Error('nothing was started');
+  return started;
 }
 
 /** All that an iterator gives. */

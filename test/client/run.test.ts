@@ -1,31 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { MisconfiguredError, ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
-import type { Job } from '../../lib/core/job.ts';
-import { FAILED, type Stage, storeWith } from '../stage/stage.ts';
-import { type Desk, desk, errorOf } from './desk.ts';
+import { FAILED, storeWith } from '../stage/stage.ts';
+import { desk, errorOf, startedOf, storedJob } from './desk.ts';
 
 const REQUEST = { type: 'resize', payload: 1, fairnessKey: 'tenant-a' };
-
-/** The job that is waited for, once it is stored. */
-async function stored({ advance, store }: Desk): Promise<Job> {
-  await advance(0);
-  const [job] = [...store.everyJob()];
-  if (job === undefined) throw new Error('no job was stored');
-  return job;
-}
-
-async function startedOf(scene: Stage) {
-  await scene.pass();
-  const [started] = await scene.startEverywhere();
-  if (started === undefined) throw new Error('nothing was started');
-  return started;
-}
 
 describe('waiting for a job', () => {
   it('submits on demand and resolves with the result', async () => {
     const scene = desk();
     const running = scene.client.run(REQUEST);
-    expect((await stored(scene)).mode).toBe('onDemand');
+    expect((await storedJob(scene)).mode).toBe('onDemand');
     await scene.end(await startedOf(scene), { kind: 'succeeded', result: { width: 640 } });
     expect(await scene.finish(running)).toMatchObject({ state: 'succeeded', result: { width: 640 } });
   });
@@ -34,7 +18,7 @@ describe('waiting for a job', () => {
     const scene = desk();
     const request = { ...REQUEST, idempotencyKey: 'k' };
     const running = scene.client.run(request);
-    await stored(scene);
+    await storedJob(scene);
     await scene.end(await startedOf(scene), { kind: 'succeeded', result: 7 });
     await scene.finish(running);
     const beforeMs = scene.time.nowMs;
@@ -45,7 +29,7 @@ describe('waiting for a job', () => {
   it('notices an end at most a quarter of the wait later', async () => {
     const scene = desk();
     const running = scene.client.run(REQUEST);
-    await stored(scene);
+    await storedJob(scene);
     const started = await startedOf(scene);
     const beganMs = scene.time.nowMs;
     await scene.advance(4_000);
@@ -57,7 +41,7 @@ describe('waiting for a job', () => {
   it('that fails rejects with its error', async () => {
     const scene = desk();
     const running = errorOf(scene.client.run({ ...REQUEST, type: 'resize' }));
-    await stored(scene);
+    await storedJob(scene);
     await scene.end(await startedOf(scene), FAILED);
     expect(await scene.finish(running)).toMatchObject({
       name: 'JobFailedError',
@@ -69,14 +53,14 @@ describe('waiting for a job', () => {
   it('that is cancelled by somebody else rejects', async () => {
     const scene = desk();
     const running = errorOf(scene.client.run(REQUEST));
-    await scene.client.cancel((await stored(scene)).id);
+    await scene.client.cancel((await storedJob(scene)).id);
     expect(await scene.finish(running)).toMatchObject({ name: 'JobCancelledError' });
   });
 
   it('that is tried again goes on waiting', async () => {
     const scene = desk();
     const running = scene.client.run(REQUEST);
-    await stored(scene);
+    await storedJob(scene);
     const error = { name: 'Broken', message: 'it broke' };
     const retried = await scene.end(await startedOf(scene), {
       kind: 'retry',
@@ -94,7 +78,7 @@ describe('waiting for a job', () => {
   it('ends with a typed timeout, and the job goes on', async () => {
     const scene = desk();
     const running = errorOf(scene.client.run(REQUEST, { timeoutMs: 5_000 }));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     const error = await scene.finish(running);
     expect(error).toMatchObject({
       name: 'WaitTimeoutError',
@@ -111,7 +95,7 @@ describe('waiting for a job', () => {
     const scene = desk();
     const abort = new AbortController();
     const running = errorOf(scene.client.run(REQUEST, { signal: abort.signal }));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     abort.abort(new Error('enough'));
     expect(await scene.finish(running)).toMatchObject({ name: 'AbortError', cause: { message: 'enough' } });
     expect(scene.stateOf(job.id)).toBe('pending');
@@ -138,7 +122,7 @@ describe('waiting for a job', () => {
       }),
     });
     const running = client.run(REQUEST);
-    await stored(scene);
+    await storedJob(scene);
     await scene.end(await startedOf(scene));
     expect((await scene.finish(running)).state).toBe('succeeded');
   });
@@ -183,7 +167,7 @@ describe('a job that dies with its last waiter', () => {
   it('is cancelled when the time is up', async () => {
     const scene = desk();
     const running = errorOf(scene.client.run(REQUEST, OPTIONS));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     expect(await scene.finish(running)).toMatchObject({ name: 'WaitTimeoutError', cancel: 'cancelled' });
     expect(scene.stateOf(job.id)).toBe('cancelled');
   });
@@ -192,7 +176,7 @@ describe('a job that dies with its last waiter', () => {
     const scene = desk();
     const abort = new AbortController();
     const running = errorOf(scene.client.run(REQUEST, { ...OPTIONS, signal: abort.signal }));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     abort.abort();
     expect(await scene.finish(running)).toMatchObject({ name: 'AbortError' });
     expect(scene.stateOf(job.id)).toBe('cancelled');
@@ -218,7 +202,7 @@ describe('a job that dies with its last waiter', () => {
   it('is asked to stop when it runs', async () => {
     const scene = desk();
     const running = errorOf(scene.client.run(REQUEST, OPTIONS));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     await startedOf(scene);
     expect(await scene.finish(running)).toMatchObject({ name: 'WaitTimeoutError', cancel: 'requested' });
     expect(scene.store.inspectJob(job.id)?.cancelRequestedAtMs).toBeDefined();
@@ -236,7 +220,7 @@ describe('a job that dies with its last waiter', () => {
       }),
     });
     const running = client.run(REQUEST, OPTIONS);
-    await stored(scene);
+    await storedJob(scene);
     started = await startedOf(scene);
     expect((await scene.finish(running)).result).toBe('just so');
   });
@@ -246,7 +230,7 @@ describe('a job that dies with its last waiter', () => {
     const request = { ...REQUEST, idempotencyKey: 'k' };
     const first = errorOf(scene.client.run(request, OPTIONS));
     const second = errorOf(scene.client.run(request, { ...OPTIONS, timeoutMs: 9_000 }));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     expect(await scene.finish(first)).toMatchObject({ cancel: undefined });
     expect(scene.stateOf(job.id)).toBe('pending');
     expect(await scene.finish(second)).toMatchObject({ cancel: 'cancelled' });
@@ -258,7 +242,7 @@ describe('a job that dies with its last waiter', () => {
     const request = { ...REQUEST, idempotencyKey: 'k' };
     const patient = errorOf(scene.client.run(request, { timeoutMs: 1_000 }));
     const last = errorOf(scene.client.run(request, OPTIONS));
-    const job = await stored(scene);
+    const job = await storedJob(scene);
     await scene.finish(patient);
     await scene.finish(last);
     expect(scene.stateOf(job.id)).toBe('pending');
