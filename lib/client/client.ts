@@ -55,7 +55,7 @@ import {
   type SubmitEntry,
   type SubmitOptions,
 } from './submissions.ts';
-import type { Asked, AskedAlone, PayloadOrOptions, ResultIn, TypedRequest, TypeNamed } from './typed.ts';
+import type { Asked, NameAlone, PayloadOrOptions, ResultIn, TypedRequest, TypeNamed } from './typed.ts';
 import { type EndedJob, type JobHandle, type WaitOptions, Waits } from './waits.ts';
 
 /** Options of calls that the job's history records. */
@@ -162,7 +162,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * @throws ConflictError - the idempotency key belongs to a job with other content
    */
   async submit<Type extends keyof Declared & string>(
-    asked: AskedAlone<Declared, Type>,
+    asked: TypedRequest<Declared, Type> | NameAlone<Declared, Type>,
   ): Promise<JobHandle<ResultIn<Declared, Type>>>;
   async submit<Type extends keyof Declared & string, Given extends string | { readonly type: Type }>(
     asked: Asked<Declared, Type, Given>,
@@ -192,7 +192,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * @throws ValidationError, ConflictError, JobFailedError, JobCancelledError, WaitTimeoutError, AbortError
    */
   async run<Type extends keyof Declared & string>(
-    asked: AskedAlone<Declared, Type>,
+    asked: TypedRequest<Declared, Type> | NameAlone<Declared, Type>,
   ): Promise<SucceededJob<ResultIn<Declared, Type>>>;
   async run<Type extends keyof Declared & string, Given extends string | { readonly type: Type }>(
     asked: Asked<Declared, Type, Given>,

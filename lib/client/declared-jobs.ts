@@ -1,4 +1,4 @@
-/** The declared job types of a client: what is checked when its verbs are called. */
+/** Checks payloads and results by the declared job types of a client. */
 import { show, ValidationError } from '../core/errors.ts';
 import type { Job, Json } from '../core/job.ts';
 import { type AnyJobDefinition, type Jobs, readDefinitions } from '../jobs/jobs.ts';

@@ -32,7 +32,7 @@ import { type ClientJob, clientJobOf, type SucceededJob } from './job.ts';
 import { DispatcherNotifier } from './notifier.ts';
 import { JobHandle, successOf, WAIT_TIMEOUT_MS, type Waits } from './waits.ts';
 
-/** What a request may say of its job, beside the type and the payload. */
+/** The fields of a request beside its type and its payload. */
 export interface SubmitFields {
   /** 0 to 10: among the jobs of one fairness key, those of a higher priority start earlier. @default 0 */
   readonly priority?: number | undefined;

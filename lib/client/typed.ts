@@ -1,19 +1,20 @@
-/** What the compiler knows of a client's verbs from its declared job types. */
+/** Types of the arguments and answers of a client's verbs, from its declared job types. */
 import type { Json } from '../core/job.ts';
 import type { Jobs, ResultOf, SentOf } from '../jobs/jobs.ts';
 import type { ScheduleRequest } from '../schedules/request.ts';
 import type { SubmitFields } from './submissions.ts';
 
-type NameIn<Declared extends Jobs> = keyof Declared & string;
+// `keyof Declared & string` has no name of its own here: a message of the compiler would show the name with all that is
+// declared, instead of the names of the types.
 
 /** The types whose payload may be left out. */
 type TypeWithoutPayload<Declared extends Jobs> = {
-  [Type in NameIn<Declared>]: undefined extends SentOf<Declared[Type]>
+  [Type in keyof Declared & string]: undefined extends SentOf<Declared[Type]>
     ? Type
     : null extends SentOf<Declared[Type]>
       ? Type
       : never;
-}[NameIn<Declared>];
+}[keyof Declared & string];
 
 type PayloadField<Sent> = undefined extends Sent
   ? { readonly payload?: Sent }
@@ -22,17 +23,20 @@ type PayloadField<Sent> = undefined extends Sent
     : { readonly payload: Sent };
 
 /** One job to submit: a request of one of the declared types. */
-export type TypedRequest<Declared extends Jobs, Type extends NameIn<Declared> = NameIn<Declared>> = {
+export type TypedRequest<
+  Declared extends Jobs,
+  Type extends keyof Declared & string = keyof Declared & string,
+> = {
   [Name in Type]: SubmitFields & { readonly type: Name } & PayloadField<SentOf<Declared[Name]>>;
 }[Type];
 
 /** A schedule whose jobs are of one of the declared types. */
 export type TypedSchedule<Declared extends Jobs> = {
-  [Name in NameIn<Declared>]: Omit<ScheduleRequest, 'type' | 'payload'> & {
+  [Name in keyof Declared & string]: Omit<ScheduleRequest, 'type' | 'payload'> & {
     readonly type: Name;
     readonly payload?: SentOf<Declared[Name]>;
   };
-}[NameIn<Declared>];
+}[keyof Declared & string];
 
 declare const missing: unique symbol;
 /** Stands in the compiler's message about a call that names a type, and has no payload. */
@@ -40,39 +44,37 @@ interface PayloadIsMissing<Type> {
   readonly [missing]: Type;
 }
 
-/**
- * What `submit` and `run` accept as their only argument: a request, or the name of a type whose payload may be left out.
- */
-export type AskedAlone<Declared extends Jobs, Type extends NameIn<Declared>> =
-  | TypedRequest<Declared, Type>
-  | (Type extends TypeWithoutPayload<Declared> ? Type : PayloadIsMissing<Type>);
+/** The name of a type as the only argument of `submit` and `run`, if its payload may be left out. */
+export type NameAlone<Declared extends Jobs, Type extends keyof Declared & string> =
+  Type extends TypeWithoutPayload<Declared> ? Type : PayloadIsMissing<Type>;
 
 /**
- * What `submit` and `run` accept as the first of several arguments. A wrong name is compared with the names alone, so
+ * The first of several arguments of `submit` and `run`. A wrong name is compared with the names alone, so
  * that the compiler's message shows these and nothing else.
  */
-export type Asked<Declared extends Jobs, Type extends NameIn<Declared>, Given> =
-  Given extends NameIn<Declared>
-    ? Given
-    : Given extends string
-      ? NameIn<Declared>
-      : TypedRequest<Declared, Type>;
+export type Asked<
+  Declared extends Jobs,
+  Type extends keyof Declared & string,
+  Given,
+> = Given extends keyof Declared & string
+  ? Given
+  : Given extends string
+    ? keyof Declared & string
+    : TypedRequest<Declared, Type>;
 
 /** The second argument: the payload after a name, the options after a request. */
-export type PayloadOrOptions<Declared extends Jobs, Given, Options> =
-  Given extends NameIn<Declared>
-    ? SentOf<Declared[Given]>
-    : Given extends string
-      ? unknown
-      : Options | undefined;
+export type PayloadOrOptions<Declared extends Jobs, Given, Options> = Given extends keyof Declared & string
+  ? SentOf<Declared[Given]>
+  : Given extends string
+    ? unknown
+    : Options | undefined;
 
 /** The type that a name or a request names. */
 export type TypeNamed<Given> = Given extends { readonly type: infer Type } ? Type : Given;
 
 /** The result of a declared type; of an untyped client, any JSON. */
-export type ResultIn<Declared extends Jobs, Type> =
-  Type extends NameIn<Declared>
-    ? string extends NameIn<Declared>
-      ? Json | undefined
-      : ResultOf<Declared[Type]>
-    : never;
+export type ResultIn<Declared extends Jobs, Type> = Type extends keyof Declared & string
+  ? string extends keyof Declared & string
+    ? Json | undefined
+    : ResultOf<Declared[Type]>
+  : never;

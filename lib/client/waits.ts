@@ -99,8 +99,8 @@ export class Waits {
     const end = await awaitEnd(this.#parts, job, { untilMonotonicMs, signal });
     if (end.kind === 'ended') return this.outcomeOf(end.job);
     if (end.kind === 'missing') throw new NotFoundError({ jobId: job.id });
-    const left = new Map([[job.id, end.job]]);
-    throw stopError({ ...end, left }, timeout, signal);
+    if (end.kind === 'aborted') throw new AbortError(signal?.reason, { mayHaveChanged: false });
+    throw runTimedOut({ jobId: job.id, state: end.job.state }, timeout, undefined, { cause: end.cause });
   }
 
   /** See `StoreClient.wait`. */
@@ -137,22 +137,15 @@ export class Waits {
   ): AsyncGenerator<EndedJob<unknown>> {
     const { store, clock } = this.#parts;
     const untilMonotonicMs = clock.monotonicMs() + timeoutMs;
-    const rounds = awaitEnds(this.#parts, unread, { untilMonotonicMs, signal, arriving });
+    const whole = async (ended: readonly { readonly id: string }[]): Promise<readonly Job[]> => {
+      const jobs = await store.getJobs({ ids: ended.map(({ id }) => id) });
+      return ended.map(({ id }, at) => existing(id, jobs[at]));
+    };
+    const ends = awaitEnds(this.#parts, unread, { untilMonotonicMs, signal, arriving, whole });
     for (;;) {
-      const round = await rounds.next();
-      if (round.done === true) {
-        const stop = round.value;
-        if (stop.kind === 'ended') return;
-        if (stop.kind === 'missing') throw new NotFoundError({ jobId: stop.jobId });
-        throw stopError(stop, timeoutMs, signal);
-      }
-      const ids = round.value.map(({ id }) => id);
-      // The rounds read no payloads.
-      for (const [at, job] of (await store.getJobs({ ids })).entries()) {
-        const id = ids[at] ?? '';
-        if (job === undefined) throw new NotFoundError({ jobId: id });
-        yield { id, outcome: await this.outcomeOf(job) };
-      }
+      const next = await ends.next();
+      if (next.done === true) return stopAt(next.value, timeoutMs, signal);
+      for (const job of next.value) yield { id: job.id, outcome: await this.outcomeOf(job) };
     }
   }
 
@@ -172,16 +165,21 @@ export class Waits {
   }
 }
 
-function stopError(
-  stop: Extract<AwaitStop, { readonly left: unknown }>,
-  timeoutMs: number,
-  signal: AbortSignal | undefined,
-): Error {
-  if (stop.kind === 'aborted') return new AbortError(signal?.reason, { mayHaveChanged: false });
+/** The job. @throws NotFoundError - there is none */
+function existing(jobId: string, job: Job | undefined): Job {
+  if (job === undefined) throw new NotFoundError({ jobId });
+  return job;
+}
+
+/** Ends a wait as it stopped. @throws NotFoundError, WaitTimeoutError, AbortError - not all jobs have ended */
+function stopAt(stop: AwaitStop, timeoutMs: number, signal: AbortSignal | undefined): void {
+  if (stop.kind === 'ended') return;
+  if (stop.kind === 'missing') throw new NotFoundError({ jobId: stop.jobId });
+  if (stop.kind === 'aborted') throw new AbortError(signal?.reason, { mayHaveChanged: false });
   const [[jobId, job] = ['', undefined]] = stop.left;
   const state = job?.state;
   const options = { cause: stop.cause };
-  return stop.left.size === 1
+  throw stop.left.size === 1
     ? runTimedOut({ jobId, state }, timeoutMs, undefined, options)
     : manyTimedOut({ jobId, state }, stop.left.size, timeoutMs, options);
 }

@@ -24,7 +24,7 @@ export type AwaitOutcome =
 /** Jobs by their ids, as they were last read; undefined if a job was not read yet. */
 type AwaitedJobs = ReadonlyMap<string, MovingJob | undefined>;
 
-/** Why `awaitEnds` stopped. */
+/** The reason why `awaitEnds` stopped. */
 export type AwaitStop =
   | { readonly kind: 'ended' }
   | { readonly kind: 'missing'; readonly jobId: string }
@@ -35,6 +35,8 @@ const PAUSE_LEAST_MS = 50;
 const PAUSE_MOST_MS = 2_000;
 /** Jobs that are read at a time. Between two such reads, a signal can stop the wait. */
 const READ_JOBS = 1_000;
+/** Jobs whose payloads are in memory at a time. */
+const WHOLE_JOBS = 100;
 /** The most jobs that one wait reads in a second. */
 const READS_PER_SECOND = 5_000;
 
@@ -51,6 +53,8 @@ interface ManyOptions extends AwaitOptions {
   readonly arriving?: ReadonlySet<string> | undefined;
   /** Called with each job that was read. */
   readonly onRead?: ((job: MovingJob) => void) | undefined;
+  /** Adds their payloads to jobs that have ended, at most 100 of them. */
+  readonly whole: (ended: readonly MovingJob[]) => Promise<readonly Job[]>;
 }
 
 /**
@@ -76,23 +80,28 @@ async function readInto(
   return undefined;
 }
 
-/** The error, if waiting may help against it. */
-function passing(error: unknown): unknown {
-  if (error instanceof ThrottledError || error instanceof UnavailableError) return error;
-  throw error;
+/** The answer, or the error if waiting may help against it. */
+async function tried<Answer>(
+  work: () => Promise<Answer>,
+): Promise<{ readonly answer: Answer } | { readonly cause: unknown }> {
+  try {
+    return { answer: await work() };
+  } catch (error) {
+    if (error instanceof ThrottledError || error instanceof UnavailableError) return { cause: error };
+    throw error;
+  }
 }
 
-/** Takes the jobs that have ended out of `left`. */
-function takeEnded(left: Map<string, MovingJob | undefined>): readonly MovingJob[] {
-  const seen = [...left.values()].filter((job) => job !== undefined);
-  const ended = seen.filter(({ state }) => isTerminal(state));
-  for (const { id } of ended) left.delete(id);
-  return ended;
-}
+/** Some of the jobs that have ended. */
+const endedOf = (jobs: AwaitedJobs): readonly MovingJob[] =>
+  [...jobs.values()]
+    .filter((job) => job !== undefined)
+    .filter(({ state }) => isTerminal(state))
+    .slice(0, WHOLE_JOBS);
 
 /**
- * Reads jobs until all of them have ended, and yields those that ended since the last yield. If the store is throttled
- * or unavailable, it keeps trying as long as there is time.
+ * Reads jobs until all of them have ended, and yields those that have ended, with their payloads. If the store is
+ * throttled or unavailable, it keeps trying as long as there is time.
  *
  * @param jobs - the jobs as they are known; those that are undefined are read at once
  */
@@ -100,36 +109,36 @@ export async function* awaitEnds(
   context: AwaitContext,
   jobs: AwaitedJobs,
   options: ManyOptions,
-): AsyncGenerator<readonly MovingJob[], AwaitStop> {
+): AsyncGenerator<readonly Job[], AwaitStop> {
   const { clock } = context;
-  const { untilMonotonicMs, signal } = options;
+  const { untilMonotonicMs, signal, whole } = options;
   const startedMs = clock.monotonicMs();
   const left = new Map(jobs);
   let unread = [...left].flatMap(([id, job]) => (job === undefined ? [id] : []));
-  let cause: unknown;
-  for (;;) {
-    const ended = takeEnded(left);
-    if (ended.length > 0) yield ended;
-    if (left.size === 0) return { kind: 'ended' };
-    const stopped = { left, ...(cause === undefined ? {} : { cause }) };
-    if (signal?.aborted === true) return { kind: 'aborted', ...stopped };
+  let trouble: { readonly cause?: unknown } = {};
+  while (left.size > 0) {
+    const ended = endedOf(left);
+    const read = ended.length === 0 ? trouble : await tried(() => whole(ended));
+    if ('answer' in read) {
+      for (const { id } of ended) left.delete(id);
+      yield read.answer;
+      continue;
+    }
+    if (signal?.aborted === true) return { kind: 'aborted', left, ...read };
     if (unread.length === 0) {
       const nowMs = clock.monotonicMs();
       const leftMs = untilMonotonicMs - nowMs;
-      if (leftMs <= 0) return { kind: 'timedOut', ...stopped };
+      if (leftMs <= 0) return { kind: 'timedOut', left, ...read };
       await clock.sleep(Math.min(leftMs, pauseMs(nowMs - startedMs, left.size)), signal);
       unread = [...left.keys()];
     }
     const ids = unread;
     unread = [];
-    try {
-      const jobId = await readInto(left, ids, context, options);
-      if (jobId !== undefined) return { kind: 'missing', jobId };
-      cause = undefined;
-    } catch (error) {
-      cause = passing(error);
-    }
+    const looked = await tried(() => readInto(left, ids, context, options));
+    if ('answer' in looked && looked.answer !== undefined) return { kind: 'missing', jobId: looked.answer };
+    trouble = 'cause' in looked ? looked : {};
   }
+  return { kind: 'ended' };
 }
 
 /**
@@ -143,16 +152,17 @@ export async function awaitEnd(
   options: AwaitOptions & { readonly onProgress?: ((job: Job) => void) | undefined },
 ): Promise<AwaitOutcome> {
   const { onProgress, ...rest } = options;
-  const whole = (job: MovingJob): Job => ({ ...job, payload: submitted.payload });
-  const onRead = (job: MovingJob): void => onProgress?.(whole(job));
-  const waiting = awaitEnds(context, new Map([[submitted.id, submitted]]), { ...rest, onRead });
+  const withPayload = (job: MovingJob): Job => ({ ...job, payload: submitted.payload });
+  const onRead = (job: MovingJob): void => onProgress?.(withPayload(job));
+  const whole: ManyOptions['whole'] = async (jobs) => jobs.map(withPayload);
+  const waiting = awaitEnds(context, new Map([[submitted.id, submitted]]), { ...rest, onRead, whole });
   const next = await waiting.next();
-  if (next.done !== true) return { kind: 'ended', job: whole(next.value[0] ?? submitted) };
+  if (next.done !== true) return { kind: 'ended', job: next.value[0] ?? submitted };
   const stop = next.value;
   if (stop.kind === 'missing') return { kind: 'missing' };
   if (stop.kind === 'ended') return { kind: 'ended', job: submitted };
   const { left, ...why } = stop;
-  return { ...why, job: whole(left.get(submitted.id) ?? submitted) };
+  return { ...why, job: withPayload(left.get(submitted.id) ?? submitted) };
 }
 
 /**

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { EndedJob } from '../../lib/client/waits.ts';
-import { ThrottledError, ValidationError } from '../../lib/core/errors.ts';
+import { ThrottledError, UnavailableError, ValidationError } from '../../lib/core/errors.ts';
 import { defineJobs, job } from '../../lib/jobs/jobs.ts';
 import { jobIdOf, jobIdOfEvent } from '../../lib/submit/request.ts';
 import { FAILED, storeWith } from '../stage/stage.ts';
@@ -233,6 +233,16 @@ describe('waiting for many jobs', () => {
     expect(reads).toHaveLength(6 * 10);
   });
 
+  it('yields 250 jobs that have ended already after four requests', async () => {
+    const scene = desk();
+    const entries = await scene.client.submitMany(Array.from({ length: 250 }, () => ({ type: 'report' })));
+    const ids = entries.map((entry) => (entry.kind === 'accepted' ? entry.jobId : ''));
+    for (const id of ids) await scene.client.cancel(id);
+    const { reads, client } = counting(scene);
+    expect((await allOf(client.waitMany(ids))).map(({ id }) => id)).toEqual(ids);
+    expect(reads.map((some) => some.length)).toEqual([250, 100, 100, 50]);
+  });
+
   it('reads only those that are left', async () => {
     const scene = desk();
     const handles = await Promise.all([1, 2, 3].map((n) => scene.client.submit('resize', n)));
@@ -251,14 +261,20 @@ describe('waiting for many jobs', () => {
   it('waits trouble with the store out', async () => {
     const scene = desk();
     const { id } = await scene.client.submit('resize');
-    let looks = 0;
+    const failed = { lookUpJobs: 0, getJobs: 0 };
     const client = scene.anotherClient({
       store: storeWith(scene.store, {
         lookUpJobs: (request) => {
-          looks += 1;
-          return looks % 2 === 1
+          failed.lookUpJobs += 1;
+          return failed.lookUpJobs % 2 === 1
             ? Promise.reject(new ThrottledError('slow down'))
             : scene.store.lookUpJobs(request);
+        },
+        getJobs: (request) => {
+          failed.getJobs += 1;
+          return failed.getJobs === 1
+            ? Promise.reject(new UnavailableError('no answer'))
+            : scene.store.getJobs(request);
         },
       }),
     });
