@@ -28,6 +28,10 @@ const typed = () => {
   return { ...scene, client: scene.anotherClient({ jobs: JOBS }) };
 };
 
+/** A tool for clients of any declared types. */
+const pauseAll = <Declared extends Jobs>(client: StoreClient<Declared>): Promise<unknown> =>
+  client.pause('pool');
+
 /** Calls that the compiler judges, and nothing makes. */
 const judged = (client: StoreClient<typeof JOBS>, untyped: StoreClient): readonly (() => unknown)[] => [
   () => client.submit('resize', { owner: 'a' }),
@@ -40,6 +44,7 @@ const judged = (client: StoreClient<typeof JOBS>, untyped: StoreClient): readonl
   () => client.run('report', { month: 3 }, { timeoutMs: '30s' }),
   () => client.submitMany([{ type: 'ping' }, { type: 'report', payload: { month: 3 } }]),
   () => client.schedules.put('nightly', { every: '1d', type: 'report', payload: { month: 3 } }),
+  () => [pauseAll(client), pauseAll(untyped)],
   () => untyped.submit('anything', [1]),
   () => untyped.submit({ type: 'anything', payload: new Set() }),
   () => untyped.run({ type: 'anything' }),

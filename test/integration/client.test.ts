@@ -1,6 +1,7 @@
 /** A producer's and an operator's day with the client on a real table and real queues. */
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { runProgram } from '../../lib/cli/program.ts';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
@@ -9,6 +10,7 @@ import type { Verdict } from '../../lib/core/life-cycle.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
+import { defineJobs, job } from '../../lib/jobs/jobs.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { systemClock } from '../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
@@ -26,6 +28,7 @@ import { onlyJob } from '../testing/received.ts';
 
 const WAIT_MS = 60_000;
 const TTL_MS = 3_600_000;
+const RESIZED: Verdict = { kind: 'succeeded', result: { width: 640 } };
 const BROKEN: Verdict = { kind: 'failed', error: { name: 'Broken', message: 'it broke' } };
 
 describe('the client on AWS', () => {
@@ -150,6 +153,54 @@ describe('the client on AWS', () => {
       );
       await pass();
       expect((await client.explain(again.jobId)).waitsFor).toMatchObject([{ why: 'worker' }]);
+    },
+    WAIT_MS,
+  );
+
+  it(
+    'submits jobs of declared types, and waits for one by its handle and for many at once',
+    async () => {
+      const jobs = defineJobs({
+        resize: job({
+          payload: z.object({ key: z.string() }),
+          result: z.object({ width: z.number() }),
+          fairnessKey: ({ key }) => key,
+        }),
+      });
+      const typed = SchedulerClient.for(jobs, clientConfiguration, {
+        FAIRLEAD_TABLE: table.table,
+        FAIRLEAD_WAKE_QUEUE: wake.url,
+      });
+      expect(await errorOf(typed.submit('resize', { key: 7 as never }))).toMatchObject({
+        field: 'payload.key',
+      });
+      const handle = await typed.submit('resize', { key: 'a.png' }, { idempotencyKey: 'a', priority: 10 });
+      const waiting = handle.result({ timeout: WAIT_MS });
+      // The fleet's other slot is taken by the job that the test before has sent to it.
+      await pass([], [handle.id]);
+      const ended = [await work(RESIZED), await work(RESIZED)];
+      await pass(ended);
+      expect(await waiting).toEqual({ width: 640 });
+      expect(await typed.get({ idempotencyKey: 'a' })).toMatchObject({
+        payload: { key: 'a.png' },
+        fairnessKey: 'a.png',
+      });
+
+      const entries = await typed.submitMany(
+        Array.from({ length: 150 }, () => ({ type: 'resize' as const, payload: { key: 'b.png' } })),
+      );
+      const ids = entries.map((entry) => (entry.kind === 'accepted' ? entry.jobId : ''));
+      const all = allOf(typed.waitMany([...ids, handle.id], { timeout: WAIT_MS }));
+      for (const id of ids) await typed.cancel(id);
+      const outcomes = new Map((await all).map(({ id, outcome }) => [id, outcome]));
+      expect(outcomes.size).toBe(151);
+      expect(outcomes.get(ids[149] ?? '')).toMatchObject({ status: 'cancelled' });
+      expect(outcomes.get(handle.id)).toMatchObject({
+        status: 'succeeded',
+        result: { width: 640 },
+        job: { payload: { key: 'a.png' } },
+      });
+      typed.destroy();
     },
     WAIT_MS,
   );
