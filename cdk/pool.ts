@@ -5,13 +5,9 @@
 
 import type { ResourceEnvironment } from 'aws-cdk-lib';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
-import {
-  DEFAULT_TIER,
-  type JobTypeInput,
-  type PoolInput,
-  resolveConfiguration,
-} from '../lib/core/defaults.ts';
+import { DEFAULT_TIER, resolveConfiguration } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
+import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { readName, readRecord } from '../lib/core/read-fields.ts';
 import { encodeConfiguration } from '../lib/declaration/codec.ts';
 import { checkFleet, type FleetProps } from './fleet.ts';
@@ -88,9 +84,10 @@ export class PoolDeclaration {
     return Object.hasOwn(this.#declared.fleets, name) ? this.#declared.fleets[name] : undefined;
   }
 
-  /** The declared timeout of a type, in milliseconds; undefined if it has none. */
-  timeoutMsOf(type: string): number | undefined {
-    return Object.hasOwn(this.#declared.types, type) ? this.#declared.types[type]?.timeoutMs : undefined;
+  /** Whether the type was declared with a timeout of its own. */
+  hasTimeout(type: string): boolean {
+    const { types } = this.#declared;
+    return Object.hasOwn(types, type) && types[type]?.timeoutMs !== undefined;
   }
 
   /** @throws ConfigurationError */

@@ -7,8 +7,9 @@ import type { IManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { type Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import type { FinerScope, MetricOnRequest } from '../lib/metrics/names.ts';
 import type { ScheduleRequest } from '../lib/schedules/request.ts';
@@ -215,7 +216,7 @@ export interface SchedulerProps<Type extends string = string> {
    * without.
    * @default - no wait
    */
-  readonly ingestBatchingWindow?: Duration | undefined;
+  readonly ingestBatchingWindow?: DurationInput | undefined;
   /**
    * Deliveries of an event to the ingest function before it becomes a dead letter, 1 to 1,000.
    * @default 5

@@ -6,13 +6,15 @@
 import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
-import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import { EVENT_SOURCE_MIN_CONCURRENCY, type FleetProps } from './fleet.ts';
 import { type Handler, handlerOf } from './handlers.ts';
 import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
+import { toDuration } from './values.ts';
 
 /** Default slots of a fleet with a handler. */
 const LAMBDA_SLOTS = 10;
@@ -194,7 +196,8 @@ function checkSlots(fleet: string, slots: number | null | undefined): void {
   );
 }
 
-function checkVisibility(fleet: string, visibility: Duration | undefined, timeout: Duration): void {
+function checkVisibility(fleet: string, given: DurationInput | undefined, timeout: Duration): void {
+  const visibility = given === undefined ? undefined : toDuration(given);
   if (visibility === undefined || visibility.isUnresolved()) return;
   if (visibility.toMilliseconds() >= timeout.toMilliseconds()) return;
   throw new ConfigurationError(

@@ -10,8 +10,9 @@
 
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
+import { resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import type { PoolInput } from '../core/pool-input.ts';
 import { withoutUnknownFields } from '../core/unknown-fields.ts';
 import { DECLARATION_CHARS_MAX } from '../store/contract/bounds.ts';
 

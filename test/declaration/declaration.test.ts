@@ -1,7 +1,8 @@
 /** Whoever works with a declaration meets a newer one, and goes on with that. */
 import { describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { encodeConfiguration, unpackDeclaration } from '../../lib/declaration/codec.ts';
 import { Declarations, declaredParts } from '../../lib/declaration/declaration.ts';
 import { declare } from '../../lib/deploy/declare.ts';

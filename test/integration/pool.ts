@@ -1,5 +1,5 @@
 /** What the small stack declares, for whoever has to look into its table. */
-import type { FleetInput, JobTypeInput } from '../../lib/core/defaults.ts';
+import type { FleetInput, JobTypeInput } from '../../lib/core/pool-input.ts';
 
 export const SLOW_AT_ONCE = 2;
 
