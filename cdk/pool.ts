@@ -11,6 +11,8 @@ import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { readName, readRecord } from '../lib/core/read-fields.ts';
 import { encodeConfiguration } from '../lib/declaration/codec.ts';
 import { checkFleet, type FleetProps } from './fleet.ts';
+import { payloadSchemasOf } from './jobs.ts';
+import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
 import {
   checkDeclaration,
@@ -42,16 +44,25 @@ interface Resolved {
 
 export class PoolDeclaration {
   readonly #place: ResourceEnvironment;
+  /** The encoded JSON Schemas of payloads; undefined if there are none. */
+  readonly payloadSchemas: string | undefined;
   readonly #rest: Omit<PoolInput, 'types' | 'fleets'>;
   #declared: Declared;
   #resolved: Resolved;
 
   /**
    * @param place - the scheduler's account and Region
+   * @param jobs - the declared jobs, of which `input` has the types
    * @throws ConfigurationError for a declaration that cannot work
    */
-  constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs, place: ResourceEnvironment) {
+  constructor(
+    input: Omit<PoolInput, 'fleets'>,
+    fleets: FleetInputs,
+    place: ResourceEnvironment,
+    jobs: SchedulerProps['jobs'],
+  ) {
     const { types, ...rest } = input;
+    this.payloadSchemas = payloadSchemasOf(jobs);
     this.#place = place;
     checkFleets(fleets);
     this.#rest = rest;
@@ -72,7 +83,7 @@ export class PoolDeclaration {
   encode(): string {
     const { configuration, encoded = encodeConfiguration(configuration) } = this.#resolved;
     this.#resolved.encoded = encoded;
-    checkDeclaration(configuration, encoded);
+    checkDeclaration(configuration, encoded, { payloadSchemas: this.payloadSchemas });
     return encoded;
   }
 

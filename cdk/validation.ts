@@ -127,34 +127,45 @@ export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared
       `fleets.${fleet}.types[${at}]`,
       type,
       `names no declared type (${namesShown(declared)})`,
-      `${didYouMean(type, declared)}Declare it in types, or call addJobType first.`,
+      `${didYouMean(type, declared)}Declare it first: in jobs or types, or with addJobType.`,
     );
   }
 }
 
 const NAMES_SHOWN = 20;
-const namesShown = (names: readonly string[]): string =>
+/** The first names of a list, for a message. */
+export const namesShown = (names: readonly string[]): string =>
   `${names.slice(0, NAMES_SHOWN).join(', ')}${names.length > NAMES_SHOWN ? `, and ${names.length - NAMES_SHOWN} more` : ''}`;
 
 /** The queues whose messages must not be lost, and their dead-letter queues. */
 const OWN_QUEUES = 4;
 
+/** Texts that a deployment sends beside the pool. */
+interface DeclaredBeside {
+  readonly schedules?: string;
+  readonly payloadSchemas?: string | undefined;
+}
+
 /**
  * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for a
  * CloudFormation event
  */
-export function checkDeclaration(pool: PoolConfiguration, encodedPool: string, encodedSchedules = ''): void {
+export function checkDeclaration(
+  pool: PoolConfiguration,
+  encodedPool: string,
+  { schedules: encodedSchedules = '', payloadSchemas = '' }: DeclaredBeside,
+): void {
   const names = pool.fleets.reduce((bytes, { fleet }) => bytes + Buffer.byteLength(JSON.stringify(fleet)), 0);
   const queues = names + (pool.fleets.length + OWN_QUEUES) * QUEUE_URL_BYTES;
   // It is sent as a text within a text.
   const schedules = Buffer.byteLength(JSON.stringify(encodedSchedules));
-  const bytes = encodedPool.length + queues + schedules;
+  const bytes = encodedPool.length + queues + schedules + payloadSchemas.length;
   if (bytes <= PROPERTIES_MAX_BYTES) return;
   throw new ConfigurationError(
     '',
     bytes,
     `is too large for a deployment, which can send at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
-      `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}`,
+      `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}, payload schemas ${payloadSchemas.length}`,
     'Set weights with operator controls, let versatile fleets take several types each, or split the work into several schedulers.',
   );
 }
