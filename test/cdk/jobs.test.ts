@@ -1,7 +1,7 @@
 /** A scheduler of declared jobs: its types, what names it refuses, and the JSON Schemas that it deploys. */
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
@@ -50,6 +50,28 @@ describe('a scheduler of declared jobs', () => {
     scheduler.addFleet('all', { types: ['thumbnail', 'report', 'index'] });
     expect(Object.keys(scheduler.fleets)).toEqual(['all']);
     expect(() => scheduler.addJobType('report')).toThrow(/^types\.report: is already declared/);
+  });
+
+  it('is known to the compiler by the names of its jobs', () => {
+    const scheduler = new Scheduler(emptyStack(), 'Jobs', { jobs, types: { report: {} } });
+    expectTypeOf(scheduler).toEqualTypeOf<Scheduler<'thumbnail' | 'report'>>();
+    const misspelt = [
+      () =>
+        new Scheduler(emptyStack(), 'Jobs', {
+          jobs,
+          // @ts-expect-error - Object literal may only specify known properties. Did you mean to write 'thumbnail'?
+          types: { thumbnial: {} },
+        }),
+      () =>
+        new Scheduler(emptyStack(), 'Jobs', {
+          jobs,
+          // @ts-expect-error - Type '"thumbnial"' is not assignable to type '"thumbnail" | "report"'.
+          fleets: { images: { types: ['thumbnial'] } },
+        }),
+      // @ts-expect-error - Argument of type '"thumbnial"' is not assignable
+      () => scheduler.addFleet('images', { types: ['thumbnial'] }),
+    ];
+    for (const attempt of misspelt) expect(attempt).toThrow(/Did you mean "thumbnail"\?/);
   });
 
   it('deploys the JSON Schemas of payloads, of the types that have a schema', () => {
