@@ -15,7 +15,6 @@ import type { AnyJobDefinition } from '../lib/jobs/jobs.ts';
 import type { FinerScope, MetricOnRequest } from '../lib/metrics/names.ts';
 import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import type { FleetProps } from './fleet.ts';
-import { typesOfJobs } from './jobs.ts';
 import type { TableOptions } from './table.ts';
 import { checkedElsewhere, checkText, durationWithin, having, listOf, oneOf, recordOf } from './values.ts';
 import { checkSubnets } from './worker-function-props.ts';
@@ -266,8 +265,7 @@ const checkProps = objectOf({
  */
 export function declarationOf(props: SchedulerProps): Omit<PoolInput, 'fleets'> {
   checkProps('', props);
-  const pool: Omit<PoolInput, 'fleets'> = Object.fromEntries(
+  return Object.fromEntries(
     Object.entries(props).filter(([name]) => name !== 'fleets' && !Object.hasOwn(OTHER_PROPS, name)),
   );
-  return props.jobs === undefined ? pool : { ...pool, types: typesOfJobs(props.jobs, props.types) };
 }

@@ -40,6 +40,7 @@ import type { FunctionSettings } from './function.ts';
 import { consumeMessages, SchedulerGrants, sendMessages } from './grants.ts';
 import { Ingest } from './ingest.ts';
 import { type JobOfEvent, jobRule } from './job-rule.ts';
+import { typesOfJobs } from './jobs.ts';
 import { allowLogs } from './keys.ts';
 import { checkLimits, checkNetwork } from './limits.ts';
 import {
@@ -496,7 +497,8 @@ function checkedDeclaration(
   }
   checkSources(props.sources ?? []);
   checkPlaces(props, place);
-  return declaration;
+  const { jobs, types } = props;
+  return jobs === undefined ? declaration : { ...declaration, types: typesOfJobs(jobs, types) };
 }
 
 /** @throws ConfigurationError for a metric that is not on request, and for an unknown dimension */

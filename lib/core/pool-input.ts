@@ -7,7 +7,7 @@ import type { RequiredField } from './configuration.ts';
 import type { DurationInput } from './duration.ts';
 
 /**
- * A pool. A type that no fleet lists gets a fleet of its own, and a type that only a fleet names gets the default
+ * The types, tiers, fleets and limits of one scheduler. A type that no fleet lists gets a fleet of its own, and a type that only a fleet names gets the default
  * settings.
  */
 export interface PoolInput {
@@ -119,7 +119,7 @@ export interface TierInput {
   readonly guaranteed?: number | undefined;
 }
 
-/** A job type. */
+/** The terms of a job type. Each field has a default. */
 export interface JobTypeInput {
   /**
    * The tier of the type's jobs.
@@ -318,14 +318,14 @@ export interface FleetInput {
    * The most jobs that one invocation of the fleet's function runs, side by side in one process. Refused for a fleet
    * whose `slots` are null.
    *
-   * @default - 10
+   * @default 10
    * @bounds 1 to 10, whole
    * @example batchSize: 1
    */
   readonly batchSize?: number | undefined;
 }
 
-/** The score's coefficients, in points. */
+/** The coefficients of the score, in points. */
 export interface ScoreInput {
   /**
    * Points for each unit of priority.
@@ -413,8 +413,8 @@ export interface FairnessInput {
    */
   readonly maxConcurrencyPerKey?: number | null | undefined;
   /**
-   * Where a key that arrives, new or after a time without jobs, begins. `advance`: just behind the least cost over weight
-   * of the other keys. `none`: at 0, or at the cost it had.
+   * The cost with which a key arrives, new or after a time without jobs. `advance`: just behind the least cost over weight
+   * of the other keys. `none`: 0, or the cost that it had.
    *
    * @default 'advance'
    * @bounds 'advance' or 'none'
