@@ -18,7 +18,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   fairlead: ['Scheduler', 'ConfigurationError', 'FUNCTION_BUNDLING', 'schedulerOutputs', 'EnvironmentError'],
   'fairlead/jobs': ['defineJobs', 'job', 'only'],
   'fairlead/client': ['SchedulerClient', 'JobFailedError', 'ValidationError'],
-  'fairlead/worker': ['worker'],
+  'fairlead/worker': ['worker', 'fromSqsHandler'],
   'fairlead/fleet-worker': ['runFleetWorker'],
   'fairlead/events': ['DETAIL_TYPE', 'EVENT_DETAILS', 'eventSchema'],
   'fairlead/metrics': ['METRICS', 'METRICS_NAMESPACE'],
