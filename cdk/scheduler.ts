@@ -258,7 +258,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
         'job.type',
         job.type,
         'is not a job type of this scheduler',
-        'Declare it in `types`, or with addJobType.',
+        'Declare it first: in jobs or types, or with addJobType.',
       );
     });
     return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
