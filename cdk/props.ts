@@ -22,6 +22,9 @@ import { checkSubnets } from './worker-function-props.ts';
 /** Settings of job types by name. */
 export type SettingsByName<Named extends string> = { readonly [Name in Named]?: JobTypeInput };
 
+/** A schedule of one of these types. */
+export type ScheduleOf<Type extends string> = ScheduleRequest & { readonly type: Type };
+
 /** The names of the types that a scheduler knows: any name, if it names none. */
 export type NamesOr<Named extends string> = [Named] extends [never] ? string : Named;
 
@@ -30,7 +33,7 @@ export interface SchedulerProps<Named extends string = string, Type extends stri
   extends Omit<PoolInput, 'types' | 'fleets'> {
   /**
    * The declared jobs, from `defineJobs` of fairlead/jobs. Each is a type of this scheduler; `types` are their settings by
-   * name, and fleets may name only these, which TypeScript checks too. `fairlead types --json` shows the JSON Schemas of
+   * name, and fleets and schedules may name only these, which TypeScript checks too. `fairlead types --json` shows the JSON Schemas of
    * their payloads.
    * @default - `types` declares the types
    */
@@ -53,7 +56,7 @@ export interface SchedulerProps<Named extends string = string, Type extends stri
    * Schedules by name. This stack's deployments create, change and remove exactly these; see docs/schedules.md.
    * @default - none
    */
-  readonly schedules?: Readonly<Record<string, ScheduleRequest>> | undefined;
+  readonly schedules?: Readonly<Record<string, ScheduleOf<NoInfer<Type>>>> | undefined;
 
   /**
    * The bus from which `Job Requested` events come and to which outcome events go. It must be in the scheduler's account

@@ -30,7 +30,6 @@ import {
   METRICS_TOLD,
   type MetricOnRequest,
 } from '../lib/metrics/names.ts';
-import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
 import { checkDashboard, type DashboardProps, METRICS_DRAWN, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
@@ -53,7 +52,7 @@ import {
 import { busName } from './names.ts';
 import { addressOutputs } from './outputs.ts';
 import { PoolDeclaration } from './pool.ts';
-import { declarationOf, type NamesOr, type SchedulerProps } from './props.ts';
+import { declarationOf, type NamesOr, type ScheduleOf, type SchedulerProps } from './props.ts';
 import { type GuardedQueue, type QueueSettings, SharedTls } from './queues.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { ScheduleDeclarations } from './schedules.ts';
@@ -287,7 +286,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
    * Declares a schedule, as the prop `schedules` does. Its job type must be declared before.
    * @throws ConfigurationError for an invalid schedule, and for a name in use; the scheduler is unchanged then
    */
-  addSchedule(id: string, schedule: ScheduleRequest): void {
+  addSchedule(id: string, schedule: ScheduleOf<Type>): void {
     this.#schedules.add(id, schedule);
   }
 

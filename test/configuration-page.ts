@@ -115,7 +115,7 @@ export const addJobs = (scope: Construct) =>
   });
 \`\`\`
 
-Without \`jobs\`, \`types\` declares the types. With \`jobs\`, a name in \`types\` or in a fleet that is not declared does not compile, and is refused at synth.
+Without \`jobs\`, \`types\` declares the types. With \`jobs\`, a name in \`types\`, a fleet or a schedule that is not declared does not compile, and is refused at synth.
 \`fairlead types --json\` shows each type's terms and, if it was declared with a schema, the JSON Schema of its payload (\`payloadSchema\`), for forms and
 for producers in other languages.
 `;

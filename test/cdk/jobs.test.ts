@@ -68,6 +68,12 @@ describe('a scheduler of declared jobs', () => {
           // @ts-expect-error - Type '"thumbnial"' is not assignable to type '"thumbnail" | "report"'.
           fleets: { images: { types: ['thumbnial'] } },
         }),
+      () =>
+        new Scheduler(emptyStack(), 'Jobs', {
+          jobs,
+          // @ts-expect-error - Type '"thumbnial"' is not assignable to type '"thumbnail" | "report"'.
+          schedules: { nightly: { cron: '0 2 * * *', type: 'thumbnial' } },
+        }),
       // @ts-expect-error - Argument of type '"thumbnial"' is not assignable
       () => scheduler.addFleet('images', { types: ['thumbnial'] }),
     ];

@@ -227,6 +227,7 @@ describe('the package', { timeout: WAIT_MS }, () => {
       "new Scheduler(stack, 'A', { jobs, types: { thumbnial: {} } });",
       "new Scheduler(stack, 'B', { jobs, fleets: { a: { types: ['thumbnial'] } } });",
       "new Scheduler(stack, 'C', { jobs: { thumbnail: 'thumbnail' } });",
+      "new Scheduler(stack, 'S', { jobs, schedules: { a: { cron: '@daily', type: 'raport' } } });",
       "new Scheduler(stack, 'D', { jobs, types: { thumbnail: { timeoutMs: true } } });",
     ];
     const { errors } = await compiled(`${appOf(0)}\n${mistakes.join('\n')}\n`, COMPILERS.NodeNext.options);
@@ -234,6 +235,7 @@ describe('the package', { timeout: WAIT_MS }, () => {
       `Object literal may only specify known properties, but 'thumbnial' does not exist in type 'SettingsByName<"report" | "thumbnail">'. Did you mean to write 'thumbnail'?`,
       `Type '"thumbnial"' is not assignable to type '"report" | "thumbnail"'. Did you mean '"thumbnail"'?`,
       "Type 'string' is not assignable to type 'AnyJobDefinition'.",
+      `Type '"raport"' is not assignable to type '"report" | "thumbnail"'. Did you mean '"report"'?`,
       "Type 'true' is not assignable to type 'DurationInput | undefined'.",
     ]);
   });
