@@ -1,7 +1,7 @@
 /**
  * The known fields of a declaration, and the treatment of others. Unknown fields that a person writes are refused.
  * Unknown fields in a declaration of another version are ignored; a version that adds a field which earlier ones must
- * not ignore raises `READS` of the declaration's codec.
+ * not ignore raises `READABLE_FORMAT` of the declaration's codec.
  */
 
 /** The known fields, by the object that has them. */
