@@ -6,8 +6,9 @@
  *   node bench/steady.ts [--json]
  */
 import { parseArgs } from 'node:util';
-import { type PoolInput, resolveConfiguration } from '../lib/core/defaults.ts';
+import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job, MovingJob } from '../lib/core/job.ts';
+import type { PoolInput } from '../lib/core/pool-input.ts';
 import { dispatchAll, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../lib/dispatch/partition/context.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';

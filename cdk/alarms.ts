@@ -20,24 +20,25 @@ import {
 } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { groupsOf } from '../lib/queue/message.ts';
 import { TABLE } from '../lib/store/table/schema.ts';
-import { durationWithin, having, listOf } from './values.ts';
+import { durationWithin, having, listOf, toDuration } from './values.ts';
 import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 
 /** Thresholds of the alarms. With the defaults, all alarms are silent while the scheduler is healthy. */
 export interface AlarmsProps {
   /** Actions of each alarm, such as a topic that it notifies. @default - none: alarms only show their state */
   readonly actions?: readonly IAlarmAction[];
-  /** How long the first waiting job may have been ready, at least 1 second. @default Duration.minutes(15) */
-  readonly oldestPending?: Duration;
+  /** How long the first waiting job may have been ready, at least 1 second. @default '15m' */
+  readonly oldestPending?: DurationInput;
   /**
    * How far the dispatch function may be behind the stream, and ingest behind its queue, at least 1 second.
-   * @default Duration.minutes(2)
+   * @default '2m'
    */
-  readonly lag?: Duration;
+  readonly lag?: DurationInput;
   /** The percentage of jobs that may fail for good, of at least 10 in 5 minutes; above 0 and up to 100. @default 50 */
   readonly failedPercent?: number;
 }
@@ -129,10 +130,10 @@ export class SchedulerAlarms extends Construct {
   }
 
   #watchProgress(scheduler: WatchedScheduler, props: AlarmsProps): void {
-    const { oldestPending = Duration.minutes(15), failedPercent = 50 } = props;
+    const { oldestPending = '15m', failedPercent = 50 } = props;
     this.#add('OldestPending', {
       metric: scheduler.metricOldestPending(),
-      from: oldestPending.toSeconds(),
+      from: toDuration(oldestPending).toSeconds(),
       times: 3,
       periods: 5,
       says: 'A job has been ready for a long time and was not started: `fairlead jobs explain` says why it waits',
@@ -155,7 +156,8 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  #watchFunctions(scheduler: WatchedScheduler, { lag = Duration.minutes(2) }: AlarmsProps): void {
+  #watchFunctions(scheduler: WatchedScheduler, props: AlarmsProps): void {
+    const lag = toDuration(props.lag ?? '2m');
     const { dispatchFunction, ingestFunction, ingestQueue, wakeQueue } = scheduler;
     this.#add('StreamAge', {
       metric: dispatchFunction.metric('IteratorAge', { statistic: 'Maximum', period: PERIOD }),

@@ -3,18 +3,19 @@
 import { Duration, Token } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IMetric, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
 import { Construct } from 'constructs';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import type { MetricOnRequest } from '../lib/metrics/names.ts';
 import type { SchedulerMetricOptions } from './metrics.ts';
-import { durationWithin } from './values.ts';
+import { durationWithin, toDuration } from './values.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
 export interface DashboardProps {
   /** The name of the dashboard: 1 to 255 letters, digits, dashes and underscores. @default - generated */
   readonly dashboardName?: string;
-  /** The time range that it shows at first, at least 1 minute. @default Duration.hours(3) */
-  readonly past?: Duration;
+  /** The time range that it shows at first, at least 1 minute. @default '3h' */
+  readonly past?: DurationInput;
 }
 
 interface DashboardConstructProps extends DashboardProps {
@@ -59,9 +60,9 @@ export class SchedulerDashboard extends Construct {
 
   constructor(scope: Construct, id: string, props: DashboardConstructProps) {
     super(scope, id);
-    const { scheduler, dashboardName, past = Duration.hours(3) } = props;
+    const { scheduler, dashboardName, past = '3h' } = props;
     this.dashboard = new Dashboard(this, 'Dashboard', {
-      defaultInterval: past,
+      defaultInterval: toDuration(past),
       ...(dashboardName === undefined ? {} : { dashboardName }),
     });
     scheduler.whenSettled(() => {

@@ -12,6 +12,7 @@ import { Construct } from 'constructs';
 import type { OwnQueueName } from '../lib/declaration/codec.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { type SchedulerGrants, sendMessages } from './grants.ts';
+import type { PoolDeclaration } from './pool.ts';
 import type { GuardedQueue } from './queues.ts';
 
 const TIMEOUT = Duration.minutes(5);
@@ -19,8 +20,8 @@ const TIMEOUT = Duration.minutes(5);
 const ANSWER_WITHIN = Duration.minutes(10);
 
 export interface DeclarationProps {
-  /** The output of `encodeConfiguration`; called when the app is complete. */
-  readonly pool: () => string;
+  /** The declared pool; encoded when the app is complete. */
+  readonly pool: Pick<PoolDeclaration, 'encode' | 'payloadSchemas'>;
   /** The output of `encodeDeclaredSchedules`; called when the app is complete. */
   readonly schedules: () => string;
   readonly table: ITableV2;
@@ -59,8 +60,9 @@ export class Declaration extends Construct {
       properties: {
         // A new table needs the declaration too. Without its ARN, a change of the table would change no property here.
         tableArn: props.table.tableArn,
-        pool: Lazy.string({ produce: props.pool }),
+        pool: Lazy.string({ produce: () => props.pool.encode() }),
         schedules: Lazy.string({ produce: props.schedules }),
+        ...(props.pool.payloadSchemas === undefined ? {} : { payloadSchemas: props.pool.payloadSchemas }),
         queueUrls: Lazy.any({
           produce: () =>
             Object.fromEntries(

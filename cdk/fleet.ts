@@ -6,13 +6,21 @@ import type { Alias, IFunction, ProvisionedPollerConfig, Version } from 'aws-cdk
 import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { FleetConfiguration } from '../lib/core/configuration.ts';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { consumeQueue } from './event-sources.ts';
 import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
 import { stackWideName } from './names.ts';
 import { fleetVisibilityFor, hintQueue, type QueueSettings, type SharedTls } from './queues.ts';
-import { checkedElsewhere, checkText, durationWithin, having, libraryObjectOf } from './values.ts';
+import {
+  checkedElsewhere,
+  checkText,
+  durationWithin,
+  having,
+  libraryObjectOf,
+  toDuration,
+} from './values.ts';
 
 /** The lowest concurrency that an event source of SQS accepts. The fleet's slots can be fewer. */
 export const EVENT_SOURCE_MIN_CONCURRENCY = 2;
@@ -45,7 +53,7 @@ export interface FleetProps<Type extends string = string> {
    * a handler; a value that differs from the known timeout of a function is refused.
    * @default - the function's own
    */
-  readonly handlerTimeout?: Duration | undefined;
+  readonly handlerTimeout?: DurationInput | undefined;
   /**
    * The most jobs that one invocation of the handler runs, side by side in one process, 1 to 10. Use 1 if handlers
    * compute, need much memory or may end their process: then no job can slow down or end another one. Refused without a
@@ -66,7 +74,7 @@ export interface FleetProps<Type extends string = string> {
    * handler's timeout, counted from the start.
    * @default - 20 s more than the handler's timeout; 1 minute without a handler
    */
-  readonly visibilityTimeout?: Duration | undefined;
+  readonly visibilityTimeout?: DurationInput | undefined;
   /**
    * Dedicated pollers for the queue: `minimumPollers` 2 to 200, `maximumPollers` up to 2,000. They start jobs sooner
    * under sudden load, and cost money while idle. Then only the slots limit the invocations, because Lambda accepts
@@ -131,8 +139,11 @@ export class Fleet extends Construct {
     this.queue = hintQueue(this, 'Queue', {
       ...props.queues,
       visibilityTimeout:
-        input.visibilityTimeout ??
-        (handler === undefined ? PROCESS_VISIBILITY : fleetVisibilityFor(handler.timeout)),
+        input.visibilityTimeout === undefined
+          ? handler === undefined
+            ? PROCESS_VISIBILITY
+            : fleetVisibilityFor(handler.timeout)
+          : toDuration(input.visibilityTimeout),
       queueName,
       tls: props.tls,
     });

@@ -11,7 +11,9 @@ import {
   SingletonFunction,
   Version,
 } from 'aws-cdk-lib/aws-lambda';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { toDuration } from './values.ts';
 
 /** The timeout of a function that sets none. */
 const LAMBDA_DEFAULT_TIMEOUT = Duration.seconds(3);
@@ -32,14 +34,15 @@ export interface Handler {
 
 export interface HandlerInput {
   readonly handler?: IFunction | Version | Alias | undefined;
-  readonly handlerTimeout?: Duration | undefined;
+  readonly handlerTimeout?: DurationInput | undefined;
 }
 
 /**
  * The handler of a fleet; undefined if it has none.
  * @throws ConfigurationError for a handler that cannot run jobs, or whose timeout is unknown
  */
-export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInput): Handler | undefined {
+export function handlerOf(fleet: string, { handler, ...given }: HandlerInput): Handler | undefined {
+  const handlerTimeout = given.handlerTimeout === undefined ? undefined : toDuration(given.handlerTimeout);
   if (handler === undefined) {
     if (handlerTimeout === undefined) return undefined;
     throw new ConfigurationError(
@@ -69,7 +72,7 @@ export function handlerOf(fleet: string, { handler, handlerTimeout }: HandlerInp
       `fleets.${fleet}.handlerTimeout`,
       undefined,
       'is required for a function that this app does not create: its timeout is unknown here, and jobs must end before it',
-      "Give the function's timeout: handlerTimeout: Duration.minutes(5).",
+      "Give the function's timeout: handlerTimeout: '5m'.",
     );
   }
   return {

@@ -1,7 +1,8 @@
 /** `fairlead`: the construct and the types of its props. The package's entry for CDK apps. */
 
-export type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+export type { DurationInput } from '../lib/core/duration.ts';
 export { ConfigurationError, EnvironmentError } from '../lib/core/errors.ts';
+export type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 export type { ScheduleRequest } from '../lib/schedules/request.ts';
 export { type AlarmsProps, SchedulerAlarms } from './alarms.ts';
 export { type DashboardProps, SchedulerDashboard } from './dashboard.ts';

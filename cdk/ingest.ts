@@ -13,11 +13,13 @@ import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 import type { ILogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { REQUEST_TYPES } from '../lib/events/contract.ts';
 import { consumeQueue } from './event-sources.ts';
 import { type FunctionSettings, schedulerFunction } from './function.ts';
 import { allowRules } from './keys.ts';
 import { guardedQueue, type QueueSettings, visibilityFor } from './queues.ts';
+import { toDuration } from './values.ts';
 
 const TIMEOUT = Duration.seconds(30);
 
@@ -34,7 +36,7 @@ export interface IngestProps {
   /** Deliveries of an event before it becomes a dead letter. */
   readonly maxReceiveCount: number;
   readonly batchSize: number;
-  readonly batchingWindow?: Duration | undefined;
+  readonly batchingWindow?: DurationInput | undefined;
   /** The most invocations at once. Dispatchers, fleets and other functions of the account need the rest of its concurrency. */
   readonly concurrency: number;
   readonly reservedConcurrency?: number | undefined;
@@ -78,7 +80,7 @@ export class Ingest extends Construct {
     consumeQueue(this.function, queue, {
       batchSize: props.batchSize,
       maxConcurrency: props.concurrency,
-      ...(props.batchingWindow === undefined ? {} : { maxBatchingWindow: props.batchingWindow }),
+      ...(props.batchingWindow === undefined ? {} : { maxBatchingWindow: toDuration(props.batchingWindow) }),
     });
   }
 

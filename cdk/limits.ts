@@ -5,13 +5,15 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { LED_PARTITIONS_MAX } from '../lib/core/partition.ts';
 import { readObject } from '../lib/core/read-fields.ts';
 import type { SchedulerProps } from './props.ts';
+import { toDuration } from './values.ts';
 
 /** Invocations of the dispatch function besides its leads: two batches of wakes, the tick, and a shard of the stream. */
 const RESERVED_BESIDE_LEADS = 4;
 
 /** @throws ConfigurationError for an impossible number, and for an unknown field */
 export function checkLimits(props: SchedulerProps): void {
-  const { ingestBatchingWindow: window } = props;
+  const window =
+    props.ingestBatchingWindow === undefined ? undefined : toDuration(props.ingestBatchingWindow);
   const isFilled = window !== undefined && (window.isUnresolved() || window.toMilliseconds() > 0);
   checkCount('ingestBatchSize', props.ingestBatchSize, 1, isFilled ? 100 : 10);
   checkCount('ingestConcurrency', props.ingestConcurrency, 2, 1_000);

@@ -5,16 +5,14 @@
 
 import type { ResourceEnvironment } from 'aws-cdk-lib';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
-import {
-  DEFAULT_TIER,
-  type JobTypeInput,
-  type PoolInput,
-  resolveConfiguration,
-} from '../lib/core/defaults.ts';
+import { DEFAULT_TIER, resolveConfiguration } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
+import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { readName, readRecord } from '../lib/core/read-fields.ts';
 import { encodeConfiguration } from '../lib/declaration/codec.ts';
 import { checkFleet, type FleetProps } from './fleet.ts';
+import { payloadSchemasOf } from './jobs.ts';
+import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
 import {
   checkDeclaration,
@@ -46,16 +44,25 @@ interface Resolved {
 
 export class PoolDeclaration {
   readonly #place: ResourceEnvironment;
+  /** The encoded JSON Schemas of payloads; undefined if there are none. */
+  readonly payloadSchemas: string | undefined;
   readonly #rest: Omit<PoolInput, 'types' | 'fleets'>;
   #declared: Declared;
   #resolved: Resolved;
 
   /**
    * @param place - the scheduler's account and Region
+   * @param jobs - the declared jobs, of which `input` has the types
    * @throws ConfigurationError for a declaration that cannot work
    */
-  constructor(input: Omit<PoolInput, 'fleets'>, fleets: FleetInputs, place: ResourceEnvironment) {
+  constructor(
+    input: Omit<PoolInput, 'fleets'>,
+    fleets: FleetInputs,
+    place: ResourceEnvironment,
+    jobs: SchedulerProps['jobs'],
+  ) {
     const { types, ...rest } = input;
+    this.payloadSchemas = payloadSchemasOf(jobs);
     this.#place = place;
     checkFleets(fleets);
     this.#rest = rest;
@@ -76,7 +83,7 @@ export class PoolDeclaration {
   encode(): string {
     const { configuration, encoded = encodeConfiguration(configuration) } = this.#resolved;
     this.#resolved.encoded = encoded;
-    checkDeclaration(configuration, encoded);
+    checkDeclaration(configuration, encoded, { payloadSchemas: this.payloadSchemas });
     return encoded;
   }
 
@@ -88,9 +95,10 @@ export class PoolDeclaration {
     return Object.hasOwn(this.#declared.fleets, name) ? this.#declared.fleets[name] : undefined;
   }
 
-  /** The declared timeout of a type, in milliseconds; undefined if it has none. */
-  timeoutMsOf(type: string): number | undefined {
-    return Object.hasOwn(this.#declared.types, type) ? this.#declared.types[type]?.timeoutMs : undefined;
+  /** Whether the type was declared with a timeout of its own. */
+  hasTimeout(type: string): boolean {
+    const { types } = this.#declared;
+    return Object.hasOwn(types, type) && types[type]?.timeoutMs !== undefined;
   }
 
   /** @throws ConfigurationError */

@@ -7,9 +7,11 @@ import type { IManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { type Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
+import type { AnyJobDefinition } from '../lib/jobs/jobs.ts';
 import type { FinerScope, MetricOnRequest } from '../lib/metrics/names.ts';
 import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import type { FleetProps } from './fleet.ts';
@@ -17,68 +19,44 @@ import type { TableOptions } from './table.ts';
 import { checkedElsewhere, checkText, durationWithin, having, listOf, oneOf, recordOf } from './values.ts';
 import { checkSubnets } from './worker-function-props.ts';
 
+/** Settings of job types by name. */
+export type SettingsByName<Named extends string> = { readonly [Name in Named]?: JobTypeInput };
+
+/** A schedule of one of these types. */
+export type ScheduleOf<Type extends string> = ScheduleRequest & { readonly type: Type };
+
+/** The names of the types that a scheduler knows: any name, if it names none. */
+export type NamesOr<Named extends string> = [Named] extends [never] ? string : Named;
+
 /** The props of a `Scheduler`. Each is optional; an unknown prop is refused with a `ConfigurationError`. */
-export interface SchedulerProps<Type extends string = string> {
+export interface SchedulerProps<Named extends string = string, Type extends string = Named>
+  extends Omit<PoolInput, 'types' | 'fleets'> {
   /**
-   * Job types by name, at most 1,000. If types are given, fleets may name only these types, which TypeScript checks too.
-   * @default - the types that fleets name, each with its defaults; one type `default` if there is no fleet either. A type
-   * without a timeout gets the longest that the handlers of its fleets can keep
+   * The declared jobs, from `defineJobs` of fairlead/jobs. Each is a type of this scheduler; `types` are their settings by
+   * name, and fleets and schedules may name only these, which TypeScript checks too. `fairlead types --json` shows the JSON Schemas of
+   * their payloads.
+   * @default - `types` declares the types
    */
-  readonly types?: Readonly<Record<Type, JobTypeInput>> | undefined;
+  readonly jobs?: Readonly<Record<Type, AnyJobDefinition>> | undefined;
+  /**
+   * Job types by name, at most 1,000; with `jobs`, settings of declared types. If types are given, fleets may name only
+   * these types, which TypeScript checks too.
+   * @default - the types of `jobs`, or those that fleets name, each with its defaults; one type `default` if there is no
+   * fleet either. A type without a timeout gets the longest that the handlers of its fleets can keep
+   */
+  readonly types?: SettingsByName<Named> | undefined;
   /**
    * Fleets by name, at most 1,000; `addFleet` adds more. A type without a fleet gets one of its own, served by
    * long-running processes.
    * @default - none
    */
   readonly fleets?: Readonly<Record<string, FleetProps<NoInfer<Type>>>> | undefined;
-  /**
-   * Tiers, the highest first, at most 100. A tier's `guaranteed` slots may not exceed its cap, and
-   * all of them together not the pool's.
-   * @default - one, named `default`
-   */
-  readonly tiers?: PoolInput['tiers'];
-  /**
-   * The most jobs of the whole pool that run at once; null means no limit.
-   * @default - no limit besides the fleets' slots
-   */
-  readonly maxConcurrency?: PoolInput['maxConcurrency'];
-  /**
-   * Coefficients of the score, in points: `priority` for each unit of priority, `ageSec` for each second of waiting,
-   * `rarity` divided by the free slots of a job's fleets, and for on-demand jobs `onDemand` once and `onDemandAgeSec`
-   * more for each second. Each deployment may change them; jobs that already wait keep their order within their line of
-   * one type, mode and fairness key.
-   * @default - priority 1,024, ageSec 16, rarity 500, onDemand 4,096, onDemandAgeSec 32
-   */
-  readonly score?: PoolInput['score'];
-  /**
-   * The accounting of costs by fairness key: weights, a cap for each key, credit, and how costs are learned.
-   * @default - weight 1 and no cap for each key; a key keeps at most 5 minutes of credit (`creditMs`)
-   */
-  readonly fairness?: PoolInput['fairness'];
-  /**
-   * When and how much partitions lend each other of their slots and shares of caps; see docs/scale.md. A pool with one
-   * partition lends nothing.
-   * @default - backlogThreshold 2, lentShare 0.5, batch 10, maxBorrowed 100, loanMs 30,000
-   */
-  readonly lending?: PoolInput['lending'];
-  /**
-   * Claims that a pass may lose in a row before it reads its candidates again, 0 to 1,000. A smaller number costs reads
-   * if many dispatchers compete; with a larger one a pass wastes claims on jobs that others have taken.
-   * @default 5
-   */
-  readonly lostClaimsInARow?: PoolInput['lostClaimsInARow'];
-  /**
-   * The number of partitions, 1 to 4,096, among which fairness keys and caps are divided. Each has a single writer. A cap
-   * below this number is refused. A deployment may change it at any time; see docs/scale.md.
-   * @default 1: one exact order for the whole pool
-   */
-  readonly partitions?: PoolInput['partitions'];
 
   /**
    * Schedules by name. This stack's deployments create, change and remove exactly these; see docs/schedules.md.
    * @default - none
    */
-  readonly schedules?: Readonly<Record<string, ScheduleRequest>> | undefined;
+  readonly schedules?: Readonly<Record<string, ScheduleOf<NoInfer<Type>>>> | undefined;
 
   /**
    * The bus from which `Job Requested` events come and to which outcome events go. It must be in the scheduler's account
@@ -215,7 +193,7 @@ export interface SchedulerProps<Type extends string = string> {
    * without.
    * @default - no wait
    */
-  readonly ingestBatchingWindow?: Duration | undefined;
+  readonly ingestBatchingWindow?: DurationInput | undefined;
   /**
    * Deliveries of an event to the ingest function before it becomes a dead letter, 1 to 1,000.
    * @default 5
@@ -239,6 +217,7 @@ const checkLogGroup = having('logGroupArn', 'a log group');
 
 /** The props outside the pool. The list is complete: a prop that is neither here nor a field of the pool is refused. */
 const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput>, Check>> = {
+  jobs: checkedElsewhere,
   schedules: recordOf(checkedElsewhere),
   eventBus: having('eventBusArn', 'an event bus'),
   sources: checkedElsewhere,

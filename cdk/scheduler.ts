@@ -17,8 +17,8 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct, type IConstruct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
-import type { JobTypeInput } from '../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../lib/core/errors.ts';
+import type { JobTypeInput } from '../lib/core/pool-input.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import type { OwnQueueName } from '../lib/declaration/codec.ts';
 import type { AskedMetrics } from '../lib/metrics/contract.ts';
@@ -30,7 +30,6 @@ import {
   METRICS_TOLD,
   type MetricOnRequest,
 } from '../lib/metrics/names.ts';
-import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
 import { checkDashboard, type DashboardProps, METRICS_DRAWN, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
@@ -40,6 +39,7 @@ import type { FunctionSettings } from './function.ts';
 import { consumeMessages, SchedulerGrants, sendMessages } from './grants.ts';
 import { Ingest } from './ingest.ts';
 import { type JobOfEvent, jobRule } from './job-rule.ts';
+import { typesOfJobs } from './jobs.ts';
 import { allowLogs } from './keys.ts';
 import { checkLimits, checkNetwork } from './limits.ts';
 import {
@@ -52,7 +52,7 @@ import {
 import { busName } from './names.ts';
 import { addressOutputs } from './outputs.ts';
 import { PoolDeclaration } from './pool.ts';
-import { declarationOf, type SchedulerProps } from './props.ts';
+import { declarationOf, type NamesOr, type ScheduleOf, type SchedulerProps } from './props.ts';
 import { type GuardedQueue, type QueueSettings, SharedTls } from './queues.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { ScheduleDeclarations } from './schedules.ts';
@@ -78,7 +78,10 @@ const SETTLE_PRIORITY = 50;
  *
  * @throws ConfigurationError at synth, for a configuration that cannot work
  */
-export class Scheduler<Type extends string = string> extends SchedulerBase implements WatchedScheduler {
+export class Scheduler<Named extends NoInfer<Type> = never, Type extends string = NamesOr<Named>>
+  extends SchedulerBase
+  implements WatchedScheduler
+{
   /**
    * A scheduler of another app or stack, by the ARNs of its parts.
    * @throws ConfigurationError for a missing or wrong ARN
@@ -126,11 +129,11 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
   /** Dimensions that the app uses. */
   readonly #metricsBy = new Set<FinerScope>();
 
-  constructor(scope: Construct, id: string, props: SchedulerProps<Type> = {}) {
+  constructor(scope: Construct, id: string, props: SchedulerProps<Named, Type> = {}) {
     super(scope, id);
     const declaration = checkedDeclaration(props, Stack.of(this));
     const { fleets = {}, encryptionKey, sources = [] } = props;
-    this.#pool = new PoolDeclaration(declaration, fleets, Stack.of(this));
+    this.#pool = new PoolDeclaration(declaration, fleets, Stack.of(this), props.jobs);
     this.#schedules = new ScheduleDeclarations(() => this.configuration, props.schedules);
     if (props.eventBus !== undefined) claimSources(this, props.eventBus, sources);
 
@@ -189,7 +192,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
     this.#connect(metricsAskedFor(props));
     for (const fleet of Object.keys(fleets)) this.#make(fleet);
     const declared = new Declaration(this, 'Declaration', {
-      pool: () => this.#pool.encode(),
+      pool: this.#pool,
       schedules: () => this.#schedules.encode(),
       table: this.table,
       wakeQueue: this.wakeQueue,
@@ -254,7 +257,7 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
         'job.type',
         job.type,
         'is not a job type of this scheduler',
-        'Declare it in `types`, or with addJobType.',
+        'Declare it first: in jobs or types, or with addJobType.',
       );
     });
     return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
@@ -274,16 +277,16 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
    * scheduler, typed as one that has the new type.
    * @throws ConfigurationError for a type that cannot work or exists already; the scheduler is unchanged then
    */
-  addJobType<Added extends string>(type: Added, input: JobTypeInput = {}): Scheduler<Type | Added> {
+  addJobType<Added extends string>(type: Added, input: JobTypeInput = {}): Scheduler<never, Type | Added> {
     this.#pool.addType(type, input);
-    return this as Scheduler<Type | Added>;
+    return this as Scheduler<never, Type | Added>;
   }
 
   /**
    * Declares a schedule, as the prop `schedules` does. Its job type must be declared before.
    * @throws ConfigurationError for an invalid schedule, and for a name in use; the scheduler is unchanged then
    */
-  addSchedule(id: string, schedule: ScheduleRequest): void {
+  addSchedule(id: string, schedule: ScheduleOf<Type>): void {
     this.#schedules.add(id, schedule);
   }
 
@@ -458,7 +461,10 @@ export class Scheduler<Type extends string = string> extends SchedulerBase imple
       if (node !== this || this.#isSettled) return;
       this.#isSettled = true;
       this.#makeImplied();
-      checkDeclaration(this.configuration, this.#pool.encode(), this.#schedules.encode());
+      checkDeclaration(this.configuration, this.#pool.encode(), {
+        schedules: this.#schedules.encode(),
+        payloadSchemas: this.#pool.payloadSchemas,
+      });
       warnOfTimeouts(this, this.#pool);
       warnOfMetrics(this, this.configuration, this.#metricsBy);
       for (const effect of this.#settled) effect();
@@ -490,7 +496,8 @@ function checkedDeclaration(
   }
   checkSources(props.sources ?? []);
   checkPlaces(props, place);
-  return declaration;
+  const { jobs, types } = props;
+  return jobs === undefined ? declaration : { ...declaration, types: typesOfJobs(jobs, types) };
 }
 
 /** @throws ConfigurationError for a metric that is not on request, and for an unknown dimension */

@@ -9,7 +9,18 @@ import {
 } from '../lib/deploy/declared-schedules.ts';
 import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import { refuseTokens } from './tokens.ts';
-import { checkText } from './values.ts';
+import { checkText, isDuration } from './values.ts';
+
+/** The request with each `Duration` of aws-cdk-lib as milliseconds, because requests are deployed as JSON. */
+const withMilliseconds = (request: ScheduleRequest): ScheduleRequest =>
+  typeof request === 'object' && request !== null && !Array.isArray(request)
+    ? (Object.fromEntries(
+        Object.entries(request).map(([name, value]) => [
+          name,
+          isDuration(value) && !value.isUnresolved() ? value.toMilliseconds() : value,
+        ]),
+      ) as unknown as ScheduleRequest)
+    : request;
 
 export class ScheduleDeclarations {
   readonly #configuration: () => PoolConfiguration;
@@ -22,7 +33,8 @@ export class ScheduleDeclarations {
   }
 
   /** @throws ConfigurationError for an invalid schedule, and for a name in use */
-  add(id: string, request: ScheduleRequest): void {
+  add(id: string, given: ScheduleRequest): void {
+    const request = withMilliseconds(given);
     checkText('schedules', id);
     if (this.#schedules.has(id)) {
       throw new ConfigurationError(

@@ -2,6 +2,7 @@
 
 import { Token } from 'aws-cdk-lib';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import { isDuration } from './values.ts';
 
 interface Allowed {
   /** Whether texts may contain tokens, which CloudFormation replaces. */
@@ -11,13 +12,15 @@ interface Allowed {
 const isPlain = (value: object): boolean =>
   Object.getPrototypeOf(value) === Object.prototype || Object.getPrototypeOf(value) === null;
 
+const isLateDuration = (value: unknown): boolean => isDuration(value) && value.isUnresolved();
+
 /**
  * Checks objects and lists, but not constructs.
  * @throws ConfigurationError that names the field of a token
  */
 export function refuseTokens(path: string, value: unknown, allowed: Allowed = { texts: false }): void {
   if (typeof value === 'string' && allowed.texts) return;
-  if (Token.isUnresolved(value)) {
+  if (Token.isUnresolved(value) || isLateDuration(value)) {
     throw new ConfigurationError(
       path,
       'a token',

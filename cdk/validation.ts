@@ -6,13 +6,15 @@
 import { type Duration, type ResourceEnvironment, Token } from 'aws-cdk-lib';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
-import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/defaults.ts';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
+import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import { EVENT_SOURCE_MIN_CONCURRENCY, type FleetProps } from './fleet.ts';
 import { type Handler, handlerOf } from './handlers.ts';
 import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
+import { toDuration } from './values.ts';
 
 /** Default slots of a fleet with a handler. */
 const LAMBDA_SLOTS = 10;
@@ -125,34 +127,45 @@ export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared
       `fleets.${fleet}.types[${at}]`,
       type,
       `names no declared type (${namesShown(declared)})`,
-      `${didYouMean(type, declared)}Declare it in types, or call addJobType first.`,
+      `${didYouMean(type, declared)}Declare it first: in jobs or types, or with addJobType.`,
     );
   }
 }
 
 const NAMES_SHOWN = 20;
-const namesShown = (names: readonly string[]): string =>
+/** The first names of a list, for a message. */
+export const namesShown = (names: readonly string[]): string =>
   `${names.slice(0, NAMES_SHOWN).join(', ')}${names.length > NAMES_SHOWN ? `, and ${names.length - NAMES_SHOWN} more` : ''}`;
 
 /** The queues whose messages must not be lost, and their dead-letter queues. */
 const OWN_QUEUES = 4;
 
+/** Texts that a deployment sends beside the pool. */
+interface DeclaredBeside {
+  readonly schedules?: string;
+  readonly payloadSchemas?: string | undefined;
+}
+
 /**
  * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for a
  * CloudFormation event
  */
-export function checkDeclaration(pool: PoolConfiguration, encodedPool: string, encodedSchedules = ''): void {
+export function checkDeclaration(
+  pool: PoolConfiguration,
+  encodedPool: string,
+  { schedules: encodedSchedules = '', payloadSchemas = '' }: DeclaredBeside,
+): void {
   const names = pool.fleets.reduce((bytes, { fleet }) => bytes + Buffer.byteLength(JSON.stringify(fleet)), 0);
   const queues = names + (pool.fleets.length + OWN_QUEUES) * QUEUE_URL_BYTES;
   // It is sent as a text within a text.
   const schedules = Buffer.byteLength(JSON.stringify(encodedSchedules));
-  const bytes = encodedPool.length + queues + schedules;
+  const bytes = encodedPool.length + queues + schedules + payloadSchemas.length;
   if (bytes <= PROPERTIES_MAX_BYTES) return;
   throw new ConfigurationError(
     '',
     bytes,
     `is too large for a deployment, which can send at most ${PROPERTIES_MAX_BYTES} bytes: types and weights take ${encodedPool.length}, ` +
-      `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}`,
+      `${pool.fleets.length} fleets with their queues ${queues}, schedules ${schedules}, payload schemas ${payloadSchemas.length}`,
     'Set weights with operator controls, let versatile fleets take several types each, or split the work into several schedulers.',
   );
 }
@@ -194,7 +207,8 @@ function checkSlots(fleet: string, slots: number | null | undefined): void {
   );
 }
 
-function checkVisibility(fleet: string, visibility: Duration | undefined, timeout: Duration): void {
+function checkVisibility(fleet: string, given: DurationInput | undefined, timeout: Duration): void {
+  const visibility = given === undefined ? undefined : toDuration(given);
   if (visibility === undefined || visibility.isUnresolved()) return;
   if (visibility.toMilliseconds() >= timeout.toMilliseconds()) return;
   throw new ConfigurationError(

@@ -3,7 +3,8 @@
  * failure inside aws-cdk-lib or a value that is silently ignored.
  */
 
-import { type Duration, Token } from 'aws-cdk-lib';
+import { Duration, Token } from 'aws-cdk-lib';
+import { type DurationInput, durationMs } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { nearest } from '../lib/core/spelling.ts';
@@ -94,8 +95,13 @@ export const recordOf =
     for (const [name, each] of Object.entries(value)) check(`${field}.${name}`, each);
   };
 
-const isDuration = (value: unknown): value is Duration =>
+/** Whether the value is a `Duration`, of any copy of aws-cdk-lib. */
+export const isDuration = (value: unknown): value is Duration =>
   typeof value === 'object' && value !== null && 'toMilliseconds' in value && 'isUnresolved' in value;
+
+/** A duration as aws-cdk-lib takes it. It may be known only at deployment. @throws ConfigurationError if it is none */
+export const toDuration = (given: DurationInput, field = ''): Duration =>
+  isDuration(given) ? given : Duration.millis(durationMs(field, given));
 
 interface Bounds {
   readonly least: Duration;
@@ -106,23 +112,15 @@ interface Bounds {
 export const durationWithin =
   ({ least, most }: Bounds): Check =>
   (field, value) => {
-    if (!isDuration(value)) {
-      throw new ConfigurationError(
-        field,
-        value,
-        'must be a Duration',
-        'Write it as Duration.minutes(5), with the Duration of aws-cdk-lib.',
-      );
-    }
-    if (value.isUnresolved()) return;
-    const ms = value.toMilliseconds();
+    if (isDuration(value) && value.isUnresolved()) return;
+    const ms = durationMs(field, value);
     const isWithin =
       ms >= least.toMilliseconds() && ms <= (most?.toMilliseconds() ?? Number.POSITIVE_INFINITY);
     if (isWithin && ms % 1_000 === 0) return;
     const bound = most === undefined ? '' : ` and at most ${most.toHumanString()}`;
     throw new ConfigurationError(
       field,
-      value.toHumanString(),
+      Duration.millis(ms).toHumanString(),
       `must be whole seconds, at least ${least.toHumanString()}${bound}`,
       'Leave it out for the default.',
     );

@@ -8,7 +8,7 @@ import type { PoolDeclaration } from './pool.ts';
 /** Warns for each type whose timeout follows from Lambda's default timeout of a function. */
 export function warnOfTimeouts(scheduler: Construct, pool: PoolDeclaration): void {
   for (const { type, timeoutMs } of pool.configuration.types) {
-    if (pool.timeoutMsOf(type) !== undefined) continue;
+    if (pool.hasTimeout(type)) continue;
     const serving = pool.configuration.fleets.filter(({ types }) => types.includes(type));
     const silent = serving.find(({ fleet }) => pool.handlers.get(fleet)?.isTimeoutDefault === true);
     if (silent !== undefined) {

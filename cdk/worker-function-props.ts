@@ -4,6 +4,7 @@ import { Token } from 'aws-cdk-lib';
 import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import type { VersionOptions } from 'aws-cdk-lib/aws-lambda';
 import type { BundlingOptions, NodejsFunctionProps } from 'aws-cdk-lib/aws-lambda-nodejs';
+import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, wholeWithin } from '../lib/core/read-fields.ts';
 import { checkPlatform, type Platform } from './native-modules.ts';
@@ -15,12 +16,19 @@ import {
   libraryObjectOf,
   listOf,
   oneOf,
+  toDuration,
   unknownTo,
 } from './values.ts';
 
-export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry'> {
+export interface WorkerFunctionProps extends Omit<NodejsFunctionProps, 'entry' | 'timeout'> {
   /** The file that exports `handler`, which `worker()` of fairlead/worker made. Required. */
   readonly entry: string;
+  /**
+   * How long an invocation may run, up to 15 minutes. Its jobs get a tenth less, but at most half a minute less, so that
+   * the function can record a timeout before it ends.
+   * @default '5m'
+   */
+  readonly timeout?: DurationInput;
   /**
    * Packages with native code that the file imports, such as `sharp`. They are packed beside the bundle.
    * @default - none
@@ -187,7 +195,8 @@ const LAMBDA_SECONDS_MAX = 900;
 export function checkWorkerFunction(props: WorkerFunctionProps): void {
   libraryObjectOf(PROPS)('', props);
   checkText('entry', props.entry);
-  const { memorySize, timeout } = props;
+  const { memorySize } = props;
+  const timeout = props.timeout === undefined ? undefined : toDuration(props.timeout, 'timeout');
   if (memorySize !== undefined && !Token.isUnresolved(memorySize)) checkMemory('memorySize', memorySize);
   if (timeout !== undefined && !timeout.isUnresolved() && timeout.toSeconds() > LAMBDA_SECONDS_MAX)
     throw new ConfigurationError(

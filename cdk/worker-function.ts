@@ -8,6 +8,7 @@ import { checkEsbuild } from './esbuild.ts';
 import { FUNCTION_BUNDLING, functionRole, RUNTIME, SOURCE_MAPS } from './function.ts';
 import { bundlingWithNativeModules, defaultPlatform } from './native-modules.ts';
 import { placeOfProject } from './project.ts';
+import { toDuration } from './values.ts';
 import { checkWorkerFunction, unknownNames, type WorkerFunctionProps } from './worker-function-props.ts';
 
 /** The jobs get half a minute less, so that the function can record a timeout before it ends. */
@@ -26,7 +27,13 @@ export class WorkerFunction extends NodejsFunction {
   /** @throws ConfigurationError for a misspelt prop */
   constructor(scope: Construct, id: string, props: WorkerFunctionProps) {
     checkWorkerFunction(props);
-    const { nativeModules = [], platform = defaultPlatform(), installedIn = process.cwd(), ...given } = props;
+    const {
+      nativeModules = [],
+      platform = defaultPlatform(),
+      installedIn = process.cwd(),
+      timeout,
+      ...given
+    } = props;
     const architecture = given.architecture ?? Architecture.ARM_64;
     checkEsbuild(scope);
     const logGroup =
@@ -36,7 +43,7 @@ export class WorkerFunction extends NodejsFunction {
     const isOwnRole = logGroup !== undefined && given.role === undefined && given.durableConfig === undefined;
     super(scope, id, {
       runtime: RUNTIME,
-      timeout: TIMEOUT,
+      timeout: timeout === undefined ? TIMEOUT : toDuration(timeout),
       memorySize: MEMORY_MB,
       loggingFormat: LoggingFormat.JSON,
       // Lambda's own lines for each invocation would be half of the log. Those of failed invocations stay.

@@ -15,13 +15,16 @@ export function deploymentOf({
   ResourceProperties,
   RequestId,
 }: CloudFormationCustomResourceEvent): Deployment {
-  const { pool, queueUrls, ownQueues, schedules } = ResourceProperties as Readonly<Record<string, unknown>>;
+  const { pool, queueUrls, ownQueues, schedules, payloadSchemas } = ResourceProperties as Readonly<
+    Record<string, unknown>
+  >;
   const urls = typeof queueUrls === 'object' && queueUrls !== null ? Object.entries(queueUrls) : [];
   return {
     pool: String(pool),
     queueUrls: Object.fromEntries(urls.map(([fleet, url]) => [fleet, String(url)])),
     ownQueues: ownQueuesIn(ownQueues),
     ...(schedules === undefined ? {} : { schedules: String(schedules) }),
+    ...(payloadSchemas === undefined ? {} : { payloadSchemas: String(payloadSchemas) }),
     deployment: RequestId,
   };
 }

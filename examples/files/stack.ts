@@ -10,7 +10,7 @@ import { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from '../../cdk/function.ts';
 import { bundlingWithNativeModules, type Platform } from '../../cdk/native-modules.ts';
 import { schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import type { JobTypeInput } from '../../lib/core/defaults.ts';
+import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import { DETAIL_TYPE } from '../../lib/events/contract.ts';
 import { FINAL_ERRORS, type FileJobType } from './work.ts';
 

@@ -1,5 +1,6 @@
 /** What the demonstration declares, and what follows from it for whoever comes behind a flood. */
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { overtakenForMs, starvationBoundMs } from '../../lib/core/score.ts';
 
 export const TYPE = 'render';

@@ -51,6 +51,7 @@ export class ClientContexts {
       configuration,
       formerTypes: declared?.formerTypes,
       shared: declared,
+      payloadSchemas: declared?.payloadSchemas,
       clock,
       nowMs: clock.nowMs,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),

@@ -15,77 +15,30 @@ import {
   type LendingConfiguration,
   type PoolConfiguration,
   REQUIRABLE,
-  type RequiredField,
   type RetryPolicy,
   type ScoreCoefficients,
   type TierConfiguration,
 } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
 import { requireSplittable } from './partition.ts';
+import type { PoolInput } from './pool-input.ts';
 import {
   NAME_LENGTH_MAX,
   readArray,
   readBoolean,
   readCap,
   readChoice,
+  readDuration,
   readInteger,
   readName,
   readNumber,
   readObject,
   readRecord,
+  readWholeDuration,
   refuseRepeated,
 } from './read-fields.ts';
 import { didYouMean } from './spelling.ts';
 import { FIELDS } from './unknown-fields.ts';
-
-/** A type as declared. Absent fields get the values of `TYPE_DEFAULTS` and `RETRY_DEFAULTS`. */
-export interface JobTypeInput {
-  /** Absent: the tier named `default` if there is one, or else the lowest tier. */
-  readonly tier?: string | undefined;
-  readonly maxConcurrency?: number | null | undefined;
-  /** The empty text means no group. */
-  readonly conflictGroup?: string | null | undefined;
-  /** The most running jobs on one `resourceId`, at least 1, divided among the partitions; null: no limit. */
-  readonly maxConcurrencyPerResource?: number | null | undefined;
-  /** Jobs and schedules without these fields are refused. @default - none */
-  readonly requires?: readonly RequiredField[] | undefined;
-  readonly defaultCostMs?: number | undefined;
-  readonly timeoutMs?: number | undefined;
-  readonly retry?: Partial<RetryPolicy> | undefined;
-  readonly onWorkerLost?: JobTypeConfiguration['onWorkerLost'] | undefined;
-}
-
-/** A tier as declared. */
-export interface TierInput {
-  readonly tier: string;
-  readonly maxConcurrency?: number | null | undefined;
-  readonly guaranteed?: number | undefined;
-}
-
-/** A fleet as declared. */
-export interface FleetInput {
-  readonly types: readonly string[];
-  readonly slots?: number | null | undefined;
-  /** Allowed only if `slots` is a number. */
-  readonly batchSize?: number | undefined;
-}
-
-/**
- * A pool as declared. A type that no fleet lists gets a fleet of its own, and a fleet's undeclared type gets the
- * default settings.
- */
-export interface PoolInput {
-  readonly types?: Readonly<Record<string, JobTypeInput>> | undefined;
-  /** From the highest tier down. */
-  readonly tiers?: readonly TierInput[] | undefined;
-  readonly fleets?: Readonly<Record<string, FleetInput>> | undefined;
-  readonly maxConcurrency?: number | null | undefined;
-  readonly score?: Partial<ScoreCoefficients> | undefined;
-  readonly fairness?: Partial<FairnessConfiguration> | undefined;
-  readonly lending?: Partial<LendingConfiguration> | undefined;
-  readonly lostClaimsInARow?: number | undefined;
-  readonly partitions?: number | undefined;
-}
 
 /** Source: affinity-scoring, "The formula". */
 export const SCORE_DEFAULTS: ScoreCoefficients = {
@@ -271,13 +224,12 @@ function readType(
     conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
     ...readPerResource(path, fields),
     ...readRequires(`${path}.requires`, fields.get('requires')),
-    defaultCostMs: readNumber(
+    defaultCostMs: readDuration(
       `${path}.defaultCostMs`,
       fields.get('defaultCostMs'),
       TYPE_DEFAULTS.defaultCostMs,
-      { min: 0 },
     ),
-    timeoutMs: readInteger(`${path}.timeoutMs`, fields.get('timeoutMs'), TYPE_DEFAULTS.timeoutMs, 1),
+    timeoutMs: readWholeDuration(`${path}.timeoutMs`, fields.get('timeoutMs'), TYPE_DEFAULTS.timeoutMs, 1),
     retry: readRetry(`${path}.retry`, fields.get('retry')),
     onWorkerLost: readChoice(
       `${path}.onWorkerLost`,
@@ -350,12 +302,11 @@ function readRequires(path: string, value: unknown): Pick<JobTypeConfiguration, 
 
 function readRetry(path: string, value: unknown): RetryPolicy {
   const fields = readObject(path, value ?? {}, FIELDS.retry);
-  const delayMs = readNumber(`${path}.delayMs`, fields.get('delayMs'), RETRY_DEFAULTS.delayMs, { min: 0 });
-  const maxDelayMs = readNumber(
+  const delayMs = readDuration(`${path}.delayMs`, fields.get('delayMs'), RETRY_DEFAULTS.delayMs);
+  const maxDelayMs = readDuration(
     `${path}.maxDelayMs`,
     fields.get('maxDelayMs'),
     Math.max(RETRY_DEFAULTS.maxDelayMs, delayMs),
-    { min: 0 },
   );
   if (maxDelayMs < delayMs) {
     throw new ConfigurationError(
@@ -395,7 +346,7 @@ function readErrorRule(path: string, value: unknown): ErrorRule {
   return {
     name: readName(`${path}.name`, fields.get('name')),
     retry: readBoolean(`${path}.retry`, fields.get('retry'), undefined),
-    ...(delayMs === undefined ? {} : { delayMs: readNumber(`${path}.delayMs`, delayMs, 0, { min: 0 }) }),
+    ...(delayMs === undefined ? {} : { delayMs: readDuration(`${path}.delayMs`, delayMs, 0) }),
     ...(maxAttempts === undefined
       ? {}
       : { maxAttempts: readInteger(`${path}.maxAttempts`, maxAttempts, 1, 1) }),
@@ -498,15 +449,14 @@ function readFairness(value: unknown): FairnessConfiguration {
     if (given === null) return null;
     return given === undefined
       ? FAIRNESS_DEFAULTS[name]
-      : readInteger(`fairness.${name}`, given, 1, 1, mostMs);
+      : readWholeDuration(`fairness.${name}`, given, 1, 1, mostMs);
   };
   return {
     alpha: readNumber('fairness.alpha', fields.get('alpha'), FAIRNESS_DEFAULTS.alpha, { min: 0, max: 1 }),
-    admissionFloorMs: readNumber(
+    admissionFloorMs: readDuration(
       'fairness.admissionFloorMs',
       fields.get('admissionFloorMs'),
       FAIRNESS_DEFAULTS.admissionFloorMs,
-      { min: 0 },
     ),
     weights: readWeights('fairness.weights', fields.get('weights')),
     defaultWeight: readNumber(
@@ -542,7 +492,7 @@ function readFairness(value: unknown): FairnessConfiguration {
 
 function readLending(value: unknown): LendingConfiguration {
   const fields = readObject('lending', value, FIELDS.lending);
-  const count = (name: 'backlogThreshold' | 'batch' | 'maxBorrowed' | 'loanMs', min: number): number =>
+  const count = (name: 'backlogThreshold' | 'batch' | 'maxBorrowed', min: number): number =>
     readInteger(`lending.${name}`, fields.get(name), LENDING_DEFAULTS[name], min, CONFIGURATION_LIMITS[name]);
   return {
     backlogThreshold: count('backlogThreshold', 1),
@@ -553,7 +503,13 @@ function readLending(value: unknown): LendingConfiguration {
     batch: count('batch', 1),
     maxBorrowed: count('maxBorrowed', 0),
     // A shorter loan would end before the message to the borrower and its next pass.
-    loanMs: count('loanMs', 5_000),
+    loanMs: readWholeDuration(
+      'lending.loanMs',
+      fields.get('loanMs'),
+      LENDING_DEFAULTS.loanMs,
+      5_000,
+      CONFIGURATION_LIMITS.loanMs,
+    ),
   };
 }
 

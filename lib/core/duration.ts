@@ -30,7 +30,8 @@ function textMs(text: string): number | undefined {
   let ms = 0;
   for (const [, count, unit] of text.matchAll(PART))
     ms += Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
-  return ms;
+  // A decimal fraction of a second is whole milliseconds, though the product of two floats may not be.
+  return Math.round(ms * 1_000) / 1_000;
 }
 
 function objectMs(value: unknown): number | undefined {

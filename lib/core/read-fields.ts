@@ -2,6 +2,7 @@
  * Readers of a declaration's fields, which are not trusted. Each takes a field's path, its value and its default. A
  * wrong value is refused by a `ConfigurationError` with the path, the value and the way out.
  */
+import { durationMs } from './duration.ts';
 import { ConfigurationError } from './errors.ts';
 import { didYouMean } from './spelling.ts';
 
@@ -103,9 +104,28 @@ export function readInteger(
     path,
     value,
     `must be a whole number of at least ${min}${max === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${max}`}`,
-    `${path.endsWith('Ms') ? 'Durations are milliseconds, without a unit. ' : ''}Leave it out for ${byDefault}.`,
+    `Leave it out for ${byDefault}.`,
   );
 }
+
+/**
+ * A duration in milliseconds, of which a part may be left; texts and `Duration`s become milliseconds first.
+ */
+export const readDuration = (path: string, value: unknown, byDefault: number): number =>
+  readNumber(path, msOf(path, value), byDefault, { min: 0 });
+
+/** A duration in whole milliseconds: a fraction is refused, not rounded. */
+export const readWholeDuration = (
+  path: string,
+  value: unknown,
+  byDefault: number,
+  minMs: number,
+  maxMs?: number,
+): number => readInteger(path, msOf(path, value), byDefault, minMs, maxMs);
+
+/** Numbers are returned as they are: their bounds have messages of their own. */
+const msOf = (path: string, value: unknown): unknown =>
+  value === undefined || typeof value === 'number' ? value : durationMs(path, value);
 
 export function readCap(path: string, value: unknown, byDefault: number | null): number | null {
   if (value === undefined) return byDefault;

@@ -10,8 +10,9 @@
 
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
+import { resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError } from '../core/errors.ts';
+import type { PoolInput } from '../core/pool-input.ts';
 import { withoutUnknownFields } from '../core/unknown-fields.ts';
 import { DECLARATION_CHARS_MAX } from '../store/contract/bounds.ts';
 
@@ -59,6 +60,11 @@ export interface DeclaredPool {
   readonly sharedSince: number;
   /** Id of the deployment that declared this. A repeated deployment declares once. */
   readonly deployment: string;
+  /**
+   * JSON Schemas of payloads by type, of the types that were declared with a schema; absent if there are none. They are for
+   * people, forms and other languages: nothing here reads them.
+   */
+  readonly payloadSchemas?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** Prefix that names the encoding, so that another encoding can follow. */
@@ -96,6 +102,15 @@ export function encodeConfiguration(configuration: PoolConfiguration): string {
  */
 export const decodeConfiguration = (encoded: string): PoolConfiguration => configurationIn(inflate(encoded));
 
+/** Encodes JSON Schemas of payloads, by type, on their way from the stack into the deployment. */
+export const encodePayloadSchemas = (schemas: Readonly<Record<string, unknown>>): string => compress(schemas);
+
+/**
+ * Decodes a text of `encodePayloadSchemas`.
+ * @throws ConfigurationError for any other text.
+ */
+export const decodePayloadSchemas = (encoded: string): Readonly<Record<string, unknown>> => inflate(encoded);
+
 export const packDeclaration = (declared: DeclaredPool): string =>
   compress({ ...declared, readableBy: READABLE_FORMAT });
 
@@ -111,6 +126,7 @@ export function unpackDeclaration(text: string): DeclaredPool {
     sharedSince = 0,
     ownQueues,
     readableBy = READABLE_FORMAT,
+    payloadSchemas,
   } = rest;
   if (!(typeof readableBy === 'number' && readableBy <= READABLE_FORMAT)) {
     throw new ConfigurationError(
@@ -135,6 +151,7 @@ export function unpackDeclaration(text: string): DeclaredPool {
     partitionNumbers: partitionNumbers.map(Number),
     sharedSince,
     deployment: String(deployment),
+    ...(isRecord(payloadSchemas) ? { payloadSchemas } : {}),
   };
 }
 

@@ -5,6 +5,7 @@ import { declaredCaps } from '../core/scope.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,
+  decodePayloadSchemas,
   type FormerDeclaration,
   formerDeclaration,
   type OwnQueues,
@@ -32,6 +33,8 @@ export interface Deployment {
   readonly ownQueues?: OwnQueues | undefined;
   /** Text of `packDeclaredSchedules`; undefined if there are none. */
   readonly schedules?: string | undefined;
+  /** Text of `encodePayloadSchemas`; undefined if there are none. */
+  readonly payloadSchemas?: string | undefined;
   /** Id of this deployment. Repeating it declares once, and does not undo later declarations. */
   readonly deployment: string;
 }
@@ -101,10 +104,12 @@ const NOTIFIED_AT_ONCE = 32;
  */
 export async function declare(
   context: DeclareContext,
-  { pool, queueUrls, ownQueues = {}, schedules = '{}', deployment }: Deployment,
+  { pool, queueUrls, ownQueues = {}, schedules = '{}', payloadSchemas, deployment }: Deployment,
 ): Promise<number> {
   const { store, nowMs } = context;
   const configuration = decodeConfiguration(pool);
+  const described =
+    payloadSchemas === undefined ? {} : { payloadSchemas: decodePayloadSchemas(payloadSchemas) };
   requireQueues(configuration, queueUrls);
   const recurring = unpackDeclaredSchedules(schedules, configuration);
   await requireNamesFree(store, recurring.keys());
@@ -130,6 +135,7 @@ export async function declare(
       formerTypes: formerTypesOf(configuration, before),
       ...partitionHistory(configuration, before, (newest?.version ?? 0) + 1),
       deployment,
+      ...described,
     };
     const outcome = await store.putDeclaration({
       text: packDeclaration(declared),

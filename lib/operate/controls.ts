@@ -20,6 +20,8 @@ export interface OperateContext extends SubmitContext {
   readonly formerTypes?: readonly string[] | undefined;
   /** The declaration's record of partitions; undefined if there were never others than the configured ones. */
   readonly shared?: Pick<DeclaredPool, 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> | undefined;
+  /** JSON Schemas of payloads by type; undefined if none is declared. */
+  readonly payloadSchemas?: DeclaredPool['payloadSchemas'];
 }
 
 /** All partitions of the pool, including former ones, in which jobs may still wait or run. */

@@ -426,6 +426,8 @@ export interface TypeView {
   readonly meanMs?: number | undefined;
   /** How long successful attempts ordinarily take at most. A handler that is silent for longer may be lost or stuck. */
   readonly ordinarilyWithinMs?: number | undefined;
+  /** The JSON Schema of the payload; undefined if the type was declared without a schema. */
+  readonly payloadSchema?: unknown;
 }
 
 /**
@@ -433,7 +435,7 @@ export interface TypeView {
  * samples.
  */
 export async function readTypes(context: OperateContext): Promise<readonly TypeView[]> {
-  const { store, clock, configuration } = context;
+  const { store, clock, configuration, payloadSchemas = {} } = context;
   const nowMs = clock.nowMs();
   const ids = configuration.types.map(({ type }) => ({ type, resourceId: TYPE_AVERAGE_RESOURCE }));
   const best: (EstimateRecord | undefined)[] = ids.map(() => undefined);
@@ -455,6 +457,7 @@ export async function readTypes(context: OperateContext): Promise<readonly TypeV
       samples: known?.samples ?? 0,
       ...(known === undefined ? {} : { meanMs: known.meanMs }),
       ...(withinMs === undefined ? {} : { ordinarilyWithinMs: withinMs }),
+      ...(Object.hasOwn(payloadSchemas, type) ? { payloadSchema: payloadSchemas[type] } : {}),
     };
   });
 }

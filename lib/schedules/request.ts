@@ -1,6 +1,7 @@
 /** Validates schedules as users request them. The client, the CLI, events and deployments share these rules. */
 import { z } from 'zod';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
@@ -35,19 +36,26 @@ export const SCHEDULE_LIMITS = {
   declared: 500,
 } as const;
 
-const UNITS_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const YEAR_MS = 366 * UNITS_MS.d;
+const SECOND_MS = 1_000;
+const YEAR_MS = 366 * 86_400_000;
+
+function millisecondsIn(given: unknown): number | undefined {
+  try {
+    return durationMs('', given);
+  } catch {
+    // The refusal says which durations the field takes.
+    return undefined;
+  }
+}
 
 const duration = (leastMs: number, example: string) => {
   const error = `must be a duration from ${leastMs} ms to a year, such as ${example}`;
-  return z
-    .string({ error })
-    .regex(/^\d{1,12}(ms|s|m|h|d)$/, error)
-    .transform((text) => {
-      const [, amount = '', unit = 'ms'] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
-      return Number(amount) * UNITS_MS[unit as keyof typeof UNITS_MS];
-    })
-    .refine((ms) => ms >= leastMs && ms <= YEAR_MS, error);
+  return z.unknown().transform((given, context) => {
+    const ms = millisecondsIn(given);
+    if (ms !== undefined && Number.isSafeInteger(ms) && ms >= leastMs && ms <= YEAR_MS) return ms;
+    context.addIssue({ code: 'custom', message: error });
+    return z.NEVER;
+  });
 };
 
 const INSTANT_RULE =
@@ -91,7 +99,7 @@ const blackout = z.union(
 /** The fields that say when a schedule fires. `parseTimes` accepts only these. */
 const timeShape = {
   cron: z.string().max(256, 'must be at most 256 characters').optional(),
-  every: duration(UNITS_MS.s, '30s, 5m, 1h or 1d').optional(),
+  every: duration(SECOND_MS, '30s, 5m, 1h or 1d').optional(),
   zone: z.string().max(64, 'must be an IANA name, such as Europe/Berlin').optional(),
   seconds: z.boolean().optional(),
   gap: z.enum(GAP_POLICIES).optional(),
@@ -125,8 +133,8 @@ export interface ScheduleRequest {
    * Give either this or `every`.
    */
   readonly cron?: string | undefined;
-  /** Elapsed time between two firings: `30s`, `5m`, `1h`, `1d`. It counts from `start`, or from the creation of the schedule. */
-  readonly every?: string | undefined;
+  /** Elapsed time between two firings: `30s`, `5m`, `1h30m`, `1d`, or milliseconds. It counts from `start`, or from the creation of the schedule. */
+  readonly every?: DurationInput | undefined;
   /** Time zone, as an IANA name. @default UTC */
   readonly zone?: string | undefined;
   /** If false, a pattern with a field for seconds is refused. @default true */
@@ -148,7 +156,7 @@ export interface ScheduleRequest {
       }[]
     | undefined;
   /** Each firing is delayed by a part of this, which is derived from the schedule's id. @default 0ms */
-  readonly jitter?: string | undefined;
+  readonly jitter?: DurationInput | undefined;
   readonly type: string;
   readonly payload?: unknown;
   /** Replaces `payload`. Strings in it may contain {{scheduleId}}, {{scheduledAt}}, {{scheduledLocal}} and {{previousAt}}. */
@@ -160,7 +168,7 @@ export interface ScheduleRequest {
   /** Which missed firings are made up for: none, one for all of them, or each. @default once */
   readonly misfire?: ScheduleSpec['misfire'] | undefined;
   /** A firing that is noticed later than this counts as missed. @default 1m */
-  readonly misfireGrace?: string | undefined;
+  readonly misfireGrace?: DurationInput | undefined;
   /** The most missed firings that `all` makes up for, the oldest first. @default 10 */
   readonly misfireMax?: number | undefined;
   /** How a firing is handled while the schedule's last job has not ended. @default allow */

@@ -5,9 +5,10 @@
 
 import { weightsWithOverrides } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../core/defaults.ts';
+import { resolveConfiguration } from '../core/defaults.ts';
 import { ConfigurationError, ValidationError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
+import type { PoolInput } from '../core/pool-input.ts';
 import { rulesOf, type ScheduleSpec } from '../core/recurring.ts';
 import { type Fires, firesOf } from '../core/schedule.ts';
 import { isDeclared, parseScope, type Scope } from '../core/scope.ts';

@@ -13,6 +13,7 @@ import type { JobHandlers } from './run-job.ts';
 
 export { AttemptError, type AttemptReason, WorkerStoppedError } from './errors.ts';
 export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
+export { fromSqsHandler } from './sqs-handler.ts';
 
 /** Timeouts are short enough that a request that hangs is tried again within the invocation. */
 const REQUESTS = {

@@ -205,7 +205,7 @@ describe('handlers', () => {
       sameEnvironment: true,
     });
     new Scheduler(stack, 'Jobs', {
-      fleets: { gpu: { types: ['render'], handler, handlerTimeout: Duration.minutes(10) } },
+      fleets: { gpu: { types: ['render'], handler, handlerTimeout: '10m' } },
     });
     Annotations.fromStack(stack).hasWarning(
       '/Test/Theirs',

@@ -30,10 +30,7 @@ const WRONG: readonly (readonly [props: unknown, message: RegExp])[] = [
   [{ logRetention: 15 }, /^logRetention: must be one of RetentionDays, got 15/],
   [{ removalPolicy: 'DELETE' }, /^removalPolicy: must be a RemovalPolicy, got "DELETE"/],
   [{ queueRemovalPolicy: 'keep' }, /^queueRemovalPolicy: must be a RemovalPolicy/],
-  [
-    { ingestBatchingWindow: 5 },
-    /^ingestBatchingWindow: must be a Duration, got 5\. Write it as Duration\.minutes\(5\)/,
-  ],
+  [{ ingestBatchingWindow: 5 }, /^ingestBatchingWindow: must be whole seconds, .* got "5 millis"/],
   [
     { ingestBatchingWindow: Duration.minutes(6) },
     /^ingestBatchingWindow: must be whole seconds, .*at most 5 minutes, got "6 minutes"/,
@@ -67,8 +64,8 @@ const WRONG: readonly (readonly [props: unknown, message: RegExp])[] = [
     /^fleets\.pdf\.handler: must be a function, or a version or an alias/,
   ],
   [
-    { fleets: { pdf: { types: ['a'], visibilityTimeout: 30 } } },
-    /^fleets\.pdf\.visibilityTimeout: must be a Duration, got 30/,
+    { fleets: { pdf: { types: ['a'], visibilityTimeout: '30' } } },
+    /^fleets\.pdf\.visibilityTimeout: must be a duration, got "30"\. Write milliseconds, or a text such as/,
   ],
   [
     { fleets: { pdf: { types: ['a'], visibilityTimeout: Duration.hours(13) } } },
@@ -76,7 +73,7 @@ const WRONG: readonly (readonly [props: unknown, message: RegExp])[] = [
   ],
   [
     { fleets: { pdf: { types: ['a'], handlerTimeout: 30 } } },
-    /^fleets\.pdf\.handlerTimeout: must be a Duration/,
+    /^fleets\.pdf\.handlerTimeout: must be whole seconds, at least 1 second, got "30 millis"/,
   ],
   [
     { fleets: { pdf: { types: ['a'], provisionedPollers: { minimumPoller: 3 } } } },
@@ -161,6 +158,8 @@ const entry = 'examples/files/catalogue.ts';
 /** Props of a worker function, and by what the message begins. */
 const WRONG_WORKERS: readonly (readonly [props: unknown, message: RegExp])[] = [
   [{ entry, memorySize: 20_000 }, /^memorySize: must be a whole number from 128 to 10240, got 20000/],
+  [{ entry, timeout: '5 min' }, /^timeout: must be a duration, got "5 min"/],
+  [{ entry, timeout: '16m' }, /^timeout: is longer than a function may run, got "960 s"/],
   [{ entry, timeout: Duration.minutes(16) }, /^timeout: is longer than a function may run, got "960 s"/],
   [{ entry, memorySze: 512 }, /^memorySze: is not a known field, got 512\. Did you mean "memorySize"/],
   [{ entry, timout: Duration.minutes(1) }, /^timout: .*Did you mean "timeout"/],

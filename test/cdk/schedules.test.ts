@@ -1,4 +1,4 @@
-import { CfnParameter, Stack } from 'aws-cdk-lib';
+import { CfnParameter, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { type ScheduleRequest, Scheduler } from '../../cdk/index.ts';
@@ -39,6 +39,18 @@ describe('declared schedules', { timeout: SYNTH_MS }, () => {
       nightly: NIGHTLY,
       hourly: { every: '1h', type: 'work', payload: { all: true } },
     });
+  });
+
+  it('are handed over with Durations as milliseconds', () => {
+    const { scheduler, textOf } = declared();
+    scheduler.addSchedule('often', { every: Duration.minutes(90), jitter: '1m', type: 'work' });
+    expect(textOf()).toEqual({ often: { every: 5_400_000, jitter: '1m', type: 'work' } });
+    const late = Duration.minutes(
+      new CfnParameter(Stack.of(scheduler), 'Late', { type: 'Number' }).valueAsNumber,
+    );
+    expect(() => scheduler.addSchedule('late', { every: late, type: 'work' })).toThrow(
+      /^schedules\.late\.every: must be known when the app is synthesised/,
+    );
   });
 
   it('are none unless any is declared', () => {

@@ -49,6 +49,11 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     new RegExp(`^fleets\\.pdf\\.types\\.0: ${KNOWN_WHEN_SYNTHESISED}`),
   ],
   [
+    'a timeout that only the deployment knows',
+    (stack) => ({ types: { a: { timeoutMs: Duration.seconds(numberOf(stack).valueAsNumber) } } }),
+    new RegExp(`^types\\.a\\.timeoutMs: ${KNOWN_WHEN_SYNTHESISED}`),
+  ],
+  [
     'a weight that only the deployment knows',
     (stack) => ({ fairness: { weights: { gold: numberOf(stack).valueAsNumber } } }),
     new RegExp(`^fairness\\.weights\\.gold: ${KNOWN_WHEN_SYNTHESISED}`),

@@ -64,9 +64,9 @@ describe('alarms and the dashboard', { timeout: SYNTH_MS }, () => {
     [{ failedPercent: 500 }, /^failedPercent: must be above 0 and at most 100, got 500/],
     [{ oldestPending: Duration.seconds(0) }, /^oldestPending: must be whole seconds, at least 1 second/],
     [{ oldestPending: Duration.millis(1_500) }, /^oldestPending: must be whole seconds, .*500 millis/],
-    [{ oldestPending: 900 } as unknown as AlarmsProps, /^oldestPending: must be a Duration, got 900/],
+    [{ oldestPending: 900 }, /^oldestPending: must be whole seconds, .*900 millis/],
     [{ lag: Duration.millis(0) }, /^lag: must be whole seconds/],
-    [{ lag: '2m' } as unknown as AlarmsProps, /^lag: must be a Duration, got "2m"/],
+    [{ lag: '2 minutes' }, /^lag: must be a duration, got "2 minutes"/],
     [{ failedPercent: '5' } as unknown as AlarmsProps, /^failedPercent: must be above 0.*got "5"/],
     [{ actions: 'pager' } as unknown as AlarmsProps, /^actions: must be a list/],
     [{ actions: ['pager'] } as unknown as AlarmsProps, /^actions\[0\]: must be an action of an alarm/],
@@ -85,7 +85,7 @@ describe('alarms and the dashboard', { timeout: SYNTH_MS }, () => {
     [{ dashboardName: 'my jobs' }, /^dashboardName: must be 1 to 255 letters.*got "my jobs"/],
     [{ dashboardName: '' }, /^dashboardName: /],
     [{ past: Duration.seconds(0) }, /^past: must be whole seconds, at least 1 minute/],
-    [{ past: 3 } as unknown as DashboardProps, /^past: must be a Duration/],
+    [{ past: true } as unknown as DashboardProps, /^past: must be a duration/],
     [{ pst: Duration.hours(1) } as DashboardProps, /^pst: is not a known field.*Did you mean "past"/],
   ])('draw nothing for %j', (props, message) => {
     const scheduler = new Scheduler(emptyStack(), 'Jobs');
@@ -274,7 +274,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     const topic = new Topic(stack, 'Told') as ITopic;
     scheduler.alarms({
       actions: [new SnsAction(topic)],
-      oldestPending: Duration.minutes(7),
+      oldestPending: '7m',
       failedPercent: 20,
     });
   });
@@ -614,7 +614,7 @@ describe('a dashboard', { timeout: SYNTH_MS }, () => {
   it('has the name and the time that it is given', () => {
     const made = synthesize(
       {},
-      (_, scheduler) => void scheduler.dashboard({ dashboardName: 'orders-jobs', past: Duration.hours(12) }),
+      (_, scheduler) => void scheduler.dashboard({ dashboardName: 'orders-jobs', past: '12h' }),
     );
     const [[, dashboard] = []] = resourcesOf(made.template, 'AWS::CloudWatch::Dashboard');
     expect(at(dashboard, 'Properties', 'DashboardName')).toBe('orders-jobs');

@@ -2,8 +2,8 @@
 import { inspect } from 'node:util';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { ClientParts } from '../../lib/client/contexts.ts';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { Jobs } from '../../lib/jobs/jobs.ts';
 import { FAILED, type Stage, type StageOptions, type Started, stage } from '../stage/stage.ts';
 

@@ -3,8 +3,8 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import type { StoreClient } from '../../lib/client/client.ts';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import { ValidationError } from '../../lib/core/errors.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { defineJobs, type Jobs, job, type StandardSchema } from '../../lib/jobs/jobs.ts';
 import { desk, errorOf, POOL, startedOf, storedJob } from './desk.ts';
 

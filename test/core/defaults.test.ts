@@ -1,15 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { jobsPerMessage } from '../../lib/core/capacity.ts';
+import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import {
   CONFIGURATION_LIMITS,
   FAIRNESS_DEFAULTS,
-  type PoolInput,
   RETRY_DEFAULTS,
   resolveConfiguration,
   SCORE_DEFAULTS,
   TYPE_DEFAULTS,
 } from '../../lib/core/defaults.ts';
 import { ConfigurationError, show } from '../../lib/core/errors.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 
 /** What is wrong with a declaration, as its author would see it. */
 function refusal(input: unknown): ConfigurationError {
@@ -315,7 +316,7 @@ describe('a declaration that cannot work', () => {
     ],
     [
       { ...PDF, types: { pdf: { timeoutMs: 0.5 } } },
-      'types.pdf.timeoutMs: must be a whole number of at least 1, got 0.5. Durations are milliseconds, without a unit. Leave it out for 870000.',
+      'types.pdf.timeoutMs: must be a whole number of at least 1, got 0.5. Leave it out for 870000.',
     ],
   ])('is told what is meant by it: %j', (input, message) => {
     expect(() => resolveConfiguration(input as PoolInput)).toThrow(message);
@@ -352,3 +353,86 @@ describe('show', () => {
 function names(count: number, prefix: string): string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 }
+
+/** Each duration of a declaration: a place for it, and its value once resolved. */
+const DURATIONS: Readonly<
+  Record<string, readonly [(given: unknown) => unknown, (pool: PoolConfiguration) => unknown]>
+> = {
+  'types.pdf.defaultCostMs': [ofType('defaultCostMs'), ({ types: [pdf] }) => pdf?.defaultCostMs],
+  'types.pdf.timeoutMs': [ofType('timeoutMs'), ({ types: [pdf] }) => pdf?.timeoutMs],
+  'types.pdf.retry.delayMs': [ofRetry('delayMs'), ({ types: [pdf] }) => pdf?.retry.delayMs],
+  'types.pdf.retry.maxDelayMs': [ofRetry('maxDelayMs'), ({ types: [pdf] }) => pdf?.retry.maxDelayMs],
+  'types.pdf.retry.errors[0].delayMs': [
+    (given) => ofRetry('errors')([{ name: 'Busy', retry: true, delayMs: given }]),
+    ({ types: [pdf] }) => pdf?.retry.errors[0]?.delayMs,
+  ],
+  ...Object.fromEntries(
+    (['admissionFloorMs', 'creditMs', 'keyTtlMs', 'estimateTtlMs', 'resetEveryMs'] as const).map((name) => [
+      `fairness.${name}`,
+      [
+        (given: unknown) => ({ ...PDF, fairness: { [name]: given } }),
+        ({ fairness }: PoolConfiguration) => fairness[name],
+      ],
+    ]),
+  ),
+  'lending.loanMs': [(given) => ({ ...PDF, lending: { loanMs: given } }), ({ lending }) => lending?.loanMs],
+};
+
+function ofType(name: string): (given: unknown) => unknown {
+  return (given) => ({ types: { pdf: { [name]: given } } });
+}
+
+function ofRetry(name: string): (given: unknown) => unknown {
+  return (given) => ({ types: { pdf: { retry: { [name]: given } } } });
+}
+
+/** Those whose fractions of a millisecond are kept. The others refuse them. */
+const FRACTIONAL = [
+  'types.pdf.defaultCostMs',
+  'types.pdf.retry.delayMs',
+  'types.pdf.retry.maxDelayMs',
+  'types.pdf.retry.errors[0].delayMs',
+  'fairness.admissionFloorMs',
+];
+
+describe.each(Object.entries(DURATIONS))('the duration %s', (field, [place, valueIn]) => {
+  it.each([
+    [6_000, 6_000],
+    ['10m', 600_000],
+    ['1h30m', 5_400_000],
+    ['90s', 90_000],
+    ['5000ms', 5_000],
+    [{ toMilliseconds: () => 7_000 }, 7_000],
+  ])('takes %j, and keeps milliseconds', (given, ms) => {
+    expect(valueIn(resolveConfiguration(place(given) as PoolInput))).toBe(ms);
+  });
+
+  it.each([
+    '10',
+    '10 m',
+    '-5s',
+    '5M',
+    true,
+    {},
+    [],
+    { toMilliseconds: () => Number.NaN },
+    { toMilliseconds: () => -1 },
+  ])('refuses %j by its name, and says how a duration is written', (given) => {
+    const error = refusal(place(given));
+    expect(error.message).toMatch(/must be a duration, got .*Write milliseconds, or a text such as/);
+    expect(error.field).toBe(field);
+  });
+
+  it('has the same bounds however it is written', () => {
+    for (const given of [-1, '0.5ms', 0.5]) {
+      if (given !== -1 && FRACTIONAL.includes(field)) continue;
+      expect(refusal(place(given)).field).toBe(field);
+    }
+    if (FRACTIONAL.includes(field))
+      expect(valueIn(resolveConfiguration(place('5000.5ms') as PoolInput))).toBe(5_000.5);
+    else
+      expect(refusal(place('5000.5ms')).message).toMatch(/must be a whole number of at least .*got 5000\.5/);
+    if (field === 'fairness.keyTtlMs')
+      expect(refusal(place('91d')).message).toMatch(/at most 7776000000, got 7862400000/);
+  });
+});

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { ConfigurationError } from '../../lib/core/errors.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import {
   type DeclaredPool,
   decodeConfiguration,

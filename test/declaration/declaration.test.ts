@@ -1,8 +1,9 @@
 /** Whoever works with a declaration meets a newer one, and goes on with that. */
 import { describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
-import { encodeConfiguration, unpackDeclaration } from '../../lib/declaration/codec.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
+import { encodeConfiguration, encodePayloadSchemas, unpackDeclaration } from '../../lib/declaration/codec.ts';
 import { Declarations, declaredParts } from '../../lib/declaration/declaration.ts';
 import { declare } from '../../lib/deploy/declare.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
@@ -42,6 +43,42 @@ describe('a deployment', () => {
     expect([version, configuration.types.length, formerTypes]).toEqual([2, 1, ['index']]);
     await deploy(on, TWO);
     expect((await declarationsOf(on).current()).formerTypes).toEqual([]);
+  });
+
+  it('tells clients the JSON Schemas of payloads, until one comes without', async () => {
+    const on = stage({ pool: TWO });
+    const context = { store: on.store, queue: on.queue, nowMs: on.clock.nowMs, log: on.log };
+    const configuration = resolveConfiguration(TWO);
+    const plain = {
+      pool: encodeConfiguration(configuration),
+      queueUrls: queueUrlsFor(configuration),
+      deployment: 'first',
+    };
+    const schema = { type: 'object', properties: { key: { type: 'string' } } };
+    await declare(context, { ...plain, payloadSchemas: encodePayloadSchemas({ resize: schema }) });
+    const shown = async (): Promise<readonly unknown[]> => {
+      const client = new StoreClient({
+        store: on.store,
+        queue: on.queue,
+        declarations: declarationsOf(on),
+        clock: on.clock,
+        newId: () => '1',
+      });
+      return (await client.types()).map(({ type, payloadSchema }) => [type, payloadSchema]);
+    };
+    expect(await shown()).toEqual([
+      ['resize', schema],
+      ['index', undefined],
+    ]);
+    await declare(context, { ...plain, deployment: 'second' });
+    expect(await shown()).toEqual([
+      ['resize', undefined],
+      ['index', undefined],
+    ]);
+    await expect(declare(context, { ...plain, deployment: 'third', payloadSchemas: 'cut' })).rejects.toThrow(
+      /cannot be read/,
+    );
+    expect(await on.store.readDeclaredVersion()).toBe(2);
   });
 
   it('that comes twice declares once, also when others have declared since', async () => {

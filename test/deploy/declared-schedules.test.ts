@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { encodeConfiguration } from '../../lib/declaration/codec.ts';
 import { declare } from '../../lib/deploy/declare.ts';
 import { type DeclaredSchedules, packDeclaredSchedules } from '../../lib/deploy/declared-schedules.ts';

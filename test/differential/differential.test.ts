@@ -1,7 +1,7 @@
 /** The deployed path starts what the policy says: held against a reference that knows everything and sorts everything. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { PartitionState } from '../../lib/store/contract/records.ts';
 import { idOf, readScenarios, scenarioConfiguration } from '../core/oracles.ts';
 import { breachOf } from './bounds.ts';

@@ -3,8 +3,9 @@
  * what should start is what as many references say, each of which knows one partition. What starts at one instant is listed by
  * partition: between partitions there is no order.
  */
-import type { PoolInput } from '../../lib/core/defaults.ts';
+
 import { partitionOf } from '../../lib/core/partition.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { Happening, Player, Scenario, Start } from './play.ts';
 import { Reference } from './reference.ts';
 

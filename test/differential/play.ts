@@ -7,8 +7,9 @@
  * submissions, ends in the order in which their attempts started; what is due becomes ready; then one decision.
  */
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { JobMode } from '../../lib/core/job.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
 import { TimeHeap } from '../../lib/runtime/time-heap.ts';
 

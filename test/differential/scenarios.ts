@@ -1,6 +1,7 @@
 /** Random scenarios: a seed and a kind draw a pool, its load, and what happens to it. */
-import type { FleetInput, JobTypeInput, PoolInput, TierInput } from '../../lib/core/defaults.ts';
+
 import { partitionOf } from '../../lib/core/partition.ts';
+import type { FleetInput, JobTypeInput, PoolInput, TierInput } from '../../lib/core/pool-input.ts';
 import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
 import { withCaps } from './partitions.ts';

@@ -1,7 +1,8 @@
 /** Rights spread late: a deployment that gives them and uses them must not fail for that. */
 
+import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { expect, it } from 'vitest';
-import { reasonFor } from '../../functions/cloudformation.ts';
+import { deploymentOf, reasonFor } from '../../functions/cloudformation.ts';
 import { ConfigurationError, MisconfiguredError } from '../../lib/core/errors.ts';
 import { retryUntilPermitted } from '../../lib/deploy/declare.ts';
 
@@ -40,6 +41,17 @@ it('a right that does not come fails the deployment, and says which', async () =
 it('what is refused for another reason fails at once', async () => {
   const failure = new ConfigurationError('types', 1, 'is wrong', 'Correct it.');
   expect(await declaring(1, failure)).toEqual({ answer: failure, tries: 1, waitedMs: 0 });
+});
+
+it('a deployment is read from the texts that CloudFormation sends, and what is absent stays absent', () => {
+  const event = (properties: object) =>
+    ({ RequestId: 'one', ResourceProperties: properties }) as unknown as CloudFormationCustomResourceEvent;
+  const plain = { pool: '1.pool', queueUrls: { images: 'https://sqs/images' } };
+  expect(deploymentOf(event(plain))).toEqual({ ...plain, ownQueues: {}, deployment: 'one' });
+  expect(deploymentOf(event({ ...plain, schedules: '{}', payloadSchemas: '1.schemas' }))).toMatchObject({
+    schedules: '{}',
+    payloadSchemas: '1.schemas',
+  });
 });
 
 it.each(['x', '字', '"', '\u0001'])(

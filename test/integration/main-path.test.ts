@@ -12,6 +12,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Deployment } from '../../examples/deploy.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import { unpackDeclaration } from '../../lib/declaration/codec.ts';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../../lib/events/contract.ts';
 import type { Rejection } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
@@ -20,7 +21,7 @@ import { rankOf, submit } from '../../lib/submit/submit.ts';
 import { clientConfiguration, endpoint } from '../contract/aws.ts';
 import { aJob } from '../fixtures/factories/job.ts';
 import { deployDeclared } from './deployed.ts';
-import { MAIN_PATH_FLEETS, MAIN_PATH_TYPES, SLOW_AT_ONCE } from './pool.ts';
+import { MAIN_PATH_FLEETS, MAIN_PATH_JOBS, MAIN_PATH_TYPES, SLOW_AT_ONCE } from './pool.ts';
 
 const DEPLOY_MS = 240_000;
 const TEST_MS = 90_000;
@@ -173,6 +174,15 @@ describe('the main path', () => {
     await deployment?.destroy();
     for (const client of [sqs, bus, dynamodb]) client.destroy();
   }, DEPLOY_MS);
+
+  it('declares each job with its settings, and keeps the JSON Schemas of payloads', async () => {
+    const { text = '' } = (await store.readDeclaration()) ?? {};
+    const { configuration: declared, payloadSchemas } = unpackDeclaration(text);
+    expect(declared.types.map(({ type }) => type)).toEqual(Object.keys(MAIN_PATH_JOBS));
+    expect(declared.types.find(({ type }) => type === 'flaky')?.retry.delayMs).toBe(500);
+    expect(payloadSchemas).toMatchObject({ echo: { properties: { text: { type: 'string' } } } });
+    expect(Object.keys(payloadSchemas ?? {})).toEqual(['echo']);
+  });
 
   it('turns an event into finished work, and tells', { timeout: TEST_MS }, async () => {
     const payload = { text: 'héllo ☃ 🎞', list: [1, null, { deep: true }] };

@@ -1,5 +1,5 @@
 /** What is declared, one deployment after the other. */
-import type { FleetInput, JobTypeInput, TierInput } from '../../lib/core/defaults.ts';
+import type { FleetInput, JobTypeInput, TierInput } from '../../lib/core/pool-input.ts';
 import type { ScheduleRequest } from '../../lib/schedules/request.ts';
 
 export interface RedeployPool {

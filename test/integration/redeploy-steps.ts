@@ -1,6 +1,6 @@
 /** One stack in eleven states: as it is first deployed, and after each of ten changes, which add up. */
 import type { SchedulerProps } from '../../cdk/props.ts';
-import type { FleetInput, JobTypeInput, PoolInput } from '../../lib/core/defaults.ts';
+import type { FleetInput, JobTypeInput, PoolInput } from '../../lib/core/pool-input.ts';
 
 /** Names the state, for the process that deploys. */
 export const STEP_VARIABLE = 'FAIRLEAD_REDEPLOY_STEP';

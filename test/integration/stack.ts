@@ -9,7 +9,7 @@ import { FUNCTION_BUNDLING, RUNTIME, SOURCE_MAPS } from '../../cdk/function.ts';
 import { schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { DETAIL_TYPE } from '../../lib/events/contract.ts';
-import { MAIN_PATH_FLEETS, MAIN_PATH_TYPES } from './pool.ts';
+import { MAIN_PATH_FLEETS, MAIN_PATH_JOBS, MAIN_PATH_TYPES } from './pool.ts';
 
 /** Called by `cdk/app.ts`. */
 export function addStack(app: App): Stack {
@@ -24,6 +24,7 @@ export function addStack(app: App): Stack {
       bundling: FUNCTION_BUNDLING,
     });
   const scheduler = new Scheduler(stack, 'Jobs', {
+    jobs: MAIN_PATH_JOBS,
     types: MAIN_PATH_TYPES,
     fleets: {
       echoes: { ...MAIN_PATH_FLEETS.echoes, handler: work('Echoes') },

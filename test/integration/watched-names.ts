@@ -1,5 +1,5 @@
 /** What the watched stack and its test both know. */
-import type { FleetInput, JobTypeInput } from '../../lib/core/defaults.ts';
+import type { FleetInput, JobTypeInput } from '../../lib/core/pool-input.ts';
 
 export const STACK = 'fairlead-watched';
 export const PARAMETER = '/fairlead/watched';

@@ -1,8 +1,8 @@
 /** Worlds of random jobs, in which explain must say of each waiting job what the next pass does with it. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import { changeControl } from '../../lib/operate/controls.ts';
 import { explainJob } from '../../lib/operate/explain.ts';

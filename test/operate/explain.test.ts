@@ -1,7 +1,7 @@
 /** What a waiting job is said to wait for: "the next pass" only where the next pass starts it. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { EXPLAIN_LIMITS } from '../../lib/operate/explain.ts';
 import { lockedJob, lockedPool } from '../stage/locked.ts';
 import { stage, storeWith } from '../stage/stage.ts';

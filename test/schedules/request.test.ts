@@ -1,3 +1,4 @@
+import { Duration } from 'aws-cdk-lib';
 import { describe, expect, it } from 'vitest';
 import { parseSchedule, scheduleIdProblem } from '../../lib/schedules/request.ts';
 import { BAD_REST, BAD_TIMES, badRequest, RIGHT_SCHEDULE } from '../fixtures/bad-schedules.ts';
@@ -67,6 +68,19 @@ describe('why a schedule is refused', () => {
 });
 
 describe('a schedule that is accepted', () => {
+  it.each([
+    ['30s', 30_000],
+    ['1h30m', 5_400_000],
+    ['1.5h', 5_400_000],
+    [90_000, 90_000],
+    [Duration.days(1), 86_400_000],
+  ])('takes %s as a duration', (given, ms) => {
+    const { cron: _, ...others } = RIGHT_SCHEDULE;
+    expect(parse({ ...others, every: given, jitter: given, misfireGrace: given })).toMatchObject({
+      spec: { when: { everyMs: ms }, jitterMs: ms, misfireGraceMs: ms },
+    });
+  });
+
   it('has every default filled in', () => {
     expect(parse(RIGHT_SCHEDULE)).toEqual({
       spec: {

@@ -3,7 +3,8 @@
  * The pool is saturated, idle, and saturated again; caps of keys, pauses and several dispatchers with warm memories. Functions do
  * the work, or worker processes, some of which are killed.
  */
-import { CONFIGURATION_LIMITS, type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { CONFIGURATION_LIMITS, resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { REQUEST_LIMITS } from '../../lib/submit/request.ts';
 import {

@@ -2,7 +2,8 @@
  * Worlds in which nothing fails but processes and functions, which are killed while they run jobs: in pools where little else happens, down to
  * one worker with one job, and in busy ones.
  */
-import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import {
   FAULT_CLASSES,

@@ -2,7 +2,8 @@
 
 import type { OverrideChange } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { type JobTypeInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import type { Scope } from '../../lib/core/scope.ts';
 import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';

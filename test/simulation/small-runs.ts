@@ -1,7 +1,8 @@
 /** Runs so small that every call of theirs can meet every fault. Together they reach every verb. */
 
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import type { CallFault } from './faults.ts';

@@ -1,6 +1,7 @@
 /** Photos in albums: one of an album is worked on at a time, and most of the others are parked behind it. */
-import type { PoolInput } from '../../lib/core/defaults.ts';
+
 import type { Job } from '../../lib/core/job.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { type Stage, stage } from './stage.ts';
 
 export const albums = (more: Partial<PoolInput> = {}): Stage =>

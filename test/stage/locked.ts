@@ -1,7 +1,8 @@
 /** A pool in which each job's conflict key has a lock: its passes claim what they have reserved, before they tell of it. */
-import type { JobTypeInput, PoolInput } from '../../lib/core/defaults.ts';
+
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
+import type { JobTypeInput, PoolInput } from '../../lib/core/pool-input.ts';
 import type { Stage } from './stage.ts';
 
 const PARTITIONS = 2;

@@ -1,7 +1,8 @@
 /** A pool of one partition that gets others while jobs wait: for tests of how they are moved. */
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { DeclarationState } from '../../lib/declaration/declaration.ts';
 import { Commits } from '../../lib/dispatch/partition/commits.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';

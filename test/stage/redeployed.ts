@@ -1,6 +1,7 @@
 /** A scheduler in memory that is redeployed: whatever is declared is in its table, and its dispatchers read it there. */
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { Declarations, declaredParts } from '../../lib/declaration/declaration.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import type { OperateContext } from '../../lib/operate/controls.ts';

@@ -1,8 +1,9 @@
 /** A scheduler in memory under virtual time: one store, one queue, one bus, as many dispatchers and workers as a test wants. */
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { type DispatchReport, dispatch, type Trigger } from '../../lib/dispatch/dispatch.ts';
 import type { DispatchBudget, DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { pass as onePass } from '../../lib/dispatch/pass/pass.ts';

@@ -1,7 +1,7 @@
 /** What a type requires is asked for at every door by which a job, or what makes jobs, comes in. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../lib/core/defaults.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { decodeConfiguration, encodeConfiguration } from '../../lib/declaration/codec.ts';
 import { checkDeclaredSchedules } from '../../lib/deploy/declared-schedules.ts';
 import { ingestSchedules } from '../../lib/schedules/ingest.ts';

@@ -1,10 +1,10 @@
 /** What a guard beside the handlers' thread does: virtual processes whose one thread can be busy, and whose machine can sleep. */
 
 import { describe, expect, it } from 'vitest';
-import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { UnavailableError } from '../../lib/core/errors.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import { instantOf } from '../../lib/runtime/instant.ts';

@@ -3,9 +3,10 @@
 import type { Context, SQSEvent } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
 import type { RetryPolicy } from '../../lib/core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import { dispatch } from '../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { encodeDispatchMessage } from '../../lib/queue/message.ts';

@@ -1,12 +1,12 @@
 /** The life of a long-running worker: it registers, runs what it is sent, and ends in order or in time. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import type { JobTypeInput } from '../../lib/core/defaults.ts';
 import { RefusedError, UnavailableError } from '../../lib/core/errors.ts';
 import { historyOf } from '../../lib/core/history.ts';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { BEGUN_VERSION } from '../../lib/core/life-cycle.ts';
+import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { QueueImitation } from '../../lib/queue/memory/queue.ts';

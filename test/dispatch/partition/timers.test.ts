@@ -1,9 +1,9 @@
 /** Due work of any number: who is woken for it, what that asks for, and in which order it starts. */
 
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { ThrottledError } from '../../../lib/core/errors.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { compareRanked } from '../../../lib/core/score.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import { nextDueMs, wakeForDueWork } from '../../../lib/dispatch/partition/timers.ts';

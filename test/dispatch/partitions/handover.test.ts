@@ -1,9 +1,9 @@
 /** What a redeploy changes of what partitions share: their number, divided caps, conflict groups. While jobs wait and run. */
 import { describe, expect, it } from 'vitest';
 import { StoreClient } from '../../../lib/client/client.ts';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { Declarations } from '../../../lib/declaration/declaration.ts';
 import { dispatch, dispatchAll, type Trigger } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';

@@ -1,10 +1,10 @@
 /** Capacity that partitions lend one another, as passes move it. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { LENDING_DEFAULTS } from '../../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../../lib/core/job.ts';
 import type { Loan } from '../../../lib/core/lending.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { dispatch, dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';
 import { ITEM_BOUNDS } from '../../../lib/store/contract/bounds.ts';

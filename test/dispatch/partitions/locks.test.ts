@@ -1,8 +1,8 @@
 /** Conflict keys whose jobs live in several partitions. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../../lib/core/job.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { dispatchAll, type WakeTrigger } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';

@@ -1,8 +1,8 @@
 /** A pool in several partitions: each knows only itself, and together they keep every cap. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job, ReservedJob } from '../../../lib/core/job.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';

@@ -1,9 +1,9 @@
 /** Redeploys while jobs wait, are claimed, and run. */
 
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { UnavailableError } from '../../../lib/core/errors.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import type { DeclarationState } from '../../../lib/declaration/declaration.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';

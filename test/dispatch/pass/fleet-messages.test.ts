@@ -1,7 +1,7 @@
 /** What a pass puts into the messages to its fleets. */
 import { describe, expect, it } from 'vitest';
-import type { FleetInput } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { FleetInput } from '../../../lib/core/pool-input.ts';
 import { redriveJob } from '../../../lib/operate/redrive.ts';
 import { FUNCTION_END_MS } from '../../../lib/worker/run-job.ts';
 import { aWorkerRecord } from '../../fixtures/factories/worker.ts';

@@ -1,7 +1,7 @@
 /** A partition in which nothing waits says so: whoever makes the next pass reads no line that it has no reason to read. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { quietOf as quietIn } from '../../../lib/dispatch/pass/quiet.ts';

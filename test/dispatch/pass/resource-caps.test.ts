@@ -1,7 +1,7 @@
 /** A type may limit how many of its jobs run on one resource: exactly so many, whoever waits, in all partitions together. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import { redeployed } from '../../stage/redeployed.ts';
 import { type Stage, stage } from '../../stage/stage.ts';

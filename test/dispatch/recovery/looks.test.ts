@@ -2,10 +2,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Control } from '../../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../../lib/core/configuration.ts';
-import { type PoolInput, resolveConfiguration } from '../../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../../lib/core/defaults.ts';
 import type { ReservedJob } from '../../../lib/core/job.ts';
 import type { Loan } from '../../../lib/core/lending.ts';
 import { partitionOf } from '../../../lib/core/partition.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import type { DeclarationState } from '../../../lib/declaration/declaration.ts';
 import { CommitLostError, Commits } from '../../../lib/dispatch/partition/commits.ts';
 import {

@@ -1,9 +1,9 @@
 /** What becomes of reservations that nothing was heard of, and what a pass makes of what is left behind. */
 
 import { describe, expect, it } from 'vitest';
-import type { JobTypeInput } from '../../../lib/core/defaults.ts';
 import { claimIdOf, type Job } from '../../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
+import type { JobTypeInput } from '../../../lib/core/pool-input.ts';
 import { RAMP_FIRST } from '../../../lib/dispatch/tuning.ts';
 import type { JobStore } from '../../../lib/store/contract/verbs.ts';
 import { FUNCTION_END_MS } from '../../../lib/worker/run-job.ts';

@@ -1,8 +1,9 @@
 /** A dispatcher that runs on: it leads its share of the partitions, and somebody else does when it does not. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import { type PoolInput, resolveConfiguration } from '../../../lib/core/defaults.ts';
+import { resolveConfiguration } from '../../../lib/core/defaults.ts';
 import { RefusedError, ThrottledError, UnavailableError } from '../../../lib/core/errors.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { buildRing, type PartitionRole, ROLE_EDGES, roleOf } from '../../../lib/core/ring.ts';
 import { Declarations, declaredParts } from '../../../lib/declaration/declaration.ts';
 import { dispatch } from '../../../lib/dispatch/dispatch.ts';

@@ -1,7 +1,7 @@
 /** A key whose ledger has expired stands at its old place in the keys line, and is not met where its share of now belongs. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { type Stage, stage } from '../../stage/stage.ts';
 

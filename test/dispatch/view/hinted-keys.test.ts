@@ -1,7 +1,7 @@
 /** What a hint tells is not all there is, and what another dispatcher heard is not lost. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import { type Stage, SUCCEEDED, stage } from '../../stage/stage.ts';
 
 /** A page of a keys line is a hundred keys. */

@@ -1,8 +1,8 @@
 /** A key that is new, or comes back, starts at the least share among the keys that wait or run: as it is, not as it was seen. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { costOf as costOfUnits } from '../../../lib/core/fairness.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { type Stage, type Started, stage, storeWith } from '../../stage/stage.ts';
 

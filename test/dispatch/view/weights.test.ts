@@ -1,8 +1,8 @@
 /** Weights act on the backlog at once: an operator's, and those that a deployment changes. */
 import { describe, expect, it } from 'vitest';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
 import { resolveConfiguration } from '../../../lib/core/defaults.ts';
 import type { Job } from '../../../lib/core/job.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { type Stage, SUCCEEDED, stage, storeWith } from '../../stage/stage.ts';
 

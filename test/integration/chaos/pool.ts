@@ -1,6 +1,6 @@
 /** The pool of the chaos test, its times, and what its processes write down. */
 import { appendFileSync } from 'node:fs';
-import type { PoolInput } from '../../../lib/core/defaults.ts';
+import type { PoolInput } from '../../../lib/core/pool-input.ts';
 import type { DispatchBudget } from '../../../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET } from '../../../lib/dispatch/tuning.ts';
 
