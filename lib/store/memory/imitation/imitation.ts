@@ -7,7 +7,7 @@ import type { ScheduleRecord } from '../../../core/recurring.ts';
 import type { DeclarationRecord } from '../../contract/records.ts';
 import type { Commit } from '../../contract/requests.ts';
 
-/** Numbers without `Ms` are probabilities between 0 and 1. Times are upper bounds, below which each case draws its own. */
+/** Numbers without Ms are probabilities between 0 and 1. Times are upper bounds, below which each case draws its own. */
 export interface StoreImitation {
   /** The index lags behind an item by up to this. */
   readonly indexLagMs?: number | undefined;
