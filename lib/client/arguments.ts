@@ -9,12 +9,12 @@ import { show, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
+import { jsonOf } from '../core/json.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { LISTED_STATES } from '../operate/inspect.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
 import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
-import { jsonOf } from './json.ts';
 
 /** Bounds of the arguments. */
 export const CLIENT_LIMITS = {

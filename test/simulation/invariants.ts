@@ -94,6 +94,7 @@ const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || 
 /** Verbs that note something on a job without moving it. */
 const NOTES: ReadonlySet<string> = new Set([
   'saveCheckpoint',
+  'saveSteps',
   'saveProgress',
   'saveHung',
   'cancelJob',
