@@ -92,7 +92,9 @@ export type RunStep = <Value>(name: string, run: () => Promise<Value> | Value) =
  */
 export function stepsOf(keeping: Keeping, signal: () => AbortSignal): RunStep {
   const { store, job, worker } = keeping;
-  let done: DoneSteps = job.steps ?? {};
+  // planted: steps-of-one-attempt
+  const kept: DoneSteps = job.steps ?? {};
+  let done = kept;
   const underWay = new Map<string, Promise<unknown>>();
   // One write at a time, in the order of the steps. A step that ends meanwhile shares the next write with others.
   let last: Promise<void> = Promise.resolve();
@@ -117,7 +119,6 @@ export function stepsOf(keeping: Keeping, signal: () => AbortSignal): RunStep {
   };
   const step = async (name: string, run: () => unknown): Promise<unknown> => {
     readName('step', name);
-    const kept = job.steps ?? {};
     if (Object.hasOwn(kept, name)) return structuredClone(kept[name]?.value);
     const begun = underWay.get(name) ?? begin(name, run);
     underWay.set(name, begun);
