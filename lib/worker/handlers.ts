@@ -14,7 +14,8 @@ import {
   readDefinitions,
   type TypeOf,
 } from '../jobs/jobs.ts';
-import { checkBySchema } from '../jobs/schema.ts';
+import { type AnySchema, checkBySchema } from '../jobs/schema.ts';
+import { untilAborted } from '../runtime/abort.ts';
 import { AttemptError } from './errors.ts';
 import type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
@@ -91,8 +92,8 @@ export function readHandling<Options extends HandlingOptions>(
   const isTyped = typeof given === 'object' && given !== null && Object.values(given).some(isDefinition);
   const [handlers, options = {}] = isTyped ? rest : [given, ...rest];
   objectOf({ ...checks, use: isMiddlewares })('options', options);
-  const read = readHandlers(handlers);
   const declared = isTyped ? new Map(readDefinitions(given)) : undefined;
+  const read = readHandlers(handlers);
   if (declared !== undefined) requireExhaustive([...declared.keys()], read);
   const { use = [] } = options as Options;
   return {
@@ -156,21 +157,43 @@ function surrounded(
 ): JobHandler {
   if (definition === undefined && use.length === 0) return handler;
   return async (sent, context) => {
-    const payload = await checkBySchema(definition?.payload, sent, 'payload');
-    if (payload.kind === 'refused')
-      throw new AttemptError('PayloadRefused', `${payload.path}: ${payload.reason}`);
-    // The schema may have taken all the time.
-    if (definition?.payload !== undefined) context.signal.throwIfAborted();
-    const within = Object.assign(context, { payload: payload.value });
-    const returned = await throughAll(use, within, async () => handler(payload.value as never, context));
-    const result = await checkBySchema(definition?.result, returned, 'result');
-    if (result.kind === 'refused')
-      throw new AttemptError(
-        'ResultRefused',
-        `the handler's result does not fit the schema of its type: ${result.path}: ${result.reason}`,
-      );
+    const payload = await checkedInTime(definition?.payload, sent, 'payload', context);
+    const within = Object.assign(context, { payload });
+    const returned = await throughAll(use, within, async () => handler(payload as never, context));
+    await checkedInTime(definition?.result, returned, 'result', context);
     return returned;
   };
+}
+
+const REFUSED = {
+  payload: ['PayloadRefused', 'the payload'],
+  result: ['ResultRefused', "the handler's result"],
+} as const;
+
+/**
+ * The value as its schema reads it.
+ *
+ * @throws AttemptError - the value does not fit
+ * @throws the attempt's end - it came before the schema answered
+ */
+async function checkedInTime(
+  schema: AnySchema | undefined,
+  value: unknown,
+  name: keyof typeof REFUSED,
+  context: JobContext,
+): Promise<unknown> {
+  if (schema === undefined) return value;
+  const { signal } = context;
+  const checking = checkBySchema(schema, value, name);
+  // A result counts that comes soon after its worker was told to end.
+  const checked = await (signal.aborted ? checking : untilAborted(checking, signal));
+  if (checked === undefined) throw signal.reason;
+  if (checked.kind === 'accepted') return checked.value;
+  const [refused, what] = REFUSED[name];
+  throw new AttemptError(
+    refused,
+    `${what} does not fit the schema of its type: ${checked.path}: ${checked.reason}`,
+  );
 }
 
 function throughAll(

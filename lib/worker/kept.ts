@@ -5,7 +5,7 @@
 
 import type { DoneSteps, Json, MovingJob } from '../core/job.ts';
 import { jsonOf } from '../core/json.ts';
-import { readName } from '../core/read-fields.ts';
+import { isFunction, readName } from '../core/read-fields.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { WorkerIdentity } from '../store/contract/records.ts';
 import type { Applied } from '../store/contract/requests.ts';
@@ -119,6 +119,7 @@ export function stepsOf(keeping: Keeping, signal: () => AbortSignal): RunStep {
   };
   const step = async (name: string, run: () => unknown): Promise<unknown> => {
     readName('step', name);
+    isFunction('step', run);
     if (Object.hasOwn(kept, name)) return structuredClone(kept[name]?.value);
     const begun = underWay.get(name) ?? begin(name, run);
     underWay.set(name, begun);
