@@ -11,14 +11,15 @@ import { manifest, type Packed, packPackage, project } from './pack.ts';
 const run = promisify(execFile);
 const WAIT_MS = 180_000;
 /** Nobody should have to wait for more. Raise them for a reason: all that is there comes twice, for ESM and for CommonJS. */
-const BUDGET = { packedBytes: 930_000, unpackedBytes: 4_500_000 } as const;
+const BUDGET = { packedBytes: 960_000, unpackedBytes: 4_700_000 } as const;
 
 /** By entry: some of what it must export. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   fairlead: ['Scheduler', 'ConfigurationError', 'FUNCTION_BUNDLING', 'schedulerOutputs', 'EnvironmentError'],
   'fairlead/client': ['SchedulerClient', 'JobFailedError', 'ValidationError'],
-  'fairlead/worker': ['worker'],
-  'fairlead/fleet-worker': ['runFleetWorker'],
+  'fairlead/jobs': ['job', 'defineJobs', 'only'],
+  'fairlead/worker': ['worker', 'PermanentError', 'RetryAfterError'],
+  'fairlead/fleet-worker': ['runFleetWorker', 'PermanentError', 'RetryAfterError'],
   'fairlead/events': ['DETAIL_TYPE', 'EVENT_DETAILS', 'eventSchema'],
   'fairlead/metrics': ['METRICS', 'METRICS_NAMESPACE'],
   'fairlead/testing': ['startEmulator', 'emulatorEnvironment'],
