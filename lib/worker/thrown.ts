@@ -58,8 +58,9 @@ export function jobErrorOf(thrown: unknown): JobError {
 export function decisionOf(thrown: unknown, nowMs: number): HandlerDecision | undefined {
   if (!isObject(thrown)) return undefined;
   const field = (name: string): unknown => orUndefined(() => Reflect.get(thrown, name));
-  const name = attemptReasonOf(thrown) ?? field('name');
-  if (name === 'PermanentError' || name === 'PayloadRefused') return { retry: false };
+  if (attemptReasonOf(thrown) === 'PayloadRefused') return { retry: false };
+  const name = field('name');
+  if (name === 'PermanentError') return { retry: false };
   if (name !== 'RetryAfterError') return undefined;
   const [after, at] = [field('retryAfterMs'), field('retryAtMs')];
   const retryAtMs = typeof at === 'number' ? at : typeof after === 'number' ? nowMs + after : Number.NaN;

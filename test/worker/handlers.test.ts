@@ -403,6 +403,12 @@ describe('an error that decides', () => {
     );
     expect(await endAfter(foreign)).toMatchObject({ state: 'scheduled', runAtMs: NOW_MS + 7_000 });
     expect(await endAfter({ name: 'PermanentError' })).toMatchObject({ state: 'failed', attempt: 1 });
+    expect(await endAfter(Object.assign(new Error('m'), { name: 'PayloadRefused' }))).toMatchObject({
+      state: 'scheduled',
+    });
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    expect(await endAfter(proxy)).toMatchObject({ state: 'scheduled' });
     // It decides nothing that it cannot say.
     const hostile = { name: 'RetryAfterError', retryAfterMs: 'soon' };
     expect(await endAfter(hostile)).toMatchObject({ state: 'scheduled', runAtMs: NOW_MS + 1_000 });
