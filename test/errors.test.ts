@@ -4,7 +4,8 @@ import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 
 const project = resolve(import.meta.dirname, '..');
-const CLASSES_MAX = 20;
+/** Two of them handlers throw, and not Fairlead. */
+const CLASSES_MAX = 22;
 
 async function errorClasses(): Promise<ReadonlyMap<string, string>> {
   const names = new Map<string, string>();

@@ -18,6 +18,7 @@ const PHASE_OF: Readonly<Record<string, Phase>> = {
   startJob: 'start',
   receive: 'start',
   saveCheckpoint: 'start',
+  saveSteps: 'start',
   saveProgress: 'start',
   saveHung: 'finish',
   registerWorker: 'start',

@@ -11,6 +11,7 @@ import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Json } from '../core/job.ts';
+import { jsonOf } from '../core/json.ts';
 import type { Scope } from '../core/scope.ts';
 import { withArticle } from '../core/spelling.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
@@ -25,7 +26,6 @@ import {
   wholeNumber,
 } from '../submit/request.ts';
 import type { ClientJob } from './job.ts';
-import { jsonOf } from './json.ts';
 
 /** Bounds of the arguments. */
 export const CLIENT_LIMITS = {

@@ -1,6 +1,7 @@
 /** `client.schedules`: the client's verbs for recurring work. */
 import { ValidationError } from '../core/errors.ts';
 import type { JobState, Json } from '../core/job.ts';
+import { jsonOf } from '../core/json.ts';
 import type { FiringEntry, ScheduleRecord, ScheduleSpec } from '../core/recurring.ts';
 import { rulesOf } from '../core/recurring.ts';
 import { firesOf, inBlackout, jitterOf } from '../core/schedule.ts';
@@ -23,7 +24,6 @@ import { type CallKind, type CallOptions, eachWithSignal, optionsOf, withSignal 
 import { DeclaredJobs } from './declared-jobs.ts';
 import { NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
-import { jsonOf } from './json.ts';
 import type { TypedSchedule } from './typed.ts';
 
 /** The outcome of a firing, or of several in a row. */

@@ -90,5 +90,6 @@ function describe(value: unknown): string {
   if (Array.isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return 'an object';
   if (typeof value === 'function') return 'a function';
+  if (typeof value === 'bigint') return `the bigint ${value}`;
   return String(value);
 }

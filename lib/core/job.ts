@@ -13,6 +13,9 @@ export type JobMode = (typeof JOB_MODES)[number];
 /** JSON, as events and results carry it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
+/** Steps of a handler by their names. `value` is absent if the step gave none. */
+export type DoneSteps = Readonly<Record<string, { readonly value?: Json }>>;
+
 /** The fields that the planner knows of a job in a line. */
 export interface WaitingJob {
   readonly id: string;
@@ -179,6 +182,8 @@ export interface MovingJob extends WaitingJob {
   readonly error?: JobError | undefined;
   /** Saved by the last attempt, so that the next one can resume from it. */
   readonly checkpoint?: Json | undefined;
+  /** The values of the handler's steps that are done, by their names. Every later attempt has them. */
+  readonly steps?: DoneSteps | undefined;
   /** The last progress that the handler reported; absent if the worker's record has it. */
   readonly progress?: Json | undefined;
   /** When the job was first asked to stop. The worker of a running job decides by finishing it. */

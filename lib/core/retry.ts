@@ -46,8 +46,12 @@ export function ruleFor(policy: RetryPolicy, errorName: string): ErrorRule | und
   return policy.errors.find((rule) => rule.name === errorName || rule.name === '*');
 }
 
+/** What a handler decided by the error that it threw: whether its job is retried, or when. */
+export type HandlerDecision = { readonly retry: false } | { readonly retryAtMs: number };
+
 /**
- * The verdict on an attempt whose handler failed. A rule's `delayMs` replaces the policy's and is never cut by the
+ * The verdict on an attempt whose handler failed. What the handler decided comes before the rules and the backoff;
+ * `maxAttempts` ends the retries all the same. A rule's `delayMs` replaces the policy's and is never cut by the
  * policy's `maxDelayMs`.
  */
 export function afterFailure(
@@ -56,10 +60,14 @@ export function afterFailure(
   policy: RetryPolicy,
   random: number,
   nowMs: number,
+  decided?: HandlerDecision | undefined,
 ): FailureVerdict {
   const rule = ruleFor(policy, error.name);
   const maxAttempts = rule?.maxAttempts ?? policy.maxAttempts;
-  if (rule?.retry === false || job.attempt >= maxAttempts) return { kind: 'failed', error };
+  const mayRetry = decided === undefined ? rule?.retry !== false : 'retryAtMs' in decided;
+  if (!mayRetry || job.attempt >= maxAttempts) return { kind: 'failed', error };
+  if (decided !== undefined && 'retryAtMs' in decided)
+    return { kind: 'retry', error, runAtMs: Math.max(nowMs, decided.retryAtMs) };
   const delayMs = rule?.delayMs ?? policy.delayMs;
   const applied = { ...policy, delayMs, maxDelayMs: Math.max(policy.maxDelayMs, delayMs) };
   return { kind: 'retry', error, runAtMs: nowMs + backoffMs(applied, job.attempt, random) };

@@ -155,7 +155,7 @@ export function only<Declared extends Jobs, Type extends TypeOf<Declared>>(
   ) as Pick<Declared, Type>;
 }
 
-const isDefinition = (value: unknown): value is AnyJobDefinition =>
+export const isDefinition = (value: unknown): value is AnyJobDefinition =>
   typeof value === 'object' && value !== null && (value as Partial<AnyJobDefinition>).kind === 'job';
 
 /** The entries of declared jobs, checked. @throws ConfigurationError */

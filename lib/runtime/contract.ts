@@ -13,6 +13,8 @@ export type Random = () => number;
 
 /** A structured log with one line per entry. */
 export interface Log {
+  /** @default - such entries are dropped */
+  readonly debug?: ((message: string, fields?: Readonly<Record<string, unknown>>) => void) | undefined;
   readonly info: (message: string, fields?: Readonly<Record<string, unknown>>) => void;
   readonly warn: (message: string, fields?: Readonly<Record<string, unknown>>) => void;
   readonly error: (message: string, fields?: Readonly<Record<string, unknown>>) => void;

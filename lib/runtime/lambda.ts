@@ -8,6 +8,7 @@ import { MetricCollector } from '../metrics/collector.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Log } from './contract.ts';
 import { askedMetricsOf, emfWriter } from './emf.ts';
+import { fromLevel } from './system.ts';
 
 /** One invocation, as middy passes it to a middleware, which may change it. */
 export interface MiddlewareRequest<Event, Answer> {
@@ -63,21 +64,6 @@ export class LeanFormatter extends LogFormatter {
   }
 }
 
-/**
- * Drops entries below `POWERTOOLS_LOG_LEVEL`. Powertools would not do so: it prefers Lambda's own level, which a function
- * with JSON logs always has.
- */
-function quieted(log: Log, level = ''): Log {
-  const levels = ['INFO', 'WARN', 'ERROR', 'CRITICAL'];
-  const least = level.toUpperCase() === 'SILENT' ? levels.length : levels.indexOf(level.toUpperCase());
-  const nothing = (): void => {};
-  return {
-    info: least > 0 ? nothing : log.info,
-    warn: least > 1 ? nothing : log.warn,
-    error: least > 2 ? nothing : log.error,
-  };
-}
-
 export interface LambdaEntry {
   /** Each entry has the request's id, the function's name, and whether this was a cold start. */
   readonly log: Log;
@@ -110,8 +96,10 @@ export function lambdaEntry(): LambdaEntry {
   };
   return {
     metrics,
-    log: quieted(
+    // Powertools prefers Lambda's own level, which a function with JSON logs always has.
+    log: fromLevel(
       {
+        debug: (message, fields) => logger.debug(message, { ...fields }),
         info: (message, fields) => logger.info(message, { ...fields }),
         warn: (message, fields) => logger.warn(message, { ...fields }),
         error: (message, fields) => logger.error(message, { ...fields }),

@@ -31,11 +31,39 @@ function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** Writes each entry as one line of JSON, as log services expect it. */
+/** Drops entries below a level, as `POWERTOOLS_LOG_LEVEL` names it. @default INFO */
+export function fromLevel(log: Log, level = ''): Log {
+  const levels = ['DEBUG', 'INFO', 'WARN', 'ERROR', 'CRITICAL', 'SILENT'];
+  const at = levels.indexOf(level.toUpperCase());
+  const least = at === -1 ? 1 : at;
+  const nothing = (): void => {};
+  return {
+    debug: least > 0 ? undefined : log.debug,
+    info: least > 1 ? nothing : log.info,
+    warn: least > 2 ? nothing : log.warn,
+    error: least > 3 ? nothing : log.error,
+  };
+}
+
+/** Writes each entry as one line of JSON, as log services expect it. A field that JSON does not know becomes text. */
 export function jsonLog(write: (line: string) => void): Log {
   const entry =
     (level: string): Log['info'] =>
     (message, fields) =>
-      write(JSON.stringify({ level, message, ...fields }));
-  return { info: entry('info'), warn: entry('warn'), error: entry('error') };
+      write(lineOf({ level, message, ...fields }) ?? lineOf({ level, message }) ?? '');
+  return { debug: entry('debug'), info: entry('info'), warn: entry('warn'), error: entry('error') };
+}
+
+/** Undefined if a field cannot be read, or contains itself. */
+function lineOf(fields: Readonly<Record<string, unknown>>): string | undefined {
+  try {
+    return JSON.stringify(fields, (_, value: unknown) => {
+      if (typeof value === 'bigint') return String(value);
+      return value instanceof Error
+        ? { name: value.name, message: value.message, stack: value.stack }
+        : value;
+    });
+  } catch {
+    return undefined;
+  }
 }

@@ -10,6 +10,7 @@ import {
 import { show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JSON_LIMITS } from '../core/json.ts';
 import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { didYouMean } from '../core/spelling.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
@@ -17,10 +18,9 @@ import { ASKED_FIELDS, type AskedField, asked } from '../store/contract/job-fiel
 
 /** Bounds on what is accepted. They keep a job's item well under DynamoDB's limit of 400 KB. */
 export const REQUEST_LIMITS = {
-  /** UTF-8 bytes of the payload as JSON. */
-  payloadBytes: 64 * 1024,
-  /** Levels of nested arrays and objects. Recursive readers such as JSON.stringify overflow the stack at some thousand. */
-  payloadLevels: 100,
+  /** UTF-8 bytes as JSON. */
+  payloadBytes: JSON_LIMITS.bytes,
+  payloadLevels: JSON_LIMITS.levels,
   /** UTF-8 bytes of `idempotencyKey`, `fairnessKey` and `resourceId`, which become parts of index keys. */
   keyBytes: 512,
   /** UTF-8 bytes. */

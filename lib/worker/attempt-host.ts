@@ -5,12 +5,15 @@
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
+import { ValidationError } from '../core/errors.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
+import { jsonOf } from '../core/json.ts';
 import type { Metrics } from '../metrics/contract.ts';
 import type { Clock, Log } from '../runtime/contract.ts';
 import { PROGRESS_BYTES_MAX } from '../store/contract/bounds.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 import { AttemptError } from './errors.ts';
+import { jobErrorOf } from './thrown.ts';
 
 /** How often a worker looks up its running jobs by default. Jobs that end sooner cost no read. */
 export const WATCH_EVERY_MS = 10_000;
@@ -173,7 +176,7 @@ export function createDeadlines(clock: Clock): Deadlines {
 
 export interface Progress {
   /** Reports how far a job is. Progress that is not JSON of at most 1 KB is dropped with a warning. */
-  readonly say: (job: Job, said: Json) => void;
+  readonly say: (job: Job, said: unknown) => void;
   readonly end: () => void;
 }
 
@@ -205,10 +208,13 @@ export function throttleProgress({ clock, log, everyMs, pass }: ProgressOptions)
   return {
     say: (job, said) => {
       if (ended.signal.aborted) return;
-      const stored = storable(said);
-      if (stored === undefined) {
+      let stored: Json;
+      try {
+        stored = progressIn(said);
+      } catch (error) {
         log.warn(`progress is dropped: it is not JSON of at most ${PROGRESS_BYTES_MAX} bytes`, {
           jobId: job.id,
+          error: jobErrorOf(error).message,
         });
         return;
       }
@@ -221,14 +227,12 @@ export function throttleProgress({ clock, log, everyMs, pass }: ProgressOptions)
   };
 }
 
-/** The progress as JSON holds it; undefined if it is not JSON or is too large. */
-function storable(said: Json): Json | undefined {
-  try {
-    const text = JSON.stringify(said);
-    return Buffer.byteLength(text, 'utf8') <= PROGRESS_BYTES_MAX ? (JSON.parse(text) as Json) : undefined;
-  } catch {
-    return undefined;
-  }
+/** A copy of the progress as JSON. @throws ValidationError - it is not JSON, or too large */
+function progressIn(said: unknown): Json {
+  const json = jsonOf(said, 'report');
+  const bytes = Buffer.byteLength(JSON.stringify(json), 'utf8');
+  if (bytes <= PROGRESS_BYTES_MAX) return json;
+  throw new ValidationError('', `it has ${bytes} bytes`);
 }
 
 /**

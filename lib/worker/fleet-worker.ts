@@ -8,28 +8,37 @@ import { availableParallelism, hostname } from 'node:os';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
-import { type Check, isBoolean, objectOf } from '../core/read-fields.ts';
+import { type Check, isBoolean } from '../core/read-fields.ts';
 import { Declarations, type VersionedDeclaration } from '../declaration/declaration.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
 import { askedMetricsOf } from '../runtime/emf.ts';
 import { requiredVariable } from '../runtime/environment.ts';
 import { processMetrics } from '../runtime/process-metrics.ts';
-import { jsonLog, systemClock } from '../runtime/system.ts';
+import { fromLevel, jsonLog, systemClock } from '../runtime/system.ts';
 import { processVitals } from '../runtime/vitals.ts';
 import type { WorkerLoad } from '../store/contract/records.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { readHandlers } from './handlers.ts';
+import { clientFrom } from './client.ts';
+import { type HandlingArguments, type HandlingOptions, readHandling } from './handlers.ts';
 import { requireTimelyHeartbeat, WORKER_CHECKS, type WorkerReport } from './process/options.ts';
 import { runWorker } from './process/process.ts';
 import type { JobHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
 
-export { AttemptError, type AttemptReason, WorkerStoppedError } from './errors.ts';
+export {
+  AttemptError,
+  type AttemptReason,
+  PermanentError,
+  RetryAfterError,
+  WorkerStoppedError,
+} from './errors.ts';
+export type { HandlerOf, HandlersOf, HandlingOptions, JobMiddleware, MiddlewareContext } from './handlers.ts';
 export type { WorkerEnd, WorkerReport } from './process/options.ts';
-export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
+export type { JobContext, JobHandler, JobHandlers, JobLog } from './run-job.ts';
 
-export interface FleetWorkerOptions {
+export interface FleetWorkerOptions extends HandlingOptions {
   /** How many jobs run at once: 1 to 2,000. @default - one for each processor */
   readonly slots?: number | undefined;
   /**
@@ -80,7 +89,7 @@ const required = (name: string): string =>
     ': give the process the environment that `scheduler.workerEnvironment(fleet)` returns',
   );
 
-const OPTION_CHECKS: Readonly<Record<keyof FleetWorkerOptions, Check>> = {
+const OPTION_CHECKS: Readonly<Record<Exclude<keyof FleetWorkerOptions, keyof HandlingOptions>, Check>> = {
   ...WORKER_CHECKS,
   metrics: isBoolean,
 };
@@ -114,28 +123,34 @@ async function readDeclaration(
 }
 
 /**
- * Runs a worker of a fleet until SIGTERM or SIGINT, with one handler for each of its job types. A second signal ends the
+ * Runs a worker of a fleet until SIGTERM or SIGINT, with one handler for each of its job types. With declared jobs, the
+ * compiler and the running worker both check the handlers, what they get and what they return. A second signal ends the
  * process at once. If the worker ends for another reason, `process.exitCode` is 1, so that a supervisor starts it again.
  *
  * ```ts
+ * await runFleetWorker(only(jobs, 'report'), { report: async ({ month }, ctx) => build(month) }, { slots: 2 });
  * await runFleetWorker({ render: async (payload, { signal, checkpoint }) => render(payload, signal) }, { slots: 2 });
  * ```
  *
+ * @param given - declared jobs, followed by their handlers; or handlers of jobs that are not declared
+ * @param rest - the handlers of declared jobs, and options
  * @returns why the worker ended, and how many attempts had each outcome
  * @throws ConfigurationError - the options, the fleet or the handlers do not fit
  * @throws EnvironmentError - `FAIRLEAD_FLEET`, `FAIRLEAD_TABLE` or `FAIRLEAD_WAKE_QUEUE` is not set
  */
-export async function runFleetWorker(
-  handlers: JobHandlers,
-  options: FleetWorkerOptions = {},
+export async function runFleetWorker<const Given extends Jobs | JobHandlers>(
+  given: Given,
+  ...rest: HandlingArguments<Given, FleetWorkerOptions>
 ): Promise<WorkerReport> {
-  objectOf(OPTION_CHECKS)('options', options);
+  const { handlers, jobs, options } = readHandling<FleetWorkerOptions>(given, rest, OPTION_CHECKS);
   requireTimelyHeartbeat(options);
-  readHandlers(handlers);
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
-  const log = jsonLog((line) => console.log(line));
+  const log = fromLevel(
+    jsonLog((line) => console.log(line)),
+    process.env.POWERTOOLS_LOG_LEVEL,
+  );
   const output =
     (options.metrics ?? !areMetricsDisabled())
       ? processMetrics(table, systemClock, (line) => console.log(line), askedMetricsOf(process.env))
@@ -159,6 +174,7 @@ export async function runFleetWorker(
     console.error(reason);
     process.exit(FAILED);
   };
+  const client = await clientFrom(process.env, jobs);
   const shutdown = new AbortController();
   const onSignal = (name: NodeJS.Signals): void => {
     if (shutdown.signal.aborted) exit(`${name} again: ending at once`);
@@ -183,6 +199,7 @@ export async function runFleetWorker(
       clock: systemClock,
       random: Math.random,
       log,
+      client: client.get,
       metrics: output?.metrics,
       fleet,
       slots: options.slots ?? availableParallelism(),
@@ -204,6 +221,7 @@ export async function runFleetWorker(
     process.off('SIGTERM', onSignal);
     process.off('SIGINT', onSignal);
     vitals.stop();
+    client.close();
     dynamodb.destroy();
     sqs.destroy();
   }

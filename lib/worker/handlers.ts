@@ -1,9 +1,112 @@
 /**
- * Checks a worker author's handlers when the worker is created, so that mistakes show before the first job arrives.
+ * A worker author's handlers: their types, their check when the worker is created, so that mistakes show before the
+ * first job arrives, and what surrounds each run of a handler: the schemas of its type and the middlewares.
  */
 import { ConfigurationError } from '../core/errors.ts';
-import { type Check, isFunction, objectOf } from '../core/read-fields.ts';
-import type { JobHandlers } from './run-job.ts';
+import { type Check, isFunction, objectOf, readArray } from '../core/read-fields.ts';
+import { didYouMean } from '../core/spelling.ts';
+import {
+  type AnyJobDefinition,
+  isDefinition,
+  type Jobs,
+  type PayloadOf,
+  type ReturnedOf,
+  readDefinitions,
+  type TypeOf,
+} from '../jobs/jobs.ts';
+import { type AnySchema, checkBySchema } from '../jobs/schema.ts';
+import { untilAborted } from '../runtime/abort.ts';
+import { AttemptError } from './errors.ts';
+import type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
+
+/** A handler of a declared job type. */
+// biome-ignore lint/suspicious/noExplicitAny: a handler may serve its type in any worker
+export type HandlerOf<Definition extends AnyJobDefinition, Declared extends Jobs = any> = (
+  payload: PayloadOf<Definition>,
+  context: JobContext<Declared>,
+) => Promise<ReturnedOf<Definition>> | ReturnedOf<Definition>;
+
+/** One handler for each declared type, by its name. */
+export type HandlersOf<Declared extends Jobs> = {
+  readonly [Type in TypeOf<Declared>]: HandlerOf<Declared[Type], Declared>;
+};
+
+/** A handler's context with its payload, as the middlewares around the handler get it. */
+export interface MiddlewareContext extends JobContext {
+  /** The payload as the handler gets it: checked by the schema of its type. */
+  readonly payload: unknown;
+}
+
+/**
+ * Surrounds each run of a handler, within the attempt's time. `next` runs the next middleware, or the handler, and
+ * answers its result. What the middleware returns is the result, so return what `next` answered. If it throws, the
+ * attempt fails as if the handler had thrown. If it does not call `next`, the handler does not run, and the attempt
+ * ends with what the middleware returned. A second call of `next` is an error.
+ *
+ * @example
+ * const timed: JobMiddleware = async (ctx, next) => {
+ *   const result = await next();
+ *   ctx.log.info('done', { leftMs: ctx.remainingMs() });
+ *   return result;
+ * };
+ */
+export type JobMiddleware = (context: MiddlewareContext, next: () => Promise<unknown>) => unknown;
+
+/** Options of a worker function, and of a worker process. */
+export interface HandlingOptions {
+  /** Middlewares around each run of a handler. The first is the outermost. @default - none */
+  readonly use?: readonly JobMiddleware[] | undefined;
+}
+
+/** What follows the first argument of a worker: handlers for declared jobs, and options. */
+export type HandlingArguments<Given, Options> = [Given] extends [never]
+  ? [options?: Options]
+  : Given extends Jobs
+    ? [handlers: HandlersOf<Given>, options?: Options]
+    : [options?: Options];
+
+/** A worker's arguments, read. */
+export interface ReadHandling<Options> {
+  /** Undefined without a declaration. */
+  readonly jobs: Jobs | undefined;
+  /** By job type, each with its schemas and the middlewares around it. */
+  readonly handlers: JobHandlers;
+  readonly options: Options;
+}
+
+const isMiddlewares: Check = (field, value) => {
+  for (const [at, each] of readArray(field, value, MIDDLEWARES_MAX).entries())
+    isFunction(`${field}[${at}]`, each);
+};
+/** More of them are a mistake, such as a list that grows with each request. */
+const MIDDLEWARES_MAX = 100;
+
+/**
+ * Reads `(jobs, handlers, options)` or `(handlers, options)`.
+ *
+ * @param checks - of further options
+ * @throws ConfigurationError - a declared type has no handler, a handler has no declared type, or an option is wrong
+ */
+export function readHandling<Options extends HandlingOptions>(
+  given: unknown,
+  rest: readonly unknown[],
+  checks: Readonly<Record<string, Check>> = {},
+): ReadHandling<Options> {
+  const isTyped = typeof given === 'object' && given !== null && Object.values(given).some(isDefinition);
+  const [handlers, options = {}] = isTyped ? rest : [given, ...rest];
+  objectOf({ ...checks, use: isMiddlewares })('options', options);
+  const declared = isTyped ? new Map(readDefinitions(given)) : undefined;
+  const read = readHandlers(handlers);
+  if (declared !== undefined) requireExhaustive([...declared.keys()], read);
+  const { use = [] } = options as Options;
+  return {
+    jobs: isTyped ? (given as Jobs) : undefined,
+    options: options as Options,
+    handlers: Object.fromEntries(
+      Object.entries(read).map(([type, handler]) => [type, surrounded(handler, declared?.get(type), use)]),
+    ),
+  };
+}
 
 /**
  * A copy of the handlers by job type, without those that are undefined.
@@ -29,3 +132,97 @@ const functionChecks = (handlers: unknown): Readonly<Record<string, Check>> =>
   typeof handlers === 'object' && handlers !== null
     ? Object.fromEntries(Object.keys(handlers).map((type) => [type, isFunction]))
     : {};
+
+function requireExhaustive(declared: readonly string[], handlers: JobHandlers): void {
+  for (const type of Object.keys(handlers)) {
+    if (declared.includes(type)) continue;
+    throw new ConfigurationError(
+      `handlers.${type}`,
+      handlers[type],
+      'is not a declared job type',
+      `${didYouMean(type, declared)}Declared are: ${declared.join(', ')}.`,
+    );
+  }
+  const missing = declared.filter((type) => !Object.hasOwn(handlers, type));
+  if (missing.length === 0) return;
+  throw new ConfigurationError(
+    'handlers',
+    handlers,
+    `has none for ${missing.join(', ')}`,
+    'Give a handler for each declared type, or name the types that this fleet serves: only(jobs, …).',
+  );
+}
+
+/** The handler as an attempt runs it. */
+function surrounded(
+  handler: JobHandler,
+  definition: AnyJobDefinition | undefined,
+  use: readonly JobMiddleware[],
+): JobHandler {
+  if (definition === undefined && use.length === 0) return handler;
+  return async (sent, context) => {
+    const payload = await checkedInTime(definition?.payload, sent, 'payload', context);
+    const within = Object.assign(context, { payload });
+    const returned = await throughAll(use, within, async () => handler(payload as never, context));
+    await checkedInTime(definition?.result, returned, 'result', context);
+    return returned;
+  };
+}
+
+const REFUSED = {
+  payload: ['PayloadRefused', 'the payload'],
+  result: ['ResultRefused', "the handler's result"],
+} as const;
+
+/**
+ * The value as its schema reads it.
+ *
+ * @throws AttemptError - the value does not fit
+ * @throws the attempt's end - it came before the schema answered
+ */
+async function checkedInTime(
+  schema: AnySchema | undefined,
+  value: unknown,
+  name: keyof typeof REFUSED,
+  context: JobContext,
+): Promise<unknown> {
+  if (schema === undefined) return value;
+  const { signal } = context;
+  const checking = checkBySchema(schema, value, name);
+  // A result counts that comes soon after its worker was told to end.
+  const checked = await (signal.aborted ? checking : untilAborted(checking, signal));
+  if (checked === undefined) throw signal.reason;
+  if (checked.kind === 'accepted') return checked.value;
+  const [refused, what] = REFUSED[name];
+  throw new AttemptError(
+    refused,
+    `${what} does not fit the schema of its type: ${checked.path}: ${checked.reason}`,
+  );
+}
+
+function throughAll(
+  use: readonly JobMiddleware[],
+  context: MiddlewareContext,
+  handle: () => Promise<unknown>,
+): Promise<unknown> {
+  const runFrom = async (at: number): Promise<unknown> => {
+    const middleware = use[at];
+    if (middleware === undefined) return handle();
+    let rest: Promise<unknown> | undefined;
+    const next = (): Promise<unknown> => {
+      if (rest !== undefined)
+        throw new Error(`use[${at}] called next() a second time; a handler runs once in each attempt`);
+      rest = runFrom(at + 1);
+      // A middleware that does not await it must not end the process by its failure.
+      rest.catch(() => {});
+      return rest;
+    };
+    try {
+      return await middleware(context, next);
+    } finally {
+      // An attempt is not over while its handler runs.
+      await rest?.catch(() => {});
+    }
+  };
+  return runFrom(0);
+}

@@ -50,8 +50,7 @@ export function lambdaWorker(
   let hasWarned = false;
   return async (event, lambda) => {
     const given = await parts();
-    const { store, configuration, typeUnder, declared, declaredAtMs, clock, random, log, metrics, exit } =
-      given;
+    const { store, configuration, clock, log, metrics, exit } = given;
     const loopUse = given.measureLoop?.();
     const worker = {
       workerId: `${lambda.functionName}/${lambda.awsRequestId}`,
@@ -86,14 +85,7 @@ export function lambdaWorker(
       });
       const outcome = await runJob(
         {
-          store,
-          configuration,
-          typeUnder,
-          declared,
-          declaredAtMs,
-          clock,
-          random,
-          log,
+          ...given,
           worker,
           life,
           signal: over.signal,

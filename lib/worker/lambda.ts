@@ -3,16 +3,25 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { Declarations } from '../declaration/declaration.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { requiredVariable } from '../runtime/environment.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { readHandlers } from './handlers.ts';
+import { clientFrom } from './client.ts';
+import { type HandlingArguments, type HandlingOptions, readHandling } from './handlers.ts';
 import { type LoopUse, lambdaWorker, type WorkerParts } from './lambda-batch.ts';
 import type { JobHandlers } from './run-job.ts';
 
-export { AttemptError, type AttemptReason, WorkerStoppedError } from './errors.ts';
-export type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
+export {
+  AttemptError,
+  type AttemptReason,
+  PermanentError,
+  RetryAfterError,
+  WorkerStoppedError,
+} from './errors.ts';
+export type { HandlerOf, HandlersOf, HandlingOptions, JobMiddleware, MiddlewareContext } from './handlers.ts';
+export type { JobContext, JobHandler, JobHandlers, JobLog } from './run-job.ts';
 export { fromSqsHandler } from './sqs-handler.ts';
 
 /** Timeouts are short enough that a request that hangs is tried again within the invocation. */
@@ -42,7 +51,10 @@ type Telemetry = Pick<LambdaEntry, 'log' | 'metrics'>;
  * Built once per cold start, with the declaration of that moment. Newer terms are read when a job comes that was
  * claimed under them.
  */
-async function partsFromEnvironment({ log, metrics }: Telemetry): Promise<WorkerParts> {
+async function partsFromEnvironment(
+  { log, metrics }: Telemetry,
+  jobs: Jobs | undefined,
+): Promise<WorkerParts> {
   const store = new DynamoJobStore({
     client: new DynamoDBClient(REQUESTS),
     table: required('FAIRLEAD_TABLE'),
@@ -50,7 +62,10 @@ async function partsFromEnvironment({ log, metrics }: Telemetry): Promise<Worker
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
-  const { configuration, version: declared, declaredAtMs } = await declarations.current();
+  const [{ configuration, version: declared, declaredAtMs }, client] = await Promise.all([
+    declarations.current(),
+    clientFrom(process.env, jobs),
+  ]);
   return {
     store,
     configuration,
@@ -60,6 +75,7 @@ async function partsFromEnvironment({ log, metrics }: Telemetry): Promise<Worker
     clock: systemClock,
     random: Math.random,
     log,
+    client: client.get,
     metrics,
     measureLoop,
     exit: (reason) => {
@@ -73,23 +89,30 @@ async function partsFromEnvironment({ log, metrics }: Telemetry): Promise<Worker
 export type WorkerHandler = LambdaHandler<SQSEvent, SQSBatchResponse>;
 
 /**
- * Makes a Lambda handler from functions, one for each job type of the fleet. The environment is read with the first
- * invocation, which fails with an `EnvironmentError` if `FAIRLEAD_TABLE` is not set.
+ * Makes a Lambda handler from functions, one for each job type of the fleet. With declared jobs, the compiler and the
+ * running worker both check that each type has its handler, what a handler gets and what it returns. The environment is
+ * read with the first invocation, which fails with an `EnvironmentError` if `FAIRLEAD_TABLE` is not set.
  *
  * ```ts
+ * export const handler = worker(only(jobs, 'thumbnail'), { thumbnail: async ({ key }, ctx) => ({ width: 640 }) });
  * export const handler = worker({ resize: async (payload, { signal }) => ({ width: 640 }) });
  * ```
  *
- * @throws ConfigurationError - there is no handler, or one is not a function
+ * @param given - declared jobs, followed by their handlers; or handlers of jobs that are not declared
+ * @param rest - the handlers of declared jobs, and options: `{ use }`
+ * @throws ConfigurationError - a handler is missing, superfluous or not a function, or an option is wrong
  */
-export function worker(handlers: JobHandlers): WorkerHandler {
-  const read = readHandlers(handlers);
+export function worker<const Given extends Jobs | JobHandlers>(
+  given: Given,
+  ...rest: HandlingArguments<Given, HandlingOptions>
+): WorkerHandler {
+  const { handlers, jobs } = readHandling(given, rest);
   const { log, metrics, wrap } = lambdaEntry();
   let parts: WorkerParts | undefined;
   return wrap(
     lambdaWorker(async () => {
-      parts ??= await partsFromEnvironment({ log, metrics });
+      parts ??= await partsFromEnvironment({ log, metrics }, jobs);
       return parts;
-    }, read),
+    }, handlers),
   );
 }

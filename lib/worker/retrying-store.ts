@@ -9,7 +9,7 @@ import type { WorkerStore } from '../store/contract/core.ts';
 /** The store verbs that an attempt needs. */
 export type AttemptStore = Pick<
   WorkerStore,
-  'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint' | 'saveHung'
+  'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint' | 'saveSteps' | 'saveHung'
 >;
 
 /** With the delays below these tries take about half a minute, which is longer than a lease. */
@@ -55,6 +55,7 @@ export function retryingStore(
     finishJob: retrying('finishJob', over, (request) => store.finishJob(request)),
     loseWorker: retrying('loseWorker', over, (request) => store.loseWorker(request)),
     saveHung: retrying('saveHung', lost, (request) => store.saveHung(request)),
+    saveSteps: retrying('saveSteps', lost, (request) => store.saveSteps(request)),
     saveCheckpoint: retrying('saveCheckpoint', lost, (request) => store.saveCheckpoint(request)),
   };
 }

@@ -15,9 +15,15 @@ import {
   withoutStack,
 } from '../core/job.ts';
 import type { Verdict } from '../core/life-cycle.ts';
-import { afterFailure, afterRelease, afterWorkerLost, hungError } from '../core/retry.ts';
-import { withArticle } from '../core/spelling.ts';
+import {
+  afterFailure,
+  afterRelease,
+  afterWorkerLost,
+  type HandlerDecision,
+  hungError,
+} from '../core/retry.ts';
 import type { DeclarationState } from '../declaration/declaration.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -25,12 +31,18 @@ import { type Instant, instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerIdentity } from '../store/contract/records.ts';
 import type { FinishOutcome } from '../store/contract/requests.ts';
 import { createDeadlines, type Deadlines, type Watch } from './attempt-host.ts';
-import { AttemptError, type AttemptReason, isAttemptError, WorkerStoppedError } from './errors.ts';
+import { clientMissing, type WorkerClient } from './client.ts';
+import { AttemptError, isAttemptError, WorkerStoppedError } from './errors.ts';
+import { checkpointOf, RESULT, type RunStep, stepsOf, storable } from './kept.ts';
 import type { AttemptStore } from './retrying-store.ts';
-import { jobErrorOf } from './thrown.ts';
+import { decisionOf, jobErrorOf } from './thrown.ts';
 
 /** A handler's second argument, beside the payload. */
-export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
+// biome-ignore lint/suspicious/noExplicitAny: a function of any worker's context takes this one
+export interface JobContext<Declared extends Jobs = any>
+  extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
+  readonly id: string;
+  /** The same as `id`. */
   readonly jobId: string;
   /** The job's trace (W3C Trace Context), as its producer gave it. Start your spans under it and pass it on. */
   readonly traceparent?: string | undefined;
@@ -44,12 +56,41 @@ export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey'
    * process that was suspended notices its end by that call, before any event.
    */
   readonly signal: AbortSignal;
+  /** The end of the attempt's time, when `signal` aborts with `JobTimeout`. */
+  readonly deadline: Date;
+  /** How many milliseconds of the attempt's time are left: 0 or more. */
+  readonly remainingMs: () => number;
+  /** The worker's log, with `jobId`, `type` and `attempt` on each line. */
+  readonly log: JobLog;
+  /**
+   * Runs a part of the work once: when it has ended, its value is stored on the job, with one write, and every later
+   * attempt gets that value instead of running the part again, after a failure, a release or a lost worker alike.
+   *
+   * The name is the step's identity: 1 to 100 characters, one name for each step of a job. Two calls with one name are
+   * one step. Steps may run side by side. A value is JSON, and the values of all steps of a job have at most 64 KB;
+   * values are stored apart from `checkpoint`. A part that throws is not done: it may be called again. If the process
+   * ends between the part's effect and the write, the part runs again, so give effects an idempotency key of their own,
+   * such as `${ctx.id}/charge`.
+   *
+   * @example const charge = await ctx.step('charge', () => payments.charge(order, { idempotencyKey: `${ctx.id}/charge` }));
+   * @throws ConfigurationError - the name is wrong
+   * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more; stop
+   * @throws AttemptError - `CheckpointRefused`: the value is not JSON, or too large
+   * @throws the attempt's end - `signal` has aborted: no step begins
+   */
+  readonly step: RunStep;
+  /**
+   * A client of the worker's scheduler, made with its first use and shared by all jobs of the process.
+   *
+   * @throws EnvironmentError - `FAIRLEAD_TABLE` or `FAIRLEAD_WAKE_QUEUE` is not set
+   */
+  readonly client: WorkerClient<Declared>;
   /**
    * Reports how far the job is, as JSON of at most 1 KB; larger progress is dropped with a warning. A process stores
    * it with its next heartbeat (if all its jobs report more than 100 KB, the longest are left out). A function stores
    * it on the job, at once and then at most every 5 s, with one write each time.
    */
-  readonly heartbeat: (progress: Json) => void;
+  readonly heartbeat: (progress: unknown) => void;
   /**
    * Stores data from which the next attempt can continue if this one does not end. Each call is one write: call it
    * every few seconds, not for every record.
@@ -57,7 +98,7 @@ export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey'
    * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more; stop
    * @throws AttemptError - `CheckpointRefused`: the data are not JSON, or larger than 64 KB
    */
-  readonly checkpoint: (data: Json) => Promise<void>;
+  readonly checkpoint: (data: unknown) => Promise<void>;
   /**
    * The last checkpoint of this or an earlier attempt, as it was when this attempt began. After a lost worker only
    * types with `onWorkerLost: 'resume'` get it; others begin from the start.
@@ -65,11 +106,17 @@ export interface JobContext extends Pick<Job, 'type' | 'attempt' | 'fairnessKey'
   readonly lastCheckpoint?: Json | undefined;
 }
 
+/** Writes lines about one job. Fields are plain data; an error among them is written with its message and stack. */
+export interface JobLog extends Log {
+  /** Written if `POWERTOOLS_LOG_LEVEL` is `DEBUG`. */
+  readonly debug: Log['info'];
+}
+
 /**
  * A user's function for one job type. Its return value is the job's result, at most 64 KB of JSON; an error that it
  * throws fails the attempt.
  */
-export type JobHandler = (payload: Json, context: JobContext) => Promise<Json | undefined> | Json | undefined;
+export type JobHandler = (payload: Json, context: JobContext<Jobs>) => unknown;
 
 export type JobHandlers = Readonly<Record<string, JobHandler>>;
 
@@ -109,13 +156,15 @@ export interface RunContext {
    * function is called when it has really ended.
    */
   readonly onHandling?: ((job: Job, endsInMs: number) => () => void) | undefined;
-  readonly onProgress?: ((job: Job, progress: Json) => void) | undefined;
+  readonly onProgress?: ((job: Job, progress: unknown) => void) | undefined;
+  /** The client of handlers. @default - reading it throws */
+  readonly client?: (() => WorkerClient) | undefined;
 }
 
 /** The part of the context that all attempts of one function or process share. */
 export type HostContext = Pick<
   RunContext,
-  'configuration' | 'typeUnder' | 'declared' | 'declaredAtMs' | 'clock' | 'random' | 'log'
+  'configuration' | 'typeUnder' | 'declared' | 'declaredAtMs' | 'clock' | 'random' | 'log' | 'client'
 >;
 
 /**
@@ -123,51 +172,6 @@ export type HostContext = Pick<
  * counts. `released`: the worker ended before the handler did, or could not begin it, and gave the job back.
  */
 export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'released' | 'superseded';
-
-const RESULT_BYTES_MAX = 64 * 1024;
-const CHECKPOINT_BYTES_MAX = 64 * 1024;
-
-interface Storable {
-  readonly what: string;
-  readonly bytesMax: number;
-  /** Two pieces of advice: for data that are not JSON, and for data that are too large. */
-  readonly waysOut: readonly [string, string];
-  readonly refused: AttemptReason;
-}
-
-const RESULT: Storable = {
-  what: "the handler's result",
-  bytesMax: RESULT_BYTES_MAX,
-  waysOut: ['return plain data', 'store it elsewhere and return a reference'],
-  refused: 'ResultRefused',
-};
-
-const CHECKPOINT: Storable = {
-  what: 'the checkpoint',
-  bytesMax: CHECKPOINT_BYTES_MAX,
-  waysOut: ['keep plain data', 'store it elsewhere and keep a reference'],
-  refused: 'CheckpointRefused',
-};
-
-/** Data from a handler as JSON will store them. @throws AttemptError if they are not JSON or are too large */
-function storable(data: Json | undefined, { what, bytesMax, waysOut, refused }: Storable): Json {
-  if (data === undefined || data === null) return null;
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(data);
-  } catch (cause) {
-    throw new AttemptError(refused, `${what} is not JSON: ${jobErrorOf(cause).message}; ${waysOut[0]}`);
-  }
-  if (text === undefined)
-    throw new AttemptError(refused, `${what} is not JSON: ${withArticle(typeof data)}; ${waysOut[0]}`);
-  const bytes = Buffer.byteLength(text, 'utf8');
-  if (bytes > bytesMax)
-    throw new AttemptError(
-      refused,
-      `${what} has ${bytes} bytes, at most ${bytesMax} are kept; ${waysOut[1]}`,
-    );
-  return JSON.parse(text) as Json;
-}
 
 /** How long a handler that was told to stop may take, unless its process ends earlier. */
 export const STOP_GRACE_MS = 5_000;
@@ -179,11 +183,16 @@ interface AttemptTime {
   readonly graceMs: number;
 }
 
-/** Carries what the handler threw, after `jobErrorOf` has read it. No other code looks at the thrown value. */
-class HandlerThrew {
-  readonly failure: JobError;
+/** What the handler threw, after `thrown.ts` has read it. No other code looks at the thrown value. */
+interface Failure {
+  readonly error: JobError;
+  readonly decided: HandlerDecision | undefined;
+}
 
-  constructor(failure: JobError) {
+class HandlerThrew {
+  readonly failure: Failure;
+
+  constructor(failure: Failure) {
     this.failure = failure;
   }
 }
@@ -196,33 +205,61 @@ const timeoutError = (timeoutMs: number): AttemptError =>
 
 /** How a handler ended. */
 type HandlerEnd =
-  | { readonly kind: 'returned'; readonly result: Json | undefined }
-  | { readonly kind: 'threw'; readonly failure: JobError };
+  | { readonly kind: 'returned'; readonly result: unknown }
+  | { readonly kind: 'threw'; readonly failure: Failure };
 const LATE = { kind: 'late' } as const;
 
-/**
- * A handler's `checkpoint`. A failure that the handler does not await is logged, and does not end the process: other
- * jobs run in it.
- */
-function checkpointOf(
-  { store, worker, log }: RunContext,
-  job: MovingJob,
-  stop: (reason: Error) => void,
-): JobContext['checkpoint'] {
-  const save = async (data: Json): Promise<void> => {
-    const checkpoint = storable(data, CHECKPOINT);
-    if ((await store.saveCheckpoint({ job, worker, checkpoint })) === 'applied') return;
-    const reason = new AttemptError('JobSuperseded', `job ${job.id} is not held by this attempt any more`);
-    stop(reason);
-    throw reason;
+/** The running attempt, as its handler's context shows it. */
+interface Running {
+  readonly began: Instant;
+  readonly timeoutMs: number;
+  readonly abort: LazyAbort;
+  readonly stop: (reason: Error) => void;
+}
+
+/** A handler's context. Its fields are the handler's to replace, such as a signal that aborts for one more reason. */
+function contextFor(
+  { store, worker, clock, log, onProgress, client = clientMissing }: RunContext,
+  job: Job,
+  { began, timeoutMs, abort, stop }: Running,
+): JobContext {
+  const keeping = { store, job, worker, log, stop };
+  let own: AbortSignal | undefined;
+  const shown: Omit<JobContext, 'client'> = {
+    id: job.id,
+    jobId: job.id,
+    type: job.type,
+    attempt: job.attempt,
+    fairnessKey: job.fairnessKey,
+    resourceId: job.resourceId,
+    traceparent: job.traceparent,
+    fencingToken: job.version,
+    get signal() {
+      return own ?? abort.signal;
+    },
+    set signal(given) {
+      own = given;
+    },
+    deadline: new Date(began.wallMs + timeoutMs),
+    remainingMs: () => Math.max(0, timeoutMs - sinceMs(clock, began)),
+    log: jobLogOf(log, job),
+    step: stepsOf(keeping, () => context.signal),
+    heartbeat: (progress) => onProgress?.(job, progress),
+    checkpoint: checkpointOf(keeping),
+    lastCheckpoint: job.checkpoint,
   };
-  return (data) => {
-    const saved = save(data);
-    saved.catch((error: unknown) =>
-      log.warn('a checkpoint was not kept', { jobId: job.id, error: String(error) }),
-    );
-    return saved;
-  };
+  // A copy of the context does not read it.
+  const context = Object.defineProperty(shown, 'client', { get: client }) as JobContext;
+  return context;
+}
+
+/** The log with the job's fields on each line, which come before a handler's fields of the same names. */
+function jobLogOf(log: Log, { id: jobId, type, attempt }: Job): JobLog {
+  const write =
+    (level: keyof JobLog): Log['info'] =>
+    (message, fields) =>
+      log[level]?.(message, { ...fields, jobId, type, attempt });
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
 }
 
 /**
@@ -265,28 +302,9 @@ async function runHandler(
   context.signal?.addEventListener('abort', stopWithWorker);
   const endWatch = context.watch?.(job, stop);
   const stopInTime = (): void => stop(timeoutError(timeoutMs));
-  // A wrapper of the handler may replace its signal.
-  let own: AbortSignal | undefined;
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
   const running = (async () =>
-    handler(job.payload, {
-      jobId: job.id,
-      type: job.type,
-      attempt: job.attempt,
-      fairnessKey: job.fairnessKey,
-      resourceId: job.resourceId,
-      traceparent: job.traceparent,
-      fencingToken: job.version,
-      get signal() {
-        return own ?? abort.signal;
-      },
-      set signal(given) {
-        own = given;
-      },
-      heartbeat: (progress) => context.onProgress?.(job, progress),
-      checkpoint: checkpointOf(context, job, stop),
-      lastCheckpoint: job.checkpoint,
-    }))();
+    handler(job.payload, contextFor(context, job, { began, timeoutMs, abort, stop })))();
   const over = (ended: HandlerEnd): HandlerEnd => {
     onHandled?.();
     settle(ended);
@@ -294,7 +312,11 @@ async function runHandler(
   };
   const settled = running.then(
     (result) => over({ kind: 'returned', result }),
-    (thrown: unknown) => over({ kind: 'threw', failure: jobErrorOf(thrown) }),
+    (thrown: unknown) =>
+      over({
+        kind: 'threw',
+        failure: { error: jobErrorOf(thrown), decided: decisionOf(thrown, clock.nowMs()) },
+      }),
   );
   const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
@@ -574,11 +596,14 @@ function endingOf(
   const isMissing = isAttemptError(error, 'MissingHandler') && type !== undefined;
   if (isMissing && mayGiveBack && mayBeRollingOut(context, job))
     return releasedEnding(error.message, nowMs + ROLLOUT_MS, false);
-  const failure = error instanceof HandlerThrew ? error.failure : withoutStack(jobErrorOf(error));
+  const { error: failure, decided } =
+    error instanceof HandlerThrew
+      ? error.failure
+      : { error: withoutStack(jobErrorOf(error)), decided: undefined };
   const isFinal = isAttemptError(error, 'MissingHandler', 'JobUnreadable');
   return type === undefined || isFinal
     ? { kind: 'failed', error: failure }
-    : afterFailure(job, failure, type.retry, random(), nowMs);
+    : afterFailure(job, failure, type.retry, random(), nowMs, decided);
 }
 
 const releasedEnding = (message: string, runAtMs: number, isFromStart: boolean): AttemptEnding => ({

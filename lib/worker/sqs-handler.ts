@@ -47,8 +47,8 @@ export function fromSqsHandler(handler: SQSHandler, options: SqsHandlerOptions =
 const recordOf = (payload: Json, job: JobContext, queueArn: string): SQSRecord => {
   const sentAt = String(Date.now());
   return {
-    messageId: job.jobId,
-    receiptHandle: `${job.jobId}/${job.fencingToken}`,
+    messageId: job.id,
+    receiptHandle: `${job.id}/${job.fencingToken}`,
     body: typeof payload === 'string' ? payload : JSON.stringify(payload),
     attributes: {
       ApproximateReceiveCount: String(job.attempt),
@@ -65,16 +65,6 @@ const recordOf = (payload: Json, job: JobContext, queueArn: string): SQSRecord =
   };
 };
 
-/** The longest time of a Lambda invocation. */
-const INVOCATION_MAX_MS = 900_000;
-
-/** The time that the attempt has left; without a known end it has time until its signal aborts. */
-const remainingMs = ({
-  signal,
-  remainingMs: left,
-}: JobContext & { readonly remainingMs?: () => number }): number =>
-  left?.() ?? (signal.aborted ? 0 : INVOCATION_MAX_MS);
-
 /** Handlers end by their promise, by a callback, or by the functions of the context, as those of old runtimes do. */
 function answerOf(
   handler: SQSHandler,
@@ -88,7 +78,7 @@ function answerOf(
       else reject(typeof error === 'string' ? new Error(error) : error);
     };
     const context: Context = {
-      awsRequestId: `${job.jobId}/${job.attempt}`,
+      awsRequestId: `${job.id}/${job.attempt}`,
       functionName: job.type,
       functionVersion: '$LATEST',
       invokedFunctionArn: `arn:aws:lambda:::function:${job.type}`,
@@ -96,7 +86,7 @@ function answerOf(
       logGroupName: '',
       logStreamName: '',
       callbackWaitsForEmptyEventLoop: false,
-      getRemainingTimeInMillis: () => remainingMs(job),
+      getRemainingTimeInMillis: () => job.remainingMs(),
       done: end,
       fail: end,
       succeed: (answer: unknown) => end(undefined, answer),

@@ -6,7 +6,8 @@
 import { isNativeError } from 'node:util/types';
 import { cutToBytes } from '../core/history.ts';
 import { ERROR_STACK_BYTES_MAX, type JobError } from '../core/job.ts';
-import { AttemptError, type AttemptReason } from './errors.ts';
+import type { HandlerDecision } from '../core/retry.ts';
+import { AttemptError, type AttemptReason, RETRY_AFTER_MAX_MS } from './errors.ts';
 
 const NAME_CHARS_MAX = 128;
 const MESSAGE_CHARS_MAX = 2_048;
@@ -48,6 +49,22 @@ export function jobErrorOf(thrown: unknown): JobError {
   const message = reasonOf(error).slice(0, MESSAGE_CHARS_MAX).toWellFormed();
   const stack = [...error.frames, ...causesOf(error)].join('\n').toWellFormed();
   return { name, message, ...(stack === '' ? {} : { stack: cutToBytes(stack, ERROR_STACK_BYTES_MAX) }) };
+}
+
+/**
+ * What the thrown error decides about its job; undefined if it leaves that to the type's policy. It is known by its name
+ * and its fields, so that a class of another copy of this package counts too.
+ */
+export function decisionOf(thrown: unknown, nowMs: number): HandlerDecision | undefined {
+  if (!isObject(thrown)) return undefined;
+  const field = (name: string): unknown => orUndefined(() => Reflect.get(thrown, name));
+  if (attemptReasonOf(thrown) === 'PayloadRefused') return { retry: false };
+  const name = field('name');
+  if (name === 'PermanentError') return { retry: false };
+  if (name !== 'RetryAfterError') return undefined;
+  const [after, at] = [field('retryAfterMs'), field('retryAtMs')];
+  const retryAtMs = typeof at === 'number' ? at : typeof after === 'number' ? nowMs + after : Number.NaN;
+  return Number.isNaN(retryAtMs) ? undefined : { retryAtMs: Math.min(retryAtMs, nowMs + RETRY_AFTER_MAX_MS) };
 }
 
 /** The name of an error without a name, and of a value that is no error; `Error` uses the same. */

@@ -1070,6 +1070,17 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  saveSteps: [
+    {
+      set: async (stage) => {
+        const { job, worker } = await runningJob(stage);
+        return {
+          call: () => stage.store.saveSteps({ job, worker, steps: { charge: { value: 3 } } }),
+          left: left(stage, [job]),
+        };
+      },
+    },
+  ],
   saveProgress: [
     {
       set: async (stage) => {

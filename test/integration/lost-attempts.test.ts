@@ -29,7 +29,7 @@ describe('a fleet of processes', () => {
   const workers = async () =>
     (await on.context.store.loadPartition({ partition: 0, nowMs: Date.now() })).workers;
 
-  it('gives what is resumed its last checkpoint, and what is tried again none, when their worker is killed', {
+  it('gives what is resumed its last checkpoint, and what is tried again none, when their worker is killed; neither takes a done step again', {
     timeout: TEST_MS,
   }, async () => {
     const killed = on.start('lost-process.ts', 'killed');
@@ -49,8 +49,8 @@ describe('a fleet of processes', () => {
     await on.dispatchUntil(ids, (now) => now.every(({ state }) => isTerminal(state)));
     const ended = await on.context.store.getJobs({ ids });
     expect(ended.map((job) => [job?.state, job?.workersLost, job?.result])).toEqual([
-      ['succeeded', 1, { after: { by: 'killed' } }],
-      ['succeeded', 1, { after: null }],
+      ['succeeded', 1, { after: { by: 'killed' }, stepBy: `killed of ${ids[0]}` }],
+      ['succeeded', 1, { after: null, stepBy: `killed of ${ids[1]}` }],
     ]);
     next.kill('SIGTERM');
     expect(await once(next, 'exit')).toEqual([0, null]);

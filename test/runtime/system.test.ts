@@ -1,6 +1,6 @@
 /** The real clock and log. */
 import { describe, expect, it } from 'vitest';
-import { jsonLog, systemClock } from '../../lib/runtime/system.ts';
+import { fromLevel, jsonLog, systemClock } from '../../lib/runtime/system.ts';
 
 describe('the clock', () => {
   it('wakes who sleeps when the signal aborts, and never rejects', async () => {
@@ -32,5 +32,34 @@ describe('the log', () => {
       '{"level":"info","message":"began","text":"two\\nlines"}',
       '{"level":"warn","message":"ended"}',
     ]);
+  });
+
+  it('writes what JSON does not know as text, and fields that cannot be read not at all', () => {
+    const lines: string[] = [];
+    const log = jsonLog((line) => lines.push(line));
+    const round: Record<string, unknown> = {};
+    round.self = round;
+    log.error('broken', { error: new RangeError('no'), count: 1n });
+    log.warn('round', { round });
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      error: { name: 'RangeError', message: 'no', stack: expect.stringContaining('RangeError: no') },
+      count: '1',
+    });
+    expect(lines[1]).toBe('{"level":"warn","message":"round"}');
+  });
+
+  it.each([
+    ['', ['info', 'warn', 'error']],
+    ['debug', ['debug', 'info', 'warn', 'error']],
+    ['WARN', ['warn', 'error']],
+    ['SILENT', []],
+  ])('begins at the level %j', (level, written) => {
+    const lines: string[] = [];
+    const { debug, info, warn, error } = fromLevel(
+      jsonLog((line) => lines.push(line)),
+      level,
+    );
+    for (const write of [debug, info, warn, error]) write?.('x');
+    expect(lines.map((line) => (JSON.parse(line) as { level: string }).level)).toEqual(written);
   });
 });

@@ -49,6 +49,8 @@ export function crashPlanOf(seed: number): SimulationPlan {
     workerId: `${FLEET}/${at}`,
     slots: dice.whole(partitions, partitions + 2),
   }));
+  // Of its own, so that it changes no other draw.
+  const own = diceOf(seeded(seed ^ 0x57e9));
   const count = isBusy ? dice.whole(30, 60) : dice.whole(1, 3);
   const jobs = Array.from(
     { length: count },
@@ -65,6 +67,7 @@ export function crashPlanOf(seed: number): SimulationPlan {
       waitsMs: 0,
       diesWithWaiter: false,
       checkpoints: dice.chance(0.5),
+      steps: own.chance(0.3),
       fails: false,
       heeds: true,
     }),

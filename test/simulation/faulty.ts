@@ -67,6 +67,7 @@ const OF_ATTEMPTS: ReadonlySet<string> = new Set([
   'startJob',
   'finishJob',
   'saveCheckpoint',
+  'saveSteps',
   'saveProgress',
   'saveHung',
 ]);

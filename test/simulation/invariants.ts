@@ -43,6 +43,7 @@ export const INVARIANTS = {
   hintsAreHints: '10 hints are only hints',
   policyOrder: "11 order is the policy's",
   declarations: '12 declarations may change at any time',
+  stepsOnce: 'a step that was done is never run again',
   historyTold: "a job's history tells what happened",
 } as const;
 
@@ -94,6 +95,7 @@ const isActive = (job: Job | undefined): boolean => job?.state === 'claimed' || 
 /** Verbs that note something on a job without moving it. */
 const NOTES: ReadonlySet<string> = new Set([
   'saveCheckpoint',
+  'saveSteps',
   'saveProgress',
   'saveHung',
   'cancelJob',
@@ -799,6 +801,7 @@ export class Invariants {
       return;
     }
     if (verb === 'saveCheckpoint') this.#checkCheckpoint(after);
+    this.#checkSteps(verb, before, after);
     if (NOTES.has(verb) && after.state === before.state && after.version === before.version) return;
     if (isTerminal(before.state))
       this.#violated('oneEnd', `${verb} changed ${id} after its end (${before.state})`);
@@ -842,6 +845,30 @@ export class Invariants {
     if (known !== undefined && known !== id)
       this.#violated('oneEnd', `${id} was made for ${request}, for which there was ${known}`);
     this.#asked.set(request, id);
+  }
+
+  /** What was stored of a step stays as it is, whatever becomes of its attempt. */
+  #checkSteps(verb: string, { id, steps = {} }: Job, after: Job): void {
+    for (const [name, step] of Object.entries(steps))
+      if (JSON.stringify(after.steps?.[name]) !== JSON.stringify(step))
+        this.#violated('stepsOnce', `${verb} lost or changed the done step ${name} of ${id}`);
+  }
+
+  /** A handler begins a step. */
+  onStep(id: string, name: string): void {
+    if (this.#store?.inspectJob(id)?.steps?.[name] !== undefined)
+      this.#violated('stepsOnce', `the done step ${name} of ${id} runs again`);
+  }
+
+  /** A handler was given the value of a step. */
+  onStepValue(id: string, name: string, value: unknown): void {
+    const stored = this.#store?.inspectJob(id)?.steps?.[name];
+    // The record may have expired meanwhile.
+    if (stored !== undefined && JSON.stringify(stored.value) !== JSON.stringify(value))
+      this.#violated(
+        'stepsOnce',
+        `step ${name} of ${id} gave ${JSON.stringify(value)}, and stored is another`,
+      );
   }
 
   /** Handlers of the simulation sign what they keep, too. */

@@ -120,6 +120,8 @@ export interface PlannedJob {
   readonly diesWithWaiter: boolean;
   /** Its handler keeps a checkpoint half-way. */
   readonly checkpoints: boolean;
+  /** Its handler takes steps: one, then two side by side. */
+  readonly steps?: boolean | undefined;
   /** Its handler throws, however often it is tried. */
   readonly fails: boolean;
   /** Its handler looks at its signal; else it goes on as if it knew of none. */
@@ -264,7 +266,7 @@ export function planOf(seed: number): SimulationPlan {
       leadFrom: leads.pick([1, DISPATCH_BUDGET.leadFrom]),
       leadWhile: leads.pick([0, DISPATCH_BUDGET.leadWhile]),
     },
-    jobs: drawJobs(dice, configuration, churn),
+    jobs: withSteps(drawJobs(dice, configuration, churn), diceOf(seeded(seed ^ STEPS_DICE))),
     processes: configuration.fleets.flatMap(({ fleet, slots }) =>
       slots === null
         ? Array.from({ length: dice.whole(1, 3) }, (_, at) => ({
@@ -350,6 +352,12 @@ function drawResidents(
 const RESOURCE_DICE = 0x5e50;
 const BATCH_DICE = 0xba7c;
 const LEAD_DICE = 0x1ead;
+const STEPS_DICE = 0x57e9;
+
+/** In some worlds, every other job takes steps. */
+function withSteps(jobs: readonly PlannedJob[], dice: Dice): readonly PlannedJob[] {
+  return dice.chance(0.3) ? jobs.map((job) => ({ ...job, steps: dice.chance(0.5) })) : jobs;
+}
 
 /** Some types' running jobs of one resource are limited, where no conflict group says more. */
 function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {

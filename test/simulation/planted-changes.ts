@@ -455,6 +455,16 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
       ),
     ],
   },
+  'steps-of-one-attempt': {
+    removes: 'the steps of earlier attempts: each attempt runs all of them',
+    foundBy: { smallRun: 'steps of a function that fails, and of a process that is killed' },
+    changes: [change(at('steps-of-one-attempt'), becomes('{}'), 'LogicalExpression')],
+  },
+  'late-steps': {
+    removes: 'the look at how many steps are stored: a request that comes late takes later ones away',
+    foundBy: { simulation: 67 },
+    changes: [change(at('late-steps'), never)],
+  },
   'no-looks': {
     removes: 'the looks at workers between passes: whoever passes anyway may find that one is gone',
     foundBy: { crashWorld: 4 },

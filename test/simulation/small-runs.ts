@@ -140,6 +140,23 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     ],
     malformed: 1,
   }),
+  'steps of a function that fails, and of a process that is killed': smallRun(2, {
+    pool: {
+      types: {
+        resize: { timeoutMs: 5_000, retry: { ...RETRY, delayMs: 500 } },
+        render: { timeoutMs: 60_000, retry: RETRY },
+      },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 }, farm: { types: ['render'], slots: null } },
+    },
+    budget: { checkAfterMs: 5_000 },
+    processes: [{ fleet: 'farm', workerId: 'one', slots: 1 }],
+    jobs: [
+      { steps: true, fails: true },
+      { type: 'render', durationMs: 3_000, steps: true, checkpoints: true },
+    ],
+    events: [{ atMs: 2_000, kills: 'process-one' }],
+  }),
   'clients and a process that is killed, and stopped in its next life': smallRun(2, {
     pool: {
       types: { render: { timeoutMs: 60_000, onWorkerLost: 'resume', retry: RETRY } },

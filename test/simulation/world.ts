@@ -27,6 +27,7 @@ import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage, type PassWake } from '../../lib/queue/message.ts';
+import type { Clock } from '../../lib/runtime/contract.ts';
 import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { type IngestContext, ingest } from '../../lib/submit/ingest.ts';
@@ -1156,6 +1157,7 @@ export class World {
         await new Promise<never>(() => {});
       }
       const signal = planned.heeds ? context.signal : undefined;
+      if (planned.steps) await this.#takeSteps(context, planned.durationMs / 10, clock, signal);
       if (planned.checkpoints) {
         context.heartbeat({ at });
         await clock.sleep(planned.durationMs / 2, signal);
@@ -1171,6 +1173,26 @@ export class World {
       isOver = true;
       end();
     }
+  }
+
+  /** One step, then two side by side, and the first once more: of each, every attempt is given the same value. */
+  async #takeSteps(
+    { id, step, fencingToken }: JobContext,
+    durationMs: number,
+    clock: Clock,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const take = async (name: string): Promise<void> => {
+      const value = await step(name, async () => {
+        this.invariants.onStep(id, name);
+        await clock.sleep(durationMs, signal);
+        return { name, by: fencingToken };
+      });
+      this.invariants.onStepValue(id, name, value);
+    };
+    await take('first');
+    await Promise.all([take('left'), take('right')]);
+    await take('first');
   }
 
   /** An attempt has the time that its type had when it was claimed: no less, and, with what its end takes, no more. */

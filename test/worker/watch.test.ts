@@ -297,7 +297,11 @@ describe('a checkpoint', () => {
   });
 
   it.each<readonly [string, unknown, RegExp]>([
-    ['what is not JSON', () => 1, /the checkpoint is not JSON: a function; keep plain data/],
+    [
+      'what is not JSON',
+      () => 1,
+      /the checkpoint cannot be kept as JSON: a function is not JSON; leave it out, or keep plain data/,
+    ],
     ['more than is kept', 'x'.repeat(70_000), /the checkpoint has 70002 bytes, at most 65536/],
   ])('cannot be %s', async (_, data, message) => {
     const on = setting();

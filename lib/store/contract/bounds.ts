@@ -63,10 +63,10 @@ export const WANTS_BYTES_MAX = 32_000;
 /** The bytes that an item of each kind can take at most, and why. */
 export const ITEM_BOUNDS = {
   /**
-   * 64 KB each for result and checkpoint, 4 KB of history with 12 KB of stacks, an error of 2,176 characters with a stack of 4 KB, and
+   * 64 KB each for result, checkpoint and steps, 4 KB of history with 12 KB of stacks, an error of 2,176 characters with a stack of 4 KB, and
    * names of at most 512 bytes.
    */
-  job: 173_000,
+  job: 239_000,
   /** A payload of 64 KB, and the job's id. */
   payload: 66_500,
   /** Batches of 50 jobs, each with its own names. */

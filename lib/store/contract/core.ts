@@ -7,7 +7,7 @@
  * claim, an incarnation, a partition's version. A lost race is a value in the answer, never an error. A request that is repeated because
  * its answer got lost finds its own write and answers success, unless the verb says otherwise.
  */
-import type { Job, JobError, Json, MovingJob } from '../../core/job.ts';
+import type { DoneSteps, Job, JobError, Json, MovingJob } from '../../core/job.ts';
 import type { AbandonedClaim, Unfinished, Verdict } from '../../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
 import type { BlockedLine, ReadyLine } from './lines.ts';
@@ -233,6 +233,15 @@ export interface WorkerStore {
     readonly job: MovingJob;
     readonly worker: WorkerIdentity;
     readonly checkpoint: Json;
+  }): Promise<Applied>;
+  /**
+   * Stores the values of all done steps, fenced by claim, worker and incarnation. Fewer steps than are stored change
+   * nothing: a request may arrive after a later one.
+   */
+  saveSteps(request: {
+    readonly job: MovingJob;
+    readonly worker: WorkerIdentity;
+    readonly steps: DoneSteps;
   }): Promise<Applied>;
   /** Stores the progress of an attempt whose worker has no record, fenced by claim, worker and incarnation. */
   saveProgress(request: {

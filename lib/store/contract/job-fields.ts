@@ -49,6 +49,7 @@ export const JOB_FIELDS = {
   result: { kept: 'item', redrive: 'anew', told: true },
   error: { kept: 'item', redrive: 'anew', told: true },
   checkpoint: { kept: 'item', redrive: 'anew' },
+  steps: { kept: 'item', redrive: 'anew' },
   progress: { kept: 'item', redrive: 'anew' },
   cancelRequestedAtMs: { kept: 'item', redrive: 'anew' },
   cancelRequestedBy: { kept: 'item', redrive: 'anew' },

@@ -21,7 +21,7 @@ import type {
 import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { encodeJson } from '../table/codec/cells.ts';
-import { decodeMovingJob, encodeClaim, encodeError, encodeWorker } from '../table/codec/job.ts';
+import { decodeMovingJob, encodeClaim, encodeError, encodeSteps, encodeWorker } from '../table/codec/job.ts';
 import { encodeOccupants, encodeWorkerRecord, workerTtlSec } from '../table/codec/worker.ts';
 import { requireItemFits } from '../table/limits.ts';
 import { jobKey, workerKey } from '../table/schema.ts';
@@ -265,6 +265,15 @@ export class DynamoWorkerStore implements WorkerStore {
     );
   }
 
+  async saveSteps({ job, worker, steps }: RequestOf<'saveSteps'>): Promise<Applied> {
+    const held = { jobId: job.id, claimId: claimIdOf('saveSteps', job), worker };
+    const isNewer = '(attribute_not_exists(#steps) OR size(#steps) <= :count)';
+    return this.#note('saveSteps', held, '#steps', encodeSteps(steps), {
+      condition: `${HELD_BY_WORKER} AND ${isNewer}`,
+      values: { ':count': Object.keys(steps).length },
+    });
+  }
+
   async saveProgress({ job, worker, progress }: RequestOf<'saveProgress'>): Promise<Applied> {
     const claimId = claimIdOf('saveProgress', job);
     return this.#note('saveProgress', { jobId: job.id, claimId, worker }, '#progress', encodeJson(progress));
@@ -275,18 +284,20 @@ export class DynamoWorkerStore implements WorkerStore {
   }
 
   async #note(
-    verb: 'saveCheckpoint' | 'saveProgress' | 'saveHung',
+    verb: 'saveCheckpoint' | 'saveSteps' | 'saveProgress' | 'saveHung',
     { jobId, claimId, worker }: Omit<RequestOf<'saveHung'>, 'error'>,
-    name: '#checkpoint' | '#progress' | '#hung',
+    name: '#checkpoint' | '#steps' | '#progress' | '#hung',
     data: unknown,
+    when: { readonly condition: string; readonly values?: Item } = { condition: HELD_BY_WORKER },
   ): Promise<Applied> {
     const outcome = await this.#table.update(verb, {
       key: jobKey(jobId),
       update: `SET ${name} = :data`,
-      condition: HELD_BY_WORKER,
+      condition: when.condition,
       values: {
         ...stateValues('running'),
         ...holderValues(worker),
+        ...when.values,
         ':claimId': claimId,
         ':data': data,
       },

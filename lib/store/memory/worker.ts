@@ -1,5 +1,5 @@
 import { RefusedError } from '../../core/errors.ts';
-import { isTerminal, type Job, type MovingJob } from '../../core/job.ts';
+import { type DoneSteps, isTerminal, type Job, type MovingJob } from '../../core/job.ts';
 import {
   claimAndStart,
   endUnfinished,
@@ -156,6 +156,21 @@ export class MemoryWorkerStore implements WorkerStore {
     });
   }
 
+  async saveSteps({ job, worker, steps }: RequestOf<'saveSteps'>): Promise<Applied> {
+    claimIdOf('saveSteps', job);
+    return this.#items.write('saveSteps', () => {
+      const item = this.#items.item(job.id);
+      if (item?.value.state !== 'running' || !isSameAttempt(item.value, { ...job, worker }))
+        return 'superseded';
+      // planted: late-steps
+      if (countSteps(item.value.steps) > countSteps(steps)) return 'superseded';
+      const kept = { ...item.value, steps };
+      requireJobFits(kept, ...Object.values(steps).map(({ value }) => value));
+      this.#items.put(item, kept);
+      return 'applied';
+    });
+  }
+
   async saveProgress({ job, worker, progress }: RequestOf<'saveProgress'>): Promise<Applied> {
     return this.#items.write('saveProgress', () => {
       const item = this.#items.item(job.id);
@@ -236,3 +251,5 @@ export class MemoryWorkerStore implements WorkerStore {
     });
   }
 }
+
+const countSteps = (steps: DoneSteps = {}): number => Object.keys(steps).length;

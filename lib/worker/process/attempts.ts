@@ -74,6 +74,7 @@ export class Attempts {
       clock,
       random,
       log,
+      client: settings.client,
       worker: life,
       signal: ending.stopped,
       lookAtLease: guard.isTrusted,

@@ -173,6 +173,12 @@ export class SqliteJobs implements Jobs {
     return this.#note(job.id, claimIdOf('saveCheckpoint', job), worker, { checkpoint });
   }
 
+  async saveSteps({ job, worker, steps }: RequestOf<'saveSteps'>): Promise<Applied> {
+    const count = (done: Job['steps']): number => Object.keys(done ?? {}).length;
+    if (count(this.#database.job(job.id)?.steps) > count(steps)) return 'superseded';
+    return this.#note(job.id, claimIdOf('saveSteps', job), worker, { steps });
+  }
+
   async saveProgress({ job, worker, progress }: RequestOf<'saveProgress'>): Promise<Applied> {
     return this.#note(job.id, claimIdOf('saveProgress', job), worker, { progress });
   }

@@ -2,6 +2,7 @@
 
 import {
   type Claim,
+  type DoneSteps,
   JOB_MODES,
   type Job,
   type JobError,
@@ -56,6 +57,24 @@ export const encodeError = ({ name, message, stack }: JobError): Item => ({
   [A.message]: message,
   [A.stack]: stack,
 });
+
+/** A map, so that a condition can tell how many there are. */
+export function encodeSteps(steps: DoneSteps): Item {
+  return Object.fromEntries(
+    Object.entries(steps).map(([name, { value }]) => [
+      name,
+      value === undefined ? {} : { [A.result]: encodeJson(value) },
+    ]),
+  );
+}
+
+function decodeSteps(cells: Cells, attribute: string): DoneSteps {
+  return Object.fromEntries(
+    cells
+      .entries(attribute)
+      .map(([name, step]) => [name, step.has(A.result) ? { value: step.json(A.result) } : {}]),
+  );
+}
 
 /** The position of a waiting job. */
 export interface Standing {
@@ -113,6 +132,7 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   error: ERROR,
   hung: ERROR,
   checkpoint: JSON_TEXT,
+  steps: { write: encodeSteps, read: decodeSteps },
   progress: JSON_TEXT,
   cancelRequestedAtMs: NUMBER,
   cancelRequestedBy: TEXT,

@@ -509,6 +509,38 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       await untilDue(job.partition, NOW_MS, [job.id]);
     });
 
+    it('leave done steps alone, which every next attempt gets', async () => {
+      const { job, worker } = await runningJob(aJob({ partition: freshPartition() }));
+      const steps = { 'charge the card': { value: { id: 7 } }, mail: {} };
+      const fromStart = { ...retryAt(NOW_MS), isFromStart: true } as const;
+      await store.saveCheckpoint({ job, worker, checkpoint: { page: 3 } });
+      expect(await store.saveSteps({ job, worker, steps: { mail: {} } })).toBe('applied');
+      expect(await store.saveSteps({ job, worker, steps })).toBe('applied');
+      expect(await stored(job.id)).toMatchObject({ checkpoint: { page: 3 }, steps });
+      await store.loseWorker({ job, verdict: fromStart, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      expect((await stored(job.id)).steps).toEqual(steps);
+      await untilDue(job.partition, NOW_MS, [job.id]);
+    });
+
+    it('lose no step to a request that comes late, and bear one that comes twice', async () => {
+      const { job, worker } = await runningJob();
+      const steps = { charge: { value: 7 }, mail: {} };
+      expect(await store.saveSteps({ job, worker, steps })).toBe('applied');
+      expect(await store.saveSteps({ job, worker, steps: { charge: { value: 7 } } })).toBe('superseded');
+      expect(await store.saveSteps({ job, worker, steps })).toBe('applied');
+      expect((await stored(job.id)).steps).toEqual(steps);
+    });
+
+    it.each([
+      ['another worker', { workerId: 'someone-else' }],
+      ['another life of the worker', { incarnation: 'second' }],
+    ])('keep no step of %s', async (_, changes) => {
+      const { job, worker } = await runningJob();
+      const steps = { charge: {} };
+      expect(await store.saveSteps({ job, worker: { ...worker, ...changes }, steps })).toBe('superseded');
+      expect(await stored(job.id)).toEqual(job);
+    });
+
     it('do not get in the way of the finish', async () => {
       const { job, worker } = await runningJob();
       await store.saveCheckpoint({ job, worker, checkpoint: 1 });

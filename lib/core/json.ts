@@ -1,40 +1,48 @@
-/** Copies a caller's values as JSON, so that later changes by the caller have no effect. */
-import { show, ValidationError } from '../core/errors.ts';
-import type { Json } from '../core/job.ts';
-import { withArticle } from '../core/spelling.ts';
-import { REQUEST_LIMITS } from '../submit/request.ts';
+/** Copies a user's values as JSON, so that later changes by the user have no effect. */
+import { show, ValidationError } from './errors.ts';
+import type { Json } from './job.ts';
+import { withArticle } from './spelling.ts';
+
+/** Bounds of a payload, a result, a checkpoint and the like. */
+export const JSON_LIMITS = {
+  /** UTF-8 bytes as JSON. */
+  bytes: 64 * 1024,
+  /** Levels of nested arrays and objects. Recursive readers such as JSON.stringify overflow the stack at some thousand. */
+  levels: 100,
+} as const;
 
 /**
  * Most values in one request. Every value takes at least a byte, so more values than bytes are too many; 1,000 are
  * for the request's other fields.
  */
-const VALUES_MAX = REQUEST_LIMITS.payloadBytes + 1_000;
+const VALUES_MAX = JSON_LIMITS.bytes + 1_000;
 /**
  * Most levels in one request: the payload's, one for the request itself, and one so that the request's own rule names
  * the payload.
  */
-const LEVELS_MAX = REQUEST_LIMITS.payloadLevels + 2;
+const LEVELS_MAX = JSON_LIMITS.levels + 2;
 const FIELD_CHARS_MAX = 200;
 
 /**
  * A copy as JSON would carry it. Properties that are `undefined` are left out, as by `JSON.stringify`; any other
  * value that JSON would change or lose is refused.
+ * @param verb - what the user does with the value, for the way out
  * @throws ValidationError - it names the field
  */
-export function jsonOf(value: unknown): Json {
+export function jsonOf(value: unknown, verb = 'send'): Json {
   let values = 0;
   const copy = (part: unknown, at: string, level: number): Json => {
     values += 1;
     if (values > VALUES_MAX) {
       throw new ValidationError(
         topField(at),
-        `has more than ${VALUES_MAX} values, or contains itself; store it elsewhere and send a reference`,
+        `has more than ${VALUES_MAX} values, or contains itself; store it elsewhere and ${verb} a reference`,
       );
     }
     if (level > LEVELS_MAX) {
       throw new ValidationError(
         topField(at),
-        `is too deep: arrays and objects may be nested ${REQUEST_LIMITS.payloadLevels} levels at most; send it as text`,
+        `is too deep, or contains itself: arrays and objects may be nested ${JSON_LIMITS.levels} levels at most; ${verb} it as text`,
       );
     }
     switch (typeof part) {
@@ -43,7 +51,10 @@ export function jsonOf(value: unknown): Json {
         return part;
       case 'number':
         if (Number.isFinite(part)) return part;
-        throw new ValidationError(shortField(at), `${part} is not a JSON number; send null or text instead`);
+        throw new ValidationError(
+          shortField(at),
+          `${part} is not a JSON number; ${verb} null or text instead`,
+        );
       case 'object': {
         if (part === null) return null;
         if (Array.isArray(part)) {
@@ -52,7 +63,7 @@ export function jsonOf(value: unknown): Json {
         if (!isPlain(part)) {
           throw new ValidationError(
             shortField(at),
-            `${nameOf(part)} is not JSON; send plain data, such as its text`,
+            `${nameOf(part)} is not JSON; ${verb} plain data, such as its text`,
           );
         }
         const entries = Object.entries(part).filter(([, entry]) => entry !== undefined);
@@ -63,7 +74,7 @@ export function jsonOf(value: unknown): Json {
       default:
         throw new ValidationError(
           shortField(at),
-          `${show(part)} is not JSON; leave it out, or send plain data`,
+          `${show(part)} is not JSON; leave it out, or ${verb} plain data`,
         );
     }
   };

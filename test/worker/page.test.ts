@@ -1,0 +1,95 @@
+/** The programs of docs/workers.md run as the page says. */
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import type { Job, Json } from '../../lib/core/job.ts';
+import { type JobHandlers, runJob } from '../../lib/worker/run-job.ts';
+import { NOW_MS } from '../fixtures/factories/job.ts';
+import { stage } from '../stage/stage.ts';
+import { onlyJob } from '../testing/received.ts';
+
+const project = resolve(import.meta.dirname, '../..');
+const lib = (path: string): string => JSON.stringify(pathToFileURL(join(project, 'lib', path)).href);
+const page = await readFile(join(project, 'docs/workers.md'), 'utf8');
+const programs = Array.from(page.matchAll(/^```ts\n([\s\S]*?)^```$/gm), ([, text = '']) => text);
+let folder: string;
+
+/** What the page's functions would run, for a stage. */
+const WORKER = `
+  import { readHandling } from ${lib('worker/handlers.ts')};
+  export * from ${lib('worker/errors.ts')};
+  export const worker = (given, ...rest) => readHandling(given, rest).handlers;
+`;
+
+beforeAll(async () => {
+  await mkdir(join(project, '.fairlead'), { recursive: true });
+  folder = await mkdtemp(join(project, '.fairlead', 'workers-'));
+  await writeFile(join(folder, 'worker.ts'), WORKER);
+  for (const [at, text] of programs.entries()) {
+    const own = text.replace("'fairlead/worker'", "'./worker.ts'");
+    await writeFile(join(folder, `program-${at}.ts`), own.replace("'fairlead/jobs'", lib('jobs/jobs.ts')));
+  }
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function run(program: number, type: string, payload: Json): Promise<readonly Job[]> {
+  const { handler } = (await import(/* @vite-ignore */ join(folder, `program-${program}.ts`))) as {
+    readonly handler: JobHandlers;
+  };
+  const on = stage({
+    pool: {
+      types: { [type]: { timeoutMs: 30_000, retry: { jitter: 'none', delayMs: 0 } } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { all: { types: [type], slots: 1 } },
+    },
+  });
+  await on.put(on.job({ type, payload }));
+  const ends: Job[] = [];
+  for (let tries = 1; tries <= 2 && ends.at(-1)?.state !== 'succeeded'; tries += 1) {
+    await on.pass();
+    const [received] = await on.queue.receive('all', 1, 0, 60_000);
+    if (received === undefined) return ends;
+    const message = onlyJob(received);
+    const { store, configuration, clock, random, log } = on;
+    const worker = { workerId: 'worker-1', incarnation: `${tries}` };
+    await on.finish(runJob({ store, configuration, clock, random, log, worker }, handler, message));
+    const job = on.store.inspectJob(message.jobId);
+    if (job !== undefined) ends.push(job);
+  }
+  return ends;
+}
+
+it('are these four, and the first is typed', async () => {
+  expect(programs).toHaveLength(4);
+  expect(await run(0, 'thumbnail', { key: 'a.png' })).toMatchObject([{ result: { width: 256 } }]);
+  expect(await run(0, 'thumbnail', { key: 7 })).toMatchObject([{ error: { name: 'PayloadRefused' } }]);
+});
+
+it('charges once, although the mail fails at first', async () => {
+  const charge = vi.fn(async () => ({ id: 'ch_1' }));
+  const mail = vi.fn(async () => {}).mockRejectedValueOnce(new Error('no mail'));
+  vi.stubGlobal('payments', { charge, mail });
+  expect(await run(1, 'order', { order: 'o-1' })).toMatchObject([
+    { state: 'scheduled' },
+    { state: 'succeeded', result: { charge: 'ch_1' } },
+  ]);
+  expect([charge.mock.calls.length, mail.mock.calls.length]).toEqual([1, 2]);
+  vi.unstubAllGlobals();
+});
+
+it.each<readonly [number, string, Partial<Job>]>([
+  [200, '', { state: 'succeeded', result: { ok: true } }],
+  [400, '', { state: 'failed', attempt: 1 }],
+  [429, '7', { state: 'scheduled', attempt: 2, runAtMs: NOW_MS + 7_000 }],
+  [429, '', { state: 'scheduled', attempt: 2, runAtMs: NOW_MS + 30_000 }],
+])('tells a webhook that answers %i, retry-after "%s", what to do', async (status, after, ended) => {
+  const headers = after === '' ? {} : { 'retry-after': after };
+  vi.stubGlobal('fetch', async () => Response.json({ ok: true }, { status, headers }));
+  expect((await run(2, 'webhook', {}))[0]).toMatchObject(ended);
+  vi.unstubAllGlobals();
+});
+
+it('surrounds a handler', async () => {
+  expect(await run(3, 'thumbnail', {})).toMatchObject([{ result: { width: 256 } }]);
+});
