@@ -11,7 +11,7 @@ import { manifest, type Packed, packPackage, project } from './pack.ts';
 const run = promisify(execFile);
 const WAIT_MS = 180_000;
 /** Nobody should have to wait for more. Raise them for a reason: all that is there comes twice, for ESM and for CommonJS. */
-const BUDGET = { packedBytes: 960_000, unpackedBytes: 4_700_000 } as const;
+const BUDGET = { packedBytes: 1_040_000, unpackedBytes: 5_000_000 } as const;
 
 /** By entry: some of what it must export. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {

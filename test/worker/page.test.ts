@@ -2,6 +2,8 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { type JobHandlers, runJob } from '../../lib/worker/run-job.ts';
@@ -13,12 +15,14 @@ const project = resolve(import.meta.dirname, '../..');
 const lib = (path: string): string => JSON.stringify(pathToFileURL(join(project, 'lib', path)).href);
 const page = await readFile(join(project, 'docs/workers.md'), 'utf8');
 const programs = Array.from(page.matchAll(/^```ts\n([\s\S]*?)^```$/gm), ([, text = '']) => text);
+const CONSTRUCT = JSON.stringify(pathToFileURL(join(project, 'cdk/index.ts')).href);
 let folder: string;
 
 /** What the page's functions would run, for a stage. */
 const WORKER = `
   import { readHandling } from ${lib('worker/handlers.ts')};
   export * from ${lib('worker/errors.ts')};
+  export { fromSqsHandler } from ${lib('worker/sqs-handler.ts')};
   export const worker = (given, ...rest) => readHandling(given, rest).handlers;
 `;
 
@@ -28,7 +32,8 @@ beforeAll(async () => {
   await writeFile(join(folder, 'worker.ts'), WORKER);
   for (const [at, text] of programs.entries()) {
     const own = text.replace("'fairlead/worker'", "'./worker.ts'");
-    await writeFile(join(folder, `program-${at}.ts`), own.replace("'fairlead/jobs'", lib('jobs/jobs.ts')));
+    const ours = own.replace("'fairlead/jobs'", lib('jobs/jobs.ts')).replace("'fairlead'", CONSTRUCT);
+    await writeFile(join(folder, `program-${at}.ts`), ours);
   }
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -60,8 +65,8 @@ async function run(program: number, type: string, payload: Json): Promise<readon
   return ends;
 }
 
-it('are these four, and the first is typed', async () => {
-  expect(programs).toHaveLength(4);
+it('are these six, and the first is typed', async () => {
+  expect(programs).toHaveLength(6);
   expect(await run(0, 'thumbnail', { key: 'a.png' })).toMatchObject([{ result: { width: 256 } }]);
   expect(await run(0, 'thumbnail', { key: 7 })).toMatchObject([{ error: { name: 'PayloadRefused' } }]);
 });
@@ -92,4 +97,29 @@ it.each<readonly [number, string, Partial<Job>]>([
 
 it('surrounds a handler', async () => {
   expect(await run(3, 'thumbnail', {})).toMatchObject([{ result: { width: 256 } }]);
+});
+
+it('runs the handler of an SQS function', async () => {
+  const existing = vi.fn(async () => undefined);
+  vi.stubGlobal('existing', existing);
+  expect(await run(4, 'invoice', { no: 7 })).toMatchObject([{ state: 'succeeded' }]);
+  expect(existing).toHaveBeenCalledWith(
+    { Records: [expect.objectContaining({ body: '{"no":7}' })] },
+    expect.anything(),
+    expect.anything(),
+  );
+  vi.unstubAllGlobals();
+});
+
+it('makes a function of another app the handler of a fleet', async () => {
+  const { addJobs } = (await import(/* @vite-ignore */ join(folder, 'program-5.ts'))) as {
+    readonly addJobs: (scope: Stack, functionArn: string, roleArn: string) => unknown;
+  };
+  const app = new App({ context: { 'aws:cdk:bundling-stacks': [] } });
+  const stack = new Stack(app, 'Billing', { env: { account: '111122223333', region: 'eu-central-1' } });
+  const functionArn = 'arn:aws:lambda:eu-central-1:111122223333:function:invoices';
+  addJobs(stack, functionArn, 'arn:aws:iam::111122223333:role/invoices');
+  Template.fromStack(stack).hasResourceProperties('AWS::Lambda::EventSourceMapping', {
+    FunctionName: 'invoices',
+  });
 });
