@@ -8,7 +8,7 @@ import { isSampled, oneOf, someOf } from './test/sample.ts';
  * product and the CDK loaded, and compiled, after their first files.
  */
 const IN_SHARED_PROCESSES = [
-  'test/{cdk,cli,client,core,cron,declaration,deploy,dispatch,jobs,metrics,operate,queue,schedules,store,submit}/**/*.test.ts',
+  'test/{cdk,cli,client,core,cron,declaration,deploy,dispatch,jobs,metrics,operate,otel,queue,schedules,store,submit}/**/*.test.ts',
   'test/contract/memory.test.ts',
 ];
 

@@ -23,6 +23,7 @@ import { requiredVariable, SCHEDULER_ENVIRONMENT } from '../runtime/environment.
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { StoreClient } from './client.ts';
+import type { SubmitTracing } from './contexts.ts';
 
 export type { Control } from '../core/capacity.ts';
 export type { DurationInput } from '../core/duration.ts';
@@ -70,6 +71,7 @@ export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contrac
 export type { JobName } from './arguments.ts';
 export type { CallOptions } from './calls.ts';
 export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
+export type { SubmitCall, SubmitTracing } from './contexts.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
 export {
   AbortError,
@@ -123,7 +125,7 @@ export interface AwsSettings {
 }
 
 /** Settings of a client. */
-export interface ClientSettings extends AwsSettings {
+export interface ClientSettings extends AwsSettings, SubmitTracing {
   /**
    * Whether the dispatch function is invoked while jobs are being stored, so that they start sooner if little else is
    * going on: after about 0.2 instead of 0.35 seconds in an idle scheduler. A process that submits more than one job
@@ -132,12 +134,6 @@ export interface ClientSettings extends AwsSettings {
    * @default true
    */
   readonly promptStart?: boolean | undefined;
-  /**
-   * Gives the trace (a W3C `traceparent`, or none) of submissions whose request has none. It is called for each. A
-   * malformed trace is refused with a `ValidationError`.
-   * @default - the environment's: X-Ray's `_X_AMZN_TRACE_ID`, else `TRACEPARENT`; malformed values are ignored
-   */
-  readonly traceparent?: (() => string | undefined) | undefined;
 }
 
 export interface SchedulerClientOptions<Declared extends Jobs = Jobs> extends ClientSettings {
@@ -185,6 +181,7 @@ const SETTING_CHECKS: Readonly<Record<keyof ClientSettings, Check>> = {
     )(field, durationMs(field, value)),
   promptStart: isBoolean,
   traceparent: isFunction,
+  around: isFunction,
 };
 
 const requiredText = textWithin(
@@ -279,6 +276,7 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
       newId: () => randomBytes(16).toString('hex'),
       promptStart: options.promptStart,
       traceparent: options.traceparent ?? (() => traceparentIn(process.env)),
+      around: options.around,
     });
     this.#destroy = () => {
       dynamodb.destroy();

@@ -36,7 +36,7 @@ import {
   SHAPES,
 } from './arguments.ts';
 import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
-import { ClientContexts, type ClientParts } from './contexts.ts';
+import { ClientContexts, type ClientParts, type SubmitCall, submitCall } from './contexts.ts';
 import {
   type DeadLetterFilter,
   deadLettersOf,
@@ -170,7 +170,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     options?: Given extends string ? SubmitOptions : never,
   ): Promise<JobHandle<ResultIn<Declared, TypeNamed<Given>>>>;
   async submit(asked: unknown, second?: unknown, third?: unknown): Promise<JobHandle<unknown>> {
-    return this.#submissions.submit(asked, second, third);
+    return this.#traced('submit', [asked], () => this.#submissions.submit(asked, second, third));
   }
 
   /**
@@ -182,7 +182,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     requests: readonly TypedRequest<Declared>[],
     options?: CallOptions,
   ): Promise<readonly SubmitEntry[]> {
-    return this.#submissions.submitMany(requests, options);
+    return this.#traced('submitMany', requests, () => this.#submissions.submitMany(requests, options));
   }
 
   /**
@@ -200,7 +200,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     options?: Given extends string ? RunJobOptions : never,
   ): Promise<SucceededJob<ResultIn<Declared, TypeNamed<Given>>>>;
   async run(asked: unknown, second?: unknown, third?: unknown): Promise<SucceededJob<unknown>> {
-    return this.#submissions.run(asked, second, third);
+    return this.#traced('run', [asked], () => this.#submissions.run(asked, second, third));
   }
 
   /**
@@ -516,6 +516,11 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     const [found] = await withSignal(signal, () => this.#parts.store.getJobs({ ids: [id] }), 'look');
     if (found === undefined) throw new NotFoundError({ jobId: id });
     return found;
+  }
+
+  #traced<Value>(verb: SubmitCall['verb'], asked: unknown, work: () => Promise<Value>): Promise<Value> {
+    const { around } = this.#parts;
+    return around === undefined ? work() : around(submitCall(verb, asked), work);
   }
 
   async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<ClientJob> {

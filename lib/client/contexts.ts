@@ -12,8 +12,49 @@ import type { JobStore } from '../store/contract/verbs.ts';
 import type { AnnouncedLines } from '../submit/submit.ts';
 import { checked, SHAPES } from './arguments.ts';
 
+/** One call that submits jobs, as the code around it sees it. */
+export interface SubmitCall {
+  readonly verb: 'submit' | 'submitMany' | 'run';
+  /** The number of requested jobs. */
+  readonly jobs: number;
+  /** The distinct types of the requested jobs, as far as they can be read. */
+  readonly types: readonly string[];
+}
+
+/** How submissions are traced; `fairlead/otel` has one for OpenTelemetry. */
+export interface SubmitTracing {
+  /**
+   * Gives the trace (a W3C `traceparent`, or none) of submissions whose request has none. It is called for each. A
+   * malformed trace is refused with a `ValidationError`.
+   * @default - the environment's: X-Ray's `_X_AMZN_TRACE_ID`, else `TRACEPARENT`; malformed values are ignored
+   */
+  readonly traceparent?: (() => string | undefined) | undefined;
+  /** Runs each call that submits jobs: it calls `work` once, and answers what that answers. @default - `work` alone */
+  readonly around?: (<Value>(call: SubmitCall, work: () => Promise<Value>) => Promise<Value>) | undefined;
+}
+
+/** The call with what can be read of its requests, which are not checked yet. */
+export function submitCall(verb: SubmitCall['verb'], asked: unknown): SubmitCall {
+  const requests: readonly unknown[] = Array.isArray(asked) ? asked : [];
+  const types = requests.flatMap((request) => typeIn(request) ?? []);
+  return { verb, jobs: requests.length, types: [...new Set(types)] };
+}
+
+function typeIn(request: unknown): string | undefined {
+  try {
+    const type =
+      typeof request === 'object' && request !== null
+        ? (request as { readonly type?: unknown }).type
+        : request;
+    return typeof type === 'string' ? type : undefined;
+  } catch {
+    // A getter or a proxy threw: the check of the request says so.
+    return undefined;
+  }
+}
+
 /** The parts of a client. */
-export interface ClientParts<Declared extends Jobs = Jobs> {
+export interface ClientParts<Declared extends Jobs = Jobs> extends SubmitTracing {
   /** The declared job types, for the compiler and for checks of payloads and results. @default - any type is accepted */
   readonly jobs?: Declared | undefined;
   readonly store: JobStore;
@@ -27,8 +68,6 @@ export interface ClientParts<Declared extends Jobs = Jobs> {
   readonly newId: () => string;
   /** Whether dispatchers are notified of jobs while these are stored, see `ClientSettings`. @default true */
   readonly promptStart?: boolean | undefined;
-  /** Gives the trace of a submission whose request has none. Called for each. */
-  readonly traceparent?: (() => string | undefined) | undefined;
 }
 
 export class ClientContexts {

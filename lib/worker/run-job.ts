@@ -40,7 +40,7 @@ import { decisionOf, jobErrorOf } from './thrown.ts';
 /** A handler's second argument, beside the payload. */
 // biome-ignore lint/suspicious/noExplicitAny: a function of any worker's context takes this one
 export interface JobContext<Declared extends Jobs = any>
-  extends Pick<Job, 'type' | 'attempt' | 'fairnessKey' | 'resourceId'> {
+  extends Pick<Job, 'type' | 'mode' | 'attempt' | 'fairnessKey' | 'resourceId'> {
   readonly id: string;
   /** The same as `id`. */
   readonly jobId: string;
@@ -56,6 +56,10 @@ export interface JobContext<Declared extends Jobs = any>
    * process that was suspended notices its end by that call, before any event.
    */
   readonly signal: AbortSignal;
+  /** The time since which the job has waited for this attempt. */
+  readonly readyAt: Date;
+  /** The start of this attempt, by the worker's clock. */
+  readonly startedAt: Date;
   /** The end of the attempt's time, when `signal` aborts with `JobTimeout`. */
   readonly deadline: Date;
   /** How many milliseconds of the attempt's time are left: 0 or more. */
@@ -229,6 +233,7 @@ function contextFor(
     id: job.id,
     jobId: job.id,
     type: job.type,
+    mode: job.mode,
     attempt: job.attempt,
     fairnessKey: job.fairnessKey,
     resourceId: job.resourceId,
@@ -240,6 +245,8 @@ function contextFor(
     set signal(given) {
       own = given;
     },
+    readyAt: new Date(job.readyAtMs),
+    startedAt: new Date(job.startedAtMs ?? began.wallMs),
     deadline: new Date(began.wallMs + timeoutMs),
     remainingMs: () => Math.max(0, timeoutMs - sinceMs(clock, began)),
     log: jobLogOf(log, job),

@@ -1,4 +1,7 @@
 /** Declared job types: what may be declared, and what the compiler knows of them. */
+
+import { type } from 'arktype';
+import * as v from 'valibot';
 import { expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import {
@@ -11,7 +14,7 @@ import {
   type SentOf,
   type TypeOf,
 } from '../../lib/jobs/jobs.ts';
-import { checkBySchema, jsonSchemaOf } from '../../lib/jobs/schema.ts';
+import { type AnySchema, checkBySchema, jsonSchemaOf } from '../../lib/jobs/schema.ts';
 
 interface Url {
   readonly url: string;
@@ -124,4 +127,21 @@ it('describes a schema as JSON Schema, where its library can', () => {
     '~standard': { version: 1 as const, vendor: 'test', validate: (value: unknown) => ({ value }) },
   };
   expect(jsonSchemaOf(plain)).toBeUndefined();
+});
+
+it.each<readonly [string, AnySchema]>([
+  ['zod', z.object({ pages: z.array(z.number()) })],
+  ['valibot', v.object({ pages: v.array(v.number()) })],
+  ['arktype', type({ pages: 'number[]' })],
+])('takes the schemas of %s', async (_, payload) => {
+  const declared = defineJobs({ print: job({ payload }) });
+  const schema = declared.print.payload;
+  expect(await checkBySchema(schema, { pages: [1] }, 'payload')).toEqual({
+    kind: 'accepted',
+    value: { pages: [1] },
+  });
+  expect(await checkBySchema(schema, { pages: [1, 'two'] }, 'payload')).toMatchObject({
+    kind: 'refused',
+    path: 'payload.pages[1]',
+  });
 });

@@ -20,6 +20,7 @@ const ENTRIES: Readonly<Record<string, readonly string[]>> = {
   'fairlead/client': ['SchedulerClient', 'JobFailedError', 'ValidationError'],
   'fairlead/worker': ['worker', 'fromSqsHandler', 'PermanentError', 'RetryAfterError'],
   'fairlead/fleet-worker': ['runFleetWorker', 'PermanentError', 'RetryAfterError'],
+  'fairlead/otel': ['traceJobs', 'traceSubmissions'],
   'fairlead/events': ['DETAIL_TYPE', 'EVENT_DETAILS', 'eventSchema'],
   'fairlead/metrics': ['METRICS', 'METRICS_NAMESPACE'],
   'fairlead/testing': ['startEmulator', 'emulatorEnvironment'],

@@ -1,0 +1,134 @@
+/**
+ * `fairlead/otel`: spans for jobs, by OpenTelemetry. It needs the package `@opentelemetry/api`, which a program that
+ * uses OpenTelemetry has. Without a registered SDK the API does nothing.
+ */
+import { isNativeError } from 'node:util/types';
+import {
+  type Attributes,
+  type Context,
+  context,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api';
+import type { SubmitCall, SubmitTracing } from '../client/contexts.ts';
+import { isTraceparent } from '../core/trace.ts';
+import type { JobMiddleware, MiddlewareContext } from '../worker/handlers.ts';
+
+/** How the spans of a job belong to the trace of its producer. */
+export interface JobTracingOptions {
+  /**
+   * `child`: in the producer's trace. `link`: in a trace of their own, which names the producer's span as a link; a
+   * trace that waits for days, or has thousands of jobs, is of no use to tracing tools. `auto`: `child` for a job that
+   * its producer waits for (`run`), and `link` for others.
+   * @default 'auto'
+   */
+  readonly relation?: 'auto' | 'child' | 'link' | undefined;
+}
+
+const tracer = () => trace.getTracer('fairlead');
+
+/** The span that a `traceparent` names; undefined for none, or for a text that is none. */
+function spanContextOf(traceparent: string | undefined): SpanContext | undefined {
+  if (traceparent === undefined || !isTraceparent(traceparent)) return undefined;
+  const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+}
+
+const hexByte = (value: number): string => value.toString(16).padStart(2, '0');
+
+/** The `traceparent` of the active span; undefined if there is none. */
+function activeTraceparent(): string | undefined {
+  const active = trace.getSpanContext(context.active());
+  if (active === undefined || !isSpanContextValid(active)) return undefined;
+  return `00-${active.traceId}-${active.spanId}-${hexByte(active.traceFlags)}`;
+}
+
+const attributesOf = (job: MiddlewareContext): Attributes => ({
+  'messaging.system': 'fairlead',
+  'messaging.destination.name': job.type,
+  'messaging.message.id': job.id,
+  'fairlead.attempt': job.attempt,
+  'fairlead.mode': job.mode,
+  'fairlead.fairness_key': job.fairnessKey,
+  ...(job.resourceId === undefined ? {} : { 'fairlead.resource_id': job.resourceId }),
+});
+
+/** Runs the work in the span, and ends the span with the work. */
+async function within<Value>(span: Span, parent: Context, work: () => Promise<Value>): Promise<Value> {
+  try {
+    return await context.with(trace.setSpan(parent, span), work);
+  } catch (error) {
+    span.setStatus({ code: SpanStatusCode.ERROR });
+    // Other values may throw when they are read.
+    if (isNativeError(error)) span.recordException(error);
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
+/**
+ * A middleware of workers that makes two spans of each attempt: `wait TYPE`, from the time when the job was ready to
+ * its start, and `process TYPE` around its handler, which is the active span there.
+ *
+ * @example export const handler = worker(jobs, handlers, { use: [traceJobs()] });
+ */
+export function traceJobs({ relation = 'auto' }: JobTracingOptions = {}): JobMiddleware {
+  return async (job, next) => {
+    const producer = spanContextOf(job.traceparent);
+    const isChild = relation === 'child' || (relation === 'auto' && job.mode === 'onDemand');
+    const attributes = attributesOf(job);
+    const parent =
+      producer !== undefined && isChild ? trace.setSpanContext(ROOT_CONTEXT, producer) : ROOT_CONTEXT;
+    const links = producer !== undefined && !isChild ? [{ context: producer }] : [];
+    const wait = tracer().startSpan(
+      `wait ${job.type}`,
+      { kind: SpanKind.INTERNAL, attributes, links, startTime: job.readyAt },
+      parent,
+    );
+    wait.end(job.startedAt);
+    // In a trace of its own, the wait is the first span.
+    const before = isChild ? parent : trace.setSpan(parent, wait);
+    const process = tracer().startSpan(
+      `process ${job.type}`,
+      { kind: SpanKind.CONSUMER, attributes, links },
+      before,
+    );
+    return within(process, before, next);
+  };
+}
+
+/**
+ * Settings of a client that makes a span of each submission, `submit TYPE` or `run TYPE`, and hands its trace to the
+ * jobs.
+ *
+ * @example const client = SchedulerClient.for(jobs, { ...traceSubmissions() });
+ */
+export function traceSubmissions(): SubmitTracing {
+  return {
+    traceparent: activeTraceparent,
+    around: (call, work) => {
+      const parent = context.active();
+      const span = tracer().startSpan(
+        spanNameOf(call),
+        { kind: SpanKind.PRODUCER, attributes: submitted(call) },
+        parent,
+      );
+      return within(span, parent, work);
+    },
+  };
+}
+
+const spanNameOf = ({ verb, types: [type, ...others] }: SubmitCall): string =>
+  type === undefined || others.length > 0 ? verb : `${verb} ${type}`;
+
+const submitted = ({ jobs, types: [type, ...others] }: SubmitCall): Attributes => ({
+  'messaging.system': 'fairlead',
+  'messaging.batch.message_count': jobs,
+  ...(type === undefined || others.length > 0 ? {} : { 'messaging.destination.name': type }),
+});
