@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { OverrideChange } from '../client/client.ts';
 import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
-import { isTerminal, type Job } from '../core/job.ts';
+import { isTerminal, type Job, type Tags } from '../core/job.ts';
 import type { ListedState } from '../operate/inspect.ts';
 import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
@@ -24,6 +24,7 @@ import {
   scopeOf,
   timeoutMsOf,
   UsageError,
+  withTags,
 } from './usage.ts';
 import {
   controlsText,
@@ -78,13 +79,14 @@ interface RequestOptions extends CommonOptions {
   readonly key?: string;
   readonly resource?: string;
   readonly label?: string;
+  readonly tag?: Tags;
   readonly runAt?: string;
   readonly mode?: string;
   readonly idempotencyKey?: string;
 }
 
 function withRequestOptions(command: Command): Command {
-  return command
+  return withTags(command, 'a tag to find the job by, such as order=4711')
     .option('--payload <json>', "the handler's input")
     .option('--payload-file <file>', 'the same from a file; - is the standard input')
     .option('--priority <number>', '0 to 10')
@@ -96,7 +98,7 @@ function withRequestOptions(command: Command): Command {
 }
 
 function requestOf(type: string, options: RequestOptions): SubmitRequest {
-  const { payload, payloadFile, priority, key, resource, label, runAt, mode, idempotencyKey } = options;
+  const { payload, payloadFile, priority, key, resource, label, tag, runAt, mode, idempotencyKey } = options;
   if (payload !== undefined && payloadFile !== undefined) {
     throw new UsageError('give --payload or --payload-file, not both');
   }
@@ -113,6 +115,7 @@ function requestOf(type: string, options: RequestOptions): SubmitRequest {
     fairnessKey: key,
     resourceId: resource,
     label,
+    tags: tag,
     runAt,
     // The client checks the mode.
     mode: mode as SubmitRequest['mode'],
@@ -198,9 +201,12 @@ function addInspecting(jobs: Command, operator: Operator): void {
       }),
   );
   withCommonOptions(
-    jobs
-      .command('list')
-      .description('List jobs of one state. Succeeded and cancelled jobs can only be read by their ids.')
+    withTags(
+      jobs
+        .command('list')
+        .description('List jobs of one state. Succeeded and cancelled jobs can only be read by their ids.'),
+      'only jobs with this tag',
+    )
       .option('--state <state>', 'scheduled, pending, claimed, running or failed', 'pending')
       .option('--type <type>', 'only this job type')
       .option('--key <key>', 'only this fairness key')
@@ -213,6 +219,7 @@ function addInspecting(jobs: Command, operator: Operator): void {
         readonly type?: string;
         readonly key?: string;
         readonly mode?: string;
+        readonly tag?: Tags;
         readonly limit: string;
       },
     ) => {
@@ -224,6 +231,7 @@ function addInspecting(jobs: Command, operator: Operator): void {
           type: options.type,
           fairnessKey: options.key,
           mode: options.mode as SubmitRequest['mode'],
+          tags: options.tag,
         };
         const { values, more } = await firstValues(limit, client.list(filter, { signal }));
         return { data: { jobs: values, more }, text: (width) => jobsText(values, more, width) };
@@ -363,6 +371,7 @@ function addViews(program: Command, operator: Operator): void {
 interface DeadLetterOptions extends CommonOptions {
   readonly type?: string;
   readonly key?: string;
+  readonly tag?: Tags;
   readonly error?: string;
   readonly after?: string;
   readonly before?: string;
@@ -370,7 +379,7 @@ interface DeadLetterOptions extends CommonOptions {
 }
 
 function withDeadLetterFilter(command: Command): Command {
-  return command
+  return withTags(command, 'only jobs with this tag')
     .option('--type <type>', 'only this job type')
     .option('--key <key>', 'only this fairness key')
     .option('--error <name>', 'only jobs that failed with this error')
@@ -379,9 +388,10 @@ function withDeadLetterFilter(command: Command): Command {
     .option('--limit <number>', 'at most this many', LIMIT);
 }
 
-const filterOf = ({ type, key, error, after, before }: DeadLetterOptions): DeadLetterFilter => ({
+const filterOf = ({ type, key, tag, error, after, before }: DeadLetterOptions): DeadLetterFilter => ({
   type,
   fairnessKey: key,
+  tags: tag,
   errorName: error,
   failedAfter: after,
   failedBefore: before,

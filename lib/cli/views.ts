@@ -3,7 +3,7 @@ import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
-import type { Job, MovingJob } from '../core/job.ts';
+import type { Job, MovingJob, Tags } from '../core/job.ts';
 import { leaseInForceMs } from '../dispatch/recovery/silence.ts';
 import type { DispatchersView } from '../operate/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
@@ -32,9 +32,17 @@ const EVENT_LETTERS = 36;
 /** The least width of an error, which is enough to tell errors apart. */
 const ERROR_LETTERS = 24;
 
+/** Tags as `--tag` takes them. */
+export const tagsText = (tags: Tags): string =>
+  Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+
 /** A table of jobs, and whether there are more. */
 export function jobsText(jobs: readonly Job[], more: boolean, width: number): string {
   if (jobs.length === 0) return 'no such jobs';
+  // There is room for tags only if columns are not cut.
+  const showsTags = width === Number.POSITIVE_INFINITY && jobs.some(({ tags }) => tags !== undefined);
   const rows = jobs.map((job) => [
     job.id,
     job.state,
@@ -43,6 +51,7 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
     job.priority,
     instantWithoutMs(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
     job.attempt,
+    ...(showsTags ? [tagsText(job.tags ?? {})] : []),
     ...(job.state === 'failed' ? [errorText(job)] : []),
   ]);
   const columns = [
@@ -53,6 +62,7 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
     numberColumn('priority', 5),
     uncutColumn(timeOf(jobs), 2),
     numberColumn('attempt', 3),
+    ...(showsTags ? [textColumn('tags')] : []),
     ...(jobs.some((job) => job.state === 'failed') ? [textColumn('error', 0, ERROR_LETTERS)] : []),
   ];
   return withMore(table(columns, rows, width), more);
@@ -122,6 +132,7 @@ export function jobText(job: Job): string {
     ['key', job.fairnessKey],
     ['resource', job.resourceId],
     ['label', job.label],
+    ['tags', job.tags === undefined ? undefined : tagsText(job.tags)],
     ['priority', job.priority],
     ['mode', job.mode],
     ['attempt', job.attempt],

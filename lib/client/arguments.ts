@@ -13,7 +13,13 @@ import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { LISTED_STATES } from '../operate/inspect.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
-import { type JobRequest, parseRequests, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
+import {
+  type JobRequest,
+  parseRequests,
+  REQUEST_LIMITS,
+  tagsRecord,
+  wholeNumber,
+} from '../submit/request.ts';
 import { jsonOf } from './json.ts';
 
 /** Bounds of the arguments. */
@@ -60,7 +66,7 @@ const actorFields = {
   signal,
   actor: text(CLIENT_LIMITS.actorBytes).min(1, 'must not be empty; leave it out').optional(),
 };
-const filter = { type: name.optional(), fairnessKey: fairnessKey.optional() };
+const filter = { type: name.optional(), fairnessKey: fairnessKey.optional(), tags: tagsRecord.optional() };
 const deadLetterFilter = z.strictObject({
   ...filter,
   errorName: text(CLIENT_LIMITS.errorNameChars).min(1, 'must not be empty').optional(),

@@ -1,5 +1,5 @@
 /** Dead letters, which are failed jobs that were not dealt with yet, and their redrive. */
-import type { Job } from '../core/job.ts';
+import type { Job, Tags } from '../core/job.ts';
 import { redriveJob } from '../operate/redrive.ts';
 import { checked, SHAPES } from './arguments.ts';
 import type { ClientContexts } from './contexts.ts';
@@ -7,6 +7,8 @@ import type { ClientContexts } from './contexts.ts';
 export interface DeadLetterFilter {
   readonly type?: string | undefined;
   readonly fairnessKey?: string | undefined;
+  /** Only jobs that have all these tags. */
+  readonly tags?: Tags | undefined;
   /** The name of the error that ended the last attempt. */
   readonly errorName?: string | undefined;
   /** ISO 8601 with a zone; the instant itself is included. */
@@ -35,7 +37,7 @@ export type RedriveEntry = {
 /** The failed jobs that match the filter. @throws ValidationError for the filter */
 export function deadLettersOf(
   filter: DeadLetterFilter,
-  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey'>) => AsyncIterable<Job>,
+  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey' | 'tags'>) => AsyncIterable<Job>,
 ): AsyncGenerator<Job> {
   const { errorName, failedAfter, failedBefore, ...rest } = checked(
     SHAPES.deadLetterFilter,

@@ -1,7 +1,7 @@
 /** The client's verbs that make jobs: `submit`, `submitMany`, and `run`, which waits for the job's end. */
 
 import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
-import type { Job, JobMode } from '../core/job.ts';
+import type { Job, JobMode, Tags } from '../core/job.ts';
 import { withArticle } from '../core/spelling.ts';
 import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
@@ -41,6 +41,11 @@ export interface SubmitRequest {
   readonly resourceId?: string | undefined;
   /** Free text for people who look at the job, at most 256 bytes. It decides nothing. */
   readonly label?: string | undefined;
+  /**
+   * Names with values to find the job by, such as `{ order: '4711' }`: at most 8, with names of at most 64 characters
+   * and at most 512 bytes in all. They decide nothing.
+   */
+  readonly tags?: Tags | undefined;
   /** ISO 8601 with a zone: the job starts no earlier than this. @default - now */
   readonly runAt?: string | undefined;
   /** Requests with the same key make one job. Without a key, a call that got no answer cannot be repeated safely. */

@@ -13,6 +13,9 @@ export type JobMode = (typeof JOB_MODES)[number];
 /** JSON, as events and results carry it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
+/** Names with values that a producer gives a job, to find it by. */
+export type Tags = Readonly<Record<string, string>>;
+
 /** The fields that the planner knows of a job in a line. */
 export interface WaitingJob {
   readonly id: string;
@@ -193,6 +196,8 @@ export interface MovingJob extends WaitingJob {
   readonly traceparent?: string | undefined;
   /** A text of the producer for people who look at the job. It affects no decision. */
   readonly label?: string | undefined;
+  /** Names with values by which people and programs find the job; absent without any. They affect no decision. */
+  readonly tags?: Tags | undefined;
   /** The schedule whose firing made the job. */
   readonly scheduleId?: string | undefined;
   /** The dead letter that this job retries. */

@@ -6,7 +6,7 @@
 import { type Control, weightsWithOverrides } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, TYPE_AVERAGE_RESOURCE } from '../core/estimate.ts';
-import type { Job, JobMode } from '../core/job.ts';
+import type { Job, JobMode, Tags } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { type HeldJobs, heldIn, isHeld } from '../dispatch/partition/depth.ts';
 import { handoverInProgress } from '../dispatch/partitions/handover.ts';
@@ -28,6 +28,8 @@ export interface JobFilter {
   readonly type?: string | undefined;
   readonly fairnessKey?: string | undefined;
   readonly mode?: JobMode | undefined;
+  /** Only jobs that have all these tags. */
+  readonly tags?: Tags | undefined;
 }
 
 const PAGE = 100;
@@ -38,6 +40,10 @@ const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mod
   (filter.type === undefined || job.type === filter.type) &&
   (filter.fairnessKey === undefined || job.fairnessKey === filter.fairnessKey) &&
   (filter.mode === undefined || job.mode === filter.mode);
+
+/** Whether a job has all these tags. */
+export const hasTags = ({ tags: has = {} }: Pick<Job, 'tags'>, tags: Tags = {}): boolean =>
+  Object.entries(tags).every(([name, value]) => Object.hasOwn(has, name) && has[name] === value);
 
 /**
  * Lists the jobs of one state.
@@ -58,7 +64,8 @@ export async function* listJobs(
 ): AsyncGenerator<Job> {
   for (const partition of partitionsOfFilter(context, filter)) {
     for await (const jobs of jobsOf(context, partition, state, filter)) {
-      for (const job of jobs) if (job.state === state && matches(filter, job)) yield job;
+      for (const job of jobs)
+        if (job.state === state && matches(filter, job) && hasTags(job, filter.tags)) yield job;
     }
   }
 }

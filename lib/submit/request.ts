@@ -9,7 +9,7 @@ import {
 } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN, type Tags } from '../core/job.ts';
 import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { ASKED_FIELDS, type AskedField, asked } from '../store/contract/job-fields.ts';
@@ -24,6 +24,11 @@ export const REQUEST_LIMITS = {
   keyBytes: 512,
   /** UTF-8 bytes. */
   labelBytes: 256,
+  /** Tags of one job. */
+  tags: 8,
+  tagNameChars: 64,
+  /** UTF-8 bytes of all names and values of a job's tags. */
+  tagsBytes: 512,
   jobsPerEvent: 1_000,
 } as const;
 
@@ -87,6 +92,27 @@ const textUpTo = (bytesMax: number) =>
 
 export const keyText = textUpTo(REQUEST_LIMITS.keyBytes);
 
+/** Tags, as jobs, schedules and filters name them. */
+export const tagsRecord = z
+  .record(z.string(), z.string())
+  .refine(
+    (tags) => Object.keys(tags).length <= REQUEST_LIMITS.tags,
+    `must have at most ${REQUEST_LIMITS.tags} names`,
+  )
+  .refine(
+    (tags) => Object.keys(tags).every((name) => name !== '' && name.length <= REQUEST_LIMITS.tagNameChars),
+    `must have names of 1 to ${REQUEST_LIMITS.tagNameChars} characters`,
+  )
+  .refine((tags) => Object.entries(tags).flat().join('').isWellFormed(), 'must be well-formed Unicode')
+  .refine(
+    (tags) => utf8Bytes(Object.entries(tags).flat().join('')) <= REQUEST_LIMITS.tagsBytes,
+    `must have at most ${REQUEST_LIMITS.tagsBytes} bytes in all`,
+  );
+
+/** The field `tags` of a job or a schedule; absent without any tag. */
+export const tagsField = (tags: Tags | undefined): { readonly tags?: Tags } =>
+  tags === undefined || Object.keys(tags).length === 0 ? {} : { tags };
+
 /** A whole number from `least` to `most`. Every failure has the same message. */
 export const wholeNumber = (least: number, most: number) => {
   const error = `must be a whole number from ${least} to ${most}`;
@@ -101,6 +127,7 @@ const requestShape = {
   fairnessKey: keyText.optional(),
   resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
   label: textUpTo(REQUEST_LIMITS.labelBytes).min(1, 'must not be empty; leave it out instead').optional(),
+  tags: tagsRecord.optional(),
   runAt: z.iso
     .datetime({
       offset: true,
@@ -157,8 +184,10 @@ function parseEntry(
 ): { readonly request: JobRequest } | { readonly field: string; readonly reason: string } {
   if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${show(entry)}` };
   // JSON.parse makes `__proto__` an own property, and a schema that copies the object would drop it silently.
-  if (Object.hasOwn(entry, '__proto__')) {
-    return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
+  const path = [entry, entry.tags].findIndex((each) => isRecord(each) && Object.hasOwn(each, '__proto__'));
+  if (path !== -1) {
+    const steps = path === 0 ? ['__proto__'] : ['tags', '__proto__'];
+    return { field: joinPath(prefix, steps), reason: 'unknown field "__proto__"' };
   }
   const parsed = jobRequest.safeParse(entry, { error: inWords });
   if (!parsed.success) {
@@ -172,7 +201,7 @@ function parseEntry(
     const reason = value === undefined ? 'is missing' : `${issue.message} (got ${show(value)})`;
     return { field: joinPath(prefix, issue.path), reason };
   }
-  const { type, payload = null, runAt, ...rest } = parsed.data;
+  const { type, payload = null, runAt, tags, ...rest } = parsed.data;
   const declared = configuration.types.find((known) => known.type === type);
   if (declared === undefined) {
     const known = configuration.types.map((each) => each.type).join(', ');
@@ -200,6 +229,7 @@ function parseEntry(
   return {
     request: {
       ...rest,
+      ...tagsField(tags),
       type,
       payload: payload as Json,
       priority: rest.priority ?? PRIORITY_MIN,

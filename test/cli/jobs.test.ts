@@ -18,6 +18,7 @@ describe('jobs submit', () => {
       'resize',
       ...['--payload', '{"page":1}', '--priority', '7', '--key', 'tenant-a', '--resource', 'album-1'],
       ...['--mode', 'onDemand', '--idempotency-key', 'k', '--label', 'March invoices'],
+      ...['--tag', 'order=4711', '--tag', 'note=a=b'],
     );
     expect({ code, error }).toEqual({ code: 0, error: '' });
     const [job] = [...store.everyJob()];
@@ -28,6 +29,7 @@ describe('jobs submit', () => {
       fairnessKey: 'tenant-a',
       resourceId: 'album-1',
       label: 'March invoices',
+      tags: { order: '4711', note: 'a=b' },
       mode: 'onDemand',
     });
     expect(open()).toBe(0);
@@ -149,6 +151,20 @@ describe('jobs get, list, cancel, retime and retry', () => {
     expect(out).toMatch(/label {2,}March\\u\{1b\}\[2J/);
     expect(out).toMatch(/progress {2,}\{"page":3\}/);
     expect(await data('jobs', 'get', stored?.id ?? '')).toEqual({ job: stored });
+  });
+
+  it('list shows only jobs that have all the tags, and the tags where columns are not cut', async () => {
+    const { fairlead, data, put, job } = counter();
+    const [both] = await put(
+      job({ tags: { order: '4711', shop: 'a' } }),
+      job({ tags: { order: '4711' } }),
+      job({ tags: { order: '4712', shop: 'a' } }),
+      job(),
+    );
+    const asked = ['jobs', 'list', '--tag', 'order=4711', '--tag', 'shop=a'];
+    expect(await data(...asked)).toEqual({ jobs: [both], more: false });
+    expect((await fairlead(...asked, '--wide')).out).toMatch(/order=4711 shop=a/);
+    expect(await fairlead('jobs', 'list', '--tag', 'order')).toMatchObject({ code: 2 });
   });
 
   it.each([['get'], ['cancel'], ['retry'], ['explain']])('%s of no job ends with 3', async (verb) => {

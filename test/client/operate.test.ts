@@ -169,6 +169,7 @@ describe('trying a failed job again', () => {
       priority: 3,
       resourceId: 'album-1',
       label: 'March invoices',
+      tags: { order: '4711' },
       checkpoint: 'half',
     });
     const { jobId, repeated } = await client.retry(failed.id);
@@ -180,6 +181,7 @@ describe('trying a failed job again', () => {
       fairnessKey: failed.fairnessKey,
       resourceId: 'album-1',
       label: 'March invoices',
+      tags: { order: '4711' },
       mode: 'queued',
       attempt: 1,
       state: 'pending',

@@ -40,6 +40,7 @@ export const JOB_FIELDS = {
   finishedAtMs: { kept: 'line', redrive: 'anew', told: true },
   payload: { kept: 'apart', redrive: 'same', asked: true },
   label: { kept: 'item', redrive: 'same', asked: true, told: true },
+  tags: { kept: 'item', redrive: 'same', asked: true, told: true },
   contentHash: { kept: 'item', redrive: 'same' },
   submittedAtMs: { kept: 'item', redrive: 'anew', told: true },
   workersLost: { kept: 'item', redrive: 'anew' },

@@ -47,8 +47,21 @@ const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : 
  * @param bytes - the size of the stored payload
  */
 export function needsOwnItem(job: Job, bytes: number): boolean {
-  const { id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy } = job;
-  const texts = [id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy];
+  const { id, type, fairnessKey, resourceId, label, tags, traceparent, scheduleId, redriveOf, redriveBy } =
+    job;
+  const tagsText = tags === undefined ? undefined : JSON.stringify(tags);
+  const texts = [
+    id,
+    type,
+    fairnessKey,
+    resourceId,
+    label,
+    tagsText,
+    traceparent,
+    scheduleId,
+    redriveOf,
+    redriveBy,
+  ];
   const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES);
   const unitsInJob = JOB_WRITES * writeUnitsOf(jobBytes + bytes);
   const ownItemBytes = PAYLOAD_ITEM_BYTES + bytesOf(id) + bytes;

@@ -1,5 +1,6 @@
 /** Encodes and decodes a job's item. */
 
+import { z } from 'zod';
 import {
   type Claim,
   JOB_MODES,
@@ -8,6 +9,7 @@ import {
   type JobState,
   type Json,
   type MovingJob,
+  type Tags,
 } from '../../../core/job.ts';
 import { MalformedItemError } from '../../contract/errors.ts';
 import {
@@ -25,6 +27,8 @@ import { jobKey, payloadKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf, encodeJson, ttlSec } from './cells.ts';
 import { encodeHistory, unpackHistory } from './history.ts';
+
+const TAGS_TEXT = z.record(z.string(), z.string());
 
 const STATES = [
   'scheduled',
@@ -75,6 +79,11 @@ const COUNT: Cell<number> = { write: (value) => value, read: (cells, name) => ce
 const JSON_TEXT: Cell<Json> = { write: encodeJson, read: (cells, name) => cells.json(name) };
 const STATE: Cell<JobState> = { write: (value) => value, read: (cells, name) => cells.oneOf(name, STATES) };
 
+const TAGS: Cell<Tags> = {
+  write: encodeJson,
+  read: (cells, name) => cells.packed(name, (json) => TAGS_TEXT.parse(json)),
+};
+
 type Fields<Names extends keyof Job> = { readonly [Name in Names]-?: Cell<Exclude<Job[Name], undefined>> };
 type FieldOf<Names extends keyof Job> = {
   readonly [Name in Names]: undefined extends Job[Name] ? never : Name;
@@ -104,6 +113,7 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   finishedAtMs: NUMBER,
   payload: JSON_TEXT,
   label: TEXT,
+  tags: TAGS,
   contentHash: TEXT,
   submittedAtMs: NUMBER,
   workersLost: COUNT,
