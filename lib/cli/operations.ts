@@ -204,13 +204,21 @@ function addInspecting(jobs: Command, operator: Operator): void {
     withTags(
       jobs
         .command('list')
-        .description('List jobs of one state. Succeeded and cancelled jobs can only be read by their ids.'),
+        .description(
+          'List jobs of one state; succeeded and cancelled ones of a type that is declared with listFinished.',
+        ),
       'only jobs with this tag',
     )
-      .option('--state <state>', 'scheduled, pending, claimed, running or failed', 'pending')
+      .option(
+        '--state <state>',
+        'scheduled, pending, claimed, running, failed, succeeded or cancelled',
+        'pending',
+      )
       .option('--type <type>', 'only this job type')
       .option('--key <key>', 'only this fairness key')
       .option('--mode <mode>', 'only queued, or only onDemand')
+      .option('--since <instant>', 'of succeeded and cancelled jobs: that ended no earlier than this')
+      .option('--until <instant>', 'of succeeded and cancelled jobs: that ended before this')
       .option('--limit <number>', 'at most this many', LIMIT),
   ).action(
     (
@@ -220,6 +228,8 @@ function addInspecting(jobs: Command, operator: Operator): void {
         readonly key?: string;
         readonly mode?: string;
         readonly tag?: Tags;
+        readonly since?: string;
+        readonly until?: string;
         readonly limit: string;
       },
     ) => {
@@ -232,6 +242,8 @@ function addInspecting(jobs: Command, operator: Operator): void {
           fairnessKey: options.key,
           mode: options.mode as SubmitRequest['mode'],
           tags: options.tag,
+          since: options.since,
+          until: options.until,
         };
         const { values, more } = await firstValues(limit, client.list(filter, { signal }));
         return { data: { jobs: values, more }, text: (width) => jobsText(values, more, width) };

@@ -3,7 +3,7 @@ import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
-import type { Job, MovingJob, Tags } from '../core/job.ts';
+import { endedAtMs, isTerminal, type Job, type MovingJob, type Tags } from '../core/job.ts';
 import { leaseInForceMs } from '../dispatch/recovery/silence.ts';
 import type { DispatchersView } from '../operate/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
@@ -49,7 +49,9 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
     job.type,
     job.fairnessKey,
     job.priority,
-    instantWithoutMs(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
+    instantWithoutMs(
+      job.state === 'scheduled' ? job.runAtMs : isTerminal(job.state) ? endedAtMs(job) : job.readyAtMs,
+    ),
     job.attempt,
     ...(showsTags ? [tagsText(job.tags ?? {})] : []),
     ...(job.state === 'failed' ? [errorText(job)] : []),
@@ -117,7 +119,10 @@ export function rejectionText(rejections: readonly Rejection[]): string {
 
 function timeOf(jobs: readonly Job[]): string {
   const [first] = jobs;
-  return first?.state === 'scheduled' ? 'runs at' : first?.state === 'failed' ? 'failed at' : 'ready at';
+  if (first === undefined || !isTerminal(first.state)) {
+    return first?.state === 'scheduled' ? 'runs at' : 'ready at';
+  }
+  return first.state === 'failed' ? 'failed at' : 'ended at';
 }
 
 const withMore = (text: string, more: boolean): string =>

@@ -11,7 +11,7 @@ import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
-import { LISTED_STATES } from '../operate/inspect.ts';
+import { isFinishedState, type JobFilter, LISTED_STATES, type ListedState } from '../operate/inspect.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
 import {
   type JobRequest,
@@ -91,9 +91,9 @@ export const SHAPES = {
   retime: z.strictObject({ runAt: instant }),
   listFilter: z.strictObject({
     ...filter,
-    state: z.enum(LISTED_STATES, {
-      error: `must be one of ${LISTED_STATES.join(', ')}: succeeded and cancelled jobs are found by their ids only`,
-    }),
+    state: z.enum(LISTED_STATES),
+    since: instant.optional(),
+    until: instant.optional(),
     mode: z.enum(JOB_MODES).optional(),
   }),
   keysOptions: z
@@ -202,6 +202,30 @@ export function checkType(
   if (type !== undefined && formerTypes.includes(type)) return;
   const types = configuration.types.map((each) => each.type);
   requireKnown('job type', type, types, field);
+}
+
+/** Refuses a list of succeeded or cancelled jobs that no type keeps, and times for other lists. */
+export function checkFinished(
+  state: ListedState,
+  { type, sinceMs, untilMs }: JobFilter,
+  { types }: PoolConfiguration,
+): void {
+  if (!isFinishedState(state)) {
+    const [time] = [sinceMs === undefined ? [] : 'since', untilMs === undefined ? [] : 'until'].flat();
+    if (time === undefined) return;
+    throw new ValidationError(
+      `filter.${time}`,
+      `is for succeeded and cancelled jobs; leave it out for ${state} ones`,
+    );
+  }
+  if (type === undefined)
+    throw new ValidationError('filter.type', `is missing: ${state} jobs are listed by their type`);
+  const declared = types.find((each) => each.type === type);
+  if (declared === undefined || declared.listFinished === true) return;
+  throw new ValidationError(
+    'filter.type',
+    `${state} jobs of type ${show(type)} are not listed: declare the type with listFinished: true, which counts for jobs that are submitted from then on`,
+  );
 }
 
 /** The argument, if it is a scope that exists in the pool. @throws ValidationError */

@@ -24,7 +24,7 @@ import { retimeJob } from '../operate/retime.ts';
 import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
-import { checked, checkedScope, checkType, SHAPES } from './arguments.ts';
+import { checked, checkedScope, checkFinished, checkType, SHAPES } from './arguments.ts';
 import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { ClientContexts, type ClientParts } from './contexts.ts';
 import {
@@ -50,8 +50,12 @@ export interface ActorOptions extends CallOptions {
   readonly actor?: string | undefined;
 }
 
-export interface ListFilter extends JobFilter {
+export interface ListFilter extends Omit<JobFilter, 'sinceMs' | 'untilMs'> {
   readonly state: ListedState;
+  /** ISO 8601 with a zone. Of succeeded and cancelled jobs: only those that ended at this instant or later. */
+  readonly since?: string | undefined;
+  /** ISO 8601 with a zone. Of succeeded and cancelled jobs: only those that ended before this instant. */
+  readonly until?: string | undefined;
 }
 
 export interface CancelResult {
@@ -104,6 +108,9 @@ async function* rejectionsIn(
     after = page.next;
   } while (after !== undefined);
 }
+
+const instantMsOf = (instant: string | undefined): number | undefined =>
+  instant === undefined ? undefined : Date.parse(instant);
 
 const DRAIN_TIMEOUT_MS = 900_000;
 const REDRIVE_LIMIT = 1_000;
@@ -277,13 +284,14 @@ export class StoreClient {
   /**
    * Jobs of one state. `scheduled` jobs are sorted by their time, `pending` ones are listed line by line, and
    * `failed` ones (dead letters) latest first; all three are read from an index that may lag behind by about a
-   * second. `claimed` and `running` jobs are exact. Succeeded and cancelled jobs are not in any line: get them by
-   * their ids. Pages are read as they are needed.
+   * second. `claimed` and `running` jobs are exact. `succeeded` and `cancelled` jobs are listed latest first, from the
+   * same index, of one type that is declared with `listFinished: true`. Pages are read as they are needed.
    */
   list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<Job> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { state, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
-    return eachWithSignal(signal, this.#listed(state, rest));
+    const { state, since, until, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
+    const times = { sinceMs: instantMsOf(since), untilMs: instantMsOf(until) };
+    return eachWithSignal(signal, this.#listed(state, { ...rest, ...times }));
   }
 
   /**
@@ -437,9 +445,10 @@ export class StoreClient {
     if (outcome.kind === 'timedOut') throw drainTimedOut(printScope(named), outcome.running, timeoutMs);
   }
 
-  async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<Job> {
+  async *#listed(state: ListedState, filter: JobFilter): AsyncGenerator<Job> {
     const context = await this.#contexts.latest();
     checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
+    checkFinished(state, filter, context.configuration);
     yield* listJobs(context, state, filter);
   }
 

@@ -13,6 +13,7 @@ import {
   type FleetConfiguration,
   type JobTypeConfiguration,
   type LendingConfiguration,
+  listFinishedOf,
   type PoolConfiguration,
   REQUIRABLE,
   type RequiredField,
@@ -49,6 +50,11 @@ export interface JobTypeInput {
   readonly maxConcurrencyPerResource?: number | null | undefined;
   /** Jobs and schedules without these fields are refused. @default - none */
   readonly requires?: readonly RequiredField[] | undefined;
+  /**
+   * Succeeded and cancelled jobs of this type can be listed; each costs one more write unit, at its end.
+   * @default false
+   */
+  readonly listFinished?: boolean | undefined;
   readonly defaultCostMs?: number | undefined;
   readonly timeoutMs?: number | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
@@ -271,6 +277,9 @@ function readType(
     conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
     ...readPerResource(path, fields),
     ...readRequires(`${path}.requires`, fields.get('requires')),
+    ...listFinishedOf({
+      listFinished: readBoolean(`${path}.listFinished`, fields.get('listFinished'), false),
+    }),
     defaultCostMs: readNumber(
       `${path}.defaultCostMs`,
       fields.get('defaultCostMs'),

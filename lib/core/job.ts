@@ -198,6 +198,8 @@ export interface MovingJob extends WaitingJob {
   readonly label?: string | undefined;
   /** Names with values by which people and programs find the job; absent without any. They affect no decision. */
   readonly tags?: Tags | undefined;
+  /** Its type's `listFinished` when the job was made: the job can be listed once it has succeeded or was cancelled. */
+  readonly listFinished?: boolean | undefined;
   /** The schedule whose firing made the job. */
   readonly scheduleId?: string | undefined;
   /** The dead letter that this job retries. */
@@ -259,6 +261,13 @@ export const isNotified = ({ state }: Pick<MovingJob, 'state'>): boolean => awai
 export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';
 }
+
+/** When a job ended. A job that was cancelled while it waited keeps `finishedAtMs` of its last attempt. */
+export const endedAtMs = ({
+  finishedAtMs = 0,
+  cancelRequestedAtMs = 0,
+}: Pick<MovingJob, 'finishedAtMs' | 'cancelRequestedAtMs'>): number =>
+  Math.max(finishedAtMs, cancelRequestedAtMs);
 
 /** The characters of a nonce, which has 41 bits. */
 const NONCE_CHARS = 8;

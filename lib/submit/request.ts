@@ -3,6 +3,7 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import {
   type JobTypeConfiguration,
+  listFinishedOf,
   type PoolConfiguration,
   REQUIRABLE,
   type RequiredField,
@@ -36,6 +37,8 @@ export const REQUEST_LIMITS = {
 export interface JobRequest extends Pick<Job, AskedField> {
   /** Epoch milliseconds; undefined means at once. */
   readonly runAtMs?: number | undefined;
+  /** See `Job`. */
+  readonly listFinished?: boolean | undefined;
   /** The producer's own name for this request. Two requests with the same key make one job. */
   readonly idempotencyKey?: string | undefined;
   /** W3C Trace Context. */
@@ -230,6 +233,7 @@ function parseEntry(
     request: {
       ...rest,
       ...tagsField(tags),
+      ...listFinishedOf(declared),
       type,
       payload: payload as Json,
       priority: rest.priority ?? PRIORITY_MIN,
@@ -368,6 +372,7 @@ export function jobFrom(request: JobRequest, id: string, partition: number, nowM
     attempt: 1,
     workersLost: 0,
     contentHash: contentHash(request),
+    ...listFinishedOf(request),
     ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
     runAtMs,
     readyAtMs: Math.max(runAtMs, nowMs),

@@ -120,6 +120,7 @@ const READ: readonly Verb[] = [
   'readLocks',
   'readLeader',
   'readDeadLetters',
+  'readFinished',
   'getEstimates',
   'getLedgers',
   'listDispatchers',

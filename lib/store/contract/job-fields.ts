@@ -56,6 +56,7 @@ export const JOB_FIELDS = {
   cancelRequestedIn: { kept: 'item', redrive: 'anew' },
   // A redrive belongs to the same trace.
   traceparent: { kept: 'item', redrive: 'same', told: true },
+  listFinished: { kept: 'item', redrive: 'anew' },
   scheduleId: { kept: 'item', redrive: 'anew' },
   redriveOf: { kept: 'item', redrive: 'anew' },
   redriveBy: { kept: 'item', redrive: 'anew' },

@@ -22,6 +22,8 @@ const READ_PRICE = 0.2;
  * name. A test compares it with such an item.
  */
 const JOB_BYTES = 550;
+/** The attributes that list a finished job, without the name of its type. */
+const FINISHED_BYTES = 110;
 /** The attribute with the payload item's name. */
 const PAYLOAD_ID_BYTES = 25;
 const PAYLOAD_ITEM_BYTES = 60;
@@ -62,7 +64,8 @@ export function needsOwnItem(job: Job, bytes: number): boolean {
     redriveOf,
     redriveBy,
   ];
-  const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES);
+  const entryBytes = job.listFinished === true ? FINISHED_BYTES + bytesOf(type) : 0;
+  const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES + entryBytes);
   const unitsInJob = JOB_WRITES * writeUnitsOf(jobBytes + bytes);
   const ownItemBytes = PAYLOAD_ITEM_BYTES + bytesOf(id) + bytes;
   const unitsInOwnItem =

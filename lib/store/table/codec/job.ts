@@ -128,6 +128,7 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   cancelRequestedBy: TEXT,
   cancelRequestedIn: STATE,
   traceparent: TEXT,
+  listFinished: { write: (value) => value, read: (cells, name) => cells.flag(name) },
   scheduleId: TEXT,
   redriveOf: TEXT,
   redriveBy: TEXT,
