@@ -6,14 +6,13 @@ import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
 import { isTerminal, type Job, type Tags } from '../core/job.ts';
 import type { ListedState } from '../operate/inspect.ts';
+import { type ActorOptions, addChanging, withActor } from './changing.ts';
 import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
 import { type CommonOptions, type Operator, perform, withCommonOptions } from './perform.ts';
 import { addRejections, firstValues } from './rejections.ts';
-import { duration, instant } from './report.ts';
+import { duration } from './report.ts';
 import {
-  type InstantOptions,
-  instantFrom,
   jsonFrom,
   LIMIT,
   limitOf,
@@ -53,14 +52,6 @@ export function addOperations(program: Command, operator: Operator): void {
   addRejections(program, operator);
   addControls(program, operator);
 }
-
-/** Options of commands that a job's history records. */
-interface ActorOptions extends CommonOptions {
-  readonly as?: string;
-}
-
-const withActor = (command: Command): Command =>
-  withCommonOptions(command).option('--as <name>', "your name in the job's history (default: user@host)");
 
 function withScope(command: Command): Command {
   return command
@@ -271,58 +262,6 @@ function addInspecting(jobs: Command, operator: Operator): void {
   );
 }
 
-function addChanging(jobs: Command, operator: Operator): void {
-  const { signal } = operator;
-  const as = (options: ActorOptions) => ({ signal, actor: options.as ?? operator.actor() });
-  withActor(
-    jobs
-      .command('cancel')
-      .description('Cancel a job: at once if it is not running, otherwise by asking its worker to stop.')
-      .argument('<id>'),
-  ).action((id: string, options: ActorOptions) =>
-    perform(operator, options, async (client) => {
-      const result = await client.cancel(id, as(options));
-      if (result.outcome === 'ended' && result.job.state !== 'cancelled') operator.partly();
-      const outcome = {
-        cancelled: 'it will not run',
-        requested: 'its worker was asked to stop',
-        ended: `too late: it is ${result.job.state}`,
-      }[result.outcome];
-      return { data: result, text: `${id} ${outcome}` };
-    }),
-  );
-  withActor(
-    jobs
-      .command('retime')
-      .description('Move a waiting job to another time; a time in the past means now.')
-      .argument('<id>')
-      .option('--run-at <instant>', 'start no earlier than this, such as 2027-01-31T08:00:00Z')
-      .option('--in <duration>', 'the same, counted from now, such as 90m; 0s is now'),
-  ).action((id: string, options: ActorOptions & InstantOptions) => {
-    const runAt = instantFrom(options, operator.nowMs());
-    return perform(operator, options, async (client) => {
-      const job = await client.retime(id, { runAt }, as(options));
-      const outcome =
-        job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
-      return { data: { job }, text: `${id} ${outcome}` };
-    });
-  });
-  withActor(
-    jobs
-      .command('retry')
-      .description('Try a failed job again, as a new job. Repeated, it shows the same new job.')
-      .argument('<id>'),
-  ).action((id: string, options: ActorOptions) =>
-    perform(operator, options, async (client) => {
-      const result = await client.retry(id, as(options));
-      return {
-        data: result,
-        text: `${result.jobId}${result.repeated ? ' (was made before)' : ''}`,
-      };
-    }),
-  );
-}
-
 function addViews(program: Command, operator: Operator): void {
   const { signal } = operator;
   withCommonOptions(
@@ -432,8 +371,10 @@ function addDeadLetters(program: Command, operator: Operator): void {
       deadLetters
         .command('redrive')
         .description('Try them again, latest first, each as a new job. Needs a filter, or --all.'),
-    ).option('--all', 'all dead letters'),
-  ).action((options: DeadLetterOptions & ActorOptions & { readonly all?: true }) => {
+    )
+      .option('--all', 'all dead letters')
+      .option('--dry-run', 'only show them'),
+  ).action((options: DeadLetterOptions & ActorOptions & { readonly all?: true; readonly dryRun?: true }) => {
     const actor = options.as ?? operator.actor();
     const limit = limitOf(options.limit);
     const filter = filterOf(options);
@@ -442,7 +383,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
     return perform(operator, options, async (client) => {
       const { values } = await firstValues(
         limit,
-        client.redriveDeadLetters(filter, { signal, limit, actor }),
+        client.redriveDeadLetters(filter, { signal, limit, actor, dryRun: options.dryRun === true }),
       );
       const more = values.length === limit;
       return { data: { redriven: values, more }, text: (width) => redrivenText(values, more, width) };

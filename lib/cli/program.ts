@@ -48,6 +48,8 @@ export interface Surroundings {
   readonly readStack?: ReadStack | undefined;
   /** Aborts when the user interrupts the command. */
   readonly signal?: AbortSignal | undefined;
+  /** Asks the user, who answers yes or no. @default - there is no terminal to ask at */
+  readonly ask?: ((question: string) => Promise<boolean>) | undefined;
   /** Epoch milliseconds. @default - the machine's clock */
   readonly nowMs?: (() => number) | undefined;
   /** The name of the user, for the history of jobs. @default - the machine's user and name */

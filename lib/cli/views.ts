@@ -1,4 +1,5 @@
 /** Jobs, keys and fleets as a person reads them. */
+import type { CancelEntry, RetimeEntry } from '../client/bulk.ts';
 import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';
@@ -254,14 +255,38 @@ export function redrivenText(entries: readonly RedriveEntry[], more: boolean, wi
   const rows = entries.map((entry) => [
     entry.deadLetterId,
     entry.type,
-    entry.kind === 'redriven' ? (entry.repeated ? 'was tried again before' : 'tried again') : 'skipped',
-    entry.kind === 'redriven' ? entry.jobId : entry.reason,
+    entry.kind === 'redriven' ? (entry.repeated ? 'was tried again before' : 'tried again') : entry.kind,
+    entry.kind === 'redriven' ? entry.jobId : entry.kind === 'skipped' ? entry.reason : '-',
   ]);
   const columns = [
     uncutColumn('dead letter', 1),
     textColumn('type', 2),
     textColumn('outcome'),
     textColumn('new job, or reason', 0, ID_LETTERS),
+  ];
+  return withMore(table(columns, rows, width), more);
+}
+
+/** The outcomes of `cancelMany` and `retimeMany`. */
+export type EntryShown = CancelEntry | RetimeEntry;
+
+/** A table of jobs that a command has changed, with its outcome for each. */
+export function entriesText(entries: readonly EntryShown[], more: boolean, width: number): string {
+  if (entries.length === 0) return 'no such jobs';
+  const detailOf = (entry: EntryShown): string =>
+    entry.kind === 'skipped'
+      ? entry.reason
+      : entry.kind === 'moved'
+        ? `not before ${instant(entry.runAtMs)}`
+        : entry.kind === 'requested'
+          ? 'its worker was asked to stop'
+          : '-';
+  const rows = entries.map((entry) => [entry.jobId, entry.type, entry.kind, detailOf(entry)]);
+  const columns = [
+    uncutColumn('job', 1),
+    textColumn('type', 2),
+    textColumn('outcome'),
+    textColumn('detail', 0, ID_LETTERS),
   ];
   return withMore(table(columns, rows, width), more);
 }

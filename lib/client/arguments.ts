@@ -20,6 +20,7 @@ import {
   tagsRecord,
   wholeNumber,
 } from '../submit/request.ts';
+import { BULK_STATES } from './bulk.ts';
 import { jsonOf } from './json.ts';
 
 /** Bounds of the arguments. */
@@ -32,8 +33,8 @@ export const CLIENT_LIMITS = {
   countUpTo: 10_000,
   maxConcurrency: 1_000_000,
   weight: 1_000_000,
-  /** Dead letters in one redrive. */
-  redrive: 10_000,
+  /** Jobs that one bulk verb changes. */
+  bulk: 10_000,
   errorNameChars: 128,
   /** The name of the person or program that makes a change, kept in the job's history. */
   actorBytes: ACTOR_BYTES_MAX,
@@ -67,6 +68,7 @@ const actorFields = {
   actor: text(CLIENT_LIMITS.actorBytes).min(1, 'must not be empty; leave it out').optional(),
 };
 const filter = { type: name.optional(), fairnessKey: fairnessKey.optional(), tags: tagsRecord.optional() };
+const listFilter = { ...filter, mode: z.enum(JOB_MODES).optional() };
 const deadLetterFilter = z.strictObject({
   ...filter,
   errorName: text(CLIENT_LIMITS.errorNameChars).min(1, 'must not be empty').optional(),
@@ -90,11 +92,10 @@ export const SHAPES = {
     .optional(),
   retime: z.strictObject({ runAt: instant }),
   listFilter: z.strictObject({
-    ...filter,
+    ...listFilter,
     state: z.enum(LISTED_STATES),
     since: instant.optional(),
     until: instant.optional(),
-    mode: z.enum(JOB_MODES).optional(),
   }),
   keysOptions: z
     .strictObject({ ...signalOnly, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
@@ -103,9 +104,15 @@ export const SHAPES = {
   rejectionFilter: z.strictObject({
     eventId: text(EVENT_ID_BYTES_MAX).min(1, 'must not be empty').optional(),
   }),
-  redriveOptions: z
-    .strictObject({ ...actorFields, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
+  bulkOptions: z
+    .strictObject({
+      ...actorFields,
+      limit: wholeNumber(1, CLIENT_LIMITS.bulk).optional(),
+      dryRun: z.boolean().optional(),
+    })
     .optional(),
+  cancelFilter: z.strictObject({ ...listFilter, state: z.enum(BULK_STATES.cancel) }),
+  retimeFilter: z.strictObject({ ...listFilter, state: z.enum(BULK_STATES.retime) }),
   scope: z.union(
     [
       z.literal('pool'),

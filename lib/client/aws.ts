@@ -77,8 +77,16 @@ export type {
 export type { LiveWaitsFor } from '../operate/live-waits.ts';
 export type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
 export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contract/records.ts';
+export type { CancelEntry, CancelFilter, RetimeEntry, RetimeFilter } from './bulk.ts';
 export type { CallOptions } from './calls.ts';
-export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
+export type {
+  BulkOptions,
+  CancelResult,
+  DrainCallOptions,
+  ListFilter,
+  OverrideChange,
+  RetimeChange,
+} from './client.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
 export type { FiringsOf, ListedFiring } from './firings.ts';
 export type { FiringView, NextOptions, PutResult, ScheduleView } from './schedules.ts';

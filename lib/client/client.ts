@@ -25,6 +25,14 @@ import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
 import { checked, checkedScope, checkFinished, checkType, SHAPES } from './arguments.ts';
+import {
+  type CancelEntry,
+  type CancelFilter,
+  cancelEach,
+  type RetimeEntry,
+  type RetimeFilter,
+  retimeEach,
+} from './bulk.ts';
 import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { ClientContexts, type ClientParts } from './contexts.ts';
 import {
@@ -48,6 +56,14 @@ import {
 export interface ActorOptions extends CallOptions {
   /** The name of the person or program that makes the change, 1 to 128 bytes, which the job's history shows. */
   readonly actor?: string | undefined;
+}
+
+/** Options of verbs that change all jobs that match a filter. */
+export interface BulkOptions extends ActorOptions {
+  /** The most jobs to change, 1 to 10,000. @default 1,000 */
+  readonly limit?: number | undefined;
+  /** True: only finds the jobs, up to the limit, and changes nothing. @default false */
+  readonly dryRun?: boolean | undefined;
 }
 
 export interface ListFilter extends Omit<JobFilter, 'sinceMs' | 'untilMs'> {
@@ -113,7 +129,7 @@ const instantMsOf = (instant: string | undefined): number | undefined =>
   instant === undefined ? undefined : Date.parse(instant);
 
 const DRAIN_TIMEOUT_MS = 900_000;
-const REDRIVE_LIMIT = 1_000;
+const BULK_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
 
 export class StoreClient {
@@ -387,19 +403,41 @@ export class StoreClient {
 
   /**
    * Tries dead letters again, latest first, each as a new job; the filter `{}` selects all of them. It starts when it
-   * is iterated, and ends after `limit` dead letters: 1 to 10,000.
-   * @default 1,000
+   * is iterated.
    */
-  redriveDeadLetters(
-    filter: DeadLetterFilter,
-    options?: ActorOptions & { readonly limit?: number | undefined },
-  ): AsyncIterableIterator<RedriveEntry> {
-    const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithSignal(
-      signal,
-      redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor),
-      'change',
+  redriveDeadLetters(filter: DeadLetterFilter, options?: BulkOptions): AsyncIterableIterator<RedriveEntry> {
+    const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
+    const redriven = redriveEach(this.#contexts, this.#deadLetters(filter), { limit, dryRun, actor });
+    return eachWithSignal(signal, redriven, dryRun ? 'look' : 'change');
+  }
+
+  /**
+   * Cancels the jobs that match the filter, one after the other, each as `cancel` does. It starts when it is iterated.
+   * A job that starts meanwhile is asked to stop.
+   */
+  cancelMany(filter: CancelFilter, options?: BulkOptions): AsyncIterableIterator<CancelEntry> {
+    const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
+    const { state, ...rest } = checked(SHAPES.cancelFilter, filter, 'filter');
+    const entries = cancelEach(this.#listed(state, rest), { limit, dryRun }, (id) => this.#cancel(id, actor));
+    return eachWithSignal(signal, entries, dryRun ? 'look' : 'change');
+  }
+
+  /**
+   * Moves the waiting jobs that match the filter to another time, one after the other, each as `retime` does. It
+   * starts when it is iterated.
+   */
+  retimeMany(
+    filter: RetimeFilter,
+    change: RetimeChange,
+    options?: BulkOptions,
+  ): AsyncIterableIterator<RetimeEntry> {
+    const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
+    const { state, ...rest } = checked(SHAPES.retimeFilter, filter, 'filter');
+    const runAtMs = Date.parse(checked(SHAPES.retime, change, 'change').runAt);
+    const entries = retimeEach(this.#listed(state, rest), { limit, dryRun }, async (id) =>
+      retimeJob(await this.#contexts.latest(), id, runAtMs, actor),
     );
+    return eachWithSignal(signal, entries, dryRun ? 'look' : 'change');
   }
 
   /**

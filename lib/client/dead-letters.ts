@@ -30,6 +30,8 @@ export type RedriveEntry = {
   readonly type: string;
 } & (
   | ({ readonly kind: 'redriven' } & RetryResult)
+  /** A dry run found the dead letter. */
+  | { readonly kind: 'matches' }
   /** The job is not a dead letter any more, or no worker runs its type. */
   | { readonly kind: 'skipped'; readonly reason: string }
 );
@@ -57,14 +59,22 @@ export function deadLettersOf(
 export async function* redriveEach(
   contexts: ClientContexts,
   deadLetters: AsyncIterable<Job>,
-  limit: number,
-  actor: string | undefined,
+  {
+    limit,
+    dryRun,
+    actor,
+  }: { readonly limit: number; readonly dryRun: boolean; readonly actor: string | undefined },
 ): AsyncGenerator<RedriveEntry> {
   let left = limit;
   for await (const { id, type } of deadLetters) {
     const named = { deadLetterId: id, type };
-    const outcome = await redriveJob(await contexts.latest(), id, actor);
+    const outcome = dryRun
+      ? ({ kind: 'matches' } as const)
+      : await redriveJob(await contexts.latest(), id, actor);
     switch (outcome.kind) {
+      case 'matches':
+        yield { ...named, kind: 'matches' };
+        break;
       case 'redriven':
       case 'repeated':
         yield { ...named, kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };

@@ -167,6 +167,63 @@ describe('jobs get, list, cancel, retime and retry', () => {
     expect(await fairlead('jobs', 'list', '--tag', 'order')).toMatchObject({ code: 2 });
   });
 
+  describe('of all jobs that match', () => {
+    const SELECTED = ['jobs', 'cancel', '--tag', 'order=4711'] as const;
+    const crowd = async () => {
+      const at = counter();
+      await at.put(at.job({ tags: { order: '4711' } }), at.job({ tags: { order: '4711' } }), at.job());
+      const states = () => [...at.store.everyJob()].map(({ state }) => state);
+      return { ...at, states };
+    };
+
+    it('counts with --dry-run', async () => {
+      const { fairlead, data, states } = await crowd();
+      expect((await fairlead(...SELECTED, '--dry-run')).out).toBe('matches: 2 jobs\n');
+      expect(await data(...SELECTED, '--dry-run')).toEqual({ matches: 2, more: false, dryRun: true });
+      expect((await fairlead(...SELECTED, '--dry-run', '--limit', '1')).out).toBe(
+        'matches: 1 or more jobs\n',
+      );
+      expect(states()).toEqual(['pending', 'pending', 'pending']);
+    });
+
+    it('refuses with the count where nobody can be asked', async () => {
+      const { fairlead, states } = await crowd();
+      const { code, error } = await fairlead(...SELECTED);
+      expect(code).toBe(2);
+      expect(error).toMatch(/would cancel 2 jobs; repeat the command with --yes/);
+      expect(states()).toEqual(['pending', 'pending', 'pending']);
+    });
+
+    it('asks at a terminal, and does as told', async () => {
+      const { fairleadIn, states } = await crowd();
+      const questions: string[] = [];
+      const answering = (answer: boolean) => ({
+        columns: 80,
+        ask: async (question: string) => {
+          questions.push(question);
+          return answer;
+        },
+      });
+      expect((await fairleadIn(answering(false), ...SELECTED)).out).toBe('nothing was changed\n');
+      expect(states()).toEqual(['pending', 'pending', 'pending']);
+      const { code, out } = await fairleadIn(answering(true), ...SELECTED);
+      expect({ code, cancelled: out.match(/cancelled/g)?.length }).toEqual({ code: 0, cancelled: 2 });
+      expect(questions).toEqual(['cancel 2 jobs?', 'cancel 2 jobs?']);
+      expect(states().toSorted()).toEqual(['cancelled', 'cancelled', 'pending']);
+      expect((await fairleadIn(answering(true), ...SELECTED)).out).toBe('matches: 0 jobs\n');
+    });
+
+    it('does it at once with --yes', async () => {
+      const { data, fairlead, states } = await crowd();
+      const { entries, more } = await data('jobs', 'retime', '--tag', 'order=4711', '--in', '1h', '--yes');
+      expect(more).toBe(false);
+      expect(entries).toMatchObject([{ kind: 'moved' }, { kind: 'moved' }]);
+      expect(states().toSorted()).toEqual(['pending', 'scheduled', 'scheduled']);
+      await fairlead('jobs', 'cancel', '--state', 'scheduled', '--yes');
+      expect(states().toSorted()).toEqual(['cancelled', 'cancelled', 'pending']);
+    });
+  });
+
   it.each([['get'], ['cancel'], ['retry'], ['explain']])('%s of no job ends with 3', async (verb) => {
     const { fairlead } = counter();
     const { code, out, error } = await fairlead('jobs', verb, 'nobody');

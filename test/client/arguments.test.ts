@@ -119,6 +119,8 @@ const CASES: readonly Case[] = [
         ['keys', (client, options) => client.keys(options)],
         ['deadLetters', (client, options) => client.deadLetters({}, options)],
         ['redriveDeadLetters', (client, options) => client.redriveDeadLetters({}, options)],
+        ['cancelMany', (client, options) => client.cancelMany({ state: 'pending' }, options)],
+        ['retimeMany', (client, options) => client.retimeMany({ state: 'pending' }, SOON, options)],
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
     ).map(([verb, call]) => [`${verb}: options`, call, bad, 'options'] as const),
   ),
@@ -188,6 +190,29 @@ const CASES: readonly Case[] = [
         'options.countUpTo',
       ] as const,
   ),
+  ...['yes', 1, null].map(
+    (dryRun) =>
+      [
+        'cancelMany: dryRun',
+        (client: StoreClient, bad: never) => client.cancelMany({ state: 'pending' }, { dryRun: bad }),
+        dryRun,
+        'options.dryRun',
+      ] as const,
+  ),
+  ...(
+    [
+      [undefined, 'filter'],
+      [{}, 'filter.state'],
+      [{ state: 'succeeded' }, 'filter.state'],
+      [{ state: 'pending', type: 'resise' }, 'filter.type'],
+      [{ state: 'pending', since: '2027-01-31T08:00:00Z' }, 'filter.since'],
+      [{ state: 'pending', tags: 'order' }, 'filter.tags'],
+    ] as const
+  ).flatMap(([filter, field]): Case[] => [
+    ['cancelMany: filter', (client, bad) => client.cancelMany(bad), filter, field],
+    ['retimeMany: filter', (client, bad) => client.retimeMany(bad, SOON), filter, field],
+  ]),
+  ['retimeMany: filter', (client, bad) => client.retimeMany(bad, SOON), { state: 'running' }, 'filter.state'],
   ...[0, -1, 1.5, '5', null, 10_001].map(
     (limit) =>
       [
