@@ -12,7 +12,7 @@ import {
   withCommonOptions,
 } from './perform.ts';
 import { instant } from './report.ts';
-import { type InstantOptions, instantFrom, LIMIT, limitOf, UsageError, withTags } from './usage.ts';
+import { type InstantOptions, instantFrom, LIMIT, limitOf, numberOf, UsageError, withTags } from './usage.ts';
 import { type EntryShown, entriesText } from './views.ts';
 
 /** Options of commands that a job's history records. */
@@ -159,6 +159,19 @@ export function addChanging(jobs: Command, operator: Operator): void {
         return { data: { job }, text: `${id} ${outcome}` };
       });
     });
+  withActor(
+    jobs
+      .command('priority')
+      .description('Give a waiting job another priority. It keeps its age.')
+      .argument('<id>')
+      .argument('<priority>', '0 to 10'),
+  ).action((id: string, text: string, options: ActorOptions) => {
+    const priority = numberOf('priority', text);
+    return perform(operator, options, async (client) => {
+      const job = await client.setPriority(id, priority, as(options));
+      return { data: { job }, text: `${id} has priority ${job.priority}` };
+    });
+  });
   withActor(
     jobs
       .command('retry')

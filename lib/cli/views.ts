@@ -191,6 +191,8 @@ function eventText(event: JobEvent): string {
       return attemptText(event);
     case 'moved':
       return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
+    case 'priority':
+      return `priority changed${byText(event.by)} from ${event.from} to ${event.to}`;
     case 'notClaimed':
       return `passed on: its reservation was not claimed (${event.claimId})`;
     case 'givenBack':

@@ -8,7 +8,7 @@ import type { PoolConfiguration } from '../core/configuration.ts';
 import { show, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_ID_BYTES_MAX, JOB_MODES, type Job } from '../core/job.ts';
+import { JOB_ID_BYTES_MAX, JOB_MODES, type Job, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
 import { isFinishedState, type JobFilter, LISTED_STATES, type ListedState } from '../operate/inspect.ts';
@@ -91,6 +91,7 @@ export const SHAPES = {
     })
     .optional(),
   retime: z.strictObject({ runAt: instant }),
+  priority: wholeNumber(PRIORITY_MIN, PRIORITY_MAX),
   listFilter: z.strictObject({
     ...listFilter,
     state: z.enum(LISTED_STATES),

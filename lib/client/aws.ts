@@ -57,6 +57,7 @@ export type {
   Json,
   MovedEntry,
   NotClaimedEntry,
+  PriorityEntry,
 } from '../core/job.ts';
 export type { Scope } from '../core/scope.ts';
 export type { Depth } from '../dispatch/partition/depth.ts';

@@ -20,7 +20,7 @@ import {
   type TypeView,
 } from '../operate/inspect.ts';
 import { redriveJob } from '../operate/redrive.ts';
-import { retimeJob } from '../operate/retime.ts';
+import { type MoveOutcome, retimeJob, setJobPriority } from '../operate/retime.ts';
 import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
@@ -128,6 +128,23 @@ async function* rejectionsIn(
 const instantMsOf = (instant: string | undefined): number | undefined =>
   instant === undefined ? undefined : Date.parse(instant);
 
+/** The job that was changed. @throws NotFoundError, JobStateError */
+function changedJob(jobId: string, outcome: MoveOutcome, change: string, how: string): Job {
+  switch (outcome.kind) {
+    case 'moved':
+      return outcome.job;
+    case 'missing':
+      throw new NotFoundError({ jobId });
+    case 'tooLate':
+      throw new JobStateError(
+        outcome.job,
+        isTerminal(outcome.job.state)
+          ? `only waiting jobs can ${change}: submit a new one`
+          : `only waiting jobs can ${change}, and a worker has this one: cancel it, and submit it again ${how}`,
+      );
+  }
+}
+
 const DRAIN_TIMEOUT_MS = 900_000;
 const BULK_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
@@ -218,19 +235,22 @@ export class StoreClient {
     const outcome = await withSignal(signal, async () =>
       retimeJob(await this.#contexts.latest(), id, Date.parse(runAt), actor),
     );
-    switch (outcome.kind) {
-      case 'moved':
-        return outcome.job;
-      case 'missing':
-        throw new NotFoundError({ jobId: id });
-      case 'tooLate':
-        throw new JobStateError(
-          outcome.job,
-          isTerminal(outcome.job.state)
-            ? 'only waiting jobs can be moved: submit a new one'
-            : 'only waiting jobs can be moved, and a worker has this one: cancel it, and submit it again for its new time',
-        );
-    }
+    return changedJob(id, outcome, 'be moved', 'for its new time');
+  }
+
+  /**
+   * Gives a waiting job another priority, 0 to 10. Returns the job. It keeps its age; if its time has come, it is
+   * `scheduled` until the next pass gives it its new position.
+   * @throws NotFoundError, JobStateError if a worker was sent the job or runs it, or if it has ended
+   */
+  async setPriority(jobId: string, priority: number, options?: ActorOptions): Promise<Job> {
+    const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const to = checked(SHAPES.priority, priority, 'priority');
+    const outcome = await withSignal(signal, async () =>
+      setJobPriority(await this.#contexts.latest(), id, to, actor),
+    );
+    return changedJob(id, outcome, 'get another priority', 'with its new priority');
   }
 
   /**

@@ -109,6 +109,15 @@ export interface MovedEntry {
   readonly toMs: number;
 }
 
+/** The job got another priority. */
+export interface PriorityEntry {
+  readonly kind: 'priority';
+  readonly atMs: number;
+  readonly by?: string | undefined;
+  readonly from: number;
+  readonly to: number;
+}
+
 /** The job was reserved and never claimed, and a dispatcher gave up its entry of the reservation. */
 export interface NotClaimedEntry {
   readonly kind: 'notClaimed';
@@ -125,7 +134,7 @@ export interface GivenBackEntry {
   readonly fleet: string;
 }
 
-export type HistoryEntry = AttemptEntry | MovedEntry | NotClaimedEntry | GivenBackEntry;
+export type HistoryEntry = AttemptEntry | MovedEntry | PriorityEntry | NotClaimedEntry | GivenBackEntry;
 
 /** Counts of entries that were dropped for later ones. */
 export interface DroppedEntries {

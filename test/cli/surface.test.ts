@@ -134,6 +134,7 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   'jobs history': [({ failed }) => [failed], ['history']],
   'jobs cancel': [({ waiting }) => [waiting], ['outcome', 'job']],
   'jobs retime': [({ waiting }) => [waiting, '--in', '1h'], ['job']],
+  'jobs priority': [({ waiting }) => [waiting, '7'], ['job']],
   'jobs retry': [({ failed }) => [failed], ['jobId', 'repeated']],
   keys: [() => [], ['keys', 'more']],
   fleets: [() => [], ['fleets']],

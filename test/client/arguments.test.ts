@@ -93,6 +93,7 @@ const CASES: readonly Case[] = [
         ['get', (client, id) => client.get(id)],
         ['cancel', (client, id) => client.cancel(id)],
         ['retime', (client, id) => client.retime(id, SOON)],
+        ['setPriority', (client, id) => client.setPriority(id, 5)],
         ['retry', (client, id) => client.retry(id)],
         ['explain', (client, id) => client.explain(id)],
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
@@ -108,6 +109,7 @@ const CASES: readonly Case[] = [
         ['cancel', (client, options) => client.cancel('a', options)],
         ['retime', (client, options) => client.retime('a', SOON, options)],
         ['retry', (client, options) => client.retry('a', options)],
+        ['setPriority', (client, options) => client.setPriority('a', 5, options)],
         ['explain', (client, options) => client.explain('a', options)],
         ['fleets', (client, options) => client.fleets(options)],
         ['controls', (client, options) => client.controls(options)],
@@ -188,6 +190,15 @@ const CASES: readonly Case[] = [
         (client: StoreClient, bad: never) => client.keys({ countUpTo: bad }),
         countUpTo,
         'options.countUpTo',
+      ] as const,
+  ),
+  ...[undefined, null, '5', -1, 11, 1.5, Number.NaN].map(
+    (priority) =>
+      [
+        'setPriority: priority',
+        (client: StoreClient, bad: never) => client.setPriority('a', bad),
+        priority,
+        'priority',
       ] as const,
   ),
   ...['yes', 1, null].map(

@@ -160,6 +160,26 @@ describe('moving', () => {
   });
 });
 
+describe('changing the priority of a job', () => {
+  it('keeps it with the author, until a worker has the job', async () => {
+    const { client, put, job, pass, startEverywhere } = desk();
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    expect(await client.setPriority(id, 7, { actor: 'ann' })).toMatchObject({ priority: 7 });
+    expect((await client.history(id)).events).toMatchObject([
+      { kind: 'submitted' },
+      { kind: 'priority', by: 'ann', from: 0, to: 7 },
+    ]);
+    await pass();
+    await startEverywhere();
+    expect(await errorOf(client.setPriority(id, 3))).toMatchObject({
+      name: 'JobStateError',
+      message: expect.stringContaining('only waiting jobs can get another priority'),
+    });
+    expect(await errorOf(client.setPriority('nobody', 3))).toMatchObject({ name: 'NotFoundError' });
+  });
+});
+
 describe('trying a failed job again', () => {
   it('makes a new queued job of the same work, which runs', async () => {
     const { client, deadLetter, store, work, pass, stateOf } = desk();

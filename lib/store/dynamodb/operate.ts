@@ -127,8 +127,8 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     );
   }
 
-  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
-    const transition = retime(job, runAtMs, nowMs, by);
+  async retimeJob({ job, runAtMs, priority, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+    const transition = retime(job, runAtMs, nowMs, by, priority);
     if (transition.kind === 'refused') {
       const [present] = await this.#submit.getJobs({ ids: [job.id] });
       return refusedRetime(present);
@@ -147,7 +147,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const historyClause = notedHistory(next.history);
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${historyClause.set}
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #priority = :priority, #callId = :callId, ${ready.set}${historyClause.set}
         ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
@@ -155,6 +155,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         ':after': next.state,
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
+        ':priority': next.priority,
         ...ready.values,
         ...historyClause.values,
         ':callId': callId,

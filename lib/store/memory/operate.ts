@@ -73,11 +73,11 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     });
   }
 
-  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+  async retimeJob({ job, runAtMs, priority, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
     return this.#items.write('retimeJob', () => {
       const item = this.#items.item(job.id);
       if (item === undefined) return { kind: 'missing' };
-      const transition = retime(item.value, runAtMs, nowMs, by);
+      const transition = retime(item.value, runAtMs, nowMs, by, priority);
       this.#items.bill.readJobs('retimeJob', [item]);
       this.#items.bill.readPayloads('retimeJob', [item], false);
       if (transition.kind === 'moved' && item.value.version === job.version) {
