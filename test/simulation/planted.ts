@@ -128,8 +128,8 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
     foundBy: { simulation: 8 },
     store: (store) =>
       instead(store, {
-        retimeJob: ({ job, runAtMs, nowMs }: RequestOf<'retimeJob'>) =>
-          store.retimeJob({ job: store.inspectJob(job.id) ?? job, runAtMs, nowMs }),
+        retimeJob: (asked: RequestOf<'retimeJob'>) =>
+          store.retimeJob({ ...asked, job: store.inspectJob(asked.job.id) ?? asked.job }),
       }),
   },
   'announce-lines': {
