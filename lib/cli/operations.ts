@@ -9,6 +9,7 @@ import type { ListedState } from '../operate/inspect.ts';
 import { type ActorOptions, addChanging, withActor } from './changing.ts';
 import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
+import { addLogs } from './logs.ts';
 import { type CommonOptions, type Operator, perform, withCommonOptions } from './perform.ts';
 import { addRejections, firstValues } from './rejections.ts';
 import { duration } from './report.ts';
@@ -46,6 +47,7 @@ export function addOperations(program: Command, operator: Operator): void {
   const jobs = program.command('jobs').description('Submit, inspect and change jobs.');
   addProducing(jobs, operator);
   addInspecting(jobs, operator);
+  addLogs(jobs, operator);
   addChanging(jobs, operator);
   addViews(program, operator);
   addDeadLetters(program, operator);
