@@ -16,7 +16,7 @@ import { type InstantOptions, instantFrom, LIMIT, limitOf, numberOf, UsageError,
 import { type EntryShown, entriesText } from './views.ts';
 
 /** Options of commands that a job's history records. */
-export interface ActorOptions extends CommonOptions {
+export interface AuthorOptions extends CommonOptions {
   readonly as?: string;
 }
 
@@ -24,7 +24,7 @@ export const withActor = (command: Command): Command =>
   withCommonOptions(command).option('--as <name>', "your name in the job's history (default: user@host)");
 
 /** Options that select jobs in place of an id. */
-interface SelectOptions extends ActorOptions {
+interface SelectOptions extends AuthorOptions {
   readonly state?: string;
   readonly type?: string;
   readonly key?: string;
@@ -109,7 +109,7 @@ async function changeSelected(
 
 export function addChanging(jobs: Command, operator: Operator): void {
   const { signal } = operator;
-  const as = (options: ActorOptions) => ({ signal, actor: options.as ?? operator.actor() });
+  const as = (options: AuthorOptions) => ({ signal, actor: options.as ?? operator.actor() });
   withSelection(
     jobs
       .command('cancel')
@@ -165,7 +165,7 @@ export function addChanging(jobs: Command, operator: Operator): void {
       .description('Give a waiting job another priority. It keeps its age.')
       .argument('<id>')
       .argument('<priority>', '0 to 10'),
-  ).action((id: string, text: string, options: ActorOptions) => {
+  ).action((id: string, text: string, options: AuthorOptions) => {
     const priority = numberOf('priority', text);
     return perform(operator, options, async (client) => {
       const job = await client.setPriority(id, priority, as(options));
@@ -177,7 +177,7 @@ export function addChanging(jobs: Command, operator: Operator): void {
       .command('retry')
       .description('Try a failed job again, as a new job. Repeated, it shows the same new job.')
       .argument('<id>'),
-  ).action((id: string, options: ActorOptions) =>
+  ).action((id: string, options: AuthorOptions) =>
     perform(operator, options, async (client) => {
       const result = await client.retry(id, as(options));
       return {

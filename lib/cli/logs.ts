@@ -29,6 +29,11 @@ export interface LogLine {
 /** Reads lines, the oldest first. */
 export type ReadLogs = (query: LogQuery) => Promise<readonly LogLine[]>;
 
+/** The command's surroundings. */
+export interface LogReader extends Operator {
+  readonly readLogs: ReadLogs;
+}
+
 /** What an attempt has logged. */
 interface AttemptLog
   extends Pick<JobAttempt, 'attempt' | 'workerId' | 'startedAtMs' | 'endedAtMs' | 'outcome'> {
@@ -62,7 +67,7 @@ function logText({ attempt, workerId, outcome, lines }: AttemptLog): string {
   );
 }
 
-export function addLogs(jobs: Command, operator: Operator): void {
+export function addLogs(jobs: Command, operator: LogReader): void {
   withCommonOptions(
     jobs
       .command('logs')

@@ -6,10 +6,10 @@ import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
 import { isTerminal, type Job, type Tags } from '../core/job.ts';
 import type { ListedState } from '../operate/inspect.ts';
-import { type ActorOptions, addChanging, withActor } from './changing.ts';
+import { type AuthorOptions, addChanging, withActor } from './changing.ts';
 import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
-import { addLogs } from './logs.ts';
+import { addLogs, type LogReader } from './logs.ts';
 import { type CommonOptions, type Operator, perform, withCommonOptions } from './perform.ts';
 import { addRejections, firstValues } from './rejections.ts';
 import { duration } from './report.ts';
@@ -43,7 +43,7 @@ import {
 } from './views.ts';
 
 /** Adds the commands to the program. */
-export function addOperations(program: Command, operator: Operator): void {
+export function addOperations(program: Command, operator: LogReader): void {
   const jobs = program.command('jobs').description('Submit, inspect and change jobs.');
   addProducing(jobs, operator);
   addInspecting(jobs, operator);
@@ -376,7 +376,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
     )
       .option('--all', 'all dead letters')
       .option('--dry-run', 'only show them'),
-  ).action((options: DeadLetterOptions & ActorOptions & { readonly all?: true; readonly dryRun?: true }) => {
+  ).action((options: DeadLetterOptions & AuthorOptions & { readonly all?: true; readonly dryRun?: true }) => {
     const actor = options.as ?? operator.actor();
     const limit = limitOf(options.limit);
     const filter = filterOf(options);

@@ -11,7 +11,6 @@ import type { LiveExplanation } from '../operate/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
 import type { QueueView } from '../queue/contract.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
-import type { ReadLogs } from './logs.ts';
 import { WIDTH } from './report.ts';
 
 /** A client, and a way to close its connections. */
@@ -34,8 +33,6 @@ export interface Operator {
   readonly note: (text: string) => void;
   /** Asks the user, who answers yes or no; undefined if there is no terminal to ask at. */
   readonly ask?: ((question: string) => Promise<boolean>) | undefined;
-  /** Reads the lines that a function has logged. */
-  readonly readLogs: ReadLogs;
   /** Called if a command did what it could, but some of it failed: the exit code is 1. */
   readonly partly: () => void;
   /** The width of the terminal in columns; undefined if it is not known. */
