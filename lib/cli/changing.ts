@@ -69,7 +69,7 @@ const filterOf = ({ state = 'pending', type, key, mode, tag }: SelectOptions) =>
 });
 
 const counted = (count: number, isMore: boolean): string =>
-  isMore ? `${count} or more jobs` : count === 1 ? '1 job' : `${count} jobs`;
+  `${count} ${count === 1 ? 'job' : 'jobs'}${isMore ? ' (as many as --limit allows; there may be more)' : ''}`;
 
 /**
  * Changes the selected jobs. Without `--yes` it counts them first, and asks. If there is no terminal to ask at, it

@@ -181,7 +181,7 @@ describe('jobs get, list, cancel, retime and retry', () => {
       expect((await fairlead(...SELECTED, '--dry-run')).out).toBe('matches: 2 jobs\n');
       expect(await data(...SELECTED, '--dry-run')).toEqual({ matches: 2, more: false, dryRun: true });
       expect((await fairlead(...SELECTED, '--dry-run', '--limit', '1')).out).toBe(
-        'matches: 1 or more jobs\n',
+        'matches: 1 job (as many as --limit allows; there may be more)\n',
       );
       expect(states()).toEqual(['pending', 'pending', 'pending']);
     });
