@@ -185,6 +185,7 @@ describe('the example of an event', () => {
       'fairnessKey',
       'resourceId',
       'label',
+      'tags',
       'runAt',
       'idempotencyKey',
       'traceparent',

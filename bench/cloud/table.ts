@@ -77,6 +77,7 @@ const READS: ReadonlySet<string> = new Set([
   'listDispatchers',
   'listUnreadable',
   'readDeadLetters',
+  'readFinished',
 ]);
 
 /** Verbs whose units all fall on the partition's own items; the partition, or a fence, is in their request. */

@@ -117,6 +117,7 @@ const OPTION_NAMES: Readonly<Record<string, string>> = {
   fairnessKey: 'key',
   resourceId: 'resource',
   countUpTo: 'count',
+  tags: 'tag',
   errorName: 'error',
   failedAfter: 'after',
   failedBefore: 'before',

@@ -3,7 +3,7 @@ import { resourceIn } from '../core/scope.ts';
 import type { LiveExplanation } from '../operate/explain.ts';
 import type { LiveWaitsFor } from '../operate/live-waits.ts';
 import { duration, instant, number, printable } from './report.ts';
-import { errorText } from './views.ts';
+import { errorText, tagsText } from './views.ts';
 
 /** How many jobs or keys ahead of a job are named; the others are counted. */
 const NAMED_MAX = 5;
@@ -43,6 +43,7 @@ export function explanationText(explanation: LiveExplanation): string {
     `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
   ];
   if (job.label !== undefined) lines.push(`label: ${printable(job.label)}`);
+  if (job.tags !== undefined) lines.push(`tags: ${printable(tagsText(job.tags))}`);
   if (explanation.runs !== undefined) {
     const { workerId, fleet, startedAtMs, progress } = explanation.runs;
     lines.push(

@@ -4,16 +4,16 @@ import type { Command } from 'commander';
 import type { OverrideChange } from '../client/client.ts';
 import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
-import { isTerminal, type Job } from '../core/job.ts';
+import { isTerminal, type Job, type Tags } from '../core/job.ts';
 import type { ListedState } from '../operate/inspect.ts';
+import { type AuthorOptions, addChanging, withActor } from './changing.ts';
 import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
+import { addLogs, type LogReader } from './logs.ts';
 import { type CommonOptions, type Operator, perform, withCommonOptions } from './perform.ts';
 import { addRejections, firstValues } from './rejections.ts';
-import { duration, instant } from './report.ts';
+import { duration } from './report.ts';
 import {
-  type InstantOptions,
-  instantFrom,
   jsonFrom,
   LIMIT,
   limitOf,
@@ -24,6 +24,7 @@ import {
   scopeOf,
   timeoutMsOf,
   UsageError,
+  withTags,
 } from './usage.ts';
 import {
   controlsText,
@@ -42,24 +43,17 @@ import {
 } from './views.ts';
 
 /** Adds the commands to the program. */
-export function addOperations(program: Command, operator: Operator): void {
+export function addOperations(program: Command, operator: LogReader): void {
   const jobs = program.command('jobs').description('Submit, inspect and change jobs.');
   addProducing(jobs, operator);
   addInspecting(jobs, operator);
+  addLogs(jobs, operator);
   addChanging(jobs, operator);
   addViews(program, operator);
   addDeadLetters(program, operator);
   addRejections(program, operator);
   addControls(program, operator);
 }
-
-/** Options of commands that a job's history records. */
-interface ActorOptions extends CommonOptions {
-  readonly as?: string;
-}
-
-const withActor = (command: Command): Command =>
-  withCommonOptions(command).option('--as <name>', "your name in the job's history (default: user@host)");
 
 function withScope(command: Command): Command {
   return command
@@ -78,13 +72,14 @@ interface RequestOptions extends CommonOptions {
   readonly key?: string;
   readonly resource?: string;
   readonly label?: string;
+  readonly tag?: Tags;
   readonly runAt?: string;
   readonly mode?: string;
   readonly idempotencyKey?: string;
 }
 
 function withRequestOptions(command: Command): Command {
-  return command
+  return withTags(command, 'a tag to find the job by, such as order=4711')
     .option('--payload <json>', "the handler's input")
     .option('--payload-file <file>', 'the same from a file; - is the standard input')
     .option('--priority <number>', '0 to 10')
@@ -96,7 +91,7 @@ function withRequestOptions(command: Command): Command {
 }
 
 function requestOf(type: string, options: RequestOptions): SubmitRequest {
-  const { payload, payloadFile, priority, key, resource, label, runAt, mode, idempotencyKey } = options;
+  const { payload, payloadFile, priority, key, resource, label, tag, runAt, mode, idempotencyKey } = options;
   if (payload !== undefined && payloadFile !== undefined) {
     throw new UsageError('give --payload or --payload-file, not both');
   }
@@ -113,6 +108,7 @@ function requestOf(type: string, options: RequestOptions): SubmitRequest {
     fairnessKey: key,
     resourceId: resource,
     label,
+    tags: tag,
     runAt,
     // The client checks the mode.
     mode: mode as SubmitRequest['mode'],
@@ -200,13 +196,24 @@ function addInspecting(jobs: Command, operator: Operator): void {
       }),
   );
   withCommonOptions(
-    jobs
-      .command('list')
-      .description('List jobs of one state. Succeeded and cancelled jobs can only be read by their ids.')
-      .option('--state <state>', 'scheduled, pending, claimed, running or failed', 'pending')
+    withTags(
+      jobs
+        .command('list')
+        .description(
+          'List jobs of one state; succeeded and cancelled ones of a type that is declared with listFinished.',
+        ),
+      'only jobs with this tag',
+    )
+      .option(
+        '--state <state>',
+        'scheduled, pending, claimed, running, failed, succeeded or cancelled',
+        'pending',
+      )
       .option('--type <type>', 'only this job type')
       .option('--key <key>', 'only this fairness key')
       .option('--mode <mode>', 'only queued, or only onDemand')
+      .option('--since <instant>', 'of succeeded and cancelled jobs: that ended no earlier than this')
+      .option('--until <instant>', 'of succeeded and cancelled jobs: that ended before this')
       .option('--limit <number>', 'at most this many', LIMIT),
   ).action(
     (
@@ -215,6 +222,9 @@ function addInspecting(jobs: Command, operator: Operator): void {
         readonly type?: string;
         readonly key?: string;
         readonly mode?: string;
+        readonly tag?: Tags;
+        readonly since?: string;
+        readonly until?: string;
         readonly limit: string;
       },
     ) => {
@@ -226,6 +236,9 @@ function addInspecting(jobs: Command, operator: Operator): void {
           type: options.type,
           fairnessKey: options.key,
           mode: options.mode as SubmitRequest['mode'],
+          tags: options.tag,
+          since: options.since,
+          until: options.until,
         };
         const { values, more } = await firstValues(limit, client.list(filter, { signal }));
         return { data: { jobs: values, more }, text: (width) => jobsText(values, more, width) };
@@ -249,58 +262,6 @@ function addInspecting(jobs: Command, operator: Operator): void {
     perform(operator, options, async (client) => {
       const history = await client.history(id, { signal });
       return { data: { history }, text: historyText(history) };
-    }),
-  );
-}
-
-function addChanging(jobs: Command, operator: Operator): void {
-  const { signal } = operator;
-  const as = (options: ActorOptions) => ({ signal, actor: options.as ?? operator.actor() });
-  withActor(
-    jobs
-      .command('cancel')
-      .description('Cancel a job: at once if it is not running, otherwise by asking its worker to stop.')
-      .argument('<id>'),
-  ).action((id: string, options: ActorOptions) =>
-    perform(operator, options, async (client) => {
-      const result = await client.cancel(id, as(options));
-      if (result.outcome === 'ended' && result.job.state !== 'cancelled') operator.partly();
-      const outcome = {
-        cancelled: 'it will not run',
-        requested: 'its worker was asked to stop',
-        ended: `too late: it is ${result.job.state}`,
-      }[result.outcome];
-      return { data: result, text: `${id} ${outcome}` };
-    }),
-  );
-  withActor(
-    jobs
-      .command('retime')
-      .description('Move a waiting job to another time; a time in the past means now.')
-      .argument('<id>')
-      .option('--run-at <instant>', 'start no earlier than this, such as 2027-01-31T08:00:00Z')
-      .option('--in <duration>', 'the same, counted from now, such as 90m; 0s is now'),
-  ).action((id: string, options: ActorOptions & InstantOptions) => {
-    const runAt = instantFrom(options, operator.nowMs());
-    return perform(operator, options, async (client) => {
-      const job = await client.retime(id, { runAt }, as(options));
-      const outcome =
-        job.state === 'scheduled' ? `will not run before ${instant(job.runAtMs)}` : 'may run now';
-      return { data: { job }, text: `${id} ${outcome}` };
-    });
-  });
-  withActor(
-    jobs
-      .command('retry')
-      .description('Try a failed job again, as a new job. Repeated, it shows the same new job.')
-      .argument('<id>'),
-  ).action((id: string, options: ActorOptions) =>
-    perform(operator, options, async (client) => {
-      const result = await client.retry(id, as(options));
-      return {
-        data: result,
-        text: `${result.jobId}${result.repeated ? ' (was made before)' : ''}`,
-      };
     }),
   );
 }
@@ -365,6 +326,7 @@ function addViews(program: Command, operator: Operator): void {
 interface DeadLetterOptions extends CommonOptions {
   readonly type?: string;
   readonly key?: string;
+  readonly tag?: Tags;
   readonly error?: string;
   readonly after?: string;
   readonly before?: string;
@@ -372,7 +334,7 @@ interface DeadLetterOptions extends CommonOptions {
 }
 
 function withDeadLetterFilter(command: Command): Command {
-  return command
+  return withTags(command, 'only jobs with this tag')
     .option('--type <type>', 'only this job type')
     .option('--key <key>', 'only this fairness key')
     .option('--error <name>', 'only jobs that failed with this error')
@@ -381,9 +343,10 @@ function withDeadLetterFilter(command: Command): Command {
     .option('--limit <number>', 'at most this many', LIMIT);
 }
 
-const filterOf = ({ type, key, error, after, before }: DeadLetterOptions): DeadLetterFilter => ({
+const filterOf = ({ type, key, tag, error, after, before }: DeadLetterOptions): DeadLetterFilter => ({
   type,
   fairnessKey: key,
+  tags: tag,
   errorName: error,
   failedAfter: after,
   failedBefore: before,
@@ -412,8 +375,10 @@ function addDeadLetters(program: Command, operator: Operator): void {
       deadLetters
         .command('redrive')
         .description('Try them again, latest first, each as a new job. Needs a filter, or --all.'),
-    ).option('--all', 'all dead letters'),
-  ).action((options: DeadLetterOptions & ActorOptions & { readonly all?: true }) => {
+    )
+      .option('--all', 'all dead letters')
+      .option('--dry-run', 'only show them'),
+  ).action((options: DeadLetterOptions & AuthorOptions & { readonly all?: true; readonly dryRun?: true }) => {
     const actor = options.as ?? operator.actor();
     const limit = limitOf(options.limit);
     const filter = filterOf(options);
@@ -422,7 +387,7 @@ function addDeadLetters(program: Command, operator: Operator): void {
     return perform(operator, options, async (client) => {
       const { values } = await firstValues(
         limit,
-        client.redriveDeadLetters(filter, { signal, limit, actor }),
+        client.redriveDeadLetters(filter, { signal, limit, actor, dryRun: options.dryRun === true }),
       );
       const more = values.length === limit;
       return { data: { redriven: values, more }, text: (width) => redrivenText(values, more, width) };

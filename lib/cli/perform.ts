@@ -31,6 +31,8 @@ export interface Operator {
   readonly out: (text: string) => void;
   /** Prints to the error output, for example what the command waits for. */
   readonly note: (text: string) => void;
+  /** Asks the user, who answers yes or no; undefined if there is no terminal to ask at. */
+  readonly ask?: ((question: string) => Promise<boolean>) | undefined;
   /** Called if a command did what it could, but some of it failed: the exit code is 1. */
   readonly partly: () => void;
   /** The width of the terminal in columns; undefined if it is not known. */
@@ -58,6 +60,9 @@ export interface Document {
   readonly declaration?: DeclarationView;
   readonly deadLetters?: readonly Job[];
   readonly redriven?: readonly object[];
+  readonly attempts?: readonly object[];
+  readonly entries?: readonly object[];
+  readonly matches?: number;
   readonly unreadable?: readonly UnreadableItem[];
   readonly rejections?: readonly Rejection[];
   readonly queues?: readonly QueueView[];

@@ -17,6 +17,7 @@ import {
 import { describeError, EXIT } from './describe-error.ts';
 import { addDispatcher } from './dispatcher.ts';
 import { addEnv, type ReadStack } from './env.ts';
+import { type ReadLogs, readLogs } from './logs.ts';
 import { addOperations } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
 import {
@@ -46,8 +47,12 @@ export interface Surroundings {
   readonly connectQueues?: ConnectQueues | undefined;
   /** @default - asks CloudFormation */
   readonly readStack?: ReadStack | undefined;
+  /** @default - asks CloudWatch Logs */
+  readonly readLogs?: ReadLogs | undefined;
   /** Aborts when the user interrupts the command. */
   readonly signal?: AbortSignal | undefined;
+  /** Asks the user, who answers yes or no. @default - there is no terminal to ask at */
+  readonly ask?: ((question: string) => Promise<boolean>) | undefined;
   /** Epoch milliseconds. @default - the machine's clock */
   readonly nowMs?: (() => number) | undefined;
   /** The name of the user, for the history of jobs. @default - the machine's user and name */
@@ -168,6 +173,7 @@ export function programFor(
     connectPublisher: surroundings.connectPublisher ?? connectPublisher,
     connectQueues: surroundings.connectQueues ?? connectQueues,
     readStack: surroundings.readStack ?? readStack,
+    readLogs: surroundings.readLogs ?? readLogs,
     out,
     note,
     columns,

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { type FiringsOf, firingsOf, type ListedFiring } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
+import type { Tags } from '../core/job.ts';
 import type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
 import { type CommonOptions, type Operator, perform, printOutput, withCommonOptions } from './perform.ts';
 import {
@@ -15,7 +16,8 @@ import {
   textColumn,
   uncutColumn,
 } from './report.ts';
-import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError } from './usage.ts';
+import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError, withTags } from './usage.ts';
+import { tagsText } from './views.ts';
 
 /** Adds the commands to the program. */
 export function addSchedules(program: Command, operator: Operator): void {
@@ -34,6 +36,7 @@ interface PutOptions extends CommonOptions, TimeOptions {
   readonly priority?: string;
   readonly key?: string;
   readonly resource?: string;
+  readonly tag?: Tags;
   readonly mode?: string;
   readonly misfire?: string;
   readonly misfireGrace?: string;
@@ -45,10 +48,13 @@ interface PutOptions extends CommonOptions, TimeOptions {
 function addPut(schedules: Command, operator: Operator): void {
   withCommonOptions(
     withTimeOptions(
-      schedules
-        .command('put')
-        .description('Create a schedule, or change it from its next firing on.')
-        .argument('<id>')
+      withTags(
+        schedules
+          .command('put')
+          .description('Create a schedule, or change it from its next firing on.')
+          .argument('<id>'),
+        'a tag of its jobs',
+      )
         .option('--file <file>', 'the whole schedule as JSON, instead of options; - is the standard input')
         .option('--type <type>', 'the type of its jobs')
         .option('--payload <json>', "the handler's input")
@@ -84,6 +90,7 @@ function requestOf(options: PutOptions): ScheduleRequest {
     priority: priority === undefined ? undefined : numberOf('--priority', priority),
     fairnessKey: key,
     resourceId: resource,
+    tags: options.tag,
     mode: options.mode,
     misfire: options.misfire,
     misfireGrace: options.misfireGrace,
@@ -347,6 +354,7 @@ function scheduleText(schedule: ScheduleView, width: number): string {
     ['zone', schedule.spec.timeZone],
     ['type', schedule.spec.job.type],
     ['key', schedule.spec.job.fairnessKey],
+    ...(schedule.spec.job.tags === undefined ? [] : [['tags', tagsText(schedule.spec.job.tags)] as const]),
     ['declared by a deployment', schedule.isDeclared ? 'yes' : 'no'],
     ['last', instant(schedule.lastMs)],
     ['next', instant(schedule.nextDueMs)],

@@ -19,6 +19,17 @@ process.stderr.on('error', () => undefined);
 
 const interrupted = new AbortController();
 
+async function ask(question: string): Promise<boolean> {
+  const { createInterface } = await import('node:readline/promises');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(`${question} [y/N] `, { signal: interrupted.signal });
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
 // Sets the exit code instead of calling process.exit, so that output in a pipe arrives.
 const code = await runProgram(
   process.argv.slice(2),
@@ -38,6 +49,7 @@ const code = await runProgram(
       return connectDispatcher(envFile, unreadable);
     },
     signal: interrupted.signal,
+    ...(process.stdin.isTTY && process.stderr.isTTY ? { ask } : {}),
   },
 );
 // An output error may have set the exit code before.

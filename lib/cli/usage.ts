@@ -5,6 +5,7 @@ import { readFileSync, statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { CLIENT_LIMITS } from '../client/arguments.ts';
+import type { Tags } from '../core/job.ts';
 import type { Scope } from '../core/scope.ts';
 import { didYouMean } from '../core/spelling.ts';
 
@@ -22,6 +23,20 @@ export function numberOf(option: string, text: string): number {
   if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);
   throw new UsageError(`${option}: must be a number, such as 5, not ${JSON.stringify(text)}`);
 }
+
+/** Adds the repeatable option `--tag`, whose value is then the tags by name. */
+export const withTags = (command: Command, description: string): Command =>
+  command.option(
+    '--tag <name=value>',
+    `${description}; repeat it for more tags`,
+    (text: string, before: Tags = {}) => {
+      const at = text.indexOf('=');
+      if (at > 0) return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+      throw new UsageError(
+        `--tag: must be a name and a value, such as order=4711, not ${JSON.stringify(text)}`,
+      );
+    },
+  );
 
 /** The largest `--limit`. */
 const LIMIT_MAX = 10_000;

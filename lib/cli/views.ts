@@ -1,9 +1,10 @@
 /** Jobs, keys and fleets as a person reads them. */
+import type { CancelEntry, RetimeEntry } from '../client/bulk.ts';
 import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
 import type { Control } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
-import type { Job, MovingJob } from '../core/job.ts';
+import { endedAtMs, isTerminal, type Job, type MovingJob, type Tags } from '../core/job.ts';
 import { leaseInForceMs } from '../dispatch/recovery/silence.ts';
 import type { DispatchersView } from '../operate/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
@@ -32,17 +33,28 @@ const EVENT_LETTERS = 36;
 /** The least width of an error, which is enough to tell errors apart. */
 const ERROR_LETTERS = 24;
 
+/** Tags as `--tag` takes them. */
+export const tagsText = (tags: Tags): string =>
+  Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+
 /** A table of jobs, and whether there are more. */
 export function jobsText(jobs: readonly Job[], more: boolean, width: number): string {
   if (jobs.length === 0) return 'no such jobs';
+  // There is room for tags only if columns are not cut.
+  const showsTags = width === Number.POSITIVE_INFINITY && jobs.some(({ tags }) => tags !== undefined);
   const rows = jobs.map((job) => [
     job.id,
     job.state,
     job.type,
     job.fairnessKey,
     job.priority,
-    instantWithoutMs(job.state === 'scheduled' ? job.runAtMs : (job.finishedAtMs ?? job.readyAtMs)),
+    instantWithoutMs(
+      job.state === 'scheduled' ? job.runAtMs : isTerminal(job.state) ? endedAtMs(job) : job.readyAtMs,
+    ),
     job.attempt,
+    ...(showsTags ? [tagsText(job.tags ?? {})] : []),
     ...(job.state === 'failed' ? [errorText(job)] : []),
   ]);
   const columns = [
@@ -53,6 +65,7 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
     numberColumn('priority', 5),
     uncutColumn(timeOf(jobs), 2),
     numberColumn('attempt', 3),
+    ...(showsTags ? [textColumn('tags')] : []),
     ...(jobs.some((job) => job.state === 'failed') ? [textColumn('error', 0, ERROR_LETTERS)] : []),
   ];
   return withMore(table(columns, rows, width), more);
@@ -107,7 +120,10 @@ export function rejectionText(rejections: readonly Rejection[]): string {
 
 function timeOf(jobs: readonly Job[]): string {
   const [first] = jobs;
-  return first?.state === 'scheduled' ? 'runs at' : first?.state === 'failed' ? 'failed at' : 'ready at';
+  if (first === undefined || !isTerminal(first.state)) {
+    return first?.state === 'scheduled' ? 'runs at' : 'ready at';
+  }
+  return first.state === 'failed' ? 'failed at' : 'ended at';
 }
 
 const withMore = (text: string, more: boolean): string =>
@@ -122,6 +138,7 @@ export function jobText(job: Job): string {
     ['key', job.fairnessKey],
     ['resource', job.resourceId],
     ['label', job.label],
+    ['tags', job.tags === undefined ? undefined : tagsText(job.tags)],
     ['priority', job.priority],
     ['mode', job.mode],
     ['attempt', job.attempt],
@@ -174,6 +191,8 @@ function eventText(event: JobEvent): string {
       return attemptText(event);
     case 'moved':
       return `moved${byText(event.by)} from ${instant(event.fromMs)} to ${instant(event.toMs)}`;
+    case 'priority':
+      return `priority changed${byText(event.by)} from ${event.from} to ${event.to}`;
     case 'notClaimed':
       return `passed on: its reservation was not claimed (${event.claimId})`;
     case 'givenBack':
@@ -238,14 +257,38 @@ export function redrivenText(entries: readonly RedriveEntry[], more: boolean, wi
   const rows = entries.map((entry) => [
     entry.deadLetterId,
     entry.type,
-    entry.kind === 'redriven' ? (entry.repeated ? 'was tried again before' : 'tried again') : 'skipped',
-    entry.kind === 'redriven' ? entry.jobId : entry.reason,
+    entry.kind === 'redriven' ? (entry.repeated ? 'was tried again before' : 'tried again') : entry.kind,
+    entry.kind === 'redriven' ? entry.jobId : entry.kind === 'skipped' ? entry.reason : '-',
   ]);
   const columns = [
     uncutColumn('dead letter', 1),
     textColumn('type', 2),
     textColumn('outcome'),
     textColumn('new job, or reason', 0, ID_LETTERS),
+  ];
+  return withMore(table(columns, rows, width), more);
+}
+
+/** The outcomes of `cancelMany` and `retimeMany`. */
+export type EntryShown = CancelEntry | RetimeEntry;
+
+/** A table of jobs that a command has changed, with its outcome for each. */
+export function entriesText(entries: readonly EntryShown[], more: boolean, width: number): string {
+  if (entries.length === 0) return 'no such jobs';
+  const detailOf = (entry: EntryShown): string =>
+    entry.kind === 'skipped'
+      ? entry.reason
+      : entry.kind === 'moved'
+        ? `not before ${instant(entry.runAtMs)}`
+        : entry.kind === 'requested'
+          ? 'its worker was asked to stop'
+          : '-';
+  const rows = entries.map((entry) => [entry.jobId, entry.type, entry.kind, detailOf(entry)]);
+  const columns = [
+    uncutColumn('job', 1),
+    textColumn('type', 2),
+    textColumn('outcome'),
+    textColumn('detail', 0, ID_LETTERS),
   ];
   return withMore(table(columns, rows, width), more);
 }

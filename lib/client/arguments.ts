@@ -10,12 +10,12 @@ import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_ID_BYTES_MAX, JOB_MODES, type Json } from '../core/job.ts';
+import { JOB_ID_BYTES_MAX, JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { jsonOf } from '../core/json.ts';
 import type { Scope } from '../core/scope.ts';
 import { withArticle } from '../core/spelling.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
-import { LISTED_STATES } from '../operate/inspect.ts';
+import { isFinishedState, type JobFilter, LISTED_STATES, type ListedState } from '../operate/inspect.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
 import {
   type JobRequest,
@@ -23,8 +23,10 @@ import {
   jobIdOfEvent,
   parseRequests,
   REQUEST_LIMITS,
+  tagsRecord,
   wholeNumber,
 } from '../submit/request.ts';
+import { BULK_STATES } from './bulk.ts';
 import type { ClientJob } from './job.ts';
 
 /** Bounds of the arguments. */
@@ -39,8 +41,8 @@ export const CLIENT_LIMITS = {
   countUpTo: 10_000,
   maxConcurrency: 1_000_000,
   weight: 1_000_000,
-  /** Dead letters in one redrive. */
-  redrive: 10_000,
+  /** Jobs that one bulk verb changes. */
+  bulk: 10_000,
   errorNameChars: 128,
   /** The name of the person or program that makes a change, kept in the job's history. */
   actorBytes: ACTOR_BYTES_MAX,
@@ -93,7 +95,8 @@ const actorFields = {
   signal,
   actor: text(CLIENT_LIMITS.actorBytes).min(1, 'must not be empty; leave it out').optional(),
 };
-const filter = { type: name.optional(), fairnessKey: fairnessKey.optional() };
+const filter = { type: name.optional(), fairnessKey: fairnessKey.optional(), tags: tagsRecord.optional() };
+const listFilter = { ...filter, mode: z.enum(JOB_MODES).optional() };
 const deadLetterFilter = z.strictObject({
   ...filter,
   errorName: text(CLIENT_LIMITS.errorNameChars).min(1, 'must not be empty').optional(),
@@ -129,12 +132,12 @@ export const SHAPES = {
       'must be the id of a job, { idempotencyKey }, or { eventId, position }',
     ),
   retime: z.strictObject({ runAt: z.unknown().optional() }),
+  priority: wholeNumber(PRIORITY_MIN, PRIORITY_MAX),
   listFilter: z.strictObject({
-    ...filter,
-    state: z.enum(LISTED_STATES, {
-      error: `must be one of ${LISTED_STATES.join(', ')}: succeeded and cancelled jobs are found by their ids only`,
-    }),
-    mode: z.enum(JOB_MODES).optional(),
+    ...listFilter,
+    state: z.enum(LISTED_STATES),
+    since: instant.optional(),
+    until: instant.optional(),
   }),
   keysOptions: z
     .strictObject({ ...signalOnly, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
@@ -143,9 +146,15 @@ export const SHAPES = {
   rejectionFilter: z.strictObject({
     eventId: text(EVENT_ID_BYTES_MAX).min(1, 'must not be empty').optional(),
   }),
-  redriveOptions: z
-    .strictObject({ ...actorFields, limit: wholeNumber(1, CLIENT_LIMITS.redrive).optional() })
+  bulkOptions: z
+    .strictObject({
+      ...actorFields,
+      limit: wholeNumber(1, CLIENT_LIMITS.bulk).optional(),
+      dryRun: z.boolean().optional(),
+    })
     .optional(),
+  cancelFilter: z.strictObject({ ...listFilter, state: z.enum(BULK_STATES.cancel) }),
+  retimeFilter: z.strictObject({ ...listFilter, state: z.enum(BULK_STATES.retime) }),
   scope: z.union(
     [
       z.literal('pool'),
@@ -242,6 +251,30 @@ export function checkType(
   if (type !== undefined && formerTypes.includes(type)) return;
   const types = configuration.types.map((each) => each.type);
   requireKnown('job type', type, types, field);
+}
+
+/** Refuses a list of succeeded or cancelled jobs that no type keeps, and times for other lists. */
+export function checkFinished(
+  state: ListedState,
+  { type, sinceMs, untilMs }: JobFilter,
+  { types }: PoolConfiguration,
+): void {
+  if (!isFinishedState(state)) {
+    const [time] = [sinceMs === undefined ? [] : 'since', untilMs === undefined ? [] : 'until'].flat();
+    if (time === undefined) return;
+    throw new ValidationError(
+      `filter.${time}`,
+      `is for succeeded and cancelled jobs; leave it out for ${state} ones`,
+    );
+  }
+  if (type === undefined)
+    throw new ValidationError('filter.type', `is missing: ${state} jobs are listed by their type`);
+  const declared = types.find((each) => each.type === type);
+  if (declared === undefined || declared.listFinished === true) return;
+  throw new ValidationError(
+    'filter.type',
+    `${state} jobs of type ${show(type)} are not listed: declare the type with listFinished: true, which counts for jobs that are submitted from then on`,
+  );
 }
 
 /** The argument, if it is a scope that exists in the pool. @throws ValidationError */

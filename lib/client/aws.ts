@@ -47,6 +47,7 @@ export type {
   Json,
   MovedEntry,
   NotClaimedEntry,
+  PriorityEntry,
 } from '../core/job.ts';
 export type { Scope } from '../core/scope.ts';
 export type { Depth } from '../dispatch/partition/depth.ts';
@@ -69,8 +70,16 @@ export type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
 export { MalformedItemError } from '../store/contract/errors.ts';
 export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contract/records.ts';
 export type { JobName } from './arguments.ts';
+export type { CancelEntry, CancelFilter, RetimeEntry, RetimeFilter } from './bulk.ts';
 export type { CallOptions } from './calls.ts';
-export type { CancelResult, DrainCallOptions, ListFilter, OverrideChange, RetimeChange } from './client.ts';
+export type {
+  BulkOptions,
+  CancelResult,
+  DrainCallOptions,
+  ListFilter,
+  OverrideChange,
+  RetimeChange,
+} from './client.ts';
 export type { SubmitCall, SubmitTracing } from './contexts.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
 export {

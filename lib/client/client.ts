@@ -22,7 +22,7 @@ import {
   type TypeView,
 } from '../operate/inspect.ts';
 import { redriveJob } from '../operate/redrive.ts';
-import { retimeJob } from '../operate/retime.ts';
+import { type MoveOutcome, retimeJob, setJobPriority } from '../operate/retime.ts';
 import type { OperateStore } from '../store/contract/operate.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
@@ -31,10 +31,19 @@ import {
   checkedJob,
   checkedScope,
   checkedTime,
+  checkFinished,
   checkType,
   type JobName,
   SHAPES,
 } from './arguments.ts';
+import {
+  type CancelEntry,
+  type CancelFilter,
+  cancelEach,
+  type RetimeEntry,
+  type RetimeFilter,
+  retimeEach,
+} from './bulk.ts';
 import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
 import { ClientContexts, type ClientParts, type SubmitCall, submitCall } from './contexts.ts';
 import {
@@ -64,8 +73,20 @@ export interface ActorOptions extends CallOptions {
   readonly actor?: string | undefined;
 }
 
-export interface ListFilter extends JobFilter {
+/** Options of verbs that change all jobs that match a filter. */
+export interface BulkOptions extends ActorOptions {
+  /** The most jobs to change, 1 to 10,000. @default 1,000 */
+  readonly limit?: number | undefined;
+  /** True: only finds the jobs, up to the limit, and changes nothing. @default false */
+  readonly dryRun?: boolean | undefined;
+}
+
+export interface ListFilter extends Omit<JobFilter, 'sinceMs' | 'untilMs'> {
   readonly state: ListedState;
+  /** ISO 8601 with a zone. Of succeeded and cancelled jobs: only those that ended at this instant or later. */
+  readonly since?: string | undefined;
+  /** ISO 8601 with a zone. Of succeeded and cancelled jobs: only those that ended before this instant. */
+  readonly until?: string | undefined;
 }
 
 export interface CancelResult {
@@ -122,8 +143,28 @@ async function* rejectionsIn(
   } while (after !== undefined);
 }
 
+const instantMsOf = (instant: string | undefined): number | undefined =>
+  instant === undefined ? undefined : Date.parse(instant);
+
+/** The job that was changed. @throws NotFoundError, JobStateError */
+function changedJob(jobId: string, outcome: MoveOutcome, change: string, how: string): Job {
+  switch (outcome.kind) {
+    case 'moved':
+      return outcome.job;
+    case 'missing':
+      throw new NotFoundError({ jobId });
+    case 'tooLate':
+      throw new JobStateError(
+        outcome.job,
+        isTerminal(outcome.job.state)
+          ? `only waiting jobs can ${change}: submit a new one`
+          : `only waiting jobs can ${change}, and a worker has this one: cancel it, and submit it again ${how}`,
+      );
+  }
+}
+
 const DRAIN_TIMEOUT_MS = 900_000;
-const REDRIVE_LIMIT = 1_000;
+const BULK_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
 
 /** A client; of declared job types, if it was given them, whose payloads and results the compiler checks. */
@@ -268,19 +309,22 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     const outcome = await withSignal(signal, async () =>
       retimeJob(await this.#contexts.latest(), id, Date.parse(runAt), actor),
     );
-    switch (outcome.kind) {
-      case 'moved':
-        return clientJobOf(outcome.job);
-      case 'missing':
-        throw new NotFoundError({ jobId: id });
-      case 'tooLate':
-        throw new JobStateError(
-          outcome.job,
-          isTerminal(outcome.job.state)
-            ? 'only waiting jobs can be moved: submit a new one'
-            : 'only waiting jobs can be moved, and a worker has this one: cancel it, and submit it again for its new time',
-        );
-    }
+    return clientJobOf(changedJob(id, outcome, 'be moved', 'for its new time'));
+  }
+
+  /**
+   * Gives a waiting job another priority, 0 to 10. Returns the job. It keeps its age; if its time has come, it is
+   * `scheduled` until the next pass gives it its new position.
+   * @throws NotFoundError, JobStateError if a worker was sent the job or runs it, or if it has ended
+   */
+  async setPriority(jobId: string, priority: number, options?: ActorOptions): Promise<ClientJob> {
+    const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
+    const id = checked(SHAPES.jobId, jobId, 'jobId');
+    const to = checked(SHAPES.priority, priority, 'priority');
+    const outcome = await withSignal(signal, async () =>
+      setJobPriority(await this.#contexts.latest(), id, to, actor),
+    );
+    return clientJobOf(changedJob(id, outcome, 'get another priority', 'with its new priority'));
   }
 
   /**
@@ -350,13 +394,14 @@ export class StoreClient<Declared extends Jobs = Jobs> {
   /**
    * Jobs of one state. `scheduled` jobs are sorted by their time, `pending` ones are listed line by line, and
    * `failed` ones (dead letters) latest first; all three are read from an index that may lag behind by about a
-   * second. `claimed` and `running` jobs are exact. Succeeded and cancelled jobs are not in any line: get them by
-   * their ids. Pages are read as they are needed.
+   * second. `claimed` and `running` jobs are exact. `succeeded` and `cancelled` jobs are listed latest first, from the
+   * same index, of one type that is declared with `listFinished: true`. Pages are read as they are needed.
    */
   list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<ClientJob> {
     const { signal } = optionsOf(SHAPES.options, options);
-    const { state, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
-    return eachWithSignal(signal, this.#listed(state, rest));
+    const { state, since, until, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
+    const times = { sinceMs: instantMsOf(since), untilMs: instantMsOf(until) };
+    return eachWithSignal(signal, this.#listed(state, { ...rest, ...times }));
   }
 
   /**
@@ -452,19 +497,42 @@ export class StoreClient<Declared extends Jobs = Jobs> {
 
   /**
    * Tries dead letters again, latest first, each as a new job; the filter `{}` selects all of them. It starts when it
-   * is iterated, and ends after `limit` dead letters: 1 to 10,000.
-   * @default 1,000
+   * is iterated.
    */
-  redriveDeadLetters(
-    filter: DeadLetterFilter,
-    options?: ActorOptions & { readonly limit?: number | undefined },
-  ): AsyncIterableIterator<RedriveEntry> {
-    const { signal, actor, limit = REDRIVE_LIMIT } = optionsOf(SHAPES.redriveOptions, options);
-    return eachWithSignal(
-      signal,
-      redriveEach(this.#contexts, this.#deadLetters(filter), limit, actor),
-      'change',
+  redriveDeadLetters(filter: DeadLetterFilter, options?: BulkOptions): AsyncIterableIterator<RedriveEntry> {
+    const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
+    const redriven = redriveEach(this.#contexts, this.#deadLetters(filter), { limit, dryRun, actor });
+    return eachWithSignal(signal, redriven, dryRun ? 'look' : 'change');
+  }
+
+  /**
+   * Cancels the jobs that match the filter, one after the other, each as `cancel` does. It starts when it is iterated.
+   * A job that starts meanwhile is asked to stop.
+   */
+  cancelMany(filter: CancelFilter, options?: BulkOptions): AsyncIterableIterator<CancelEntry> {
+    const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
+    const { state, ...rest } = checked(SHAPES.cancelFilter, filter, 'filter');
+    const entries = cancelEach(this.#listed(state, rest), { limit, dryRun }, (id) => this.#cancel(id, actor));
+    return eachWithSignal(signal, entries, dryRun ? 'look' : 'change');
+  }
+
+  /**
+   * Moves the waiting jobs that match the filter to another time, one after the other, each as `retime` does. It
+   * starts when it is iterated.
+   */
+  retimeMany(
+    filter: RetimeFilter,
+    change: RetimeChange,
+    options?: BulkOptions,
+  ): AsyncIterableIterator<RetimeEntry> {
+    const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
+    const { state, ...rest } = checked(SHAPES.retimeFilter, filter, 'filter');
+    const asked = checked(SHAPES.retime, change, 'change');
+    const runAtMs = Date.parse(checkedTime(asked.runAt, 'change.runAt', this.#parts.clock.nowMs()).runAt);
+    const entries = retimeEach(this.#listed(state, rest), { limit, dryRun }, async (id) =>
+      retimeJob(await this.#contexts.latest(), id, runAtMs, actor),
     );
+    return eachWithSignal(signal, entries, dryRun ? 'look' : 'change');
   }
 
   /**
@@ -523,9 +591,10 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     return around === undefined ? work() : around(submitCall(verb, asked), work);
   }
 
-  async *#listed(state: ListedState, filter: Omit<ListFilter, 'state'>): AsyncGenerator<ClientJob> {
+  async *#listed(state: ListedState, filter: JobFilter): AsyncGenerator<ClientJob> {
     const context = await this.#contexts.latest();
     checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
+    checkFinished(state, filter, context.configuration);
     for await (const job of listJobs(context, state, filter)) yield clientJobOf(job);
   }
 

@@ -1,4 +1,5 @@
 /** Dead letters, which are failed jobs that were not dealt with yet, and their redrive. */
+import type { Tags } from '../core/job.ts';
 import { redriveJob } from '../operate/redrive.ts';
 import { checked, SHAPES } from './arguments.ts';
 import type { ClientContexts } from './contexts.ts';
@@ -7,6 +8,8 @@ import type { ClientJob } from './job.ts';
 export interface DeadLetterFilter {
   readonly type?: string | undefined;
   readonly fairnessKey?: string | undefined;
+  /** Only jobs that have all these tags. */
+  readonly tags?: Tags | undefined;
   /** The name of the error that ended the last attempt. */
   readonly errorName?: string | undefined;
   /** ISO 8601 with a zone; the instant itself is included. */
@@ -28,6 +31,8 @@ export type RedriveEntry = {
   readonly type: string;
 } & (
   | ({ readonly kind: 'redriven' } & RetryResult)
+  /** A dry run found the dead letter. */
+  | { readonly kind: 'matches' }
   /** The job is not a dead letter any more, or no worker runs its type. */
   | { readonly kind: 'skipped'; readonly reason: string }
 );
@@ -35,7 +40,7 @@ export type RedriveEntry = {
 /** The failed jobs that match the filter. @throws ValidationError for the filter */
 export function deadLettersOf(
   filter: DeadLetterFilter,
-  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey'>) => AsyncIterable<ClientJob>,
+  failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey' | 'tags'>) => AsyncIterable<ClientJob>,
 ): AsyncGenerator<ClientJob> {
   const { errorName, failedAfter, failedBefore, ...rest } = checked(
     SHAPES.deadLetterFilter,
@@ -55,14 +60,22 @@ export function deadLettersOf(
 export async function* redriveEach(
   contexts: ClientContexts,
   deadLetters: AsyncIterable<ClientJob>,
-  limit: number,
-  actor: string | undefined,
+  {
+    limit,
+    dryRun,
+    actor,
+  }: { readonly limit: number; readonly dryRun: boolean; readonly actor: string | undefined },
 ): AsyncGenerator<RedriveEntry> {
   let left = limit;
   for await (const { id, type } of deadLetters) {
     const named = { deadLetterId: id, type };
-    const outcome = await redriveJob(await contexts.latest(), id, actor);
+    const outcome = dryRun
+      ? ({ kind: 'matches' } as const)
+      : await redriveJob(await contexts.latest(), id, actor);
     switch (outcome.kind) {
+      case 'matches':
+        yield { ...named, kind: 'matches' };
+        break;
       case 'redriven':
       case 'repeated':
         yield { ...named, kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };

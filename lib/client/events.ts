@@ -32,6 +32,7 @@ const outcomeShape = {
   fairnessKey: z.string(),
   resourceId: z.string().optional(),
   label: z.string().optional(),
+  tags: z.record(z.string(), z.string()).optional(),
   attempt: z.int(),
   traceparent: z.string().optional().describe('W3C Trace Context, as the producer gave it'),
   submittedAtMs: instantMs,

@@ -2,7 +2,7 @@
 
 import type { DurationInput } from '../core/duration.ts';
 import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
-import type { Job, JobMode, Json } from '../core/job.ts';
+import type { Job, JobMode, Json, Tags } from '../core/job.ts';
 import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
 import type { OperateContext } from '../operate/controls.ts';
@@ -50,6 +50,11 @@ export interface SubmitFields {
   readonly resourceId?: string | undefined;
   /** Free text for people who look at the job, at most 256 bytes. It decides nothing. */
   readonly label?: string | undefined;
+  /**
+   * Names with values to find the job by, such as `{ order: '4711' }`: at most 8, with names of at most 64 characters
+   * and at most 512 bytes in all. They decide nothing.
+   */
+  readonly tags?: Tags | undefined;
   /**
    * The job starts no earlier than this: ISO 8601 with a zone, a `Date`, or a delay from now, such as `'+10m'`. With an
    * idempotency key, requests of the same delay are equal.

@@ -49,12 +49,22 @@ export interface JobTypeConfiguration {
    * are kept.
    */
   readonly requires?: readonly RequiredField[] | undefined;
+  /**
+   * Whether succeeded and cancelled jobs of this type can be listed; absent: no. Each then costs one more write unit, at
+   * its end. It counts for jobs that are submitted from then on.
+   */
+  readonly listFinished?: boolean | undefined;
   /** The cost of an attempt until the estimate has learned a better one. */
   readonly defaultCostMs: number;
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
   readonly onWorkerLost: 'fail' | 'retry' | 'resume';
 }
+
+/** The job's field that follows from `listFinished` of its type. */
+export const listFinishedOf = (
+  type: Pick<JobTypeConfiguration, 'listFinished'> | undefined,
+): { readonly listFinished?: boolean } => (type?.listFinished === true ? { listFinished: true } : {});
 
 /** A group of types with its place in the order of dispatch and its cap. Tiers are listed from the top. */
 export interface TierConfiguration {

@@ -13,6 +13,7 @@ import {
   type FleetConfiguration,
   type JobTypeConfiguration,
   type LendingConfiguration,
+  listFinishedOf,
   type PoolConfiguration,
   REQUIRABLE,
   type RetryPolicy,
@@ -224,6 +225,9 @@ function readType(
     conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
     ...readPerResource(path, fields),
     ...readRequires(`${path}.requires`, fields.get('requires')),
+    ...listFinishedOf({
+      listFinished: readBoolean(`${path}.listFinished`, fields.get('listFinished'), false),
+    }),
     defaultCostMs: readDuration(
       `${path}.defaultCostMs`,
       fields.get('defaultCostMs'),

@@ -1,11 +1,11 @@
 /**
- * The history of a job, in order: its attempts with their workers and outcomes, its changes of time, claims that were
- * never made or were given back, and the actions of operators.
+ * The history of a job, in order: its attempts with their workers and outcomes, its changes of time and priority, claims
+ * that were never made or were given back, and the actions of operators.
  *
  * The job's own fields record most of it: when it was submitted, its present or last attempt, who cancelled it and how
  * it ended. `Job.history` keeps only what the next transition would overwrite: attempts that are followed by another
- * one, lost workers, changes of time, and claims that were never made or were given back. So a job that runs once has
- * no history to pay for.
+ * one, lost workers, changes of time and priority, and claims that were never made or were given back. So a job that
+ * runs once has no history to pay for.
  *
  * A transition and its entry are one conditional write, so neither exists without the other, and a repeated transition
  * that is refused adds nothing.
@@ -22,6 +22,7 @@ import {
   type MovedEntry,
   type MovingJob,
   type NotClaimedEntry,
+  type PriorityEntry,
   withoutStack,
 } from './job.ts';
 
@@ -70,6 +71,7 @@ export type JobEvent =
     }
   | JobAttempt
   | MovedEntry
+  | PriorityEntry
   | NotClaimedEntry
   | GivenBackEntry
   | {
@@ -150,6 +152,15 @@ export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: stri
   ...(by === undefined ? {} : { by: cutToBytes(by, TEXT_BYTES_MAX.actor) }),
   fromMs,
   toMs,
+});
+
+/** The history entry of a change of the job's priority. */
+export const priorityEntry = (atMs: number, from: number, to: number, by?: string): PriorityEntry => ({
+  kind: 'priority',
+  atMs,
+  ...(by === undefined ? {} : { by: cutToBytes(by, TEXT_BYTES_MAX.actor) }),
+  from,
+  to,
 });
 
 /** The history entry of a reserved job that was given up without a claim. */
@@ -280,6 +291,8 @@ function valuesOf(entry: HistoryEntry): readonly (string | number)[] {
     }
     case 'moved':
       return [entry.atMs, entry.fromMs, entry.toMs, entry.by ?? ''];
+    case 'priority':
+      return [entry.atMs, entry.from, entry.to, entry.by ?? ''];
     case 'notClaimed':
       return [entry.atMs, entry.claimId];
     case 'givenBack':

@@ -13,6 +13,9 @@ export type JobMode = (typeof JOB_MODES)[number];
 /** JSON, as events and results carry it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
+/** Names with values that a producer gives a job, to find it by. */
+export type Tags = Readonly<Record<string, string>>;
+
 /** Steps of a handler by their names. `value` is absent if the step gave none. */
 export type DoneSteps = Readonly<Record<string, { readonly value?: Json }>>;
 
@@ -109,6 +112,15 @@ export interface MovedEntry {
   readonly toMs: number;
 }
 
+/** The job got another priority. */
+export interface PriorityEntry {
+  readonly kind: 'priority';
+  readonly atMs: number;
+  readonly by?: string | undefined;
+  readonly from: number;
+  readonly to: number;
+}
+
 /** The job was reserved and never claimed, and a dispatcher gave up its entry of the reservation. */
 export interface NotClaimedEntry {
   readonly kind: 'notClaimed';
@@ -125,7 +137,7 @@ export interface GivenBackEntry {
   readonly fleet: string;
 }
 
-export type HistoryEntry = AttemptEntry | MovedEntry | NotClaimedEntry | GivenBackEntry;
+export type HistoryEntry = AttemptEntry | MovedEntry | PriorityEntry | NotClaimedEntry | GivenBackEntry;
 
 /** Counts of entries that were dropped for later ones. */
 export interface DroppedEntries {
@@ -198,6 +210,10 @@ export interface MovingJob extends WaitingJob {
   readonly traceparent?: string | undefined;
   /** A text of the producer for people who look at the job. It affects no decision. */
   readonly label?: string | undefined;
+  /** Names with values by which people and programs find the job; absent without any. They affect no decision. */
+  readonly tags?: Tags | undefined;
+  /** Its type's `listFinished` when the job was made: the job can be listed once it has succeeded or was cancelled. */
+  readonly listFinished?: boolean | undefined;
   /** The schedule whose firing made the job. */
   readonly scheduleId?: string | undefined;
   /** The dead letter that this job retries. */
@@ -259,6 +275,13 @@ export const isNotified = ({ state }: Pick<MovingJob, 'state'>): boolean => awai
 export function isTerminal(state: JobState): boolean {
   return state === 'succeeded' || state === 'failed' || state === 'cancelled';
 }
+
+/** When a job ended. A job that was cancelled while it waited keeps `finishedAtMs` of its last attempt. */
+export const endedAtMs = ({
+  finishedAtMs = 0,
+  cancelRequestedAtMs = 0,
+}: Pick<MovingJob, 'finishedAtMs' | 'cancelRequestedAtMs'>): number =>
+  Math.max(finishedAtMs, cancelRequestedAtMs);
 
 /** The characters of a nonce, which has 41 bits. */
 const NONCE_CHARS = 8;

@@ -15,14 +15,21 @@
  *      └─────────────────────retry, worker lost─────────────────────┘
  *
  * A worker may claim and start in one write. Not shown:
- * - retime: also from `scheduled` to another time, or to `pending`.
+ * - retime: also from `scheduled` to another time or priority, or to `pending`.
  * - cancel: from every state before `running`. A running job is only asked to stop; it ends with `finish`.
  * - give back: from `claimed` to `pending`.
  * - rehome: into another partition, as promote does or from `pending` to itself.
  *
  * Instants are epoch milliseconds.
  */
-import { attemptEntry, givenBackEntry, movedEntry, notClaimedEntry, withEntry } from './history.ts';
+import {
+  attemptEntry,
+  givenBackEntry,
+  movedEntry,
+  notClaimedEntry,
+  priorityEntry,
+  withEntry,
+} from './history.ts';
 import {
   type AttemptEntry,
   batchOfClaim,
@@ -293,36 +300,47 @@ export function endUnfinished(
 }
 
 /**
- * Gives a waiting job another time. It is scheduled if the time is in the future, and otherwise pending, because a time
- * in the past means "now". A job that is claimed or runs has started and is not moved.
+ * Gives a waiting job another time, another priority, or both. It is scheduled if the time is in the future, and
+ * otherwise pending, because a time in the past means "now". A job that is claimed or runs has started and is not
+ * changed.
  *
  * The job's age counts from the new time, or from now if that time is past. So a job gains no position in its line by
  * being moved away and back, or to the year 1970. Only a job that is ready and stays ready keeps its age: asking for
  * "now" twice must not cost it its position. A scheduled job whose time has come counts as ready, even before a pass
  * has promoted it.
  *
- * @param by - the person or tool that moves it, for the entry in its history
+ * A pending job with another priority is scheduled at the time that it had, although that has come, and keeps its age:
+ * a pass promotes it to its new position. For dispatchers it has left its line, wherever that was.
+ *
+ * @param by - the person or tool that changes it, for the entry in its history
  */
 export function retime<Moving extends MovingJob>(
   job: Moving,
   runAtMs: number,
   nowMs: number,
   by?: string | undefined,
+  priority: number = job.priority,
 ): Transition<Moving> {
-  const to = initialState(runAtMs, nowMs);
+  const isMoved = runAtMs !== job.runAtMs;
+  const isReranked = priority !== job.priority;
+  const to = job.state === 'pending' && isReranked ? 'scheduled' : initialState(runAtMs, nowMs);
   if (!isWaiting(job.state)) return illegal(job, to);
   const wasReady = job.state === 'pending' || job.readyAtMs <= nowMs;
-  const history =
-    runAtMs === job.runAtMs
-      ? job.history
-      : withEntry(job.history, movedEntry(nowMs, job.runAtMs, runAtMs, by));
+  const entries = [
+    ...(isMoved ? [movedEntry(nowMs, job.runAtMs, runAtMs, by)] : []),
+    ...(isReranked ? [priorityEntry(nowMs, job.priority, priority, by)] : []),
+  ];
+  const history = entries.reduce<History | undefined>(withEntry, job.history);
   const next = {
     state: to,
     version: job.version + 1,
     runAtMs,
+    priority,
     ...(history === undefined ? {} : { history }),
   } as const;
-  if (to === 'pending') return moved({ ...job, ...next, readyAtMs: wasReady ? job.readyAtMs : nowMs });
+  const keepsAge = (wasReady && runAtMs <= nowMs) || (isReranked && !isMoved);
+  if (keepsAge) return moved({ ...job, ...next });
+  if (to === 'pending') return moved({ ...job, ...next, readyAtMs: nowMs });
   return moved({ ...(wasReady ? withReadyAt(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
 }
 

@@ -163,6 +163,14 @@ export interface JobTypeInput {
    */
   readonly requires?: readonly RequiredField[] | undefined;
   /**
+   * Whether succeeded and cancelled jobs of the type can be listed. Each costs one more write unit, at its end.
+   *
+   * @default false
+   * @bounds true or false
+   * @example listFinished: true
+   */
+  readonly listFinished?: boolean | undefined;
+  /**
    * The cost of an attempt until the estimate has learned a better one. A cost is the time that an attempt takes.
    *
    * @default 1s

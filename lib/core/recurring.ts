@@ -10,7 +10,7 @@
  * Instants are epoch milliseconds. A firing is identified by the instant that the time rules give. Its job is due later
  * by the schedule's jitter.
  */
-import { type History, isTerminal, type JobMode, type JobState, type Json } from './job.ts';
+import { type History, isTerminal, type JobMode, type JobState, type Json, type Tags } from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
 /** Policies for firings that were noticed later than `misfireGraceMs`. */
@@ -28,6 +28,7 @@ export interface ScheduledJob {
   readonly mode: JobMode;
   readonly fairnessKey: string;
   readonly resourceId?: string | undefined;
+  readonly tags?: Tags | undefined;
 }
 
 /** The schedule as requested, with every default filled in. */

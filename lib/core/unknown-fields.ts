@@ -24,6 +24,7 @@ export const FIELDS = {
     'conflictGroup',
     'maxConcurrencyPerResource',
     'requires',
+    'listFinished',
     'defaultCostMs',
     'timeoutMs',
     'retry',

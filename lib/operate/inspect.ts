@@ -6,7 +6,7 @@
 import { type Control, weightsWithOverrides } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, TYPE_AVERAGE_RESOURCE } from '../core/estimate.ts';
-import type { Job, JobMode } from '../core/job.ts';
+import { endedAtMs, type Job, type JobMode, type JobState, type Tags } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { type HeldJobs, heldIn, isHeld } from '../dispatch/partition/depth.ts';
 import { handoverInProgress } from '../dispatch/partitions/handover.ts';
@@ -14,20 +14,36 @@ import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
 import { openCache } from '../dispatch/view/partition-cache.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
 import type { ReadyLine } from '../store/contract/lines.ts';
+import { FINISHED_STATES, type FinishedState } from '../store/contract/operate.ts';
 import { pagesOf } from '../store/contract/pages.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/contract/records.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './controls.ts';
 import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
 
-/** The states that can be listed. Succeeded and cancelled jobs are in no line, and are found only by id. */
-export const LISTED_STATES = ['scheduled', 'pending', 'claimed', 'running', 'failed'] as const;
+/** The states of the lists. Succeeded and cancelled jobs can be listed only by types that have `listFinished`. */
+export const LISTED_STATES = [
+  'scheduled',
+  'pending',
+  'claimed',
+  'running',
+  'failed',
+  ...FINISHED_STATES,
+] as const;
 export type ListedState = (typeof LISTED_STATES)[number];
+export const isFinishedState = (state: JobState): state is FinishedState =>
+  FINISHED_STATES.some((each) => each === state);
 
 export interface JobFilter {
   readonly type?: string | undefined;
   readonly fairnessKey?: string | undefined;
   readonly mode?: JobMode | undefined;
+  /** Only jobs that have all these tags. */
+  readonly tags?: Tags | undefined;
+  /** Epoch milliseconds. Of succeeded and cancelled jobs: only those that ended at this instant or later. */
+  readonly sinceMs?: number | undefined;
+  /** Epoch milliseconds. Of succeeded and cancelled jobs: only those that ended before this instant. */
+  readonly untilMs?: number | undefined;
 }
 
 const PAGE = 100;
@@ -39,6 +55,10 @@ const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mod
   (filter.fairnessKey === undefined || job.fairnessKey === filter.fairnessKey) &&
   (filter.mode === undefined || job.mode === filter.mode);
 
+/** Whether a job has all these tags. */
+export const hasTags = ({ tags: has = {} }: Pick<Job, 'tags'>, tags: Tags = {}): boolean =>
+  Object.entries(tags).every(([name, value]) => Object.hasOwn(has, name) && has[name] === value);
+
 /**
  * Lists the jobs of one state.
  * - `scheduled`: by their time.
@@ -46,6 +66,7 @@ const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mod
  *   conflict key after the other. A job that is parked or moved back during the read may be listed twice, or not at
  *   all.
  * - `failed`: dead letters, the latest first.
+ * - `succeeded`, `cancelled`: the jobs of the filter's type, the latest first.
  * - `claimed`, `running`: exactly the jobs that hold capacity now. A job that was sent to a fleet and has not started
  *   counts as claimed, even if its item says `pending` until its start claims it.
  *
@@ -56,11 +77,50 @@ export async function* listJobs(
   state: ListedState,
   filter: JobFilter,
 ): AsyncGenerator<Job> {
+  if (isFinishedState(state)) return yield* finishedJobs(context, state, filter);
   for (const partition of partitionsOfFilter(context, filter)) {
     for await (const jobs of jobsOf(context, partition, state, filter)) {
-      for (const job of jobs) if (job.state === state && matches(filter, job)) yield job;
+      for (const job of jobs)
+        if (job.state === state && matches(filter, job) && hasTags(job, filter.tags)) yield job;
     }
   }
+}
+
+/** The finished jobs of one type: those of all partitions, merged. */
+async function* finishedJobs(
+  context: OperateContext,
+  state: FinishedState,
+  filter: JobFilter,
+): AsyncGenerator<Job> {
+  const ofPartitions = partitionsOfFilter(context, filter).map((partition) =>
+    finishedJobsOf(context.store, partition, state, filter),
+  );
+  const heads: { readonly job: Job; readonly rest: AsyncGenerator<Job> }[] = [];
+  const advance = async (rest: AsyncGenerator<Job>): Promise<void> => {
+    const next = await rest.next();
+    if (next.done !== true) heads.push({ job: next.value, rest });
+  };
+  await Promise.all(ofPartitions.map(advance));
+  while (heads.length > 0) {
+    const latest = heads.reduce((one, other) => (endedAtMs(other.job) > endedAtMs(one.job) ? other : one));
+    heads.splice(heads.indexOf(latest), 1);
+    yield latest.job;
+    await advance(latest.rest);
+  }
+}
+
+async function* finishedJobsOf(
+  store: OperateContext['store'],
+  partition: number,
+  state: FinishedState,
+  filter: JobFilter,
+): AsyncGenerator<Job> {
+  const { type, sinceMs, untilMs } = filter;
+  if (type === undefined) return;
+  for await (const { jobs } of pagesOf((after: string | undefined) =>
+    store.readFinished({ partition, state, type, sinceMs, untilMs, limit: PAGE, after }),
+  ))
+    for (const job of await wholeJobs(store, filter, jobs)) if (hasTags(job, filter.tags)) yield job;
 }
 
 function partitionsOfFilter(context: OperateContext, filter: JobFilter): readonly number[] {
@@ -72,7 +132,7 @@ function partitionsOfFilter(context: OperateContext, filter: JobFilter): readonl
 async function* jobsOf(
   context: OperateContext,
   partition: number,
-  state: ListedState,
+  state: Exclude<ListedState, FinishedState>,
   filter: JobFilter,
 ): AsyncGenerator<readonly Job[]> {
   const { store } = context;

@@ -1,6 +1,7 @@
 /** Runs a failed job again as a new job, which is created only once. */
 
 import { createHash } from 'node:crypto';
+import { listFinishedOf, type PoolConfiguration } from '../core/configuration.ts';
 import type { Job } from '../core/job.ts';
 import { BEGUN_VERSION } from '../core/life-cycle.ts';
 import { partitionOf } from '../core/partition.ts';
@@ -28,9 +29,15 @@ const redriveIdOf = (jobId: string): string =>
  * Makes a job with the same work from its beginning, at once: first attempt, no checkpoint. It is queued, because a
  * caller that waited for the failed job has given up.
  */
-function redrivenJob(deadLetter: Job, partitions: number, nowMs: number, by: string | undefined): Job {
+function redrivenJob(
+  deadLetter: Job,
+  { partitions, types }: Pick<PoolConfiguration, 'partitions' | 'types'>,
+  nowMs: number,
+  by: string | undefined,
+): Job {
   return {
     ...takenOver(deadLetter),
+    ...listFinishedOf(types.find(({ type }) => type === deadLetter.type)),
     id: redriveIdOf(deadLetter.id),
     mode: 'queued',
     // The key's current partition. The dead letter may be older than the number of partitions.
@@ -67,7 +74,7 @@ export async function redriveJob(
     return { kind: 'unknownType', job: deadLetter };
   }
   if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
-  const job = redrivenJob(deadLetter, configuration.partitions, context.nowMs(), by);
+  const job = redrivenJob(deadLetter, configuration, context.nowMs(), by);
   const outcome = await storeAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();

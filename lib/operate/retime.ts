@@ -1,4 +1,7 @@
-/** Moves a waiting job to another time, in the future or in the past, which means now. The last move counts. */
+/**
+ * Changes a waiting job: its time, in the future or in the past, which means now, or its priority. The last change
+ * counts.
+ */
 
 import { ThrottledError } from '../core/errors.ts';
 import type { Job } from '../core/job.ts';
@@ -23,16 +26,40 @@ export type MoveOutcome =
 const TRIES_MAX = 5;
 
 /**
- * Moves a job. Each attempt is conditional on the version that was read, so a late request does not undo a later move.
+ * Moves a job to another time.
  *
  * @param by - who moves it, for its history
  * @throws ThrottledError if the job changed during each attempt
  */
-export async function retimeJob(
+export const retimeJob = (
   context: RetimeContext,
   jobId: string,
   runAtMs: number,
   by?: string | undefined,
+): Promise<MoveOutcome> => change(context, jobId, { runAtMs }, by);
+
+/**
+ * Gives a job another priority. A job whose time has come keeps its age, and the next pass gives it its new position.
+ *
+ * @param by - who changes it, for its history
+ * @throws ThrottledError if the job changed during each attempt
+ */
+export const setJobPriority = (
+  context: RetimeContext,
+  jobId: string,
+  priority: number,
+  by?: string | undefined,
+): Promise<MoveOutcome> => change(context, jobId, { priority }, by);
+
+/**
+ * Changes a waiting job. Each attempt is conditional on the version that was read, so a late request does not undo a
+ * later change.
+ */
+async function change(
+  context: RetimeContext,
+  jobId: string,
+  asked: { readonly runAtMs: number } | { readonly priority: number },
+  by: string | undefined,
 ): Promise<MoveOutcome> {
   const { store } = context;
   let [seen] = await store.lookUpJobs({ ids: [jobId] });
@@ -40,10 +67,11 @@ export async function retimeJob(
     if (seen === undefined) return { kind: 'missing' };
     const nowMs = context.nowMs();
     const job = seen;
+    const { runAtMs, priority } = { runAtMs: job.runAtMs, priority: undefined, ...asked };
     // The job enters its ready line at once. That line may have been retired while the job was scheduled, so it is announced.
     const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
     const outcome = await storeAnnounced(context, isNew ? [job] : [], () =>
-      store.retimeJob({ job, runAtMs, nowMs, by }),
+      store.retimeJob({ job, runAtMs, priority, nowMs, by }),
     );
     if (outcome.kind === 'moved') await wakeFor(context, outcome.job);
     if (outcome.kind !== 'superseded') return outcome;

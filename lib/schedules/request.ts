@@ -4,7 +4,7 @@ import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN, type Tags } from '../core/job.ts';
 import {
   fillTemplate,
   MISFIRE_POLICIES,
@@ -24,7 +24,15 @@ import {
 } from '../core/schedule.ts';
 import { didYouMean } from '../core/spelling.ts';
 import { readCron } from '../cron/croner.ts';
-import { isDeeperThan, keyText, missingOf, REQUEST_LIMITS, wholeNumber } from '../submit/request.ts';
+import {
+  isDeeperThan,
+  keyText,
+  missingOf,
+  REQUEST_LIMITS,
+  tagsField,
+  tagsRecord,
+  wholeNumber,
+} from '../submit/request.ts';
 
 export const SCHEDULE_LIMITS = {
   idBytes: 128,
@@ -119,6 +127,7 @@ const scheduleShape = z.strictObject({
   mode: z.enum(JOB_MODES).optional(),
   fairnessKey: keyText.optional(),
   resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+  tags: tagsRecord.optional(),
   misfire: z.enum(MISFIRE_POLICIES).optional(),
   misfireGrace: duration(0, '1m').optional(),
   misfireMax: wholeNumber(1, SCHEDULE_LIMITS.misfireMax).optional(),
@@ -165,6 +174,8 @@ export interface ScheduleRequest {
   readonly mode?: ScheduleSpec['job']['mode'] | undefined;
   readonly fairnessKey?: string | undefined;
   readonly resourceId?: string | undefined;
+  /** The tags of its jobs, such as `{ report: 'monthly' }`. */
+  readonly tags?: Tags | undefined;
   /** Which missed firings are made up for: none, one for all of them, or each. @default once */
   readonly misfire?: ScheduleSpec['misfire'] | undefined;
   /** A firing that is noticed later than this counts as missed. @default 1m */
@@ -485,6 +496,7 @@ function jobPartOf(
       mode: data.mode ?? 'queued',
       fairnessKey: data.fairnessKey ?? '',
       ...(data.resourceId === undefined ? {} : { resourceId: data.resourceId }),
+      ...tagsField(data.tags),
     },
   };
 }

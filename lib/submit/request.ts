@@ -3,13 +3,14 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import {
   type JobTypeConfiguration,
+  listFinishedOf,
   type PoolConfiguration,
   REQUIRABLE,
   type RequiredField,
 } from '../core/configuration.ts';
 import { show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
+import { JOB_MODES, type Job, type Json, PRIORITY_MAX, PRIORITY_MIN, type Tags } from '../core/job.ts';
 import { JSON_LIMITS } from '../core/json.ts';
 import { FIRST_VERSION } from '../core/life-cycle.ts';
 import { didYouMean } from '../core/spelling.ts';
@@ -25,6 +26,11 @@ export const REQUEST_LIMITS = {
   keyBytes: 512,
   /** UTF-8 bytes. */
   labelBytes: 256,
+  /** Tags of one job. */
+  tags: 8,
+  tagNameChars: 64,
+  /** UTF-8 bytes of all names and values of a job's tags. */
+  tagsBytes: 512,
   jobsPerEvent: 1_000,
 } as const;
 
@@ -34,6 +40,8 @@ export interface JobRequest extends Pick<Job, AskedField> {
   readonly runAtMs?: number | undefined;
   /** The delay by which the producer named `runAtMs`. A repeated request has the same delay, and another instant. */
   readonly delayMs?: number | undefined;
+  /** See `Job`. */
+  readonly listFinished?: boolean | undefined;
   /** The producer's own name for this request. Two requests with the same key make one job. */
   readonly idempotencyKey?: string | undefined;
   /** W3C Trace Context. */
@@ -90,6 +98,27 @@ const textUpTo = (bytesMax: number) =>
 
 export const keyText = textUpTo(REQUEST_LIMITS.keyBytes);
 
+/** Tags, as jobs, schedules and filters name them. */
+export const tagsRecord = z
+  .record(z.string(), z.string())
+  .refine(
+    (tags) => Object.keys(tags).length <= REQUEST_LIMITS.tags,
+    `must have at most ${REQUEST_LIMITS.tags} names`,
+  )
+  .refine(
+    (tags) => Object.keys(tags).every((name) => name !== '' && name.length <= REQUEST_LIMITS.tagNameChars),
+    `must have names of 1 to ${REQUEST_LIMITS.tagNameChars} characters`,
+  )
+  .refine((tags) => Object.entries(tags).flat().join('').isWellFormed(), 'must be well-formed Unicode')
+  .refine(
+    (tags) => utf8Bytes(Object.entries(tags).flat().join('')) <= REQUEST_LIMITS.tagsBytes,
+    `must have at most ${REQUEST_LIMITS.tagsBytes} bytes in all`,
+  );
+
+/** The field `tags` of a job or a schedule; absent without any tag. */
+export const tagsField = (tags: Tags | undefined): { readonly tags?: Tags } =>
+  tags === undefined || Object.keys(tags).length === 0 ? {} : { tags };
+
 /** A whole number from `least` to `most`. Every failure has the same message. */
 export const wholeNumber = (least: number, most: number) => {
   const error = `must be a whole number from ${least} to ${most}`;
@@ -104,6 +133,7 @@ const requestShape = {
   fairnessKey: keyText.optional(),
   resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
   label: textUpTo(REQUEST_LIMITS.labelBytes).min(1, 'must not be empty; leave it out instead').optional(),
+  tags: tagsRecord.optional(),
   runAt: z.iso
     .datetime({
       offset: true,
@@ -162,8 +192,10 @@ function parseEntry(
 ): { readonly request: JobRequest } | { readonly field: string; readonly reason: string } {
   if (!isRecord(entry)) return { field: prefix, reason: `a job must be an object, not ${show(entry)}` };
   // JSON.parse makes `__proto__` an own property, and a schema that copies the object would drop it silently.
-  if (Object.hasOwn(entry, '__proto__')) {
-    return { field: joinPath(prefix, ['__proto__']), reason: 'unknown field "__proto__"' };
+  const path = [entry, entry.tags].findIndex((each) => isRecord(each) && Object.hasOwn(each, '__proto__'));
+  if (path !== -1) {
+    const steps = path === 0 ? ['__proto__'] : ['tags', '__proto__'];
+    return { field: joinPath(prefix, steps), reason: 'unknown field "__proto__"' };
   }
   const parsed = jobRequest.safeParse(entry, { error: inWords });
   if (!parsed.success) {
@@ -180,7 +212,7 @@ function parseEntry(
     const reason = value === undefined ? 'is missing' : `${issue.message} (got ${show(value)})`;
     return { field: joinPath(prefix, issue.path), reason };
   }
-  const { type, payload = null, runAt, ...rest } = parsed.data;
+  const { type, payload = null, runAt, tags, ...rest } = parsed.data;
   const declared = configuration.types.find((known) => known.type === type);
   if (declared === undefined) {
     const known = configuration.types.map((each) => each.type).join(', ');
@@ -208,6 +240,8 @@ function parseEntry(
   return {
     request: {
       ...rest,
+      ...tagsField(tags),
+      ...listFinishedOf(declared),
       type,
       payload: payload as Json,
       priority: rest.priority ?? PRIORITY_MIN,
@@ -348,6 +382,7 @@ export function jobFrom(request: JobRequest, id: string, partition: number, nowM
     attempt: 1,
     workersLost: 0,
     contentHash: contentHash(request),
+    ...listFinishedOf(request),
     ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
     runAtMs,
     readyAtMs: Math.max(runAtMs, nowMs),

@@ -40,7 +40,7 @@ import { decisionOf, jobErrorOf } from './thrown.ts';
 /** A handler's second argument, beside the payload. */
 // biome-ignore lint/suspicious/noExplicitAny: a function of any worker's context takes this one
 export interface JobContext<Declared extends Jobs = any>
-  extends Pick<Job, 'type' | 'mode' | 'attempt' | 'fairnessKey' | 'resourceId'> {
+  extends Pick<Job, 'type' | 'mode' | 'attempt' | 'fairnessKey' | 'resourceId' | 'tags'> {
   readonly id: string;
   /** The same as `id`. */
   readonly jobId: string;
@@ -237,6 +237,7 @@ function contextFor(
     attempt: job.attempt,
     fairnessKey: job.fairnessKey,
     resourceId: job.resourceId,
+    tags: job.tags,
     traceparent: job.traceparent,
     fencingToken: job.version,
     get signal() {

@@ -18,6 +18,7 @@ describe('jobs submit', () => {
       'resize',
       ...['--payload', '{"page":1}', '--priority', '7', '--key', 'tenant-a', '--resource', 'album-1'],
       ...['--mode', 'onDemand', '--idempotency-key', 'k', '--label', 'March invoices'],
+      ...['--tag', 'order=4711', '--tag', 'note=a=b'],
     );
     expect({ code, error }).toEqual({ code: 0, error: '' });
     const [job] = [...store.everyJob()];
@@ -28,6 +29,7 @@ describe('jobs submit', () => {
       fairnessKey: 'tenant-a',
       resourceId: 'album-1',
       label: 'March invoices',
+      tags: { order: '4711', note: 'a=b' },
       mode: 'onDemand',
     });
     expect(open()).toBe(0);
@@ -149,6 +151,77 @@ describe('jobs get, list, cancel, retime and retry', () => {
     expect(out).toMatch(/label {2,}March\\u\{1b\}\[2J/);
     expect(out).toMatch(/progress {2,}\{"page":3\}/);
     expect(await data('jobs', 'get', stored?.id ?? '')).toEqual({ job: stored });
+  });
+
+  it('list shows only jobs that have all the tags, and the tags where columns are not cut', async () => {
+    const { fairlead, data, put, job } = counter();
+    const [both] = await put(
+      job({ tags: { order: '4711', shop: 'a' } }),
+      job({ tags: { order: '4711' } }),
+      job({ tags: { order: '4712', shop: 'a' } }),
+      job(),
+    );
+    const asked = ['jobs', 'list', '--tag', 'order=4711', '--tag', 'shop=a'];
+    expect(await data(...asked)).toEqual({ jobs: [both], more: false });
+    expect((await fairlead(...asked, '--wide')).out).toMatch(/order=4711 shop=a/);
+    expect(await fairlead('jobs', 'list', '--tag', 'order')).toMatchObject({ code: 2 });
+  });
+
+  describe('of all jobs that match', () => {
+    const SELECTED = ['jobs', 'cancel', '--tag', 'order=4711'] as const;
+    const crowd = async () => {
+      const at = counter();
+      await at.put(at.job({ tags: { order: '4711' } }), at.job({ tags: { order: '4711' } }), at.job());
+      const states = () => [...at.store.everyJob()].map(({ state }) => state);
+      return { ...at, states };
+    };
+
+    it('counts with --dry-run', async () => {
+      const { fairlead, data, states } = await crowd();
+      expect((await fairlead(...SELECTED, '--dry-run')).out).toBe('matches: 2 jobs\n');
+      expect(await data(...SELECTED, '--dry-run')).toEqual({ matches: 2, more: false, dryRun: true });
+      expect((await fairlead(...SELECTED, '--dry-run', '--limit', '1')).out).toBe(
+        'matches: 1 job (as many as --limit allows; there may be more)\n',
+      );
+      expect(states()).toEqual(['pending', 'pending', 'pending']);
+    });
+
+    it('refuses with the count where nobody can be asked', async () => {
+      const { fairlead, states } = await crowd();
+      const { code, error } = await fairlead(...SELECTED);
+      expect(code).toBe(2);
+      expect(error).toMatch(/would cancel 2 jobs; repeat the command with --yes/);
+      expect(states()).toEqual(['pending', 'pending', 'pending']);
+    });
+
+    it('asks at a terminal, and does as told', async () => {
+      const { fairleadIn, states } = await crowd();
+      const questions: string[] = [];
+      const answering = (answer: boolean) => ({
+        columns: 80,
+        ask: async (question: string) => {
+          questions.push(question);
+          return answer;
+        },
+      });
+      expect((await fairleadIn(answering(false), ...SELECTED)).out).toBe('nothing was changed\n');
+      expect(states()).toEqual(['pending', 'pending', 'pending']);
+      const { code, out } = await fairleadIn(answering(true), ...SELECTED);
+      expect({ code, cancelled: out.match(/cancelled/g)?.length }).toEqual({ code: 0, cancelled: 2 });
+      expect(questions).toEqual(['cancel 2 jobs?', 'cancel 2 jobs?']);
+      expect(states().toSorted()).toEqual(['cancelled', 'cancelled', 'pending']);
+      expect((await fairleadIn(answering(true), ...SELECTED)).out).toBe('matches: 0 jobs\n');
+    });
+
+    it('does it at once with --yes', async () => {
+      const { data, fairlead, states } = await crowd();
+      const { entries, more } = await data('jobs', 'retime', '--tag', 'order=4711', '--in', '1h', '--yes');
+      expect(more).toBe(false);
+      expect(entries).toMatchObject([{ kind: 'moved' }, { kind: 'moved' }]);
+      expect(states().toSorted()).toEqual(['pending', 'scheduled', 'scheduled']);
+      await fairlead('jobs', 'cancel', '--state', 'scheduled', '--yes');
+      expect(states().toSorted()).toEqual(['cancelled', 'cancelled', 'pending']);
+    });
   });
 
   it.each([['get'], ['cancel'], ['retry'], ['explain']])('%s of no job ends with 3', async (verb) => {

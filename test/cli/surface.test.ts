@@ -94,6 +94,7 @@ function argumentsOf(command: string, option: string): readonly string[] {
 }
 
 const SURROUNDINGS: Partial<Surroundings> = {
+  readLogs: async ({ fromMs }) => [{ atMs: fromMs, text: LONG }],
   readStack: async () => ({
     outputs: { TableName: 't', BusName: 'b', WakeQueueUrl: 'https://sqs.eu-west-1.amazonaws.com/1/w' },
     region: 'eu-west-1',
@@ -131,9 +132,11 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   'jobs get': [({ failed }) => [failed], ['job']],
   'jobs list': [() => ['--state', 'failed'], ['jobs', 'more']],
   'jobs explain': [({ waiting }) => [waiting], ['explanation']],
+  'jobs logs': [({ failed }) => [failed], ['attempts']],
   'jobs history': [({ failed }) => [failed], ['history']],
   'jobs cancel': [({ waiting }) => [waiting], ['outcome', 'job']],
   'jobs retime': [({ waiting }) => [waiting, '--in', '1h'], ['job']],
+  'jobs priority': [({ waiting }) => [waiting, '7'], ['job']],
   'jobs retry': [({ failed }) => [failed], ['jobId', 'repeated']],
   keys: [() => [], ['keys', 'more']],
   fleets: [() => [], ['fleets']],

@@ -94,6 +94,7 @@ const CASES: readonly Case[] = [
         ['get', (client, id) => client.get(id)],
         ['cancel', (client, id) => client.cancel(id)],
         ['retime', (client, id) => client.retime(id, SOON)],
+        ['setPriority', (client, id) => client.setPriority(id, 5)],
         ['retry', (client, id) => client.retry(id)],
         ['explain', (client, id) => client.explain(id)],
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
@@ -109,6 +110,7 @@ const CASES: readonly Case[] = [
         ['cancel', (client, options) => client.cancel('a', options)],
         ['retime', (client, options) => client.retime('a', SOON, options)],
         ['retry', (client, options) => client.retry('a', options)],
+        ['setPriority', (client, options) => client.setPriority('a', 5, options)],
         ['explain', (client, options) => client.explain('a', options)],
         ['fleets', (client, options) => client.fleets(options)],
         ['controls', (client, options) => client.controls(options)],
@@ -120,6 +122,8 @@ const CASES: readonly Case[] = [
         ['keys', (client, options) => client.keys(options)],
         ['deadLetters', (client, options) => client.deadLetters({}, options)],
         ['redriveDeadLetters', (client, options) => client.redriveDeadLetters({}, options)],
+        ['cancelMany', (client, options) => client.cancelMany({ state: 'pending' }, options)],
+        ['retimeMany', (client, options) => client.retimeMany({ state: 'pending' }, SOON, options)],
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
     ).map(([verb, call]) => [`${verb}: options`, call, bad, 'options'] as const),
   ),
@@ -191,6 +195,38 @@ const CASES: readonly Case[] = [
         'options.countUpTo',
       ] as const,
   ),
+  ...[undefined, null, '5', -1, 11, 1.5, Number.NaN].map(
+    (priority) =>
+      [
+        'setPriority: priority',
+        (client: StoreClient, bad: never) => client.setPriority('a', bad),
+        priority,
+        'priority',
+      ] as const,
+  ),
+  ...['yes', 1, null].map(
+    (dryRun) =>
+      [
+        'cancelMany: dryRun',
+        (client: StoreClient, bad: never) => client.cancelMany({ state: 'pending' }, { dryRun: bad }),
+        dryRun,
+        'options.dryRun',
+      ] as const,
+  ),
+  ...(
+    [
+      [undefined, 'filter'],
+      [{}, 'filter.state'],
+      [{ state: 'succeeded' }, 'filter.state'],
+      [{ state: 'pending', type: 'resise' }, 'filter.type'],
+      [{ state: 'pending', since: '2027-01-31T08:00:00Z' }, 'filter.since'],
+      [{ state: 'pending', tags: 'order' }, 'filter.tags'],
+    ] as const
+  ).flatMap(([filter, field]): Case[] => [
+    ['cancelMany: filter', (client, bad) => client.cancelMany(bad), filter, field],
+    ['retimeMany: filter', (client, bad) => client.retimeMany(bad, SOON), filter, field],
+  ]),
+  ['retimeMany: filter', (client, bad) => client.retimeMany(bad, SOON), { state: 'running' }, 'filter.state'],
   ...[0, -1, 1.5, '5', null, 10_001].map(
     (limit) =>
       [
@@ -207,8 +243,13 @@ const CASES: readonly Case[] = [
       ['pending', 'filter'],
       [{}, 'filter.state'],
       [{ state: 'done' }, 'filter.state'],
-      [{ state: 'succeeded' }, 'filter.state'],
-      [{ state: 'cancelled' }, 'filter.state'],
+      [{ state: 'succeeded' }, 'filter.type'],
+      [{ state: 'cancelled' }, 'filter.type'],
+      [{ state: 'succeeded', type: 'resize' }, 'filter.type'],
+      [{ state: 'succeeded', type: 'resize', since: '2027-01-31' }, 'filter.since'],
+      [{ state: 'pending', since: '2027-01-31T08:00:00Z' }, 'filter.since'],
+      [{ state: 'failed', until: '2027-01-31T08:00:00Z' }, 'filter.until'],
+      [{ state: 'pending', tags: { order: 4711 } }, 'filter.tags.order'],
       [{ state: ['pending'] }, 'filter.state'],
       [{ state: 'pending', type: 'resise' }, 'filter.type'],
       [{ state: 'pending', type: 5 }, 'filter.type'],

@@ -55,6 +55,86 @@ describe('listing jobs', () => {
     expect(await ids('pending')).toEqual([waits?.id]);
   });
 
+  describe('that have ended', () => {
+    const pool = (listFinished: boolean, partitions = 1) => ({
+      ...POOL,
+      types: { ...POOL.types, resize: { ...POOL.types?.resize, listFinished } },
+      fleets: { images: { types: ['resize'], slots: 6 }, general: { types: ['report'] } },
+      partitions,
+    });
+    const finished = async (on: ReturnType<typeof desk>, request: object): Promise<string> => {
+      const { jobId } = await on.client.submit({ type: 'resize', ...request });
+      while ((await on.work()).length === 0) await on.advance(1_000);
+      await on.advance(1_000);
+      return jobId;
+    };
+
+    it('lists succeeded and cancelled ones of a type that says so, latest first, by key, tag and time', async () => {
+      const on = desk({ pool: pool(true) });
+      const { client, time } = on;
+      const first = await finished(on, { fairnessKey: 'a', tags: { order: '1' } });
+      const betweenMs = time.nowMs;
+      const second = await finished(on, { fairnessKey: 'b' });
+      const third = await finished(on, { fairnessKey: 'a' });
+      const { jobId: cancelled } = await client.submit({ type: 'resize' });
+      await client.cancel(cancelled);
+      const ids = async (filter: Partial<Parameters<typeof client.list>[0]>) =>
+        (await allOf(client.list({ state: 'succeeded', type: 'resize', ...filter }))).map(({ id }) => id);
+      const between = new Date(betweenMs).toISOString();
+      expect(await ids({})).toEqual([third, second, first]);
+      expect(await ids({ fairnessKey: 'a' })).toEqual([third, first]);
+      expect(await ids({ tags: { order: '1' } })).toEqual([first]);
+      expect(await ids({ since: between })).toEqual([third, second]);
+      expect(await ids({ until: between })).toEqual([first]);
+      expect(await ids({ state: 'cancelled' })).toEqual([cancelled]);
+    });
+
+    it('merges them over partitions', async () => {
+      const on = desk({ pool: pool(true, 3) });
+      const ids: string[] = [];
+      for (const fairnessKey of ['a', 'b', 'c', 'd', 'e', 'f']) {
+        const { jobId } = await on.client.submit({ type: 'resize', fairnessKey });
+        await on.client.cancel(jobId);
+        ids.unshift(jobId);
+        await on.advance(1_000);
+      }
+      const listed = await allOf(on.client.list({ state: 'cancelled', type: 'resize' }));
+      expect(new Set(listed.map(({ partition }) => partition)).size).toBeGreaterThan(1);
+      expect(listed.map(({ id }) => id)).toEqual(ids);
+    });
+
+    it('refuses those of another type by the name of the option', async () => {
+      const on = desk({ pool: pool(false) });
+      const error = await errorOf(allOf(on.client.list({ state: 'succeeded', type: 'resize' })));
+      expect(error).toMatchObject({ name: 'ValidationError', field: 'filter.type' });
+      expect(error.message).toMatch(/listFinished: true/);
+    });
+
+    it('costs one write unit for each job of such a type, and nothing for others', async () => {
+      const unitsOf = async (listFinished: boolean, end: 'succeeds' | 'is cancelled'): Promise<number> => {
+        const on = desk({ pool: pool(listFinished) });
+        let units = 0;
+        on.store.meter = (_, { writeUnits }) => {
+          units += writeUnits;
+        };
+        const { jobId } = await on.client.submit({ type: 'resize', payload: 'x'.repeat(300) });
+        if (end === 'succeeds') await on.work();
+        else await on.client.cancel(jobId);
+        return units;
+      };
+      const never = desk({ pool: { ...pool(false), types: POOL.types } });
+      let before = 0;
+      never.store.meter = (_, { writeUnits }) => {
+        before += writeUnits;
+      };
+      await never.client.submit({ type: 'resize', payload: 'x'.repeat(300) });
+      await never.work();
+      expect(await unitsOf(false, 'succeeds')).toBe(before);
+      for (const end of ['succeeds', 'is cancelled'] as const)
+        expect((await unitsOf(true, end)) - (await unitsOf(false, end))).toBe(1);
+    });
+  });
+
   it('shows a job as waiting whose place is one that it had before', async () => {
     const { client, put, job, pass, store } = desk();
     const [given] = await put(job());

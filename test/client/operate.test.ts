@@ -160,6 +160,26 @@ describe('moving', () => {
   });
 });
 
+describe('changing the priority of a job', () => {
+  it('keeps it with the author, until a worker has the job', async () => {
+    const { client, put, job, pass, startEverywhere } = desk();
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    expect(await client.setPriority(id, 7, { actor: 'ann' })).toMatchObject({ priority: 7 });
+    expect((await client.history(id)).events).toMatchObject([
+      { kind: 'submitted' },
+      { kind: 'priority', by: 'ann', from: 0, to: 7 },
+    ]);
+    await pass();
+    await startEverywhere();
+    expect(await errorOf(client.setPriority(id, 3))).toMatchObject({
+      name: 'JobStateError',
+      message: expect.stringContaining('only waiting jobs can get another priority'),
+    });
+    expect(await errorOf(client.setPriority('nobody', 3))).toMatchObject({ name: 'NotFoundError' });
+  });
+});
+
 describe('trying a failed job again', () => {
   it('makes a new queued job of the same work, which runs', async () => {
     const { client, deadLetter, store, work, pass, stateOf } = desk();
@@ -169,6 +189,7 @@ describe('trying a failed job again', () => {
       priority: 3,
       resourceId: 'album-1',
       label: 'March invoices',
+      tags: { order: '4711' },
       checkpoint: 'half',
     });
     const { jobId, repeated } = await client.retry(failed.id);
@@ -180,6 +201,7 @@ describe('trying a failed job again', () => {
       fairnessKey: failed.fairnessKey,
       resourceId: 'album-1',
       label: 'March invoices',
+      tags: { order: '4711' },
       mode: 'queued',
       attempt: 1,
       state: 'pending',
@@ -322,6 +344,16 @@ describe('dead letters', () => {
       name: 'JobStateError',
       message: expect.stringContaining(unreadable),
     });
+  });
+
+  it('are only found in a dry run', async () => {
+    const { client, deadLetter, everything } = desk();
+    const { id: deadLetterId, type } = await deadLetter();
+    const before = everything();
+    expect(await allOf(client.redriveDeadLetters({}, { dryRun: true }))).toEqual([
+      { deadLetterId, type, kind: 'matches' },
+    ]);
+    expect(everything()).toBe(before);
   });
 
   it('are left alone until the iteration begins', async () => {
@@ -544,5 +576,84 @@ describe('two operators who change the same thing in the same moment', () => {
     });
     const error = await errorOf(scene.anotherClient({ store }).drain('pool'));
     expect(error).toBeInstanceOf(ConflictError);
+  });
+});
+
+describe('all jobs that match a filter', () => {
+  const tagged = async () => {
+    const on = desk();
+    const { put, job } = on;
+    const stored = await put(
+      job({ tags: { order: '1' } }),
+      job({ tags: { order: '2' } }),
+      job({ tags: { order: '1' }, fairnessKey: 'tenant-b' }),
+      job({ type: 'report', tags: { order: '1' } }),
+    );
+    return { ...on, stored };
+  };
+  const FILTER = { state: 'pending', type: 'resize', tags: { order: '1' } } as const;
+
+  it('are counted in a dry run, up to the limit, which changes nothing', async () => {
+    const { client, everything } = await tagged();
+    const before = everything();
+    const found = await allOf(client.cancelMany(FILTER, { dryRun: true }));
+    expect(found.map(({ kind }) => kind)).toEqual(['matches', 'matches']);
+    expect(await allOf(client.cancelMany(FILTER, { dryRun: true, limit: 1 }))).toHaveLength(1);
+    const later = { runAt: '2031-01-01T00:00:00Z' };
+    expect(await allOf(client.retimeMany(FILTER, later, { dryRun: true }))).toHaveLength(2);
+    expect(everything()).toBe(before);
+  });
+
+  it('are cancelled, and no others', async () => {
+    const { client, stored, stateOf } = await tagged();
+    const entries = await allOf(client.cancelMany(FILTER, { actor: 'ann' }));
+    expect(entries.map(({ kind }) => kind)).toEqual(['cancelled', 'cancelled']);
+    expect(stored.map(({ id }) => stateOf(id))).toEqual(['cancelled', 'pending', 'cancelled', 'pending']);
+    expect((await client.get(stored[0]?.id ?? '')).cancelRequestedBy).toBe('ann');
+    expect(await allOf(client.cancelMany(FILTER))).toEqual([]);
+  });
+
+  it('are asked to stop if they run', async () => {
+    const { client, put, job, pass, startEverywhere } = desk();
+    await put(job());
+    await pass();
+    await startEverywhere();
+    expect(await allOf(client.cancelMany({ state: 'running' }))).toMatchObject([{ kind: 'requested' }]);
+  });
+
+  it('are moved once each, even if they then stand further back in the line that is read', async () => {
+    const { client, put, job, time, store } = desk();
+    const [soonMs, laterMs] = [time.nowMs + 60_000, time.nowMs + 3_600_000];
+    const soon = { state: 'scheduled', runAtMs: soonMs, readyAtMs: soonMs } as const;
+    await put(...Array.from({ length: 130 }, () => job(soon)));
+    const change = { runAt: new Date(laterMs).toISOString() };
+    const entries = await allOf(client.retimeMany({ state: 'scheduled' }, change));
+    expect(new Set(entries.map(({ jobId }) => jobId)).size).toBe(130);
+    expect(entries).toHaveLength(130);
+    expect([...store.everyJob()].every(({ runAtMs }) => runAtMs === laterMs)).toBe(true);
+  });
+
+  it('are skipped with the reason if they have changed since they were listed', async () => {
+    const { client, anotherClient, store, put, job } = desk();
+    const [first, second] = await put(job(), job());
+    const cancelJob: JobStore['cancelJob'] = async (request) => {
+      await store.cancelJob(request);
+      return request.jobId === second?.id ? { kind: 'missing' } : store.cancelJob(request);
+    };
+    const late = anotherClient({ store: storeWith(store, { cancelJob }) });
+    expect(await allOf(late.cancelMany({ state: 'pending' }))).toMatchObject([
+      { jobId: first?.id, kind: 'skipped', reason: 'it is cancelled' },
+      { jobId: second?.id, kind: 'skipped', reason: 'its record has expired' },
+    ]);
+    const [third] = await put(job());
+    const retimeJob: JobStore['retimeJob'] = async (request) => {
+      await client.cancel(request.job.id);
+      return store.retimeJob(request);
+    };
+    const tooLate = anotherClient({ store: storeWith(store, { retimeJob }) });
+    const change = { runAt: '2031-01-01T00:00:00Z' };
+    expect(await allOf(tooLate.retimeMany({ state: 'pending' }, change))).toMatchObject([
+      { jobId: third?.id, kind: 'skipped', reason: 'it is cancelled' },
+    ]);
   });
 });

@@ -122,6 +122,7 @@ const READ: readonly Verb[] = [
   'readLocks',
   'readLeader',
   'readDeadLetters',
+  'readFinished',
   'getEstimates',
   'getLedgers',
   'listDispatchers',

@@ -1343,6 +1343,24 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  readFinished: [
+    {
+      isWeak: true,
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const { type } = aJob();
+        for (let ended = 0; ended < 3; ended += 1) {
+          const { job, worker } = await runningJob(stage, aJob({ partition, listFinished: true }));
+          const end = { verdict: SUCCESS, nowMs: NOW_MS + ended, expiresAtMs: EXPIRES_AT_MS };
+          await store.finishJob({ ...worker, ...end, job });
+        }
+        return {
+          call: () => store.readFinished({ partition, type, state: 'succeeded', limit: 2 }),
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
   readDeclaredVersion: [
     {
       set: async ({ store, quiet }) => {

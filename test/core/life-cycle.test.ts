@@ -121,6 +121,11 @@ const TRANSITIONS: Readonly<
     from: ['scheduled', 'pending'],
     apply: (given) => retime(given, NOW + 1, NOW),
   },
+  changePriority: {
+    to: 'scheduled',
+    from: ['scheduled', 'pending'],
+    apply: (given) => retime(given, given.runAtMs, given.runAtMs - 1, undefined, 9),
+  },
   retimeToNow: {
     to: 'pending',
     from: ['scheduled', 'pending'],
@@ -168,7 +173,7 @@ describe('the table of edges', () => {
   });
 });
 
-describe.each(Object.entries(TRANSITIONS))('%s', (_, { to, from, apply }) => {
+describe.each(Object.entries(TRANSITIONS))('%s', (name, { to, from, apply }) => {
   it.each(from)('moves a %s job and raises its version by one', (state) => {
     const given = job(state);
     const next = moved(apply(given));
@@ -193,11 +198,11 @@ describe.each(Object.entries(TRANSITIONS))('%s', (_, { to, from, apply }) => {
   it('keeps what the job is', () => {
     for (const state of from) {
       const given = job(state);
-      const { id, type, priority, mode, fairnessKey, payload, contentHash, submittedAtMs, partition } = given;
+      const { id, type, mode, fairnessKey, payload, contentHash, submittedAtMs, partition } = given;
       expect(moved(apply(given))).toMatchObject({
         id,
         type,
-        priority,
+        priority: name === 'changePriority' ? 9 : given.priority,
         mode,
         fairnessKey,
         payload,
@@ -271,6 +276,32 @@ describe('retime', () => {
   ])('of a scheduled job that %s remembers since when it was ready', (_, changes, firstReadyAtMs) => {
     const later = moved(retime(job('scheduled', changes), NOW + 77, NOW));
     expect([later.readyAtMs, later.firstReadyAtMs]).toEqual([NOW + 77, firstReadyAtMs]);
+  });
+
+  it.each([
+    ['pending', { readyAtMs: NOW - 9_000, runAtMs: NOW - 9_000 }, 'scheduled'],
+    ['pending', { readyAtMs: NOW + 5, runAtMs: NOW + 5 }, 'scheduled'],
+    ['scheduled', { readyAtMs: NOW + 5, runAtMs: NOW + 5 }, 'scheduled'],
+    ['scheduled', { readyAtMs: NOW - 9_000, runAtMs: NOW + 5 }, 'scheduled'],
+    ['scheduled', { readyAtMs: NOW - 5, runAtMs: NOW - 5 }, 'pending'],
+  ] as const)('of a %s job %j with another priority keeps its time and its age', (state, times, to) => {
+    const given = job(state, times);
+    const changed = moved(retime(given, given.runAtMs, NOW, 'ann', 9));
+    expect(changed).toEqual({
+      ...given,
+      state: to,
+      version: given.version + 1,
+      priority: 9,
+      history: expect.objectContaining({
+        entries: [{ kind: 'priority', atMs: NOW, by: 'ann', from: given.priority, to: 9 }],
+      }),
+    });
+  });
+
+  it('with the priority that a job has notes nothing, and leaves it in its line', () => {
+    const given = job('pending');
+    const same = moved(retime(given, given.runAtMs, NOW, 'ann', given.priority));
+    expect(same).toEqual({ ...given, version: given.version + 1 });
   });
 
   it('remembers when a job was ready first, however often it fails or is moved, and not twice the same', () => {

@@ -117,6 +117,7 @@ describe('the bus', () => {
       attempt: 2,
       resourceId: 'r',
       label: 'l',
+      tags: { order: '4711' },
       error,
       ...times,
     });
@@ -129,6 +130,7 @@ describe('the bus', () => {
       fairnessKey: 'tenant-a',
       resourceId: 'r',
       label: 'l',
+      tags: { order: '4711' },
       attempt: 2,
       error,
       ...times,

@@ -26,6 +26,7 @@ const UNLIKE: Partial<Record<Verb, string>> = {
   readRejections: 'an operator reads them',
   listUnreadable: 'an operator reads them',
   readDeadLetters: 'an operator reads them',
+  readFinished: 'an operator reads them',
   readDeclaration: 'a process reads it once',
   putDeclaration: 'a deployment puts one',
 };

@@ -142,10 +142,11 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
     case 'cancel':
       return { verb, ask: (store) => store.cancelJob({ jobId: id, nowMs, expiresAtMs, by }) };
     case 'retime': {
-      const runAtMs = dice.pick([0, nowMs, nowMs + dice.whole(1, 80)]);
+      const runAtMs = dice.pick([0, nowMs, nowMs + dice.whole(1, 80), image.runAtMs]);
+      const priority = dice.pick([undefined, image.priority, dice.whole(0, 10)]);
       return {
-        verb: `retime ${runAtMs - nowMs}`,
-        ask: (store) => store.retimeJob({ job: image, runAtMs, nowMs, by }),
+        verb: `retime ${runAtMs - nowMs} ${priority}`,
+        ask: (store) => store.retimeJob({ job: image, runAtMs, priority, nowMs, by }),
       };
     }
     case 'raise':
@@ -189,6 +190,12 @@ async function linesOf(store: JobStore, partition: number, conflictKey: string):
   lines.push((await store.readLine({ partition, line, limit: 100 })).jobs);
   lines.push((await store.readDue({ partition, nowMs: Number.MAX_SAFE_INTEGER / 2, limit: 100 })).jobs);
   lines.push((await store.readBlocked({ partition, conflictKey, groups: 100 })).jobs);
+  for (const state of ['succeeded', 'cancelled'] as const) {
+    const { jobs } = await store.readFinished({ partition, state, type: 'resize', limit: 100 });
+    // Records that have expired may be among them, as long as they are not collected.
+    const present = await store.getJobs({ ids: jobs.map(({ id }) => id) });
+    lines.push(jobs.filter((_, at) => present[at] !== undefined));
+  }
   return lines.map((jobs) => jobs.map(({ id, version, readyAtMs }) => [id, version, readyAtMs]));
 }
 
@@ -225,6 +232,7 @@ export function testOneLifeCycle(first: number, count: number): void {
           readyAtMs: nowMs,
           runAtMs: nowMs,
           submittedAtMs: nowMs,
+          listFinished: made % 4 !== 0,
           ...changes,
         });
       };

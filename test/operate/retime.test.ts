@@ -1,7 +1,7 @@
 /** Moving jobs: the last move counts, nothing starts before it, and whoever must look is told. */
 import { describe, expect, it } from 'vitest';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
-import { type RetimeContext, retimeJob } from '../../lib/operate/retime.ts';
+import { type RetimeContext, retimeJob, setJobPriority } from '../../lib/operate/retime.ts';
 import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { lockedJob, lockedPool } from '../stage/locked.ts';
@@ -25,12 +25,13 @@ const scheduledIn = (on: Stage, inMs: number): Job => {
 function racing(on: Stage, times: number, happens: (seen: MovingJob) => Promise<unknown>): JobStore {
   let left = times;
   return storeWith(on.store, {
-    retimeJob: async ({ job: seen, runAtMs, nowMs }) => {
+    retimeJob: async (asked) => {
+      const { job: seen } = asked;
       if (left > 0) {
         left -= 1;
         await happens(seen);
       }
-      return on.store.retimeJob({ job: seen, runAtMs, nowMs });
+      return on.store.retimeJob(asked);
     },
   });
 }
@@ -174,5 +175,68 @@ describe('a move that meets another change', () => {
       move(on, job, 0, { store: racing(on, 5, (seen) => move(on, { ...job, ...seen }, HOUR_MS)) }),
     ).rejects.toThrow(/changed during each of 5 attempts, nothing was changed/);
     expect(on.stateOf(job.id)).toBe('scheduled');
+  });
+});
+
+describe('a job that gets another priority', () => {
+  const prioritise = (on: Stage, { id }: Job, priority: number, own: Partial<RetimeContext> = {}) =>
+    setJobPriority(contextOf(on, own), id, priority, 'ann');
+
+  it.each([
+    ['that reads the lines anew', false],
+    ['that remembers them', true],
+  ])('starts in its new order by a dispatcher %s', async (_, leads) => {
+    const on = stage({ leads, pool: lockedPool(1) });
+    const held = lockedJob(on);
+    await on.put(held);
+    const context = on.dispatcher();
+    await on.pass({}, context);
+    const [first, second, third] = [lockedJob(on), lockedJob(on), lockedJob(on)].map((job, at) => ({
+      ...job,
+      readyAtMs: on.time.nowMs + at,
+    }));
+    if (first === undefined || second === undefined || third === undefined) throw new Error('no jobs');
+    await on.put(first, second, third);
+    await on.pass({ jobs: [first, second, third], reason: 'stream' }, context);
+    expect((await prioritise(on, third, 10)).kind).toBe('moved');
+    expect((await prioritise(on, first, 0)).kind).toBe('moved');
+    const changed = [first, third].map(({ id }) => on.store.inspectJob(id) as Job);
+    await on.pass({ jobs: changed, reason: 'stream' }, context);
+    const order: string[] = [];
+    for (let left = 4; left > 0; left -= 1) {
+      const ended: Job[] = [];
+      for (const started of await on.startEverywhere()) {
+        order.push(started.job.id);
+        ended.push(await on.end(started));
+      }
+      await on.pass({ jobs: ended, reason: 'stream' }, context);
+    }
+    expect(order).toEqual([held.id, third.id, first.id, second.id]);
+  });
+
+  it('wakes its partition at once, or for its time', async () => {
+    const on = stage();
+    const [ready, later] = [on.job(), scheduledIn(on, HOUR_MS)];
+    await on.put(ready, later);
+    const sent: object[] = [];
+    const queue = { sendWake: async (wake: object) => void sent.push(wake) } as unknown as MemoryJobQueue;
+    await prioritise(on, ready, 5, { queue });
+    await prioritise(on, later, 5, { queue });
+    expect(sent).toEqual([{ partition: 0, delayMs: 0, dueAtMs: undefined }]);
+    expect(on.stateOf(later.id)).toBe('scheduled');
+  });
+
+  it('is tried again when the job changes meanwhile, at the time that it then has', async () => {
+    const on = stage();
+    const job = on.job();
+    await on.put(job);
+    const store = racing(on, 1, (seen) =>
+      on.store.retimeJob({ job: seen, runAtMs: on.time.nowMs + HOUR_MS, nowMs: on.time.nowMs }),
+    );
+    const outcome = await prioritise(on, job, 5, { store });
+    expect(outcome).toMatchObject({
+      kind: 'moved',
+      job: { priority: 5, runAtMs: on.time.nowMs + HOUR_MS, state: 'scheduled' },
+    });
   });
 });

@@ -37,6 +37,13 @@ describe('a schedule', () => {
     });
   });
 
+  it('gives its jobs its tags', async () => {
+    const { put, jobs, tickAt } = scene();
+    await put({ job: { ...aScheduleSpec().job, tags: { report: 'monthly' } } });
+    await tickAt(1);
+    expect(jobs()[0]?.tags).toEqual({ report: 'monthly' });
+  });
+
   it('wakes its partition for its next firing without a tick', async () => {
     const { on, put, tickAt } = scene();
     await put({ when: { kind: 'every', everyMs: 10_000 } });

@@ -134,6 +134,7 @@ export type OperatorAct =
   | { readonly kind: 'pause' | 'resume' | 'drain'; readonly scope: Scope }
   | { readonly kind: 'override'; readonly scope: Scope; readonly change: OverrideChange }
   | { readonly kind: 'redrive'; readonly limit: number }
+  | { readonly kind: 'setPriority'; readonly jobId: string; readonly priority: number }
   | { readonly kind: 'retime'; readonly jobId: string; readonly moves: readonly PlannedMove[] };
 
 /** One of several moves that a user makes of a job, one after the other. */
@@ -390,6 +391,7 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
     types[`type-${at}`] = {
       tier: tiers[dice.whole(0, tierCount - 1)],
       maxConcurrency: dice.chance(0.3) ? cap(3) : null,
+      listFinished: at % 2 === 0,
       conflictGroup: dice.chance(0.5) ? dice.pick(['catalogue', 'index']) : null,
       defaultCostMs: dice.pick([10, 1_000, 5_000]),
       timeoutMs: churn ? 20_000 : dice.pick([5_000, 20_000]),

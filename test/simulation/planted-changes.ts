@@ -108,7 +108,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'age-of-lost': {
     removes: 'the age of a job that lost its worker',
     foundBy: { simulation: 1 },
-    changes: [change(at('age-of-lost'), becomes('withReadyAt($, runAtMs)'), 'Identifier', 3)],
+    changes: [change(at('age-of-lost'), becomes('withReadyAt($, runAtMs)'), 'Identifier', 9)],
   },
   'quiet-for-ever': {
     removes:
@@ -399,7 +399,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'no-wake-for-due': {
     removes: 'the wakes for work that becomes due before the next tick',
-    foundBy: { simulation: 116 },
+    foundBy: { simulation: 190 },
     changes: [change(at('no-wake-for-due'), becomes('undefined'))],
   },
   'parked-not-moved-back': {
@@ -495,7 +495,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'former-group': {
     removes: 'the conflict key of the group that the type of a job in flight has by now',
-    foundBy: { simulation: 60 },
+    foundBy: { simulation: 238 },
     changes: [change(at('former-group'), dropped)],
   },
   'older-declaration': {
@@ -634,7 +634,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'guard-in-the-thread': {
     removes: 'the guard beside the thread of the handlers: a busy one keeps it from its heartbeats',
-    foundBy: { simulation: 15 },
+    foundBy: { simulation: 97 },
     changes: [change(at('guard-in-the-thread'), becomes('$2'), 'LogicalExpression')],
   },
   'short-records': {

@@ -65,7 +65,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'finish-claim': {
     removes: 'claim, worker and incarnation in the condition of a finish',
-    foundBy: { simulation: 40 },
+    foundBy: { simulation: 205 },
     store: (store) =>
       instead(store, {
         finishJob: (request: FinishRequest) => {
@@ -125,11 +125,11 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'retime-version': {
     removes: 'the version in the condition of a move to another time',
-    foundBy: { simulation: 8 },
+    foundBy: { simulation: 6 },
     store: (store) =>
       instead(store, {
-        retimeJob: ({ job, runAtMs, nowMs }: RequestOf<'retimeJob'>) =>
-          store.retimeJob({ job: store.inspectJob(job.id) ?? job, runAtMs, nowMs }),
+        retimeJob: (asked: RequestOf<'retimeJob'>) =>
+          store.retimeJob({ ...asked, job: store.inspectJob(asked.job.id) ?? asked.job }),
       }),
   },
   'announce-lines': {
@@ -233,7 +233,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'bus-failures': {
     removes: 'what the bus says of events that it did not take',
-    foundBy: { simulation: 64 },
+    foundBy: { simulation: 104 },
     bus: (bus) =>
       instead(bus, {
         publish: async (events) => {
@@ -306,7 +306,7 @@ const SWITCHED: Readonly<Record<string, Planted>> = {
   },
   'loans-come-back': {
     removes: 'the wait of a lender until a loan that has ended was given back',
-    foundBy: { simulation: 177 },
+    foundBy: { simulation: 168 },
     store: (store) =>
       instead(store, {
         loadPartition: async ({ partition, nowMs }: RequestOf<'loadPartition'>) => {

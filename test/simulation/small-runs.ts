@@ -176,7 +176,7 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
   }),
   'operators at work': smallRun(3, {
     pool: {
-      types: { resize: { timeoutMs: 5_000, retry: { ...RETRY, maxAttempts: 1 } } },
+      types: { resize: { timeoutMs: 5_000, retry: { ...RETRY, maxAttempts: 1 }, listFinished: true } },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize'], slots: 1 } },
     },

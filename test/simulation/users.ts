@@ -1,6 +1,6 @@
 /** Whoever holds a client: producers who submit and wait, and operators who do anything at any moment. */
 import type { StoreClient } from '../../lib/client/client.ts';
-import type { Job } from '../../lib/core/job.ts';
+import { endedAtMs, type Job } from '../../lib/core/job.ts';
 import { printScope, type Scope } from '../../lib/core/scope.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { jobIdOf } from '../../lib/submit/request.ts';
@@ -152,6 +152,9 @@ export class Users {
             await this.#move(client, act.jobId, inMs);
           }
           return;
+        case 'setPriority':
+          await client.setPriority(act.jobId, act.priority);
+          return;
         case 'pause':
           await client.pause(act.scope);
           return;
@@ -250,6 +253,20 @@ export class Users {
       seen = 0;
       for await (const _ of client.list({ state })) if (++seen >= LOOKED_AT_MAX) break;
     }
+    for (const { type, listFinished } of this.#options.plan.configuration.types) {
+      if (listFinished !== true) continue;
+      for (const state of ['succeeded', 'cancelled'] as const) {
+        seen = 0;
+        let beforeMs = Number.POSITIVE_INFINITY;
+        for await (const job of client.list({ state, type })) {
+          const atMs = Math.floor(endedAtMs(job));
+          if (job.state !== state || atMs > beforeMs)
+            this.#options.onBug(`job ${job.id} is listed as ${state}`);
+          beforeMs = atMs;
+          if (++seen >= LOOKED_AT_MAX) break;
+        }
+      }
+    }
   }
 
   #restore(scope: Scope): void {
@@ -341,7 +358,7 @@ export class Users {
     return acts;
   }
 
-  /** Moves of one job, most often of one that waits: by one user again and again, or by several at once. */
+  /** Moves of one job, most often of one that waits, by one user again and again, or by several at once; and another priority. */
   #drawMoves(name: string): readonly OperatorAct[] {
     const { faults, invariants, plan } = this.#options;
     const dice = diceOf(faults.randomOf(`${name}/moves`));
@@ -365,10 +382,14 @@ export class Users {
       }
       return list;
     };
-    return Array.from({ length: dice.pick([1, 1, 2, 3]) }, () => ({
+    const acts: OperatorAct[] = Array.from({ length: dice.pick([1, 1, 2, 3]) }, () => ({
       kind: 'retime' as const,
       jobId,
       moves: moves(dice.pick([1, 1, 2, 4])),
     }));
+    // The same job while it is moved, or another one that waits.
+    const other = dice.chance(0.3) ? jobId : waiting[dice.whole(0, waiting.length - 1)];
+    const priority = dice.whole(0, 10);
+    return other === undefined ? acts : [...acts, { kind: 'setPriority', jobId: other, priority }];
   }
 }

@@ -85,6 +85,19 @@ const BAD_JOBS: readonly Bad[] = [
   ['an ill-formed fairnessKey', job({ fairnessKey: `a${LONE_SURROGATE}b` }), 'fairnessKey', /Unicode/],
   ['an empty resourceId', job({ resourceId: '' }), 'resourceId', /empty/],
   ['resourceId 0', job({ resourceId: 0 }), 'resourceId', /0/],
+  ['tags that are a list', job({ tags: ['order'] }), 'tags', /object|record/i],
+  ['a tag that is a number', job({ tags: { order: 4711 } }), 'tags.order', /4711/],
+  [
+    '9 tags',
+    job({ tags: Object.fromEntries([...'abcdefghi'].map((name) => [name, ''])) }),
+    'tags',
+    /at most 8/,
+  ],
+  ['a tag without a name', job({ tags: { '': 'x' } }), 'tags', /1 to 64/],
+  ['a tag with a name of 65 characters', job({ tags: { ['n'.repeat(65)]: 'x' } }), 'tags', /1 to 64/],
+  ['tags of 513 bytes', job({ tags: { order: 'x'.repeat(508) } }), 'tags', /512 bytes/],
+  ['an ill-formed tag', job({ tags: { order: LONE_SURROGATE } }), 'tags', /well-formed/],
+  ['the tag __proto__', job({ tags: parsed('{"__proto__":"x"}') }), 'tags.__proto__', /unknown/],
   ['an empty label', job({ label: '' }), 'label', /empty/],
   ['a label of 257 bytes', job({ label: 'l'.repeat(257) }), 'label', /256 bytes/],
   ['a label of 258 bytes in 86 characters', job({ label: '€'.repeat(86) }), 'label', /256 bytes/],
@@ -198,7 +211,13 @@ describe('a request that is acceptable', () => {
       mode: 'onDemand',
       fairnessKey: 'k',
     };
-    const names = { resourceId: 'r', label: 'l', idempotencyKey: 'i', traceparent: TRACEPARENT };
+    const names = {
+      resourceId: 'r',
+      label: 'l',
+      tags: { order: '4711' },
+      idempotencyKey: 'i',
+      traceparent: TRACEPARENT,
+    };
     expect(only({ ...given, ...names, runAt: '2027-01-31T08:00:00+01:00' })).toEqual({
       ...given,
       ...names,
@@ -213,6 +232,9 @@ describe('a request that is acceptable', () => {
     ['a fairnessKey of 512 bytes', { fairnessKey: 'k'.repeat(512) }],
     ['an empty fairnessKey', { fairnessKey: '' }],
     ['a label of 256 bytes', { label: 'l'.repeat(256) }],
+    ['8 tags', { tags: Object.fromEntries([...'abcdefgh'].map((name) => [name, ''])) }],
+    ['tags of 512 bytes', { tags: { order: 'x'.repeat(507) } }],
+    ['the tag constructor', { tags: { constructor: 'x' } }],
     ['the fairnessKey __proto__', { fairnessKey: '__proto__' }],
     ['the resourceId constructor', { resourceId: 'constructor' }],
     ['an emoji', { resourceId: '🎞/../%2F' }],
@@ -256,6 +278,7 @@ describe('anything at all that JSON can say', () => {
     'fairnessKey',
     'resourceId',
     'label',
+    'tags',
     'runAt',
     'idempotencyKey',
     'jobs',
@@ -398,11 +421,18 @@ describe('the content of a job', () => {
     ['the fairness key', { fairnessKey: 'a' }, { fairnessKey: 'b' }],
     ['the resource', { resourceId: 'a' }, {}],
     ['the label', { label: 'a' }, { label: 'b' }],
+    ['the tags', { tags: { a: '1' } }, { tags: { a: '2' } }],
+    ['whether there are tags', { tags: { a: '1' } }, {}],
     ['the time', { runAt: '2027-01-31T08:00:00Z' }, { runAt: '2027-01-31T08:00:01Z' }],
     ['whether there is a time', { runAt: '2027-01-31T08:00:00Z' }, {}],
     ['__proto__ in the payload', { payload: parsed('{"__proto__":1}') }, { payload: {} }],
   ])('tells apart %s', (_, one, other) => {
     expect(hashOf(job(one))).not.toBe(hashOf(job(other)));
+  });
+
+  it('is the same for tags in any order, and for no tags', () => {
+    expect(hashOf(job({ tags: { a: '1', b: '2' } }))).toBe(hashOf(job({ tags: { b: '2', a: '1' } })));
+    expect(hashOf(job({ tags: {} }))).toBe(hashOf(job({})));
   });
 
   it('is the same instant in every zone', () => {

@@ -4,6 +4,7 @@
  */
 
 import { hash } from 'node:crypto';
+import { listFinishedOf } from '../../core/configuration.ts';
 import { isTerminal, type Job, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { partitionOf } from '../../core/partition.ts';
 import {
@@ -76,6 +77,7 @@ function jobOf(
   };
   const request = {
     ...job,
+    ...listFinishedOf(context.configuration.types.find(({ type }) => type === job.type)),
     payload: isTemplate ? fillTemplate(payload, values) : payload,
     runAtMs,
     traceparent,

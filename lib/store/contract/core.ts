@@ -80,12 +80,15 @@ export interface ProducerStore {
     readonly by?: string | undefined;
   }): Promise<CancelOutcome>;
   /**
-   * Gives a waiting job another time, fenced by the version of `job`. The job then stands in the due line, or, if the time is past, in its
-   * ready line, which the caller announced before. The job's history records the author, the old time and the new one.
+   * Gives a waiting job another time or priority, fenced by the version of `job`. The job then stands in the due line, or, if the time is
+   * past and the job keeps its priority, in its ready line, which the caller announced before. The job's history records the author, the
+   * old value and the new one.
    */
   retimeJob(request: {
     readonly job: MovingJob;
     readonly runAtMs: number;
+    /** @default - it stays */
+    readonly priority?: number | undefined;
     readonly nowMs: number;
     readonly by?: string | undefined;
   }): Promise<RetimeOutcome>;

@@ -40,6 +40,7 @@ export const JOB_FIELDS = {
   finishedAtMs: { kept: 'line', redrive: 'anew', told: true },
   payload: { kept: 'apart', redrive: 'same', asked: true },
   label: { kept: 'item', redrive: 'same', asked: true, told: true },
+  tags: { kept: 'item', redrive: 'same', asked: true, told: true },
   contentHash: { kept: 'item', redrive: 'same' },
   submittedAtMs: { kept: 'item', redrive: 'anew', told: true },
   workersLost: { kept: 'item', redrive: 'anew' },
@@ -56,6 +57,7 @@ export const JOB_FIELDS = {
   cancelRequestedIn: { kept: 'item', redrive: 'anew' },
   // A redrive belongs to the same trace.
   traceparent: { kept: 'item', redrive: 'same', told: true },
+  listFinished: { kept: 'item', redrive: 'anew' },
   scheduleId: { kept: 'item', redrive: 'anew' },
   redriveOf: { kept: 'item', redrive: 'anew' },
   redriveBy: { kept: 'item', redrive: 'anew' },

@@ -2,9 +2,13 @@
  * Operating: controls, dead letters, rejected requests and items that cannot be read. Without it operators cannot pause a scope or set its
  * cap or weight, nor retry failed jobs, and a rejected request is answered but not stored.
  */
-import type { Job, MovingJob } from '../../core/job.ts';
+import type { Job, JobState, MovingJob } from '../../core/job.ts';
 import type { Rejection, UnreadableItem } from './records.ts';
-import type { Applied, ControlChange, ControlOutcome, LinePage, RejectionPage } from './requests.ts';
+import type { Applied, ControlChange, ControlOutcome, Heads, LinePage, RejectionPage } from './requests.ts';
+
+/** The states whose jobs are listed only if their type has `listFinished`. */
+export const FINISHED_STATES = ['succeeded', 'cancelled'] as const satisfies readonly JobState[];
+export type FinishedState = (typeof FINISHED_STATES)[number];
 
 export interface OperateStore {
   /**
@@ -28,6 +32,19 @@ export interface OperateStore {
     readonly limit: number;
     readonly after?: string | undefined;
   }): Promise<LinePage<Job>>;
+  /**
+   * Reads the jobs with `listFinished` that have ended in this state, latest first, from the instant `sinceMs` on and before `untilMs`;
+   * from an index, so it may lag. A record that has expired may still be among them.
+   */
+  readFinished(request: {
+    readonly partition: number;
+    readonly state: FinishedState;
+    readonly type: string;
+    readonly sinceMs?: number | undefined;
+    readonly untilMs?: number | undefined;
+    readonly limit: number;
+    readonly after?: string | undefined;
+  }): Promise<Heads>;
   /**
    * Redrives a dead letter: puts a new job and records its id, the time and the author in the dead letter, in one write. Fenced by the dead
    * letter's version, and by its not being redriven yet.

@@ -6,7 +6,14 @@ import type { Item } from '../table/codec/attributes.ts';
 import { encodeJson, ttlSec } from '../table/codec/cells.ts';
 import { encodeError } from '../table/codec/job.ts';
 import type { Update } from './connection.ts';
-import { deadStanding, dueStanding, readyChange, standingValues, stateValues } from './expressions.ts';
+import {
+  deadStanding,
+  dueStanding,
+  finishedClause,
+  readyChange,
+  standingValues,
+  stateValues,
+} from './expressions.ts';
 
 /** A verdict as it is written. If a cancellation was requested, it replaces a retry, and keeps the retry's error. */
 export type WrittenVerdict =
@@ -30,11 +37,14 @@ export function endOf(
   const common = { ...values, ...stateValues(state), ':now': nowMs };
   const terminal = { ...common, ':ttl': ttlSec(expiresAtMs) };
   switch (verdict.kind) {
-    case 'succeeded':
+    case 'succeeded': {
+      const listed = finishedClause(running, 'succeeded', nowMs);
       return {
-        update: `SET #state = :succeeded, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #result = :result REMOVE #error, #hung`,
-        values: { ...terminal, ':result': encodeJson(verdict.result) },
+        update: `SET #state = :succeeded, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #result = :result${listed.set}
+          REMOVE #error, #hung`,
+        values: { ...terminal, ':result': encodeJson(verdict.result), ...listed.values },
       };
+    }
     case 'failed':
       return {
         update: `SET #state = :failed, ${countClause}, #finishedAtMs = :now, #ttl = :ttl, #error = :error,
@@ -46,11 +56,13 @@ export function endOf(
         },
       };
     case 'cancelled': {
-      const update = `SET #state = :cancelled, ${countClause}, #finishedAtMs = :now, #ttl = :ttl`;
-      if (verdict.error === undefined) return { update: `${update} REMOVE #hung`, values: terminal };
+      const listed = finishedClause(running, 'cancelled', nowMs);
+      const update = `SET #state = :cancelled, ${countClause}, #finishedAtMs = :now, #ttl = :ttl${listed.set}`;
+      const values = { ...terminal, ...listed.values };
+      if (verdict.error === undefined) return { update: `${update} REMOVE #hung`, values };
       return {
         update: `${update}, #error = :error REMOVE #hung`,
-        values: { ...terminal, ':error': encodeError(withoutStack(verdict.error)) },
+        values: { ...values, ':error': encodeError(withoutStack(verdict.error)) },
       };
     }
     // The claim stays until the next one: settlement needs it to know which attempt ended, and when.

@@ -1,13 +1,20 @@
 /** Parts of expressions that several verbs use. */
 
-import type { History, Job, JobState } from '../../core/job.ts';
+import type { History, Job, JobState, MovingJob } from '../../core/job.ts';
 import type { JobHead } from '../contract/job-fields.ts';
+import type { FinishedState } from '../contract/operate.ts';
 import { CONTROL_FIELDS } from '../contract/records.ts';
 import type { ControlChange } from '../contract/requests.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { encodeHistory } from '../table/codec/history.ts';
 import type { Standing } from '../table/codec/job.ts';
-import { deadLineName, dueLineName, instantRank, latestFirstRank } from '../table/schema.ts';
+import {
+  deadLineName,
+  dueLineName,
+  finishedLineName,
+  instantRank,
+  latestFirstRank,
+} from '../table/schema.ts';
 
 /** How many writes run at once; the SDK's client opens 50 connections at most. */
 export const PARALLEL_MAX = 32;
@@ -64,6 +71,22 @@ export const deadStanding = (job: JobHead, failedAtMs: number): Standing => ({
   line: deadLineName(job.partition),
   rank: latestFirstRank(failedAtMs, job.id),
 });
+
+/** The clauses that list a finished job, if its type lists them. */
+export const finishedClause = (
+  job: MovingJob,
+  state: FinishedState,
+  finishedAtMs: number,
+): { readonly set: string; readonly values: Item } =>
+  job.listFinished === true
+    ? {
+        set: ', #line = :line, #rank = :rank',
+        values: standingValues({
+          line: finishedLineName(job.partition, state, job.type),
+          rank: latestFirstRank(finishedAtMs, job.id),
+        }),
+      }
+    : { set: '', values: {} };
 
 /**
  * The parts of an update that changes a control. It requires that the named parts have the revisions in `seen`, and completes a missing

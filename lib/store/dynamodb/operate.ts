@@ -12,6 +12,7 @@ import {
   alreadyHas,
   type CancelOutcome,
   type ControlOutcome,
+  type Heads,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
@@ -20,14 +21,16 @@ import type { RequestOf, SubmitStore } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
 import { ttlSec } from '../table/codec/cells.ts';
 import { decodeControl } from '../table/codec/control.ts';
-import { decodeJob, decodeJobHead, encodeJob, payloadIdOf } from '../table/codec/job.ts';
+import { decodeJob, decodeJobHead, decodeMovingJob, encodeJob, payloadIdOf } from '../table/codec/job.ts';
 import { decodeRejection, encodeRejection } from '../table/codec/rejection.ts';
 import { isReadableSchedule, specKeyBeside } from '../table/codec/schedule.ts';
 import { decodeUnreadable, isReadable } from '../table/codec/unreadable.ts';
 import {
   controlKey,
   deadLineName,
+  finishedLineName,
   jobKey,
+  latestFirstRange,
   REJECTIONS_LINE,
   rejectionKey,
   unreadablePk,
@@ -35,6 +38,7 @@ import {
 import type { DynamoConnection } from './connection.ts';
 import {
   controlUpdate,
+  finishedClause,
   notedHistory,
   PARALLEL_MAX,
   readyChange,
@@ -79,17 +83,21 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const requestClause = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
       by === undefined ? '' : ', #cancelRequestedBy = :by'
     }`;
+    const listed = finishedClause(decodeMovingJob(seen), 'cancelled', nowMs);
     const requestValues = { ':now': nowMs, ...(by === undefined ? {} : { ':by': by }) };
     // A worker may start the job, or end its attempt, between the two writes.
     for (let tries = 1; tries <= CANCEL_TRIES_MAX; tries += 1) {
       const cancelled = await this.#items.changeJob('cancelJob', jobId, {
         // `finishedAtMs` of an earlier attempt stays, because that attempt's cost is charged by it.
         update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
-          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${requestClause} REMOVE #line, #rank`,
+          #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${requestClause}${
+            listed.set === '' ? ' REMOVE #line, #rank' : listed.set
+          }`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
         values: {
           ...stateValues('cancelled', 'scheduled', 'pending', 'claimed'),
           ...requestValues,
+          ...listed.values,
           ':one': 1,
           ':ttl': ttlSec(expiresAtMs),
           ':callId': callId,
@@ -119,8 +127,8 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     );
   }
 
-  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
-    const transition = retime(job, runAtMs, nowMs, by);
+  async retimeJob({ job, runAtMs, priority, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+    const transition = retime(job, runAtMs, nowMs, by, priority);
     if (transition.kind === 'refused') {
       const [present] = await this.#submit.getJobs({ ids: [job.id] });
       return refusedRetime(present);
@@ -139,7 +147,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const historyClause = notedHistory(next.history);
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #callId = :callId, ${ready.set}${historyClause.set}
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #priority = :priority, #callId = :callId, ${ready.set}${historyClause.set}
         ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
@@ -147,6 +155,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         ':after': next.state,
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
+        ':priority': next.priority,
         ...ready.values,
         ...historyClause.values,
         ':callId': callId,
@@ -238,6 +247,21 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       jobs: jobs.filter((job) => job?.state === 'failed' && job.redrivenAs === undefined) as Job[],
       next,
     };
+  }
+
+  async readFinished({
+    partition,
+    state,
+    type,
+    sinceMs,
+    untilMs,
+    limit,
+    after,
+  }: RequestOf<'readFinished'>): Promise<Heads> {
+    const line = finishedLineName(partition, state, type);
+    const range = latestFirstRange({ sinceMs, untilMs });
+    const { items, next } = await this.#items.heads('readFinished', line, limit, after, range);
+    return { jobs: await this.#items.readable(partition, items, decodeJobHead), next };
   }
 
   async redrive({ deadLetter, job }: RequestOf<'redrive'>): Promise<Applied> {

@@ -2,7 +2,7 @@
 
 import type { Control } from '../../core/capacity.ts';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
-import type { Job, ReservedJob } from '../../core/job.ts';
+import { endedAtMs, type Job, type ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import { TimeHeap } from '../../runtime/time-heap.ts';
@@ -30,6 +30,7 @@ import {
   costRank,
   deadLineName,
   dueLineName,
+  finishedLineName,
   instantRank,
   keysLineName,
   latestFirstRank,
@@ -330,6 +331,11 @@ export class MemoryItems {
         // A failed job stands in the line of dead letters until it is redriven.
         const line = job.redrivenAs === undefined ? deadLineName(job.partition) : '';
         return { id, line, rank: latestFirstRank(job.finishedAtMs ?? 0, id), value: job, expiresAtMs };
+      }
+      case 'succeeded':
+      case 'cancelled': {
+        const line = job.listFinished === true ? finishedLineName(job.partition, job.state, job.type) : '';
+        return { id, line, rank: latestFirstRank(endedAtMs(job), id), value: job, expiresAtMs };
       }
       default:
         return { id, line: '', rank: '', value: job, expiresAtMs };

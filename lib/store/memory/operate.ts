@@ -1,7 +1,7 @@
 /** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
 import type { Control } from '../../core/capacity.ts';
-import { isTerminal, type Job } from '../../core/job.ts';
+import { endedAtMs, isTerminal, type Job } from '../../core/job.ts';
 import { cancel, requestCancel, retime } from '../../core/life-cycle.ts';
 import type { ProducerStore } from '../contract/core.ts';
 import type { OperateStore } from '../contract/operate.ts';
@@ -12,6 +12,7 @@ import {
   type CancelOutcome,
   type ControlChange,
   type ControlOutcome,
+  type Heads,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
@@ -20,8 +21,14 @@ import type { RequestOf } from '../contract/verbs.ts';
 import { encodeRejection } from '../table/codec/rejection.ts';
 import { requireItemFits } from '../table/limits.ts';
 import { needsLongerTtl } from '../table/payload.ts';
-import { deadLineName, rejectionRank } from '../table/schema.ts';
-import type { MemoryItems } from './items.ts';
+import {
+  deadLineName,
+  finishedLineName,
+  latestFirstRange,
+  latestFirstRank,
+  rejectionRank,
+} from '../table/schema.ts';
+import { type MemoryItems, tokenOf } from './items.ts';
 import type { MemoryScheduleStore } from './schedules.ts';
 
 function controlAfter(before: Control, change: ControlChange): Control {
@@ -66,11 +73,11 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     });
   }
 
-  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+  async retimeJob({ job, runAtMs, priority, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
     return this.#items.write('retimeJob', () => {
       const item = this.#items.item(job.id);
       if (item === undefined) return { kind: 'missing' };
-      const transition = retime(item.value, runAtMs, nowMs, by);
+      const transition = retime(item.value, runAtMs, nowMs, by, priority);
       this.#items.bill.readJobs('retimeJob', [item]);
       this.#items.bill.readPayloads('retimeJob', [item], false);
       if (transition.kind === 'moved' && item.value.version === job.version) {
@@ -119,6 +126,27 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       const items = jobs.map(({ id }) => this.#items.item(id));
       this.#items.bill.readPayloads('readDeadLetters', items, true);
       return { jobs: jobs.filter((_, at) => items[at] !== undefined), next };
+    });
+  }
+
+  async readFinished({
+    partition,
+    state,
+    type,
+    sinceMs,
+    untilMs,
+    limit,
+    after,
+  }: RequestOf<'readFinished'>): Promise<Heads> {
+    return this.#items.read('readFinished', () => {
+      const { from, below } = latestFirstRange({ sinceMs, untilMs });
+      return this.#items.headsOf(
+        'readFinished',
+        finishedLineName(partition, state, type),
+        limit,
+        after ?? tokenOf({ rank: from, id: '' }),
+        (job) => latestFirstRank(endedAtMs(job), job.id) < below,
+      );
     });
   }
 

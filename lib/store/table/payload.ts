@@ -22,6 +22,8 @@ const READ_PRICE = 0.2;
  * name. A test compares it with such an item.
  */
 const JOB_BYTES = 550;
+/** The attributes that list a finished job, without the name of its type. */
+const FINISHED_BYTES = 110;
 /** The attribute with the payload item's name. */
 const PAYLOAD_ID_BYTES = 25;
 const PAYLOAD_ITEM_BYTES = 60;
@@ -47,9 +49,23 @@ const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : 
  * @param bytes - the size of the stored payload
  */
 export function needsOwnItem(job: Job, bytes: number): boolean {
-  const { id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy } = job;
-  const texts = [id, type, fairnessKey, resourceId, label, traceparent, scheduleId, redriveOf, redriveBy];
-  const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES);
+  const { id, type, fairnessKey, resourceId, label, tags, traceparent, scheduleId, redriveOf, redriveBy } =
+    job;
+  const tagsText = tags === undefined ? undefined : JSON.stringify(tags);
+  const texts = [
+    id,
+    type,
+    fairnessKey,
+    resourceId,
+    label,
+    tagsText,
+    traceparent,
+    scheduleId,
+    redriveOf,
+    redriveBy,
+  ];
+  const entryBytes = job.listFinished === true ? FINISHED_BYTES + bytesOf(type) : 0;
+  const jobBytes = texts.reduce((sum, text) => sum + bytesOf(text), JOB_BYTES + entryBytes);
   const unitsInJob = JOB_WRITES * writeUnitsOf(jobBytes + bytes);
   const ownItemBytes = PAYLOAD_ITEM_BYTES + bytesOf(id) + bytes;
   const unitsInOwnItem =

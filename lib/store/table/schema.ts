@@ -5,6 +5,7 @@
 
 import { HEAD_FIELDS } from '../contract/job-fields.ts';
 import { type BlockedLine, keyPart, type ReadyLine, readyLineName } from '../contract/lines.ts';
+import type { FinishedState } from '../contract/operate.ts';
 
 /** Names of attributes and of the index that the stack and the stores share. */
 export const TABLE = {
@@ -212,6 +213,13 @@ export function costRank(settledCostMs: number, fairnessKey: string): string {
 export const deadLineName = (partition: number): string => `dead/${partition}`;
 
 /**
+ * The line of the succeeded or cancelled jobs of a type, if the type lists them. One index key takes some 1,000 writes a second, so a
+ * partition can end as many jobs of such a type.
+ */
+export const finishedLineName = (partition: number, state: FinishedState, type: string): string =>
+  `finished/${partition}/${state}/${keyPart(type)}`;
+
+/**
  * The line of all rejected requests. It is not divided by partition, because a rejected request has none. One index key takes some 1,000
  * writes a second; above that, requests wait in their queue.
  */
@@ -222,6 +230,18 @@ const LAST_INSTANT_MS = 999_999_999_999_999;
 /** Like `instantRank`, but the latest instant sorts first. */
 export const latestFirstRank = (atMs: number, id: string): string =>
   instantRank(LAST_INSTANT_MS - Math.floor(atMs), id);
+
+/** The ranks of that order from the instant `sinceMs` on, and before `untilMs`: `from` sorts first. */
+export const latestFirstRange = ({
+  sinceMs = 1,
+  untilMs = LAST_INSTANT_MS,
+}: {
+  readonly sinceMs?: number | undefined;
+  readonly untilMs?: number | undefined;
+}): { readonly from: string; readonly below: string } => ({
+  from: latestFirstRank(untilMs - 1, ''),
+  below: latestFirstRank(Math.max(1, sinceMs) - 1, ''),
+});
 
 export const rejectionRank = ({
   rejectedAtMs,

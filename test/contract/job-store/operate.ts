@@ -110,6 +110,102 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
     });
   });
 
+  describe('finished jobs that are listed', () => {
+    const listed = (partition: number, changes: Partial<Job> = {}) =>
+      aJob({ partition, listFinished: true, ...changes });
+    const untilFinished = (
+      request: Omit<Parameters<OperateStore['readFinished']>[0], 'type' | 'limit'>,
+      ids: readonly string[],
+    ) =>
+      vi.waitFor(async () => {
+        const { jobs } = await store.readFinished({ type: aJob().type, limit: 100, ...request });
+        expect(jobs.map((job) => job.id)).toEqual(ids);
+      }, SHOWN);
+    const succeededAt = async (partition: number, nowMs: number, changes?: Partial<Job>): Promise<string> => {
+      const { job, worker } = await runningJob(listed(partition, changes));
+      await store.finishJob({ ...worker, job, verdict: SUCCESS, nowMs, expiresAtMs: EXPIRES_AT_MS });
+      return job.id;
+    };
+
+    it('are read by state and type, the latest first, and others are not', async () => {
+      const partition = freshPartition();
+      const early = await succeededAt(partition, NOW_MS + 10);
+      const late = await succeededAt(partition, NOW_MS + 20);
+      await succeededAt(partition, NOW_MS + 30, { listFinished: undefined });
+      await succeededAt(partition, NOW_MS + 40, { type: 'other' });
+      await untilFinished({ partition, state: 'succeeded' }, [late, early]);
+      await untilFinished({ partition, state: 'cancelled' }, []);
+      await untilFinished({ partition: freshPartition(), state: 'succeeded' }, []);
+    });
+
+    it('are read from an instant on, and before another', async () => {
+      const partition = freshPartition();
+      const ids: string[] = [];
+      for (const at of [10, 20, 30]) ids.push(await succeededAt(partition, NOW_MS + at));
+      const [first = '', second = '', third = ''] = ids;
+      const state = 'succeeded';
+      await untilFinished({ partition, state }, [third, second, first]);
+      await untilFinished({ partition, state, sinceMs: NOW_MS + 20 }, [third, second]);
+      await untilFinished({ partition, state, untilMs: NOW_MS + 20 }, [first]);
+      await untilFinished({ partition, state, sinceMs: NOW_MS + 11, untilMs: NOW_MS + 21 }, [second]);
+      await untilFinished({ partition, state, sinceMs: 0, untilMs: 1 }, []);
+    });
+
+    it('are read in pages, also between two instants', async () => {
+      const partition = freshPartition();
+      const ids: string[] = [];
+      for (let at = 0; at < 6; at += 1) ids.unshift(await succeededAt(partition, NOW_MS + at));
+      await untilFinished({ partition, state: 'succeeded' }, ids);
+      const request = { partition, type: aJob().type, state: 'succeeded', limit: 2 } as const;
+      const times = { sinceMs: NOW_MS + 1, untilMs: NOW_MS + 5 };
+      const first = await store.readFinished({ ...request, ...times });
+      const second = await store.readFinished({ ...request, ...times, after: first.next });
+      expect([...first.jobs, ...second.jobs].map(({ id }) => id)).toEqual(ids.slice(1, 5));
+      expect(second.next).toBeUndefined();
+    });
+
+    it('may be cancelled while they wait, at once or after a claim, or by their worker', async () => {
+      const partition = freshPartition();
+      const waiting = await created(listed(partition));
+      const scheduled = await created(listed(partition, { state: 'scheduled', runAtMs: NOW_MS + 60_000 }));
+      const { job, worker } = await runningJob(listed(partition));
+      const cancel = (jobId: string, nowMs: number) =>
+        store.cancelJob({ jobId, nowMs, expiresAtMs: EXPIRES_AT_MS });
+      await cancel(waiting.id, NOW_MS + 1);
+      await cancel(scheduled.id, NOW_MS + 2);
+      await cancel(job.id, NOW_MS + 3);
+      await untilFinished({ partition, state: 'cancelled' }, [scheduled.id, waiting.id]);
+      const verdict: Verdict = {
+        kind: 'retry',
+        error: { name: 'Broken', message: 'it broke' },
+        runAtMs: NOW_MS,
+      };
+      await finish(job, worker, verdict);
+      await untilFinished({ partition, state: 'cancelled' }, [job.id, scheduled.id, waiting.id]);
+      await untilLine(partition, lineOf(waiting), []);
+    });
+
+    it('may be cancelled when their worker is lost', async () => {
+      const partition = freshPartition();
+      const { job } = await runningJob(listed(partition));
+      await store.loseWorker({
+        job,
+        verdict: { kind: 'cancelled' },
+        nowMs: NOW_MS,
+        expiresAtMs: EXPIRES_AT_MS,
+      });
+      await untilFinished({ partition, state: 'cancelled' }, [job.id]);
+    });
+
+    it('are dead letters if they have failed', async () => {
+      const partition = freshPartition();
+      const { job, worker } = await runningJob(listed(partition));
+      await finish(job, worker, FAILURE);
+      await untilFinished({ partition, state: 'succeeded' }, []);
+      expect((await stored(job.id)).state).toBe('failed');
+    });
+  });
+
   describe('dead letters', () => {
     const failedJob = async (partition: number, nowMs: number): Promise<Job> => {
       const { job, worker } = await runningJob(aJob({ partition }));

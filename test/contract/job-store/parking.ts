@@ -358,6 +358,19 @@ export function parkingContract(suite: StoreSuite<ParkedStore>): void {
       }, SHOWN);
     });
 
+    it('takes a parked job that gets another priority out of its blocked line', async () => {
+      const partition = freshPartition();
+      const job = await created(aJob({ partition }));
+      await park(partition, [job]);
+      const { runAtMs } = job;
+      await store.retimeJob({ job, runAtMs, priority: 7, nowMs: NOW_MS });
+      await untilDue(partition, NOW_MS, [job.id]);
+      const blocked = { partition, conflictKey: 'catalogue/photos', groups: 10 };
+      await expect.poll(async () => (await store.readBlocked(blocked)).jobs, SHOWN).toEqual([]);
+      await store.promote({ jobs: [await stored(job.id)], nowMs: NOW_MS });
+      await untilLine(partition, lineOf(job), [job.id]);
+    });
+
     it('takes a parked job out of its blocked line', async () => {
       const partition = freshPartition();
       const job = await created(aJob({ partition }));

@@ -90,11 +90,11 @@ export class SqliteJobs implements Jobs {
     });
   }
 
-  async retimeJob({ job, runAtMs, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
+  async retimeJob({ job, runAtMs, priority, nowMs, by }: RequestOf<'retimeJob'>): Promise<RetimeOutcome> {
     return this.#database.transaction((): RetimeOutcome => {
       const present = this.#database.job(job.id);
       if (present === undefined) return { kind: 'missing' };
-      const transition = retime(present, runAtMs, nowMs, by);
+      const transition = retime(present, runAtMs, nowMs, by, priority);
       if (transition.kind !== 'moved') return { kind: 'tooLate', job: present };
       if (present.version !== job.version) return { kind: 'superseded', job: present };
       return { kind: 'moved', job: this.#database.putJob(transition.job, present) };

@@ -46,6 +46,8 @@ const kept = (item: Item): Item =>
 
 const full: Job = aJob({
   resourceId: 'r',
+  tags: { order: '4711' },
+  listFinished: true,
   claim: { claimId: '1.b.0', batchId: 'b', fleet: 'f', claimedAtMs: NOW_MS },
   worker: { workerId: 'w', incarnation: 'i' },
   startedAtMs: NOW_MS,

@@ -50,7 +50,10 @@ const threshold = (job: Job): number => {
 
 describe('a payload', () => {
   it('stands in its job’s item as long as the item takes one write unit while it moves', () => {
-    for (const job of [running(), running({ label: 'x'.repeat(200), resourceId: 'r'.repeat(100) })]) {
+    for (const job of [
+      running(),
+      running({ tags: { order: 'x'.repeat(100) }, label: 'x'.repeat(100), resourceId: 'r'.repeat(100) }),
+    ]) {
       const least = threshold(job);
       expect(writeUnitsOf(bytesOf(job, least - 1))).toBe(1);
       // Room is kept for the end of the job.

@@ -20,13 +20,16 @@ type AttemptRow = readonly [
 /** Time of the change, old time, new time, author. */
 type MovedRow = readonly ['m', number, number, number, string?];
 
+/** Time of the change, old priority, new priority, author. */
+type PriorityRow = readonly ['p', number, number, number, string?];
+
 /** Time, claim. */
 type NotClaimedRow = readonly ['n', number, string];
 
 /** Time, claim, fleet. */
 type GivenBackRow = readonly ['g', number, string, string];
 
-type HistoryRow = AttemptRow | MovedRow | NotClaimedRow | GivenBackRow;
+type HistoryRow = AttemptRow | MovedRow | PriorityRow | NotClaimedRow | GivenBackRow;
 
 function rowOf(entry: HistoryEntry): HistoryRow {
   switch (entry.kind) {
@@ -52,6 +55,10 @@ function rowOf(entry: HistoryEntry): HistoryRow {
     case 'moved': {
       const { atMs, fromMs, toMs, by } = entry;
       return by === undefined ? ['m', atMs, fromMs, toMs] : ['m', atMs, fromMs, toMs, by];
+    }
+    case 'priority': {
+      const { atMs, from, to, by } = entry;
+      return by === undefined ? ['p', atMs, from, to] : ['p', atMs, from, to, by];
     }
     case 'notClaimed':
       return ['n', entry.atMs, entry.claimId];
@@ -119,6 +126,11 @@ function entryOfRow(row: HistoryRow): HistoryEntry {
       const [, atMs, fromMs, toMs, by] = row;
       const times = { atMs: numberIn(atMs), fromMs: numberIn(fromMs), toMs: numberIn(toMs) };
       return { kind: 'moved', ...times, ...(by === undefined ? {} : { by: textIn(by) }) };
+    }
+    case 'p': {
+      const [, atMs, from, to, by] = row;
+      const change = { atMs: numberIn(atMs), from: numberIn(from), to: numberIn(to) };
+      return { kind: 'priority', ...change, ...(by === undefined ? {} : { by: textIn(by) }) };
     }
     case 'n':
       return { kind: 'notClaimed', atMs: numberIn(row[1]), claimId: textIn(row[2]) };

@@ -1,5 +1,6 @@
 /** Encodes and decodes a job's item. */
 
+import { z } from 'zod';
 import {
   type Claim,
   type DoneSteps,
@@ -9,6 +10,7 @@ import {
   type JobState,
   type Json,
   type MovingJob,
+  type Tags,
 } from '../../../core/job.ts';
 import { MalformedItemError } from '../../contract/errors.ts';
 import {
@@ -26,6 +28,8 @@ import { jobKey, payloadKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf, encodeJson, ttlSec } from './cells.ts';
 import { encodeHistory, unpackHistory } from './history.ts';
+
+const TAGS_TEXT = z.record(z.string(), z.string());
 
 const STATES = [
   'scheduled',
@@ -94,6 +98,11 @@ const COUNT: Cell<number> = { write: (value) => value, read: (cells, name) => ce
 const JSON_TEXT: Cell<Json> = { write: encodeJson, read: (cells, name) => cells.json(name) };
 const STATE: Cell<JobState> = { write: (value) => value, read: (cells, name) => cells.oneOf(name, STATES) };
 
+const TAGS: Cell<Tags> = {
+  write: encodeJson,
+  read: (cells, name) => cells.packed(name, (json) => TAGS_TEXT.parse(json)),
+};
+
 type Fields<Names extends keyof Job> = { readonly [Name in Names]-?: Cell<Exclude<Job[Name], undefined>> };
 type FieldOf<Names extends keyof Job> = {
   readonly [Name in Names]: undefined extends Job[Name] ? never : Name;
@@ -123,6 +132,7 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   finishedAtMs: NUMBER,
   payload: JSON_TEXT,
   label: TEXT,
+  tags: TAGS,
   contentHash: TEXT,
   submittedAtMs: NUMBER,
   workersLost: COUNT,
@@ -138,6 +148,7 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   cancelRequestedBy: TEXT,
   cancelRequestedIn: STATE,
   traceparent: TEXT,
+  listFinished: { write: (value) => value, read: (cells, name) => cells.flag(name) },
   scheduleId: TEXT,
   redriveOf: TEXT,
   redriveBy: TEXT,

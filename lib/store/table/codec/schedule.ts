@@ -149,6 +149,7 @@ const specText = z.object({
     mode: z.enum(['queued', 'onDemand']),
     fairnessKey: z.string(),
     resourceId: z.string().optional(),
+    tags: z.record(z.string(), z.string()).optional(),
   }),
 });
 

@@ -1,6 +1,6 @@
 /** Jobs that are cancelled, or moved to another time. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { movedEntry } from '../../../../lib/core/history.ts';
+import { movedEntry, priorityEntry } from '../../../../lib/core/history.ts';
 import type { Job } from '../../../../lib/core/job.ts';
 import type { CoreStore } from '../../../../lib/store/contract/core.ts';
 import type { WorkerIdentity } from '../../../../lib/store/contract/records.ts';
@@ -255,6 +255,59 @@ export function movesContract(suite: StoreSuite<CoreStore>): void {
       await expect
         .poll(async () => (await store.readLine({ partition, line: lineOf(job), limit: 10 })).jobs, SHOWN)
         .toMatchObject([now]);
+    });
+
+    it('gives a ready job another priority, with which a promotion gives it its new place', async () => {
+      const partition = freshPartition();
+      const first = await created(aJob({ partition, readyAtMs: NOW_MS - 2 }));
+      const second = await created(aJob({ partition, readyAtMs: NOW_MS - 1 }));
+      const history = expect.objectContaining({ entries: [priorityEntry(NOW_MS, 0, 7, 'ann')] });
+      const waits = { ...second, state: 'scheduled', version: 2, priority: 7, history };
+      const { runAtMs } = second;
+      expect(await store.retimeJob({ job: second, runAtMs, priority: 7, nowMs: NOW_MS, by: 'ann' })).toEqual({
+        kind: 'moved',
+        job: waits,
+      });
+      expect(await stored(second.id)).toEqual(waits);
+      await untilLine(partition, lineOf(second), [first.id]);
+      await untilDue(partition, NOW_MS, [second.id]);
+      expect(await store.claim([aClaimRequest(second)])).toEqual(['lost']);
+      const ready = { ...waits, state: 'pending', version: 3 };
+      expect(await store.promote({ jobs: [await stored(second.id)], nowMs: NOW_MS })).toMatchObject([ready]);
+      await untilLine(partition, lineOf(second), [second.id, first.id]);
+    });
+
+    it('gives a scheduled job another priority at its time', async () => {
+      const partition = freshPartition();
+      const job = await created(aScheduledJob(LATER_MS, { partition, priority: 3 }));
+      const history = expect.objectContaining({ entries: [priorityEntry(NOW_MS, 3, 1)] });
+      const expected = { ...job, version: 2, priority: 1, history };
+      const changed = { job, runAtMs: LATER_MS, priority: 1, nowMs: NOW_MS };
+      expect(await store.retimeJob(changed)).toEqual({ kind: 'moved', job: expected });
+      expect(await stored(job.id)).toEqual(expected);
+      await untilDue(partition, LATER_MS, [job.id]);
+      expect(await store.retimeJob({ ...changed, priority: 2 })).toMatchObject({ kind: 'superseded' });
+      expect(await stored(job.id)).toEqual(expected);
+    });
+
+    it('gives a job another time and priority at once', async () => {
+      const job = await created(aJob());
+      await store.retimeJob({ job, runAtMs: LATER_MS, priority: 7, nowMs: NOW_MS });
+      expect(await stored(job.id)).toMatchObject({
+        state: 'scheduled',
+        runAtMs: LATER_MS,
+        priority: 7,
+        history: { entries: [{ kind: 'moved' }, { kind: 'priority' }] },
+      });
+    });
+
+    it('gives no job that a worker has another priority', async () => {
+      const { job } = await runningJob();
+      const { runAtMs } = job;
+      expect(await store.retimeJob({ job, runAtMs, priority: 7, nowMs: NOW_MS })).toEqual({
+        kind: 'tooLate',
+        job,
+      });
     });
 
     it('leaves a job that is ready, and stays so, where it stands', async () => {

@@ -387,13 +387,13 @@ export function partitionContract(suite: StoreSuite<CoreStore>): void {
   describe('sizes', { timeout: CONCURRENT_MS }, () => {
     it('takes a job with all of its content and the longest names, through its life', async () => {
       const partition = freshPartition();
-      const { payload, label, result = null, checkpoint = null, error } = largestJob();
+      const { payload, label, tags, result = null, checkpoint = null, error } = largestJob();
       const resourceId = KEY;
-      const asked = { partition, type: NAME, fairnessKey: KEY, resourceId, label, payload };
+      const asked = { partition, type: NAME, fairnessKey: KEY, resourceId, label, tags, payload };
       const { job, worker } = await runningJob(aJob(asked));
       expect(await store.saveCheckpoint({ job, worker, checkpoint })).toBe('applied');
       expect((await finish(job, worker, { kind: 'succeeded', result })).kind).toBe('finished');
-      expect(await stored(job.id)).toMatchObject({ label, payload, checkpoint, result });
+      expect(await stored(job.id)).toMatchObject({ label, tags, payload, checkpoint, result });
       const failed = await runningJob(aJob(asked));
       if (error === undefined) throw new Error('no error');
       await store.saveCheckpoint({ job: failed.job, worker: failed.worker, checkpoint });

@@ -15,7 +15,14 @@ export function submitContract(suite: StoreSuite<CoreStore>): void {
   describe('creating jobs', () => {
     it('keeps a job as it was given', async () => {
       const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-      const own = { resourceId: 'catalogue', priority: 7, partition: 3, traceparent, label: 'März 🎞' };
+      const own = {
+        resourceId: 'catalogue',
+        priority: 7,
+        partition: 3,
+        traceparent,
+        label: 'März 🎞',
+        tags: { order: '4711', März: '' },
+      };
       const job = aJob({ ...own, mode: 'onDemand' });
       expect(await store.createJobs([job])).toEqual([{ kind: 'created', job }]);
       expect(await store.getJobs({ ids: [job.id] })).toEqual([job]);
