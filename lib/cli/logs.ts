@@ -2,8 +2,12 @@
  * `fairlead jobs logs`: the lines that the attempts of a job have logged. A function's attempt is found by what its
  * history has: the name of the worker is the function's name and the id of the request.
  */
+import type {
+  FilterLogEventsCommandInput,
+  FilterLogEventsCommandOutput,
+} from '@aws-sdk/client-cloudwatch-logs';
 import type { Command } from 'commander';
-import { EnvironmentError, MisconfiguredError } from '../core/errors.ts';
+import { MisconfiguredError } from '../core/errors.ts';
 import type { JobAttempt } from '../core/history.ts';
 import { type CommonOptions, type Operator, perform, withCommonOptions } from './perform.ts';
 import { instant, printable } from './report.ts';
@@ -90,70 +94,50 @@ export function addLogs(jobs: Command, operator: LogReader): void {
   });
 }
 
-/** The part of the AWS SDK's client for CloudWatch Logs that is used here. */
-export interface LogsModule {
-  readonly CloudWatchLogsClient: new (
-    options: object,
-  ) => {
-    readonly send: (command: object) => Promise<{
-      readonly events?: readonly { readonly timestamp?: number; readonly message?: string }[];
-      readonly nextToken?: string;
-    }>;
-    readonly destroy: () => void;
-  };
-  readonly FilterLogEventsCommand: new (input: object) => object;
-}
+/** Asks CloudWatch Logs for one page of lines. */
+type FilterEvents = (
+  input: FilterLogEventsCommandInput,
+) => Promise<Omit<FilterLogEventsCommandOutput, '$metadata'>>;
 
 /** Pages of one read. A page may be empty although others follow. */
 const PAGES_MAX = 100;
 
 /** Reads from a log group. */
 export async function linesIn(
-  { CloudWatchLogsClient, FilterLogEventsCommand }: LogsModule,
+  filterEvents: FilterEvents,
   logGroupName: string,
   { requestId, fromMs, untilMs, limit }: LogQuery,
 ): Promise<readonly LogLine[]> {
-  const client = new CloudWatchLogsClient({});
   const lines: LogLine[] = [];
+  const range = { startTime: Math.floor(fromMs), endTime: Math.ceil(untilMs) };
+  const filter = { logGroupName, filterPattern: JSON.stringify(requestId), ...range, limit };
   let nextToken: string | undefined;
-  try {
-    for (let page = 0; page < PAGES_MAX && lines.length < limit; page += 1) {
-      const range = { startTime: Math.floor(fromMs), endTime: Math.ceil(untilMs) };
-      const filter = { logGroupName, filterPattern: JSON.stringify(requestId), ...range };
-      const answer = await client.send(new FilterLogEventsCommand({ ...filter, limit, nextToken }));
-      for (const { timestamp = 0, message = '' } of answer.events ?? [])
-        lines.push({ atMs: timestamp, text: message });
-      ({ nextToken } = answer);
-      if (nextToken === undefined) break;
-    }
-    return lines.slice(0, limit);
-  } finally {
-    client.destroy();
+  for (let page = 0; page < PAGES_MAX && lines.length < limit; page += 1) {
+    const answer = await filterEvents({ ...filter, nextToken });
+    for (const { timestamp = 0, message = '' } of answer.events ?? [])
+      lines.push({ atMs: timestamp, text: message });
+    ({ nextToken } = answer);
+    if (nextToken === undefined) break;
   }
-}
-
-/** Loads a module that the package does not depend on. */
-async function logsModule(name: string): Promise<LogsModule> {
-  try {
-    return (await import(name)) as LogsModule;
-  } catch (cause) {
-    throw new EnvironmentError(`the logs cannot be read: ${name} is not installed; run npm install ${name}`, {
-      cause,
-    });
-  }
+  return lines.slice(0, limit);
 }
 
 /** Reads the lines of a request from the log group that its function's configuration names. */
 export const readLogs: ReadLogs = async (query) => {
-  const module = await logsModule('@aws-sdk/client-cloudwatch-logs');
+  const { CloudWatchLogsClient, FilterLogEventsCommand } = await import('@aws-sdk/client-cloudwatch-logs');
   const { LambdaClient, GetFunctionConfigurationCommand } = await import('@aws-sdk/client-lambda');
   const lambda = new LambdaClient({});
+  const logs = new CloudWatchLogsClient({});
   const { functionName } = query;
   try {
     const { LoggingConfig } = await lambda.send(
       new GetFunctionConfigurationCommand({ FunctionName: functionName }),
     );
-    return await linesIn(module, LoggingConfig?.LogGroup ?? `/aws/lambda/${functionName}`, query);
+    return await linesIn(
+      (input) => logs.send(new FilterLogEventsCommand(input)),
+      LoggingConfig?.LogGroup ?? `/aws/lambda/${functionName}`,
+      query,
+    );
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new MisconfiguredError(
@@ -162,5 +146,6 @@ export const readLogs: ReadLogs = async (query) => {
     );
   } finally {
     lambda.destroy();
+    logs.destroy();
   }
 };
