@@ -230,9 +230,12 @@ describe('the TypeScript examples', () => {
     await mkdir(join(project, '.fairlead'), { recursive: true });
     folder = await mkdtemp(join(project, '.fairlead', 'readme-'));
     await writeFile(join(folder, 'around.ts'), AROUND);
-    for (const [at, { text }] of examples.entries())
-      await writeFile(join(folder, `example-${at}.ts`), moduleOf(text));
-    const compilerOptions = { paths, noUnusedLocals: false };
+    for (const [at, { text }] of examples.entries()) {
+      // Examples import those that name their file.
+      const [, name = `example-${at}.ts`] = /^\/\/ lib\/(\S+)\n/.exec(text) ?? [];
+      await writeFile(join(folder, name), moduleOf(text));
+    }
+    const compilerOptions = { paths, noUnusedLocals: false, module: 'esnext', moduleResolution: 'bundler' };
     await writeFile(
       join(folder, 'tsconfig.json'),
       JSON.stringify({

@@ -10,6 +10,7 @@ import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { decodeConfiguration } from '../../lib/declaration/codec.ts';
 import { JOB_REQUESTS, SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
+import { defineJobs, job } from '../../lib/jobs/jobs.ts';
 import { PROJECTED, TABLE } from '../../lib/store/table/schema.ts';
 import { readmeBeginning } from '../package/readme.ts';
 import {
@@ -416,6 +417,7 @@ describe('the stack of the README in a new account', async () => {
   const stack = emptyStack();
   const [, slots] = /slots: (\d+)/.exec(files['lib/orders-stack.ts'] ?? '') ?? [];
   new Scheduler(stack, 'Jobs', {
+    jobs: defineJobs({ thumbnail: job<{ key: string }, { width: number }>() }),
     types: { thumbnail: { maxConcurrency: 20 } },
     fleets: {
       images: {

@@ -994,7 +994,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   },
   'deleted-before-the-commit': {
     removes: 'the wait for the commit before letters are deleted: those of a pass that dies are lost',
-    foundBy: { simulation: 24 },
+    foundBy: { simulation: 158 },
     changes: [
       change(
         at('deleted-before-the-commit'),
