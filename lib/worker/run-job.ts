@@ -211,7 +211,10 @@ const timeoutError = (timeoutMs: number): AttemptError =>
 type HandlerEnd =
   | { readonly kind: 'returned'; readonly result: unknown }
   | { readonly kind: 'threw'; readonly failure: Failure };
-const LATE = { kind: 'late' } as const;
+/** The attempt was told to stop, and its handler has not ended yet. */
+const TOLD_TO_STOP = { kind: 'toldToStop' } as const;
+/** The handler has not ended in the time that it had for stopping. */
+const GRACE_IS_OVER = { kind: 'graceIsOver' } as const;
 
 /** The running attempt, as its handler's context shows it. */
 interface Running {
@@ -291,17 +294,19 @@ async function runHandler(
   const { clock } = context;
   const began = instantOf(clock);
   const deadlines = context.deadlines ?? createDeadlines(clock);
-  const { promise: first, resolve: settle } = Promise.withResolvers<HandlerEnd | typeof LATE>();
+  const { promise: endOrStop, resolve: resolveFirst } = Promise.withResolvers<
+    HandlerEnd | typeof TOLD_TO_STOP
+  >();
   // Timers are late if the event loop was busy, or the process or its machine was suspended: each look at the signal
   // checks the time.
   const abort = new LazyAbort(() => {
     context.lookAtLease?.();
     if (abort.reason === undefined && sinceMs(clock, began) >= timeoutMs) stopInTime();
   });
-  // Settles the promise as well: a listener on each attempt's signal would cost more than the attempt.
+  // Resolves the promise as well: a listener on each attempt's signal would cost more than the attempt.
   const stop = (reason: Error): void => {
     abort.abort(reason);
-    settle(LATE);
+    resolveFirst(TOLD_TO_STOP);
   };
   const stopWithWorker = (): void => {
     const cause: unknown = context.signal?.reason;
@@ -315,10 +320,10 @@ async function runHandler(
     handler(job.payload, contextFor(context, job, { began, timeoutMs, abort, stop })))();
   const over = (ended: HandlerEnd): HandlerEnd => {
     onHandled?.();
-    settle(ended);
+    resolveFirst(ended);
     return ended;
   };
-  const settled = running.then(
+  const handled = running.then(
     (result) => over({ kind: 'returned', result }),
     (thrown: unknown) =>
       over({
@@ -329,17 +334,17 @@ async function runHandler(
   const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
   try {
-    const ended = await first;
+    const ended = await endOrStop;
     if (ended.kind === 'returned') return storable(ended.result, RESULT);
     if (ended.kind === 'threw') throw new HandlerThrew(ended.failure);
-    const graceIsOver = new Promise<typeof LATE>((resolve) => {
-      endGrace = deadlines(graceMs, () => resolve(LATE));
+    const grace = new Promise<typeof GRACE_IS_OVER>((resolve) => {
+      endGrace = deadlines(graceMs, () => resolve(GRACE_IS_OVER));
     });
-    const second = await Promise.race([settled, graceIsOver]);
+    const endOrGrace = await Promise.race([handled, grace]);
     const { reason } = abort;
-    if (second.kind === 'returned' && reason instanceof WorkerStoppedError)
-      return storable(second.result, RESULT);
-    if (second.kind !== 'late') throw reason;
+    if (endOrGrace.kind === 'returned' && reason instanceof WorkerStoppedError)
+      return storable(endOrGrace.result, RESULT);
+    if (endOrGrace.kind !== 'graceIsOver') throw reason;
   } finally {
     endTimeout();
     endGrace();

@@ -114,6 +114,31 @@ function startPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update
   };
 }
 
+/**
+ * Whether an earlier try of the same end made this job of the running one. Only one transition leads from a version to
+ * the next, so a job that looks like the result is it.
+ *
+ * @param retriedAs - the attempt that a retry made the next one; it still shows after the job was retimed or cancelled
+ */
+function isResultOf(
+  job: MovingJob,
+  running: MovingJob,
+  expected: Pick<MovingJob, 'state' | 'version' | 'attempt' | 'workersLost'>,
+  retriedAs: number | undefined,
+): boolean {
+  const isNow =
+    job.version === expected.version && job.state === expected.state && job.attempt === expected.attempt;
+  const wasBefore = job.version > expected.version && job.attempt === retriedAs;
+  return (
+    running.state === 'running' &&
+    (isNow || wasBefore) &&
+    job.workersLost === expected.workersLost &&
+    job.claim?.claimId === running.claim?.claimId &&
+    job.worker?.workerId === running.worker?.workerId &&
+    job.worker?.incarnation === running.worker?.incarnation
+  );
+}
+
 function claimIdOf(verb: string, job: MovingJob): string {
   if (job.claim !== undefined) return job.claim.claimId;
   throw new RefusedError(
@@ -235,22 +260,11 @@ export class DynamoWorkerStore implements WorkerStore {
       const cancelled = { kind: 'cancelled', error: verdict.error } as const;
       return this.#endAttempt(verb, running, cancelled, nowMs, expiresAtMs, end);
     }
-    // Only one transition leads from a version to the next, so if the job looks like the result of this call, it is. The counts of a retry
-    // also show after the job was retimed or cancelled.
-    const isNow =
-      job.version === after.version &&
-      job.state === (isUnwanted ? 'cancelled' : stateAfter(verdict)) &&
-      job.attempt === (isUnwanted ? running.attempt : after.attempt);
-    const wasBefore =
-      job.version > after.version && verdict.kind === 'retry' && job.attempt === after.attempt;
-    const isOurs =
-      running.state === 'running' &&
-      (isNow || wasBefore) &&
-      job.workersLost === after.workersLost &&
-      job.claim?.claimId === claimId &&
-      job.worker?.workerId === running.worker?.workerId &&
-      job.worker?.incarnation === running.worker?.incarnation;
-    if (!outcome.applied && !isOurs) return { kind: 'superseded' };
+    const expected = isUnwanted
+      ? { ...after, state: 'cancelled' as const, attempt: running.attempt }
+      : { ...after, state: stateAfter(verdict) };
+    const retriedAs = verdict.kind === 'retry' ? after.attempt : undefined;
+    if (!outcome.applied && !isResultOf(job, running, expected, retriedAs)) return { kind: 'superseded' };
     await this.#items.payloads.expireWithJob(verb, item, job, expiresAtMs);
     return { kind: 'finished', job };
   }
