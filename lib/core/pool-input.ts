@@ -165,7 +165,7 @@ export interface JobTypeInput {
   /**
    * Whether succeeded and cancelled jobs of the type can be listed. Each costs one more write unit, at its end.
    *
-   * @default false
+   * @default - they are found by id only
    * @bounds true or false
    * @example listFinished: true
    */
