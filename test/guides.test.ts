@@ -2,8 +2,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { PutEventsCommand, PutEventsRequestEntry } from '@aws-sdk/client-eventbridge';
-import { App, type Stack } from 'aws-cdk-lib';
+import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Cluster, type ICluster } from 'aws-cdk-lib/aws-ecs';
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2, SQSHandler } from 'aws-lambda';
 import { build } from 'esbuild';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -32,7 +34,19 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-type StackClass = new (scope: App, id: string) => Stack & { readonly scheduler: Scheduler };
+type StackClass = new (
+  scope: App,
+  id: string,
+  cluster: ICluster,
+) => Stack & { readonly scheduler: Scheduler };
+
+/** A cluster that the user has. */
+function clusterIn(app: App): ICluster {
+  const stack = new Stack(app, 'Existing');
+  const ids = { availabilityZones: ['a', 'b'], privateSubnetIds: ['subnet-a', 'subnet-b'] };
+  const vpc = Vpc.fromVpcAttributes(stack, 'Vpc', { vpcId: 'vpc-1', ...ids });
+  return Cluster.fromClusterAttributes(stack, 'Cluster', { clusterName: 'apps', vpc });
+}
 
 /** The guide's stack, synthesised in the guide's folder without bundling. */
 async function stackOf({ folder, load }: Programs): Promise<{ template: Template; scheduler: Scheduler }> {
@@ -44,7 +58,7 @@ async function stackOf({ folder, load }: Programs): Promise<{ template: Template
     analyticsReporting: false,
     outdir: folderOfFile('fairlead-guides-'),
   });
-  const stack = new Class(app, 'Guide');
+  const stack = new Class(app, 'Guide', clusterIn(app));
   return { template: Template.fromStack(stack), scheduler: stack.scheduler };
 }
 
@@ -79,6 +93,7 @@ async function attempts(scene: Desk, handlers: JobHandlers): Promise<readonly Jo
       const job = store.inspectJob(message.jobId);
       if (job !== undefined) after.push(job);
     }
+  await scene.pass({ jobs: after, reason: 'stream' });
   return after;
 }
 
@@ -93,8 +108,8 @@ describe('the guide to webhooks', async () => {
       return new Response('', { status, headers });
     });
 
-  it.each<readonly [number, string | undefined, Partial<Job>, number?]>([
-    [202, undefined, { state: 'succeeded', result: { status: 202 } }],
+  it.each<readonly [number, string | undefined, Partial<Job>, number | undefined]>([
+    [202, undefined, { state: 'succeeded', result: { status: 202 } }, undefined],
     [429, '7', { state: 'scheduled', attempt: 2 }, 7_000],
     [503, undefined, { state: 'scheduled', attempt: 2 }, 30_000],
     [429, 'Thu, 01 Jan 2026 00:02:00 GMT', { state: 'scheduled', attempt: 2 }, 120_000],
@@ -104,8 +119,9 @@ describe('the guide to webhooks', async () => {
       404,
       undefined,
       { state: 'failed', attempt: 1, error: expect.objectContaining({ name: 'PermanentError' }) },
+      undefined,
     ],
-    [500, undefined, { state: 'scheduled', attempt: 2 }],
+    [500, undefined, { state: 'scheduled', attempt: 2 }, undefined],
   ])('takes the answer %i with retry-after %s', async (status, after, expected, waitMs) => {
     const { scene } = await deployed(programs);
     const fetch = answering(status, after);
@@ -254,9 +270,10 @@ describe('the guide to long jobs', async () => {
     vi.stubGlobal('files', { begin, putPart, complete });
     // The second page takes so long that the container is stopped meanwhile.
     vi.stubGlobal('orders', {
-      page: async (_: string, page: number) => {
+      page: async (_: string, page: number, { signal }: { signal: AbortSignal }) => {
         asked.push(page);
-        if (page === 1 && asked.length === 2) await scene.clock.sleep(120_000);
+        if (page === 1 && asked.length === 2) await scene.clock.sleep(120_000, signal);
+        signal.throwIfAborted();
         return pages[page] ?? [];
       },
     });
@@ -393,6 +410,11 @@ describe('the guide to outcomes', async () => {
       detail: { type: ['report'] },
     };
     template.hasResourceProperties('AWS::Events::Rule', { EventPattern: pattern });
+    const ofArchive = { ...pattern, 'detail-type': ['Job Succeeded'] };
+    template.hasResourceProperties('AWS::Events::Rule', {
+      EventPattern: ofArchive,
+      Description: 'Events that become jobs of type archive',
+    });
     const scene = desk({
       pool: {
         ...declarationOf(scheduler.configuration),

@@ -213,7 +213,7 @@ describe('the TypeScript examples', () => {
     const lines = text.split('\n');
     const body = lines.filter((line) => !isImport(line)).join('\n');
     const imports = lines.filter(isImport).join('\n');
-    if (!/\bthis\b/.test(body) || /^export class\b/m.test(body)) return text;
+    if (!/\bthis[.,]/.test(body) || /^export class\b/m.test(body)) return text;
     return `import type { Around } from '../around.ts';\n${imports}\nexport function example(this: Around): void {\n${body}\n}\n`;
   }
 
