@@ -21,7 +21,13 @@ const constantIn = (path: string, name: string): number =>
   firstNumberIn(new RegExp(`const ${name} = (\\d+);`).exec(sourceOf(path))?.[1]);
 
 /** What users and contributors read: pages, hovers, messages. */
-const TEXTS = ['README.md', 'CONTRIBUTING.md', 'build.ts', 'docs/*.md', '{lib,cdk,functions}/**/*.{ts,mjs}'];
+const TEXTS = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'build.ts',
+  'docs/{*,guides/*}.md',
+  '{lib,cdk,functions}/**/*.{ts,mjs}',
+];
 
 async function* lines(): AsyncGenerator<readonly [place: string, line: string, before: string]> {
   for await (const path of glob(TEXTS, { cwd: project })) {

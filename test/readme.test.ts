@@ -213,8 +213,8 @@ describe('the TypeScript examples', () => {
     const lines = text.split('\n');
     const body = lines.filter((line) => !isImport(line)).join('\n');
     const imports = lines.filter(isImport).join('\n');
-    if (!/\bthis\b/.test(body) || /^export class\b/m.test(body)) return text;
-    return `import type { Around } from './around.ts';\n${imports}\nexport function example(this: Around): void {\n${body}\n}\n`;
+    if (!/\bthis[.,]/.test(body) || /^export class\b/m.test(body)) return text;
+    return `import type { Around } from '../around.ts';\n${imports}\nexport function example(this: Around): void {\n${body}\n}\n`;
   }
 
   /** Types of the package's own exports, from their sources: nothing has to be built. */
@@ -230,10 +230,12 @@ describe('the TypeScript examples', () => {
     await mkdir(join(project, '.fairlead'), { recursive: true });
     folder = await mkdtemp(join(project, '.fairlead', 'readme-'));
     await writeFile(join(folder, 'around.ts'), AROUND);
-    for (const [at, { text }] of examples.entries()) {
-      // Examples import those that name their file.
+    for (const [at, { where, text }] of examples.entries()) {
+      // Examples import those of their page that name their file.
+      const ofPage = join(folder, where.replace(/:\d+$/, '').replaceAll('/', '-'));
+      await mkdir(ofPage, { recursive: true });
       const [, name = `example-${at}.ts`] = /^\/\/ lib\/(\S+)\n/.exec(text) ?? [];
-      await writeFile(join(folder, name), moduleOf(text));
+      await writeFile(join(ofPage, name), moduleOf(text));
     }
     const compilerOptions = { paths, noUnusedLocals: false, module: 'esnext', moduleResolution: 'bundler' };
     await writeFile(
@@ -241,7 +243,7 @@ describe('the TypeScript examples', () => {
       JSON.stringify({
         extends: join(project, 'tsconfig.json'),
         compilerOptions,
-        include: ['*.ts'],
+        include: ['**/*.ts'],
         exclude: [],
       }),
     );

@@ -1,47 +1,18 @@
 /** The programs of docs/workers.md run as the page says. */
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { Job, Json } from '../../lib/core/job.ts';
 import { type JobHandlers, runJob } from '../../lib/worker/run-job.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
+import { programsOf } from '../stage/programs.ts';
 import { stage } from '../stage/stage.ts';
 import { onlyJob } from '../testing/received.ts';
 
-const project = resolve(import.meta.dirname, '../..');
-const lib = (path: string): string => JSON.stringify(pathToFileURL(join(project, 'lib', path)).href);
-const page = await readFile(join(project, 'docs/workers.md'), 'utf8');
-const programs = Array.from(page.matchAll(/^```ts\n([\s\S]*?)^```$/gm), ([, text = '']) => text);
-const CONSTRUCT = JSON.stringify(pathToFileURL(join(project, 'cdk/index.ts')).href);
-let folder: string;
-
-/** What the page's functions would run, for a stage. */
-const WORKER = `
-  import { readHandling } from ${lib('worker/handlers.ts')};
-  export * from ${lib('worker/errors.ts')};
-  export { fromSqsHandler } from ${lib('worker/sqs-handler.ts')};
-  export const worker = (given, ...rest) => readHandling(given, rest).handlers;
-`;
-
-beforeAll(async () => {
-  await mkdir(join(project, '.fairlead'), { recursive: true });
-  folder = await mkdtemp(join(project, '.fairlead', 'workers-'));
-  await writeFile(join(folder, 'worker.ts'), WORKER);
-  for (const [at, text] of programs.entries()) {
-    const own = text.replace("'fairlead/worker'", "'./worker.ts'");
-    const ours = own.replace("'fairlead/jobs'", lib('jobs/jobs.ts')).replace("'fairlead'", CONSTRUCT);
-    await writeFile(join(folder, `program-${at}.ts`), ours);
-  }
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const { names, load } = await programsOf('docs/workers.md');
 
 async function run(program: number, type: string, payload: Json): Promise<readonly Job[]> {
-  const { handler } = (await import(/* @vite-ignore */ join(folder, `program-${program}.ts`))) as {
-    readonly handler: JobHandlers;
-  };
+  const { handler } = await load<{ readonly handler: JobHandlers }>(`program-${program}.ts`);
   const on = stage({
     pool: {
       types: { [type]: { timeoutMs: 30_000, retry: { jitter: 'none', delayMs: 0 } } },
@@ -66,7 +37,7 @@ async function run(program: number, type: string, payload: Json): Promise<readon
 }
 
 it('are these six, and the first is typed', async () => {
-  expect(programs).toHaveLength(6);
+  expect(names).toHaveLength(6);
   expect(await run(0, 'thumbnail', { key: 'a.png' })).toMatchObject([{ result: { width: 256 } }]);
   expect(await run(0, 'thumbnail', { key: 7 })).toMatchObject([{ error: { name: 'PayloadRefused' } }]);
 });
@@ -112,9 +83,9 @@ it('runs the handler of an SQS function', async () => {
 });
 
 it('makes a function of another app the handler of a fleet', async () => {
-  const { addJobs } = (await import(/* @vite-ignore */ join(folder, 'program-5.ts'))) as {
+  const { addJobs } = await load<{
     readonly addJobs: (scope: Stack, functionArn: string, roleArn: string) => unknown;
-  };
+  }>('program-5.ts');
   const app = new App({ context: { 'aws:cdk:bundling-stacks': [] } });
   const stack = new Stack(app, 'Billing', { env: { account: '111122223333', region: 'eu-central-1' } });
   const functionArn = 'arn:aws:lambda:eu-central-1:111122223333:function:invoices';
